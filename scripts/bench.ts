@@ -15,6 +15,7 @@ const names = [
   'management',
   'maps',
   'consumer',
+  'scale',
 ] as const;
 
 /** One line of the result: `against` and `ratio` where a case is compared with another of the same run. */
@@ -39,7 +40,7 @@ async function main(args: readonly string[]): Promise<number> {
   const asJson = args.includes('--json');
   const name = args.find((arg) => !arg.startsWith('-'));
   if (name === undefined || args.includes('--help') || !existsSync(join(folder, `${name}.ts`))) {
-    const text = `npm run bench -- <name> [--json] [options]\n\nnames: ${names.join(', ')}\nthroughput: --client <names> --rounds <count> --profile <folder>\noutage: --outage <seconds> --rate <events a second> --client <name> --profile <folder>\nhttp: --rate <requests a second> --client <names> --rounds <count> --profile <folder>\noutbox: --rounds <count> --only <join, drain or latency>\n`;
+    const text = `npm run bench -- <name> [--json] [options]\n\nnames: ${names.join(', ')}\nthroughput: --client <names> --rounds <count> --profile <folder>\noutage: --outage <seconds> --rate <events a second> --client <name> --profile <folder>\nhttp: --rate <requests a second> --client <names> --rounds <count> --profile <folder>\noutbox: --rounds <count> --only <join, drain or latency>\nscale: --only <application or crowds> --rounds <count> --processes <counts> --relays <counts> --members <counts> --seconds <count>\n`;
     (args.includes('--help') ? process.stdout : process.stderr).write(text);
     return args.includes('--help') ? 0 : 2;
   }

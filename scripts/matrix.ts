@@ -15,6 +15,7 @@ import {
   countsFileOf,
   failuresFile,
   ONCE_MORE,
+  resultsFolder,
   totalCounts,
 } from './test-results.ts';
 
@@ -65,6 +66,8 @@ function taskOf({ node, otel }: Combination, tarball: string, mochaArguments: re
     env: {
       ...process.env,
       PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
+      // Each test starts processes: Node need not compile svc anew in each of them.
+      NODE_COMPILE_CACHE: join(resultsFolder, 'compiled'),
       SVC_E2E_MATRIX: '1',
       SVC_E2E_NODE: node,
       SVC_E2E_OTEL: otel,

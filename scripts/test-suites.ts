@@ -15,7 +15,15 @@ const END_TO_END_MODULES =
   /support\/(packed|run-svc|mysql|mariadb|kms|vault|schema-registry|prometheus|java|avro-readers|cloud-event-readers)\.ts'|\/mysql-under-test\.ts'|\/canary-databases\.ts'/;
 
 /** Files that pass the rules above and take long: they wait for time-outs, start many processes, or load large packages. */
-const SLOW: readonly string[] = ['test/capture/source/maps/esbuild.test.ts'];
+const SLOW: readonly string[] = [
+  'test/capture/declare/decorators.test.ts',
+  'test/capture/source/maps/bad-maps.test.ts',
+  'test/capture/source/maps/esbuild.test.ts',
+  'test/capture/source/nesting.test.ts',
+  'test/catalog/consumer-types.test.ts',
+  'test/catalog/forms.test.ts',
+  'test/cli/decrypt.test.ts',
+];
 
 /** @returns paths from the root, sorted. */
 export function everydayFiles(): string[] {

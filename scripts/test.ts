@@ -36,8 +36,8 @@ const task = (title: string, command: string, ...args: string[]): Task => ({
   ...{ title, command, args, cwd: root, env },
 });
 
+const build = task('build', 'npm', 'run', '--silent', 'build');
 const checks = [
-  task('build', 'npm', 'run', '--silent', 'build'),
   task('lint', 'biome', 'check', '--error-on-warnings', '.'),
   task('types', 'tsc', '--noEmit'),
   task('types of the console', 'tsc', '--noEmit', '-p', 'console'),
@@ -62,13 +62,13 @@ function everydaySuites(): Task[] {
   const onServers = files.filter((file) => /^test\/(integration|contract|adapters|consume)\//.test(file));
   const others = files.filter((file) => !onServers.includes(file));
   return [
-    suite('integration', ...ONCE_MORE, ...onServers.filter((file) => file.startsWith('test/integration/'))),
+    suite('the others', ...ONCE_MORE, ...others),
     suite(
       'contracts and adapters',
       ...ONCE_MORE,
       ...onServers.filter((file) => !file.startsWith('test/integration/')),
     ),
-    suite('the others', ...ONCE_MORE, ...others),
+    suite('integration', ...ONCE_MORE, ...onServers.filter((file) => file.startsWith('test/integration/'))),
   ];
 }
 
@@ -104,9 +104,6 @@ function suite(title: string, ...args: string[]): Task {
 }
 
 if (!isAfterTest) startResults();
-async function runChecks(some: readonly Task[]): Promise<void> {
-  count(some, await together(some));
-}
 function count(some: readonly Task[], results: readonly TaskResult[]): void {
   for (const [index, { ok }] of results.entries()) {
     addCounts({ passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0 });
@@ -114,10 +111,13 @@ function count(some: readonly Task[], results: readonly TaskResult[]): void {
   }
 }
 
-if (isEndToEnd && !isAfterTest) await runChecks(checks.slice(0, 1));
-else if (only.length === 0 && !isEndToEnd) await runChecks(checks);
+if (only.length === 0 && !isAfterTest) {
+  const built = await together([build]);
+  count([build], built);
+}
 const parts = suites();
-const others = only.length === 0 && !isEndToEnd ? packageChecks : [];
+// While suites wait for their servers.
+const others = only.length === 0 && !isEndToEnd ? [...checks, ...packageChecks] : [];
 const results = await together([...parts, ...others], { live: true, atOnce: AT_ONCE });
 count(others, results.splice(parts.length));
 for (const [index, { ok }] of results.entries()) {

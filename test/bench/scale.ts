@@ -7,10 +7,12 @@ import type { Bench, Figure } from '../../scripts/bench.ts';
 import { startOwnKafka } from '../support/kafka.ts';
 import { startOwnPostgres } from '../support/postgres.ts';
 import type { OutboxAppSetup, OutboxRun } from './outbox-app.ts';
+import { applicationScale } from './scale-application.ts';
 import { startMembers, startRelays } from './scale-crowd.ts';
 import { connectionsTo, cpuSecondsOf } from './server-load.ts';
 
-// What processes cost the servers while nothing happens: whole applications first, then crowds of the parts that ask by
+// First what svc costs one application, by what grows with it (`--only application`, `--rounds <count>`). Then (`--only crowds`) what
+// processes cost the servers while nothing happens: whole applications first, then crowds of the parts that ask by
 // themselves, the relay of each process at PostgreSQL and its member in the group of worker ids at Kafka.
 
 type Postgres = Awaited<ReturnType<typeof startOwnPostgres>>;
@@ -29,6 +31,8 @@ export const bench: Bench = async (progress, args = []) => {
       relays: { type: 'string', default: '10,100,1000' },
       members: { type: 'string', default: '10,100,1000' },
       seconds: { type: 'string', default: '60' },
+      rounds: { type: 'string', default: '5' },
+      only: { type: 'string' },
     },
   });
   const counts = (text: string): number[] =>
@@ -44,7 +48,11 @@ export const bench: Bench = async (progress, args = []) => {
     await postgres.query(postgres.url, 'ALTER SYSTEM SET max_connections = 2200');
     await postgres.restart();
     await kafka.createTopic(topic, { partitions: 6 });
-    const figures: Figures = await rowCosts(postgres, kafka);
+    const figures: Figures = [];
+    if (values.only !== 'crowds')
+      figures.push(...(await applicationScale(kafka, Number(values.rounds), progress)));
+    if (values.only === 'application') return figures;
+    figures.push(...(await rowCosts(postgres, kafka)));
     for (const count of counts(values.processes))
       figures.push(...(await processes(postgres, kafka, count, ms, progress)));
     for (const count of counts(values.relays)) figures.push(...(await relays(postgres, count, ms, progress)));
