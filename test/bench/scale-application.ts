@@ -65,11 +65,12 @@ const program = `
   const functions = Object.values(own).filter((each) => typeof each === 'function');
   const calls = Number(process.argv[2]);
   let bytes = 0;
-  for (let call = 0; call < calls; call++) {
+  let called = 0;
+  const caller = async () => {
     // What an application does with what it has: it answers.
-    bytes += JSON.stringify(await functions[call % functions.length]()).length;
-    if (call % 256 === 255) await new Promise((resolve) => setTimeout(resolve, 1));
-  }
+    while (called < calls) bytes += JSON.stringify(await functions[called++ % functions.length]()).length;
+  };
+  await Promise.all(Array.from({ length: 256 }, caller));
   if (process.argv[3] === 'away') {
     const { cpuMs, mb } = used();
     console.log(JSON.stringify({ startMs, startCpuMs: start.cpuMs, startMb: start.mb, callUs: (cpuMs - start.cpuMs) * 1000 / calls, mostMb: mb }));
@@ -91,8 +92,9 @@ export async function applicationScale(
   const application = installPacked('bench-scale', { '@opentelemetry/api': '1.10.0' });
   const figures: Figures = [];
   for (const [name, each] of Object.entries(cases)) {
-    for (let topic = 0; topic < (each.topics ?? 1); topic++)
-      await kafka.createTopic(topicOf(name, topic), { partitions: 1 });
+    const topics = Array.from({ length: each.topics ?? 1 }, (_, index) => topicOf(name, index));
+    while (topics.length > 0)
+      await Promise.all(topics.splice(0, 20).map((topic) => kafka.createTopic(topic)));
     const folder = write(application, name, each, kafka.brokers);
     const without: Told[] = [];
     const under: Told[] = [];
