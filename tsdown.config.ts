@@ -71,7 +71,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [
     'prepare',
-    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|outline|late-start|is-es-module|insert-calls|shift-source-map|target-files|find\/function-path|maps\/(?:listed-places|map-url)))/,
+    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|outline|late-start|is-es-module|insert-calls|shift-source-map|target-files|find\/function-path|exports\/(?:package-files|resolve-specifier)|maps\/(?:listed-places|map-url)))/,
   ],
   [
     'engine',
@@ -117,6 +117,7 @@ export default defineConfig([
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
       'compiled-from': 'src/capture/source/maps/compiled-from.ts',
+      'follow-export': 'src/capture/source/exports/follow-export.ts',
       'rewrite-mapped': 'src/capture/source/maps/rewrite-mapped.ts',
       'needed-packages': 'src/start/commands/needed-packages.ts',
       'write-list': 'src/start/commands/write-list.ts',

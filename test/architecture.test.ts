@@ -236,7 +236,6 @@ describe('architecture', () => {
       'mysql2/promise',
       'better-sqlite3',
       'node:sqlite',
-      'import-in-the-middle',
       'require-in-the-middle',
     ];
     const eager = all.filter((one) => heavy.includes(one.to) && !one.typeOnly && !one.dynamic);

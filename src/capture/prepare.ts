@@ -6,15 +6,19 @@ import { type Clock, systemClock } from '../ground/clock.ts';
 import { loadChunk } from '../ground/load-chunk.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
-import { hookPackages } from './packages/hook.ts';
-import type { PackagePatch } from './packages/hooked-package.ts';
+import { hookPackages, type PackageHooks, type PackagePatch } from './packages/hook.ts';
 import type { PackageTarget, PatchEvents } from './packages/package-target.ts';
-import { patchedPackage } from './packages/patched-package.ts';
 import { inPlaceOf, type TargetReport, writeMaps } from './report.ts';
 import { layDown, pickUp } from './resting-slots.ts';
-import { runtimeTargets } from './source/capture-runtime.ts';
+import { type RuntimeTarget, runtimeTargets } from './source/capture-runtime.ts';
 import { parseFunctionPath } from './source/find/function-path.ts';
-import { hookSource, type SourceHookEvents, type SourceHooks, whyNoModules } from './source/hook-source.ts';
+import {
+  hookSource,
+  type PackageWork,
+  type SourceHookEvents,
+  type SourceHooks,
+  whyNoModules,
+} from './source/hook-source.ts';
 import { isEsModule } from './source/is-es-module.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
 import { type Located, locate, missingFile } from './source/locate.ts';
@@ -76,23 +80,23 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     if (slot !== undefined) record.resume(slot);
   }
   const { files, missing, packages } = sort(records, baseDir);
-  const source = guarded(
-    () => hookFiles(files, missing, records, options),
-    (reason) => {
-      for (const list of [...files.values(), ...missing.values()])
-        for (const { id } of list) records.get(id)?.failed(reason);
-    },
-  );
-  const unhookPackages = guarded(
+  const ofPackages = guarded(
     () =>
       hookPackages(
         packages,
         packageEvents(records),
         { preloadedBy: preloadedBy() },
-        options.patches?.map((patch) => patchedPackage(patch, baseDir)),
+        options.patches?.map((patch) => ({ ...patch, baseDir })),
       ),
     (reason) => {
       for (const { id } of packages) records.get(id)?.failed(reason);
+    },
+  );
+  const source = guarded(
+    () => hookFiles(files, missing, ofPackages, records, options),
+    (reason) => {
+      for (const list of [...files.values(), ...missing.values()])
+        for (const { id } of list) records.get(id)?.failed(reason);
     },
   );
 
@@ -145,7 +149,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
         runtimeTargets().delete(id);
       }
       source?.close();
-      unhookPackages?.();
+      ofPackages?.close();
     },
   };
 }
@@ -224,6 +228,7 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
         baseDir: from,
         slotFor: (names) => record.slotFor(names),
       });
+      runtimeTargets().set(id, runtimeTarget(functionPath, path.result, record));
     } else {
       if (isProblem(located)) {
         record.note(located.problem);
@@ -236,25 +241,35 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
           whyTooLate(file) ?? (unreachable !== undefined && isEsModule(file) ? unreachable : undefined);
         if (reason !== undefined && record.state !== 'patched') record.failed(reason);
       }
-      runtimeTargets().set(id, {
-        functionPath,
-        result: path.result,
-        slotFor: (names) => record.slotFor(names),
-        patched: () => record.patched(),
-        failed: (reason) => record.failed(reason),
-      });
+      runtimeTargets().set(id, runtimeTarget(functionPath, path.result, record));
     }
   }
   return { files, missing, packages };
 }
 
+function runtimeTarget(
+  functionPath: string,
+  result: readonly string[] | undefined,
+  record: TargetRecord,
+): RuntimeTarget {
+  return {
+    functionPath,
+    result,
+    slotFor: (names) => record.slotFor(names),
+    patched: () => record.patched(),
+    failed: (reason) => record.failed(reason),
+  };
+}
+
 function hookFiles(
   files: ReadonlyMap<string, SourceTarget[]>,
   missing: ReadonlyMap<string, SourceTarget[]>,
+  packages: PackageHooks | undefined,
   records: ReadonlyMap<string, TargetRecord>,
   { baseDir, logger, clock }: PrepareOptions,
 ): SourceHooks | undefined {
-  if (files.size + missing.size === 0) return undefined;
+  const work: PackageWork = packages ?? { sought: [], ran() {} };
+  if (files.size + missing.size + work.sought.length === 0) return undefined;
   const shown = (built: BuiltFile) => shownPath(built.file, baseDir);
   const placeIn = (built: BuiltFile | undefined) =>
     built && [`in ${shown(built)}`, built.remark].filter((each) => each !== undefined).join(', ');
@@ -296,7 +311,7 @@ function hookFiles(
       'coverage of files with targets is not right: V8 counts by offsets, which the inserted calls move: measure it with SVC_ENABLED=false',
     );
   const listed = readList(baseDir, (reason) => logger.warn(...inLines(`${listName} is not used: ${reason}`)));
-  return hookSource(files, { files: new Map([...files, ...missing]), baseDir, listed }, events, clock);
+  return hookSource(files, { files: new Map([...files, ...missing]), baseDir, listed }, work, events, clock);
 }
 
 /** Whether this process, or one that started it, has V8 count what runs. */
@@ -310,6 +325,7 @@ function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents 
   return {
     patched: (id, note) => records.get(id)?.patched(note),
     failed: (id, reason) => records.get(id)?.failed(reason),
+    isPatched: (id) => records.get(id)?.state === 'patched',
   };
 }
 

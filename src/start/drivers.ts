@@ -6,7 +6,7 @@ import { betterSqlite3Driver } from '../adapters/sqlite/better-sqlite3-driver.ts
 import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
 import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
 import { foreignSqliteIsLoaded } from '../adapters/sqlite/used-driver.ts';
-import type { PackagePatch } from '../capture/packages/hooked-package.ts';
+import type { PackagePatch } from '../capture/packages/hook.ts';
 import type { Config } from '../config/config.ts';
 import { isOwnWork, runOwnWork, shared } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';

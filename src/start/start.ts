@@ -7,7 +7,7 @@ import path from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import type { Call, OnCall } from '../capture/call.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
-import type { PackagePatch } from '../capture/packages/hooked-package.ts';
+import type { PackagePatch } from '../capture/packages/hook.ts';
 import type * as Preparing from '../capture/prepare.ts';
 import type { TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';

@@ -1,48 +1,111 @@
-// packages/: functions of packages: their exports are replaced when a package is loaded.
+// packages/: functions of packages: what is left to their exports, where no text shows the function.
 
-import { createRequire } from 'node:module';
-import { pathToFileURL } from 'node:url';
+import Module, { createRequire, isBuiltin, syncBuiltinESMExports } from 'node:module';
+import path from 'node:path';
 import { addNote } from '../notes.ts';
+import { runtimePatches } from '../source/capture-runtime.ts';
+import type { SoughtPackage } from '../source/exports/package-files.ts';
 import { type FunctionPath, parseFunctionPath } from '../source/find/function-path.ts';
-import { hookRequires } from './hook-requires.ts';
-import type { HookedPackage, PackageHookOptions } from './hooked-package.ts';
-import { includeImports, installLoader, keysOf } from './import-loader.ts';
+import type { PackageWork } from '../source/hook-source.ts';
+import { hasSoundSyncHooks } from '../source/node-hooks.ts';
 import type { PackageTarget, PatchEvents } from './package-target.ts';
-import { type ExportTarget, type PatchOutcome, patchNamespace } from './patch-exports.ts';
+import { type ExportTarget, type PatchOutcome, patchExports } from './patch-exports.ts';
 import { namesOf, resolvePackage } from './resolve-package.ts';
 
+export interface PackageHookOptions {
+  /**
+   * How svc was preloaded. Where Node has no sound synchronous hooks, `--require` leaves `import` alone: a loader that is
+   * registered there breaks every `require` of an ES module.
+   */
+  readonly preloadedBy: 'import' | 'require';
+}
+
+/** A package that is changed in place when it is loaded, for another reason than a target. */
+export interface PackagePatch {
+  readonly specifier: string;
+  /**
+   * Gets what `require` or `import` of it gives; called for each of them, and for each copy. Never throws. An object that it
+   * returns is what `require` gives in its place, where exports cannot be changed.
+   */
+  readonly patch: (exports: object) => unknown;
+}
+
+export interface PackageHooks extends PackageWork {
+  /** Takes the hooks away again; functions that are captured stay so. */
+  close(): void;
+}
+
 /**
- * Captures exports of packages as they are loaded. `others` go through the same hooks: the loader of imports is installed once.
- * Without any nothing is hooked and nothing loaded.
- *
- * Returns what takes the hooks away again; functions that are captured stay so. Never throws.
+ * Says which packages are sought, and captures in their exports what their texts do not show. Without any nothing is hooked
+ * and nothing loaded. Never throws.
  */
 export function hookPackages(
   targets: readonly PackageTarget[],
   events: PatchEvents,
   options: PackageHookOptions,
-  others: readonly HookedPackage[] = [],
-): () => void {
-  const packages = [...groupBySpecifier(targets, events), ...others];
-  if (packages.length === 0) return () => {};
+  patches: readonly (PackagePatch & { readonly baseDir: string })[] = [],
+): PackageHooks {
+  const groups = groupBySpecifier(targets, events);
+  const byId = new Map(
+    groups.flatMap(({ targets: each }) => each.map((one) => [one.target.id, one] as const)),
+  );
+  const byKey = new Map<string, (typeof patches)[number]>();
+  for (const [index, each] of patches.entries()) byKey.set(`${index}:${each.specifier}`, each);
+  const sought = [
+    ...groups.map(
+      ({ specifier, baseDir, targets: each }): SoughtPackage => ({
+        specifier,
+        from: baseDir,
+        targets: each.map(({ target: { id, functionPath } }) => ({ id, functionPath })),
+        patch: undefined,
+      }),
+    ),
+    ...[...byKey].map(
+      ([key, { specifier, baseDir }]): SoughtPackage => ({
+        specifier,
+        from: baseDir,
+        targets: [],
+        patch: key,
+      }),
+    ),
+  ];
   const undo: (() => void)[] = [];
   try {
-    undo.push(hookRequires(packages));
-    undo.push(
-      hookImports(packages, options, (reason) => {
-        for (const each of packages) {
-          if (each.file === undefined) each.failAll(reason);
-          // What `require` can load is captured where it is loaded that way.
-          else for (const id of each.ids) addNote({ winner: id, loser: null, reason });
-        }
-      }),
-    );
+    if (sought.length > 0) undo.push(hookRequires(groups, patches, events));
+    for (const group of groups) tellReach(group, options);
+    for (const { specifier, baseDir: from, targets: each } of groups) {
+      if (isBuiltin(specifier)) patchBuiltin(specifier, from, each);
+    }
   } catch (error) {
-    const reason = `the hooks could not be installed: ${error instanceof Error ? error.message : 'unknown error'}`;
-    for (const target of targets) events.failed(target.id, reason);
+    const reason = `the hooks could not be installed: ${messageOf(error)}`;
+    for (const { id } of targets) events.failed(id, reason);
   }
-  return () => {
-    for (const each of undo) each();
+  for (const [key, { patch, specifier, baseDir }] of byKey) {
+    runtimePatches().set(key, (exports) => void patchAll(exports, patch));
+    changeLoaded(specifier, baseDir, patch);
+  }
+  return {
+    sought,
+    ran(module, file, inserted) {
+      forgetPartial(module);
+      for (const target of file.targets) {
+        const one = byId.get(target.id);
+        if (one !== undefined && target.exported !== undefined && !inserted.has(target.id))
+          module.exports = patchOne(module.exports, one, {
+            names: target.exported,
+            result: one.exported.path.result,
+          });
+      }
+      for (const key of file.patches) {
+        const patch = byKey.get(key)?.patch;
+        if (patch) module.exports = patchAll(module.exports, patch);
+      }
+    },
+    close() {
+      // The last one first: each gives `require` back as it found it.
+      for (const each of undo.reverse()) each();
+      for (const key of byKey.keys()) runtimePatches().delete(key);
+    },
   };
 }
 
@@ -54,23 +117,12 @@ export function inspectPackageTarget(target: PackageTarget): string | undefined 
   return 'problem' in resolved ? resolved.problem : undefined;
 }
 
-function groupBySpecifier(targets: readonly PackageTarget[], events: PatchEvents): HookedPackage[] {
-  const groups = new Map<string, ReportedTarget[]>();
-  for (const target of targets) {
-    const path = parseFunctionPath(target.functionPath);
-    if ('problem' in path) {
-      events.failed(target.id, path.problem);
-      continue;
-    }
-    const key = `${target.baseDir}\n${target.specifier}`;
-    groups.set(key, [...(groups.get(key) ?? []), reported(target, path, events)]);
-  }
-  const packages: HookedPackage[] = [];
-  for (const group of groups.values()) {
-    const first = group[0]?.target;
-    if (first !== undefined) packages.push(hooked(first.specifier, first.baseDir, group));
-  }
-  return packages;
+interface Group {
+  readonly specifier: string;
+  readonly baseDir: string;
+  readonly targets: ReportedTarget[];
+  /** What `require` of it loads, absolute. */
+  readonly file: string | undefined;
 }
 
 interface ReportedTarget {
@@ -80,16 +132,40 @@ interface ReportedTarget {
   readonly fail: (reason: string) => void;
 }
 
+function groupBySpecifier(targets: readonly PackageTarget[], events: PatchEvents): Group[] {
+  const groups = new Map<string, Group>();
+  for (const target of targets) {
+    const path = parseFunctionPath(target.functionPath);
+    if ('problem' in path) {
+      events.failed(target.id, path.problem);
+      continue;
+    }
+    const { specifier, baseDir } = target;
+    const one = reported(target, path, events);
+    const key = `${baseDir}\n${specifier}`;
+    const group = groups.get(key);
+    if (group !== undefined) {
+      group.targets.push(one);
+      continue;
+    }
+    const resolved = resolvePackage(specifier, baseDir);
+    const file = 'problem' in resolved ? undefined : resolved.file;
+    groups.set(key, { specifier, baseDir, targets: [one], file });
+  }
+  for (const { specifier, baseDir, targets: each } of groups.values()) {
+    const resolved = resolvePackage(specifier, baseDir);
+    // Another part of a workspace may have the package all the same: it is sought nevertheless.
+    if ('problem' in resolved) for (const { fail } of each) fail(resolved.problem);
+  }
+  return [...groups.values()];
+}
+
 function reported(target: PackageTarget, path: FunctionPath, events: PatchEvents): ReportedTarget {
-  let isPatched = false;
-  const patched = () => {
-    if (!isPatched) events.patched(target.id);
-    isPatched = true;
-  };
   // A package can be loaded twice, as ESM and as CJS, or in two versions: one that has the function is enough.
   const fail = (reason: string) => {
-    if (!isPatched) events.failed(target.id, reason);
+    if (!events.isPatched(target.id)) events.failed(target.id, reason);
   };
+  const patched = () => events.patched(target.id);
   const onMethod: ExportTarget['onMethod'] = (method, result) => {
     if (result === 'wrapped' || result === 'already') patched();
     else fail(`${method || 'the result'} of what ${path.names.join('.')}() returns: ${result}`);
@@ -102,57 +178,118 @@ function reported(target: PackageTarget, path: FunctionPath, events: PatchEvents
   return { target, exported: { path, slotFor: target.slotFor, onMethod }, tell, fail };
 }
 
-function hooked(specifier: string, baseDir: string, group: readonly ReportedTarget[]): HookedPackage {
+/** Returns what users of the module must get. */
+function patchOne(exports: unknown, { exported, tell, fail }: ReportedTarget, path: FunctionPath): unknown {
+  try {
+    const outcome = patchExports(exports, { ...exported, path });
+    tell(outcome);
+    return outcome.exports;
+  } catch (error) {
+    fail(error instanceof Error ? error.message : 'the function could not be wrapped');
+    return exports;
+  }
+}
+
+/** Gives the exports, and what they have under `default`, to a patch. Returns what users of the module must get. */
+function patchAll(exports: unknown, patch: PackagePatch['patch']): unknown {
+  const replacement = isObject(exports) ? patch(exports) : undefined;
+  const standard = isObject(exports) && 'default' in exports ? exports.default : undefined;
+  if (isObject(standard)) patch(standard);
+  return isObject(replacement) ? replacement : exports;
+}
+
+type Loaded = { readonly exports: unknown; readonly loaded: boolean };
+
+function loadedModules(): Readonly<Record<string, Loaded | undefined>> {
+  return (Module as unknown as { _cache: Readonly<Record<string, Loaded | undefined>> })._cache;
+}
+
+/** One that was required before svc started is changed at once. */
+function changeLoaded(specifier: string, baseDir: string, patch: PackagePatch['patch']): void {
   const resolved = resolvePackage(specifier, baseDir);
-  // Another part of a workspace may have the package all the same: the hooks are set nevertheless.
-  if ('problem' in resolved) for (const { fail } of group) fail(resolved.problem);
   const file = 'problem' in resolved ? undefined : resolved.file;
-  const names = namesOf(specifier);
-  const patchAll: HookedPackage['patchAll'] = (exports, patch) => {
-    let current = exports;
-    for (const { exported, tell, fail } of group) {
-      try {
-        const outcome = patch(current, exported);
-        current = outcome.exports;
-        tell(outcome);
-      } catch (error) {
-        fail(error instanceof Error ? error.message : 'the function could not be wrapped');
-      }
-    }
-    return current;
-  };
-  const failAll = (reason: string) => {
-    for (const { fail } of group) fail(reason);
-  };
-  return { names, file, ids: group.map(({ target }) => target.id), patchAll, failAll };
+  const loaded = file === undefined ? undefined : loadedModules()[file];
+  if (loaded !== undefined) patchAll(loaded.exports, patch);
+}
+
+/** What `import` gives of a module of Node is what its exports held when they were compared last. */
+function patchBuiltin(specifier: string, baseDir: string, targets: readonly ReportedTarget[]): void {
+  const exports: unknown = createRequire(path.join(baseDir, 'noop.js'))(specifier);
+  for (const one of targets) patchOne(exports, one, one.exported.path);
+  syncBuiltinESMExports();
+}
+
+/** Said at once, where a preload does not reach what is imported. */
+function tellReach({ specifier, file, targets }: Group, options: PackageHookOptions): void {
+  if (options.preloadedBy !== 'require' || hasSoundSyncHooks() || isBuiltin(specifier)) return;
+  const reason = `import does not reach it with --require on Node ${process.versions.node}; use --import svc/register`;
+  for (const { target, fail } of targets) {
+    if (file === undefined) fail(reason);
+    // What `require` can load is captured where it is loaded that way.
+    else addNote({ winner: target.id, loser: null, reason });
+  }
 }
 
 const load = createRequire(import.meta.url);
 
-type Namespace = Record<string, unknown>;
-
-/** Patches packages as `import` loads them, CommonJS ones included. `onUnreachable` tells why that is not possible here. */
-function hookImports(
-  packages: readonly HookedPackage[],
-  options: PackageHookOptions,
-  onUnreachable: (reason: string) => void,
+/**
+ * Sees what `require` gives: modules of Node, and packages whose files do not come by `_compile`. One hook for all, because each
+ * resolves every `require` once more.
+ */
+function hookRequires(
+  groups: readonly Group[],
+  patches: readonly (PackagePatch & { readonly baseDir: string })[],
+  events: PatchEvents,
 ): () => void {
-  const { addHook, removeHook } = load('import-in-the-middle') as typeof import('import-in-the-middle');
-  const wanted = new Map<string, HookedPackage[]>();
-  for (const each of packages) {
-    const urls = each.file === undefined ? [] : [pathToFileURL(each.file).href];
-    for (const key of [...each.names, ...urls]) wanted.set(key, [...(wanted.get(key) ?? []), each]);
-  }
-  const hook = (url: string, namespace: Namespace, specifier?: string, format?: string): void => {
-    const matching = new Set(keysOf(url, specifier ?? '').flatMap((key) => wanted.get(key) ?? []));
-    for (const { patchAll } of matching) {
-      const patch = (_: unknown, target: ExportTarget) => patchNamespace(namespace, format, target);
-      patchAll(namespace, patch);
+  const { Hook } = load('require-in-the-middle') as typeof import('require-in-the-middle');
+  const names = [...groups, ...patches].flatMap(({ specifier }) => namesOf(specifier));
+  const files = groups.flatMap(({ file }) => (file === undefined ? [] : [file]));
+  const hook = new Hook([...new Set([...names, ...files])], (exports, name, folder) => {
+    let current: unknown = exports;
+    // In a circle of modules it is not complete yet: it comes again when it has run.
+    if (isRunning(exports)) return exports;
+    for (const group of groups) {
+      if (!isMeant(group, name, folder)) continue;
+      for (const one of group.targets) {
+        if (isBuiltin(group.specifier) || !events.isPatched(one.target.id))
+          current = patchOne(current, one, one.exported.path);
+      }
     }
-  };
-  addHook(hook);
-  includeImports(wanted.keys());
-  const reason = installLoader(options);
-  if (reason !== undefined) onUnreachable(reason);
-  return () => removeHook(hook);
+    for (const { specifier, patch } of patches)
+      if (namesOf(specifier).includes(name)) current = patchAll(current, patch);
+    return current as typeof exports;
+  });
+  return () => hook.unhook();
+}
+
+/** What is known by its path is told as a folder, and a name without the ending. */
+function isMeant({ specifier, file }: Group, name: string, folder: string | undefined): boolean {
+  if (namesOf(specifier).includes(name)) return true;
+  if (file === undefined || folder === undefined) return false;
+  const { dir, name: base } = path.parse(file);
+  return dir === folder && base === name;
+}
+
+function isRunning(exports: unknown): boolean {
+  return Object.values(loadedModules()).some(
+    (module) => module !== undefined && module.exports === exports && !module.loaded,
+  );
+}
+
+/**
+ * A hook of `require` keeps the exports that it has seen, with the module: those of a module that still ran, in a circle, are not
+ * what it exports in the end.
+ */
+function forgetPartial(module: object): void {
+  for (const key of Object.getOwnPropertySymbols(module)) {
+    if (key.description === 'RitmExports') Reflect.deleteProperty(module, key);
+  }
+}
+
+function isObject(value: unknown): value is object {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function';
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error';
 }

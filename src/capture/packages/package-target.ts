@@ -21,4 +21,5 @@ export interface PatchEvents {
   /** The function holds its wrapper now; `note` says what a reader of the report should know. */
   patched(id: string, note?: string): void;
   failed(id: string, reason: string): void;
+  isPatched(id: string): boolean;
 }

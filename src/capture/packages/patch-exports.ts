@@ -4,6 +4,7 @@ import { type Callable, heldOf } from '../captured-functions.ts';
 import { parameterNames } from '../declare/parameter-names.ts';
 import type { CaptureSlot } from '../slot.ts';
 import type { FunctionPath } from '../source/find/function-path.ts';
+import { hasPrivateStatics } from '../wrap/imitate.ts';
 import { canHaveProperties, findPlace, putInPlace } from '../wrap/property-place.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { wrapFactory } from '../wrap/wrap-factory.ts';
@@ -33,26 +34,6 @@ export function patchExports(exports: unknown, target: ExportTarget): PatchOutco
   return patchMember(exports, owner.value, names, target);
 }
 
-/**
- * The same for the namespace of an import, as import-in-the-middle hands it out: assigning changes what importers see. Of a
- * CommonJS module it is the named exports and, as `default`, the module's exports themselves.
- */
-export function patchNamespace(
-  namespace: Record<string, unknown>,
-  format: string | undefined,
-  target: ExportTarget,
-): PatchOutcome {
-  const isModule = format === undefined ? !('module.exports' in namespace) : format.startsWith('module');
-  if (isModule || !canHaveProperties(namespace.default)) return patchExports(namespace, target);
-  const outcome = patchExports(namespace.default, target);
-  if ('problem' in outcome) return outcome;
-  for (const name of ['default', 'module.exports']) if (name in namespace) namespace[name] = outcome.exports;
-  const [head] = target.path.names;
-  if (head !== undefined && head !== 'default' && head in namespace)
-    namespace[head] = read(outcome.exports, head);
-  return outcome;
-}
-
 /** The names from `exports` on: `default`, and the name of an exported class, can mean the exports themselves. */
 function inside(exports: unknown, names: readonly string[]): readonly string[] {
   const [head = '', ...rest] = names;
@@ -73,7 +54,10 @@ function inside(exports: unknown, names: readonly string[]): readonly string[] {
 function patchWhole(exports: unknown, target: ExportTarget): PatchOutcome {
   if (typeof exports !== 'function') return { problem: 'the module does not export a function', exports };
   const wrapper = wrapOne(exports as Callable, target);
-  return wrapper === exports ? verdict(exports, target, exports) : { result: 'wrapped', exports: wrapper };
+  if (wrapper === exports) return verdict(exports, target, exports);
+  // `module.exports = f; module.exports.default = f`
+  putAliases(wrapper, exports, wrapper);
+  return { result: 'wrapped', exports: wrapper };
 }
 
 function patchMember(
@@ -83,15 +67,23 @@ function patchMember(
   target: ExportTarget,
 ): PatchOutcome {
   const last = names.at(-1) as string;
+  const name = names.join('.');
   const before = read(owner, last);
   if (!has(owner, last)) return { problem: missing(names, owner), exports };
-  if (typeof before !== 'function') return { problem: `${names.join('.')} is not a function`, exports };
+  if (typeof before !== 'function') return { problem: `${name} is not a function`, exports };
+  if (before !== read(owner, last))
+    return { problem: `${name} is another function each time that it is read`, exports };
   const wrapper = wrapOne(before as Callable, target);
   if (wrapper === before) return verdict(before, target, exports);
-  if (put(owner as object, last, before, wrapper)) return { result: 'wrapped', exports };
-  if (owner !== exports)
-    return { problem: `${names.join('.')} cannot be replaced: it is not configurable`, exports };
-  return { result: 'wrapped', exports: replacing(exports as object, last, wrapper) };
+  const isPut = put(owner as object, last, before, wrapper);
+  if (!isPut && (owner !== exports || !canStandFor(exports as object, last)))
+    return { problem: `${name} cannot be replaced: it is not configurable`, exports };
+  if (owner !== exports) return { result: 'wrapped', exports };
+  // `module.exports = f; module.exports.f = f`
+  const whole =
+    exports === before ? wrapper : isPut ? exports : standingFor(exports as object, before, wrapper);
+  putAliases(whole as object, before, wrapper);
+  return { result: 'wrapped', exports: whole };
 }
 
 /** In place; false where the property is locked. Keeps the property's flags, and a getter's liveness. */
@@ -108,12 +100,48 @@ function put(owner: object, key: string, before: unknown, wrapper: Callable): bo
   }
 }
 
+/** What was one function under several names stays one: `a === b`. Getters of other names are not run. */
+function putAliases(exports: object, before: unknown, wrapper: Callable): void {
+  for (const key of Reflect.ownKeys(exports)) {
+    const descriptor = Object.getOwnPropertyDescriptor(exports, key);
+    if (descriptor === undefined || !('value' in descriptor) || descriptor.value !== before) continue;
+    if (key !== 'constructor') Reflect.defineProperty(exports, key, { ...descriptor, value: wrapper });
+  }
+}
+
 /** Returns what `getter` returns, and the wrapper in the place of what was wrapped. */
 function exchanging(getter: () => unknown, before: unknown, wrapper: Callable): () => unknown {
   return function (this: unknown): unknown {
     const value = Reflect.apply(getter, this, []);
     return value === before ? wrapper : value;
   };
+}
+
+/**
+ * Whether another object can stand for exports whose property is locked: a getter as esbuild, webpack and tsc emit them. Methods of
+ * other objects than plain ones and functions may need the very object, for what is private in them.
+ */
+function canStandFor(exports: object, key: string): boolean {
+  if (types.isModuleNamespaceObject(exports) || types.isProxy(exports)) return false;
+  const own = Object.getOwnPropertyDescriptor(exports, key);
+  if (own?.get === undefined) return false;
+  if (typeof exports === 'function') return !hasPrivateStatics(exports as Callable);
+  const prototype = Object.getPrototypeOf(exports) as unknown;
+  return prototype === null || prototype === Object.prototype;
+}
+
+/** The exports themselves in everything, but for the function: its wrapper is found in its place, under each of its names. */
+function standingFor(exports: object, before: unknown, wrapper: Callable): object {
+  return new Proxy(exports, {
+    get(target, key, receiver) {
+      const value: unknown = Reflect.get(target, key, receiver);
+      if (value !== before) return value;
+      const own = Object.getOwnPropertyDescriptor(target, key);
+      // JavaScript lets nobody say anything else of a constant.
+      const isConstant = own !== undefined && !own.configurable && own.writable === false;
+      return isConstant ? value : wrapper;
+    },
+  });
 }
 
 function wrapOne(fn: Callable, target: ExportTarget): Callable {
@@ -172,24 +200,4 @@ function read(owner: unknown, key: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/**
- * What users of a module get instead of exports that are locked: getters as esbuild, swc and tsc emit them, and the
- * namespace of an ES module that `require` returned. Everything but `key` is read live from the original.
- */
-function replacing(exports: object, key: string, wrapper: unknown): object {
-  const copy = Object.create(Object.getPrototypeOf(exports) as object | null) as object;
-  for (const name of Reflect.ownKeys(exports)) {
-    const descriptor = Object.getOwnPropertyDescriptor(exports, name);
-    Object.defineProperty(copy, name, {
-      configurable: true,
-      enumerable: descriptor?.enumerable === true,
-      get: () => (name === key ? wrapper : Reflect.get(exports, name)),
-      set: (value: unknown) => {
-        Reflect.set(exports, name, value);
-      },
-    });
-  }
-  return copy;
 }

@@ -3,6 +3,7 @@ import { builtinModules, createRequire, isBuiltin } from 'node:module';
 import path from 'node:path';
 import { hasManifest, readManifest } from '../../ground/files/manifest.ts';
 import { didYouMean } from '../../ground/nearest-names.ts';
+import { packageName } from '../source/exports/resolve-specifier.ts';
 
 export interface ResolvedPackage {
   /** What `require` of it loads; `undefined` for a package that only `import` can load. */
@@ -47,11 +48,6 @@ function withoutRequire(
 export function namesOf(specifier: string): readonly string[] {
   const plain = specifier.replace(/^node:/, '');
   return isBuiltin(specifier) ? [plain, `node:${plain}`] : [specifier];
-}
-
-/** `@scope/name/sub` -> `@scope/name`. */
-export function packageName(specifier: string): string {
-  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
 }
 
 function* moduleFolders(baseDir: string): Iterable<string> {

@@ -23,20 +23,36 @@ interface Runtime {
   fn(value: unknown, id: string, parameters: Names, name?: string, isReturned?: 1): unknown;
   put(owner: object, key: string, id: string, parameters: Names, isReturned?: 1): void;
   obj(value: unknown, id: string, parameters: Names, path: readonly string[], isReturned?: 1): unknown;
+  /** An ES module of a package that svc changes has run. */
+  loaded(key: string, exports: object): void;
   readonly targets: Map<string, RuntimeTarget>;
+  readonly patches: Map<string, (exports: object) => void>;
 }
 
 const key = Symbol.for('svc.capture');
 
 /** The targets that inserted calls can find, of this thread: one map, however often this package is loaded. */
 export function runtimeTargets(): Map<string, RuntimeTarget> {
+  return runtime().targets;
+}
+
+/** What gets the exports of ES modules that have run. None throws. */
+export function runtimePatches(): Map<string, (exports: object) => void> {
+  return runtime().patches;
+}
+
+function runtime(): Runtime {
   const holder = globalThis as unknown as Record<symbol, Runtime | undefined>;
   if (!holder[key]) {
-    const runtime: Runtime = { fn, put, obj, targets: new Map() };
+    const made: Runtime = { fn, put, obj, loaded, targets: new Map(), patches: new Map() };
     // Not enumerable: applications that copy or list globals do not see it.
-    Object.defineProperty(globalThis, key, { value: runtime, configurable: true });
+    Object.defineProperty(globalThis, key, { value: made, configurable: true });
   }
-  return (holder[key] as Runtime).targets;
+  return holder[key] as Runtime;
+}
+
+function loaded(name: string, exports: object): void {
+  runtimePatches().get(name)?.(exports);
 }
 
 /** `isReturned`: the function is not the factory that the path names, but what is captured of its result. */

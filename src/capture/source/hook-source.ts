@@ -2,9 +2,18 @@
 
 import { existsSync } from 'node:fs';
 import Module from 'node:module';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { type Clock, systemClock } from '../../ground/clock.ts';
 import { loadChunk } from '../../ground/load-chunk.ts';
+import type * as FollowExport from './exports/follow-export.ts';
+import type { Follower } from './exports/follow-export.ts';
+import {
+  type PackageFile,
+  type PackageFiles,
+  packageFiles,
+  type SoughtPackage,
+} from './exports/package-files.ts';
+import { handingOver } from './insert-calls.ts';
 import { watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
 import { type Sought, type SoughtFiles, seek } from './maps/sought.ts';
@@ -17,6 +26,13 @@ import { type TargetFiles, targetFileLookup, watchNamesakes } from './target-fil
 export interface SourceHookEvents extends RewriteText.SourceEvents {
   /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */
   inserted(id: string, built?: RewriteText.BuiltFile): void;
+}
+
+/** What is done with packages. */
+export interface PackageWork {
+  readonly sought: readonly SoughtPackage[];
+  /** A CommonJS file has run. `inserted`: the targets that its text had. Never throws. */
+  ran(module: { exports: unknown }, file: PackageFile, inserted: ReadonlySet<string>): void;
 }
 
 export interface SourceHooks {
@@ -45,6 +61,7 @@ export function whyNoModules(): string | undefined {
 export function hookSource(
   files: TargetFiles,
   soughtFiles: SoughtFiles,
+  packages: PackageWork,
   events: SourceHookEvents,
   clock: Clock = systemClock,
 ): SourceHooks {
@@ -58,9 +75,10 @@ export function hookSource(
     if (firstOwnMs === undefined && isOwn(module)) firstOwnMs = clock.monotonic();
   };
   const sought = seek(soughtFiles, events);
+  const ofPackages = packageFiles(packages.sought, followerLater(), events);
   const parts = [
-    hookCompile(files, sought, events, see),
-    hookModules({ files, sought: soughtFiles }, sought, events, see),
+    hookCompile(targetFileLookup(files, ofPackages), packages, sought, events, see),
+    hookModules({ files, sought: soughtFiles, packages: packages.sought }, ofPackages, sought, events, see),
   ];
   return {
     takeIn() {
@@ -94,8 +112,13 @@ const rewrite: typeof RewriteText.rewrite = (file, text, kind, targets, events) 
 type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
 
 /** Every require hook there is (tsx, ts-node, swc, Babel) ends in `_compile`. */
-function hookCompile(files: TargetFiles, sought: Sought, events: RewriteText.SourceEvents, see: See): Hook {
-  const lookup = targetFileLookup(files);
+function hookCompile(
+  lookup: Lookup,
+  packages: PackageWork,
+  sought: Sought,
+  events: RewriteText.SourceEvents,
+  see: See,
+): Hook {
   const prototype = Module.prototype as unknown as { _compile: Compile };
   const original = prototype._compile;
   let isOpen = true;
@@ -107,11 +130,21 @@ function hookCompile(files: TargetFiles, sought: Sought, events: RewriteText.Sou
     const file = lookup.byPath(filename);
     if (file) sought.isLoaded(file.path);
     const path = file?.path ?? filename;
+    const ofPackage = file?.ofPackage;
+    const [told, inserted] = ofPackage && kind.goal === 'unknown' ? untold(file.targets, events) : [events];
     const text =
       sought.fromList(path, content) ??
       sought.rewrite(path, content, kind, file?.targets) ??
-      (file ? rewrite(path, content, kind, file.targets, events) : content);
-    return Reflect.apply(original, this, [text, filename, ...rest]);
+      (file && file.targets.length > 0 ? rewrite(path, content, kind, file.targets, told) : content);
+    if (kind.goal === 'module' && ofPackage && ofPackage.patches.length > 0 && !text.includes('__svcModule'))
+      return Reflect.apply(original, this, [
+        handingOver(text, pathToFileURL(filename).href, ofPackage.patches),
+        filename,
+        ...rest,
+      ]);
+    const result = Reflect.apply(original, this, [text, filename, ...rest]);
+    if (ofPackage && inserted) packages.ran(this as { exports: unknown }, ofPackage, inserted);
+    return result;
   };
   prototype._compile = compile;
   return {
@@ -126,20 +159,53 @@ function hookCompile(files: TargetFiles, sought: Sought, events: RewriteText.Sou
 
 const nothing: Hook = { takeIn() {}, close() {} };
 
-type Files = Pick<LoaderData, 'files' | 'sought'>;
+/** What a text of CommonJS does not show is looked for in its exports: then, it is no problem yet. */
+function untold(
+  targets: readonly RewriteText.SourceTarget[],
+  events: RewriteText.SourceEvents,
+): [RewriteText.SourceEvents, Set<string>] {
+  const inserted = new Set<string>();
+  const waiting = new Set(targets.filter(({ exported }) => exported !== undefined).map(({ id }) => id));
+  const told: RewriteText.SourceEvents = {
+    ...events,
+    found(id, ...rest) {
+      const isTaken = events.found(id, ...rest);
+      // A plan that cannot be made for it cannot be made for its export either.
+      inserted.add(id);
+      return isTaken;
+    },
+    problem(id, ...rest) {
+      if (!waiting.has(id)) events.problem(id, ...rest);
+    },
+  };
+  return [told, inserted];
+}
 
-function hookModules(files: Files, sought: Sought, events: SourceHookEvents, see: See): Hook {
-  if (hasSoundSyncHooks()) return hookModulesHere(files.files, sought, events, see);
+type Lookup = ReturnType<typeof targetFileLookup>;
+type Files = Pick<LoaderData, 'files' | 'sought' | 'packages'>;
+
+/** Reads syntax trees: loaded with the first file of a package that a target names. */
+function followerLater(): () => Follower {
+  let made: Follower | undefined;
+  return () => {
+    made ??= (loadChunk(import.meta.url, './exports/follow-export.ts') as typeof FollowExport).follower();
+    return made;
+  };
+}
+
+function hookModules(
+  files: Files,
+  ofPackages: PackageFiles,
+  sought: Sought,
+  events: SourceHookEvents,
+  see: See,
+): Hook {
+  if (hasSoundSyncHooks())
+    return hookModulesHere(targetFileLookup(files.files, ofPackages), sought, events, see);
   return isRequiredPreload() ? nothing : hookModulesInThread(files, events);
 }
 
-function hookModulesHere(
-  files: TargetFiles,
-  sought: Sought,
-  events: RewriteText.SourceEvents,
-  see: See,
-): Hook {
-  const lookup = targetFileLookup(files);
+function hookModulesHere(lookup: Lookup, sought: Sought, events: RewriteText.SourceEvents, see: See): Hook {
   const hooks = Module.registerHooks({
     load(url, context, nextLoad) {
       see(url);
@@ -157,7 +223,7 @@ function hookModulesHere(
 
 function hookModulesInThread(files: Files, events: SourceHookEvents): Hook {
   // Before the hooks: afterwards each of the parser's own modules would take the way through the other thread.
-  if (files.sought.listed.files.size === 0) loadParser();
+  if (files.sought.listed.files.size === 0 || files.packages.length > 0) loadParser();
   // Loaded here only: 2 ms that Nodes with synchronous hooks need not pay.
   const { MessageChannel, receiveMessageOnPort } = process.getBuiltinModule('node:worker_threads');
   const { port1, port2 } = new MessageChannel();

@@ -40,6 +40,12 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
         named.add(place.nameAt);
         edits.push(point(place.at, index, assign(givenName, ',"default"')));
         break;
+      case 'late': {
+        const { at, name, path } = place;
+        const call = `;${runtime}?.obj(${name},${what},${JSON.stringify(path)});`;
+        edits.push(point(at, index, path.length === 0 ? assign(name, '') : call));
+        break;
+      }
       case 'method': {
         const owner = place.isStatic ? 'this' : 'this.prototype';
         edits.push(
@@ -69,6 +75,12 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
     }
   });
   return apply(text, edits, file);
+}
+
+/** An ES module whose exports `globalThis[Symbol.for("svc.capture")]` gets when it has run. `url`: its own. */
+export function handingOver(text: string, url: string, keys: readonly string[]): string {
+  const calls = keys.map((key) => `${runtime}?.loaded?.(${JSON.stringify(key)},__svcModule);`);
+  return `${text}\nimport * as __svcModule from ${JSON.stringify(url)};${calls.join('')}`;
 }
 
 /** At one place: what closes comes before what stands alone, and that before what opens. */

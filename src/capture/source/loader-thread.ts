@@ -1,5 +1,7 @@
 import type { LoadFnOutput, LoadHookContext } from 'node:module';
 import type { MessagePort } from 'node:worker_threads';
+import { follower } from './exports/follow-export.ts';
+import { packageFiles, type SoughtPackage } from './exports/package-files.ts';
 import { rewriteMapped } from './maps/rewrite-mapped.ts';
 import { type Sought, type SoughtFiles, seek } from './maps/sought.ts';
 import { importParser } from './parse-text.ts';
@@ -11,6 +13,7 @@ import { targetFileLookup } from './target-files.ts';
 export interface LoaderData {
   readonly files: ReadonlyMap<string, readonly SourceTarget[]>;
   readonly sought: SoughtFiles;
+  readonly packages: readonly SoughtPackage[];
   readonly port: MessagePort;
 }
 
@@ -29,11 +32,10 @@ let events: SourceEvents | undefined;
 let soughtHere: Sought | undefined;
 
 /** Called by Node once, in the thread of the asynchronous hooks. Only for Node versions without sound synchronous hooks. */
-export async function initialize({ files, sought, port }: LoaderData): Promise<void> {
-  if (sought.listed.files.size === 0) await importParser();
+export async function initialize({ files, sought, packages, port }: LoaderData): Promise<void> {
+  if (sought.listed.files.size === 0 || packages.length > 0) await importParser();
   const send = (message: LoaderMessage) => port.postMessage(message);
   port.unref();
-  lookup = targetFileLookup(files);
   events = {
     found(id, _, __, built) {
       send({ id, problem: undefined, ...(built !== undefined && { built }) });
@@ -43,6 +45,7 @@ export async function initialize({ files, sought, port }: LoaderData): Promise<v
     unreadMap: (file, problem) => send({ problem, built: { file } }),
     unlisted: (file) => send({ problem: undefined, built: { file } }),
   };
+  lookup = targetFileLookup(files, packageFiles(packages, follower, events));
   soughtHere = seek(sought, events, rewriteMapped);
 }
 

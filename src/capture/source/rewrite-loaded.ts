@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { handingOver } from './insert-calls.ts';
 import type { Sought } from './maps/sought.ts';
 import { parse } from './parse-text.ts';
 import type { rewrite as Rewrite, SourceEvents } from './rewrite-text.ts';
@@ -35,8 +36,10 @@ export function rewriteLoaded<T extends LoadResult>(
   const after =
     sought.fromList(path, before) ??
     sought.rewrite(path, before, kind, file?.targets) ??
-    (file ? rewrite(path, before, kind, file.targets, events) : before);
-  return after === before ? result : { ...result, source: after };
+    (file && file.targets.length > 0 ? rewrite(path, before, kind, file.targets, events) : before);
+  const { patches = [] } = file?.ofPackage ?? {};
+  const whole = patches.length === 0 ? after : handingOver(after, url, patches);
+  return whole === before ? result : { ...result, source: whole };
 }
 
 /**

@@ -6,7 +6,19 @@ import { type Found, isProblem, type Problem } from './wrapper-place.ts';
 /** One function to find in a file. Crosses to the loader thread: plain data. */
 export interface SourceTarget {
   readonly id: string;
+  /** Empty where only the exports of a package's file are looked at. */
   readonly functionPath: string;
+  /** Of a package: what its CommonJS file exports the function as, where the text does not show it. */
+  readonly exported?: readonly string[] | undefined;
+  /** Of a package: what leads to the function when its ES module has run, where the text does not show it. */
+  readonly late?: LatePath | undefined;
+}
+
+export interface LatePath {
+  /** A name in the module's scope, and the path behind it. */
+  readonly binding: string;
+  readonly path: readonly string[];
+  readonly isAssignable: boolean;
 }
 
 /** The file that a target was looked for in by its source map. */
@@ -45,7 +57,8 @@ export function rewrite(
 ): string {
   try {
     if (isMarked(text)) return text;
-    const own = targets.length === 0 ? [] : findAll(file, text, kind, targets, events);
+    const inText = targets.filter(({ functionPath }) => functionPath !== '');
+    const own = inText.length === 0 ? [] : findAll(file, text, kind, inText, events);
     const insertions = [...own, ...more()];
     return insertions.length === 0 ? text : insert(text, insertions, file);
   } catch (error) {
@@ -69,11 +82,18 @@ export function findAll(
     kind,
     targets.map(({ functionPath }) => functionPath),
   );
-  return targets.flatMap(({ id }, index) => {
+  return targets.flatMap(({ id, late }, index) => {
     const found = isProblem(all) ? all : (all.found[index] as Found | Problem);
     if (!isProblem(found))
       return events.found(id, found.parameterNames, found.defaulted) ? [{ id, found }] : [];
-    events.problem(id, found.problem);
-    return [];
+    const end = isProblem(all) ? undefined : all.end;
+    if (late === undefined || end === undefined || !(late.isAssignable || late.path.length > 0)) {
+      events.problem(id, found.problem);
+      return [];
+    }
+    const place = { form: 'late', at: end, name: late.binding, path: late.path } as const;
+    return events.found(id, undefined, undefined)
+      ? [{ id, found: { place, parameterNames: undefined } }]
+      : [];
   });
 }

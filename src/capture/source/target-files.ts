@@ -1,21 +1,30 @@
 import { realpathSync } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { PackageFile } from './exports/package-files.ts';
 import type { SourceTarget } from './rewrite-text.ts';
 
 /** The files that targets name, by their real paths. */
 export type TargetFiles = ReadonlyMap<string, readonly SourceTarget[]>;
 
+export interface TargetFile {
+  readonly path: string;
+  readonly targets: readonly SourceTarget[];
+  readonly ofPackage?: PackageFile;
+}
+
 /** Which targets a file that is being loaded has. Asked for every module of the application, so the usual no is quick. */
-export function targetFileLookup(files: TargetFiles): {
-  byPath(path: string): { path: string; targets: readonly SourceTarget[] } | undefined;
-  byUrl(url: string): { path: string; targets: readonly SourceTarget[] } | undefined;
-} {
+export function targetFileLookup(
+  files: TargetFiles,
+  ofPackages: (path: string) => PackageFile | undefined = () => undefined,
+): { byPath(path: string): TargetFile | undefined; byUrl(url: string): TargetFile | undefined } {
   const names = new Set([...files.keys()].map((path) => basename(path)));
 
-  const byPath = (given: string) => {
+  const byPath = (given: string): TargetFile | undefined => {
     const exact = files.get(given);
     if (exact) return { path: given, targets: exact };
+    const file = ofPackages(given);
+    if (file) return { path: given, targets: file.targets, ofPackage: file };
     // The link may have another name than the file (package managers link folders, so this is rare).
     if (!names.has(basename(given))) return undefined;
     try {
@@ -31,7 +40,8 @@ export function targetFileLookup(files: TargetFiles): {
     if (!url.startsWith('file:')) return undefined;
     const plain = url.replace(/[?#].*$/s, '');
     const name = plain.slice(plain.lastIndexOf('/') + 1);
-    return names.has(name) || name.includes('%') ? byPath(fileURLToPath(plain)) : undefined;
+    const isPossible = names.has(name) || name.includes('%') || plain.includes('/node_modules/');
+    return isPossible ? byPath(fileURLToPath(plain)) : undefined;
   };
 
   return { byPath, byUrl };

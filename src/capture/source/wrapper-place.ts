@@ -10,6 +10,8 @@ type Form =
   /** `export default function () {}`: gets a name first, so that it stays hoisted. */
   | { readonly form: 'nameless'; readonly at: number; readonly nameAt: number }
   | ValuePlace
+  /** At the end of an ES module: what its text does not show is there when it has run. */
+  | { readonly form: 'late'; readonly at: number; readonly name: string; readonly path: readonly string[] }
   /** A class method: replaced before anything else that the class runs, and so before any decorator sees it. */
   | { readonly form: 'method'; readonly at: number; readonly key: string; readonly isStatic: boolean };
 

@@ -1,7 +1,8 @@
 import { realpathSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import path from 'node:path';
-import { findPackage, packageName } from '../../capture/packages/resolve-package.ts';
+import { findPackage } from '../../capture/packages/resolve-package.ts';
+import { packageName } from '../../capture/source/exports/resolve-specifier.ts';
 import { loadConfig } from '../../config/read/load.ts';
 import { readManifest } from '../../ground/files/manifest.ts';
 import { followedSpecifiers } from '../drivers.ts';

@@ -1,37 +1,33 @@
-// Runs in the applications of hook.test.ts: hooks the targets of the environment, and prints at exit what became of them.
+// Runs in the applications of hook.test.ts: captures the targets of the environment, and prints at exit what became of them.
 
-import { hookPackages } from '../../../src/capture/packages/hook.ts';
-import type { PackageTarget } from '../../../src/capture/packages/package-target.ts';
-import { type RecordingSlot, recordingSlot } from '../recording-slot.ts';
+import { prepare } from '../../../src/capture/prepare.ts';
+import type { CaptureTarget } from '../../../src/capture/target-record.ts';
+import { logInto } from '../../support/log.ts';
+import { recordingSlot } from '../recording-slot.ts';
 
-const slots = new Map<string, RecordingSlot>();
-const told: Record<string, string[]> = {};
 const parameters: Record<string, readonly string[] | undefined> = {};
-const say = (id: string, what: string) => {
-  told[id] ??= [];
-  told[id].push(what);
-};
-const targets = (JSON.parse(process.env.TARGETS ?? '[]') as string[]).map((id): PackageTarget => {
+const lines: string[] = [];
+const targets = (JSON.parse(process.env.TARGETS ?? '[]') as string[]).map((id): CaptureTarget => {
   const at = id.lastIndexOf('#');
-  const [specifier, functionPath] = [id.slice(0, at), id.slice(at + 1)];
-  const slotFor = (names: readonly string[] | undefined) => {
-    let slot = slots.get(id);
-    if (slot === undefined) {
-      slot = recordingSlot({ id });
-      slots.set(id, slot);
-      parameters[id] = names;
+  const [module, functionPath] = [id.slice(0, at), id.slice(at + 1)];
+  return {
+    id,
+    module,
+    functionPath,
+    makePlan(names) {
       if (functionPath === 'badPlan') throw new Error('the expression does not parse');
-    }
-    return slot;
+      parameters[id] = names;
+      return recordingSlot({ id }).plan;
+    },
   };
-  return { id, specifier, functionPath, baseDir: process.cwd(), slotFor };
 });
-hookPackages(
-  targets,
-  { patched: (id) => say(id, 'patched'), failed: (id, reason) => say(id, reason) },
-  { preloadedBy: process.env.PRELOADED_BY === 'require' ? 'require' : 'import' },
-);
+const capture = prepare(targets, { baseDir: process.cwd(), logger: logInto(lines) });
+capture.setOnCall(() => undefined);
 process.on('exit', () => {
-  const calls = Object.fromEntries([...slots].map(([id, slot]) => [id, slot.calls]));
-  process.stdout.write(`\n${JSON.stringify({ calls, told, parameters })}\n`);
+  const reports = capture.report();
+  const calls = Object.fromEntries(
+    reports.filter((each) => each.calls > 0).map((each) => [each.id, each.calls]),
+  );
+  const told = Object.fromEntries(reports.map(({ id, state, reason }) => [id, reason ?? state]));
+  process.stdout.write(`\n${JSON.stringify({ calls, told, parameters, lines })}\n`);
 });

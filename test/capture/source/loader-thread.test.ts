@@ -18,7 +18,12 @@ describe('capture: the loader thread', () => {
       { id: 'x#cancel', functionPath: 'cancel' },
     ];
     const files = new Map([[path, targets]]);
-    initialize({ files, sought: { files, baseDir: folder, listed: nothingListed }, port: port2 });
+    initialize({
+      packages: [],
+      files,
+      sought: { files, baseDir: folder, listed: nothingListed },
+      port: port2,
+    });
     const loaded = async (
       format: string,
       source: string | Buffer | undefined,

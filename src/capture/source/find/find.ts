@@ -94,6 +94,8 @@ export interface FoundPaths {
   readonly program: Program;
   /** In the order of the paths. */
   readonly found: readonly (Found | Problem)[];
+  /** Where the last statement ends; `undefined` where only a part was parsed. */
+  readonly end: number | undefined;
 }
 
 /** Parses a text and finds all of these in it. */
@@ -121,7 +123,10 @@ export function findPaths(
     const isToName: boolean = !keepsNames && found.some(isProblem);
     const isAll = names.size === known && cut.length === 0;
     if (parsed.isWhole || round === mostRounds || (isAll && !isToName))
-      return { program: parsed.program, found };
+      return {
+        ...{ program: parsed.program, found },
+        end: parsed.isWhole ? parsed.program.body.at(-1)?.end : undefined,
+      };
     if (!isToName || !isAll) continue;
     keepsNames = true;
     names.add('require');

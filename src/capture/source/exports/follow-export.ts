@@ -1,0 +1,207 @@
+// exports/: from what a package exports to the file that defines it, which svc changes as if it were the application's own.
+
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { didYouMean } from '../../../ground/nearest-names.ts';
+import { parse } from '../parse-text.ts';
+import { isProblem } from '../wrapper-place.ts';
+import { type ExportTable, readExports, type Value, within } from './export-table.ts';
+import { resolveSpecifier } from './resolve-specifier.ts';
+
+/** Where an export of a package is defined. */
+export interface Definition {
+  /** Absolute, a real path. */
+  readonly file: string;
+  readonly isModule: boolean;
+  /** The path that leads to the function in the text of the file; `undefined` where the text does not show it. */
+  readonly names: readonly string[] | undefined;
+  /** What the file itself exports it as, where it is CommonJS. */
+  readonly exported: readonly string[] | undefined;
+  /** The name in the scope of an ES module that can be assigned. */
+  readonly isAssignable: boolean;
+}
+
+type Names = readonly string[];
+
+/** A package has fewer files on the way; beyond these the search ends. */
+const mostFiles = 400;
+
+/** Follows exports from one file to another. Each file is read once. */
+export interface Follower {
+  /** The definitions of an export; more than one where a condition decides which file is loaded. */
+  follow(entry: string, names: Names): Definition[];
+  /** What to say of a name that an ES module does not export. */
+  missing(entry: string, names: Names): string;
+}
+
+export function follower(): Follower {
+  const tables = new Map<string, { table: ExportTable; text: string } | undefined>();
+
+  const tableOf = (file: string): ExportTable | undefined => {
+    if (!tables.has(file)) tables.set(file, tables.size < mostFiles ? read(file) : undefined);
+    return tables.get(file)?.table;
+  };
+
+  const exportOf = (file: string, names: Names, seen: Set<string>): Definition[] => {
+    const key = `${file}\n${names.join('.')}`;
+    if (seen.has(key)) return [];
+    seen.add(key);
+    const table = tableOf(file);
+    if (table === undefined) return [];
+    const [head, ...rest] = names;
+    if (head === undefined) return wholeOf(file, table, [], seen);
+    const named = table.named.get(head);
+    if (named !== undefined) {
+      const found = unique(named.flatMap((value) => behind(file, table, value, rest, names, seen)));
+      if (found.length > 0 || table.isModule) return found;
+    }
+    const starred = throughStars(file, table, names, seen);
+    if (starred.length > 0) return starred;
+    if (!table.isModule) {
+      if (head === 'default') {
+        const whole = wholeOf(file, table, rest, seen);
+        if (whole.length > 0) return whole;
+      }
+      for (const value of table.whole) {
+        // `module.exports = Stripe`, asked for as `Stripe`.
+        const isItself = value.kind === 'local' && value.names.length === 0 && value.name === head;
+        const path = isItself ? rest : names;
+        if (value.kind === 'here') continue;
+        const found = behind(file, table, value, path, path, seen);
+        if (found.length > 0) return found;
+      }
+    }
+    // `export default { send() {} }`: its functions are asked for by their own names.
+    if (head !== 'default' && table.named.has('default')) {
+      const value = table.named.get('default')?.[0];
+      const isItself = value?.kind === 'local' && value.name === head;
+      if (value?.kind === 'local' || value?.kind === 'object' || value?.kind === 'from')
+        return exportOf(file, ['default', ...(isItself ? rest : names)], seen);
+    }
+    return [];
+  };
+
+  const wholeOf = (file: string, table: ExportTable, rest: Names, seen: Set<string>): Definition[] =>
+    table.isModule
+      ? []
+      : unique(table.whole.flatMap((value) => behind(file, table, value, rest, rest, seen)));
+
+  const throughStars = (file: string, table: ExportTable, names: Names, seen: Set<string>): Definition[] => {
+    const [head = ''] = names;
+    if (table.isModule && head === 'default') return [];
+    for (const specifier of likeliestFirst(table.stars, head)) {
+      const next = resolveSpecifier(specifier, file, table.isModule ? 'import' : 'require');
+      if (next === undefined || !mayExport(next, head)) continue;
+      const found = exportOf(next, names, seen).filter((each) => each.names !== undefined);
+      if (found.length > 0) return found;
+    }
+    return [];
+  };
+
+  /** Without reading syntax trees: a module of the package that does not even have the word cannot export the name. */
+  const mayExport = (file: string, head: string): boolean => {
+    if (tables.has(file)) return true;
+    try {
+      const text = readFileSync(file, 'utf8');
+      return text.includes(head) || /export\s*\*|export_?star|reexport|require\s*\(|forEach/i.test(text);
+    } catch {
+      return false;
+    }
+  };
+
+  const behind = (
+    file: string,
+    table: ExportTable,
+    value: Value,
+    rest: Names,
+    exported: Names,
+    seen: Set<string>,
+  ): Definition[] => {
+    const here = (names: Names | undefined, isAssignable = false): Definition[] => [
+      {
+        file,
+        isModule: table.isModule,
+        names,
+        exported: table.isModule ? undefined : exported,
+        isAssignable,
+      },
+    ];
+    switch (value.kind) {
+      case 'from': {
+        const next = resolveSpecifier(value.specifier, file, table.isModule ? 'import' : 'require');
+        return next === undefined ? [] : exportOf(next, [...value.names, ...rest], seen);
+      }
+      case 'export': {
+        const names = [...value.names, ...rest];
+        return names.length === 0 ? wholeOf(file, table, [], seen) : exportOf(file, names, seen);
+      }
+      case 'local': {
+        const lent = table.borrowed.get(value.name);
+        if (lent !== undefined) return behind(file, table, within(lent, value.names), rest, exported, seen);
+        return here([value.name, ...value.names, ...rest], table.assignable.has(value.name));
+      }
+      case 'object': {
+        const [head, ...more] = rest;
+        const member = head === undefined ? undefined : value.members.get(head);
+        if (member !== undefined && member.kind !== 'here') {
+          const found = behind(file, table, member, more, exported, seen);
+          if (found.length > 0) return found;
+        }
+        if (member === undefined)
+          for (const spread of value.spreads) {
+            const found = behind(file, table, spread, rest, exported, seen);
+            if (found.length > 0) return found;
+          }
+        return member === undefined ? [] : here(inText(table, exported));
+      }
+      case 'here':
+        return here(inText(table, exported));
+    }
+  };
+
+  return {
+    follow(entry, names) {
+      const found = exportOf(entry, names, new Set());
+      const table = tableOf(entry);
+      // What a CommonJS module exports may be computed: that shows when it has run.
+      if (found.length === 0 && table?.isModule === false)
+        return [{ file: entry, isModule: false, names: undefined, exported: names, isAssignable: false }];
+      return found;
+    },
+    missing(entry, names) {
+      const [head = ''] = names;
+      const table = tableOf(entry);
+      if (table === undefined) return 'the package cannot be read';
+      return `the module has no export ${head}${didYouMean(head, [...table.named.keys()])}`;
+    },
+  };
+}
+
+/** The path of an export in the text of its file: of CommonJS what is assigned to `exports`. */
+function inText(table: ExportTable, exported: Names): Names {
+  return table.isModule ? exported : ['exports', ...exported];
+}
+
+function read(file: string): { table: ExportTable; text: string } | undefined {
+  if (!/\.[cm]?js$/.test(file)) return undefined;
+  const text = readFileSync(file, 'utf8');
+  const goal = file.endsWith('.mjs') ? 'module' : 'unknown';
+  const parsed = parse(file, text, { goal, typed: false });
+  return isProblem(parsed) ? undefined : { table: readExports(parsed.program), text };
+}
+
+/** `./add.js` before the others, where `add` is looked for. */
+function likeliestFirst(specifiers: readonly string[], name: string): string[] {
+  const plain = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, '');
+  const wanted = plain(name);
+  const stem = (specifier: string) => plain(basename(specifier).replace(/\.[cm]?js$/, ''));
+  const rank = (specifier: string) => {
+    const own = stem(specifier);
+    return own === wanted ? 0 : own !== '' && (wanted.includes(own) || own.includes(wanted)) ? 1 : 2;
+  };
+  return [...specifiers].sort((one, other) => rank(one) - rank(other));
+}
+
+function unique(definitions: readonly Definition[]): Definition[] {
+  return [...new Map(definitions.map((each) => [`${each.file}\n${each.names?.join('.')}`, each])).values()];
+}

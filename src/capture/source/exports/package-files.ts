@@ -1,0 +1,170 @@
+import { realpathSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import { join } from 'node:path';
+import { readManifest } from '../../../ground/files/manifest.ts';
+import { parseFunctionPath } from '../find/function-path.ts';
+import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
+import { isProblem } from '../wrapper-place.ts';
+import type { Definition, Follower } from './follow-export.ts';
+import { packageName, resolveSpecifier, type Way } from './resolve-specifier.ts';
+
+/** One package that svc changes where Node loads it. Crosses to the loader thread: plain data. */
+export interface SoughtPackage {
+  /** As the application imports it: `stripe`, `@scope/name/sub`. */
+  readonly specifier: string;
+  /** Absolute; where it is resolved from. */
+  readonly from: string;
+  /** Functions to capture, as configured. */
+  readonly targets: readonly SourceTarget[];
+  /** What svc changes in its exports is known by this key; `undefined` where there is nothing but targets. */
+  readonly patch: string | undefined;
+}
+
+/** What is to be done in one file of a package. */
+export interface PackageFile {
+  readonly targets: readonly SourceTarget[];
+  /** Keys of what gets the exports when the file has run. */
+  readonly patches: readonly string[];
+}
+
+/** Tells what is to be done in a file that is being loaded, by its real path. Asked for every module: the usual no is quick. */
+export type PackageFiles = (path: string) => PackageFile | undefined;
+
+interface Sought {
+  readonly each: SoughtPackage;
+  readonly name: string;
+  /** The folder that the application itself gets. */
+  readonly folder: string | undefined;
+}
+
+/**
+ * Reads nothing before the first file of one of the packages, or of what it depends on, is loaded: then the ways of its targets
+ * are followed. Never throws. `follow`: made when it is needed, because it loads the parser.
+ */
+export function packageFiles(
+  packages: readonly SoughtPackage[],
+  follow: () => Follower,
+  events: SourceEvents,
+): PackageFiles {
+  const byName = new Map<string, Sought[]>();
+  const known = new Map<string, { targets: SourceTarget[]; patches: string[] }>();
+  const done = new Set<string>();
+
+  const sought = packages
+    .filter(({ specifier }) => !isBuiltin(specifier))
+    .map((each): Sought => {
+      const name = packageName(each.specifier);
+      return { each, name, folder: folderOf(name, each.from) };
+    });
+  const listen = (name: string, one: Sought) => {
+    const list = byName.get(name) ?? [];
+    if (!list.includes(one)) byName.set(name, [...list, one]);
+  };
+  for (const one of sought) {
+    listen(one.name, one);
+    if (one.folder === undefined) continue;
+    // A package may be installed under another name than its own.
+    const own = placeIn(`${one.folder}/`);
+    if (own) listen(own.name, one);
+    // What it hands on may be loaded before it.
+    const manifest = one.each.targets.length > 0 ? readManifest(one.folder) : undefined;
+    for (const name of manifest?.dependencies ?? []) listen(name, one);
+  }
+  if (sought.length === 0) return () => undefined;
+
+  const fileOf = (path: string) => {
+    const file = known.get(path) ?? { targets: [], patches: [] };
+    known.set(path, file);
+    return file;
+  };
+
+  const search = ({ each, folder }: Sought, at: string) => {
+    const key = `${each.from}\n${each.specifier}\n${at}`;
+    if (done.has(key)) return;
+    done.add(key);
+    // Another copy is found from beside it.
+    const from = at === folder ? each.from : (placeIn(`${at}/`)?.owner ?? at);
+    const ways: Way[] = ['import', 'require'];
+    const entries = new Set(ways.map((way) => resolveSpecifier(each.specifier, join(from, 'noop.js'), way)));
+    entries.delete(undefined);
+    for (const entry of entries as Set<string>)
+      if (each.patch !== undefined && !fileOf(entry).patches.includes(each.patch))
+        fileOf(entry).patches.push(each.patch);
+    for (const target of each.targets) {
+      const problems: string[] = [];
+      let isFound = false;
+      for (const entry of entries as Set<string>) {
+        const path = parseFunctionPath(target.functionPath);
+        if (isProblem(path)) continue;
+        const follower = follow();
+        const definitions = follower.follow(entry, path.names);
+        if (definitions.length === 0) problems.push(follower.missing(entry, path.names));
+        for (const definition of definitions) {
+          isFound = true;
+          add(fileOf(definition.file).targets, asTarget(target.id, definition, path.result));
+        }
+      }
+      if (!isFound && problems[0] !== undefined) events.problem(target.id, problems[0]);
+    }
+  };
+
+  return (path) => {
+    const place = placeIn(path);
+    if (place === undefined) return known.get(path);
+    const wanted = byName.get(place.name);
+    if (wanted === undefined) return known.get(path);
+    for (const one of wanted) {
+      // Of what it depends on, and under another name, it is the copy of the application.
+      const at = one.name === place.name ? place.folder : one.folder;
+      if (at !== undefined) search(one, at);
+    }
+    return known.get(path) ?? nothing;
+  };
+}
+
+const nothing: PackageFile = { targets: [], patches: [] };
+
+function add(list: SourceTarget[], target: SourceTarget): void {
+  if (!list.some(({ id, functionPath }) => id === target.id && functionPath === target.functionPath))
+    list.push(target);
+}
+
+function asTarget(id: string, definition: Definition, result: readonly string[] | undefined): SourceTarget {
+  const { names, exported, isModule, isAssignable } = definition;
+  const returned = result === undefined ? '' : `()${result.map((each) => `.${each}`).join('')}`;
+  const [binding, ...path] = names ?? [];
+  return {
+    id,
+    // Without names it is looked for in the exports alone.
+    functionPath: names === undefined ? '' : names.join('.') + returned,
+    exported,
+    late:
+      isModule && binding !== undefined && binding !== 'default'
+        ? { binding, path, isAssignable }
+        : undefined,
+  };
+}
+
+/** The package of a file in node_modules. */
+function placeIn(path: string): { name: string; folder: string; owner: string } | undefined {
+  const at = Math.max(path.lastIndexOf('/node_modules/'), path.lastIndexOf('\\node_modules\\'));
+  if (at < 0) return undefined;
+  const start = at + '/node_modules/'.length;
+  const [first = '', second = ''] = path.slice(start).split(/[\\/]/, 2);
+  const length = first.startsWith('@') ? first.length + 1 + second.length : first.length;
+  const name = first.startsWith('@') ? `${first}/${second}` : first;
+  return { name, folder: path.slice(0, start + length), owner: path.slice(0, at) };
+}
+
+/** The real folder of a package, as a folder sees it. */
+function folderOf(name: string, from: string): string | undefined {
+  for (let at = from; ; at = join(at, '..')) {
+    const folder = join(at, 'node_modules', name);
+    try {
+      if (readManifest(folder) !== undefined) return realpathSync(folder);
+    } catch {
+      return undefined;
+    }
+    if (join(at, '..') === at) return undefined;
+  }
+}
