@@ -100,6 +100,8 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     },
   );
 
+  ofPackages?.install();
+
   const insteadOf = createInsteads(files, () => source?.namesakes ?? new Set(), baseDir);
 
   /** Of a target that is not loaded, whether that is still to come. */

@@ -31,13 +31,18 @@ export interface PackagePatch {
 }
 
 export interface PackageHooks extends PackageWork {
+  /**
+   * Hooks `require`, and changes what is loaded already. After the texts are hooked: what it loads for itself, an application may
+   * have as well.
+   */
+  install(): void;
   /** Takes the hooks away again; functions that are captured stay so. */
   close(): void;
 }
 
 /**
  * Says which packages are sought, and captures in their exports what their texts do not show. Without any nothing is hooked
- * and nothing loaded. Never throws.
+ * and nothing loaded. Nothing of it throws.
  */
 export function hookPackages(
   targets: readonly PackageTarget[],
@@ -70,22 +75,25 @@ export function hookPackages(
     ),
   ];
   const undo: (() => void)[] = [];
-  try {
-    if (sought.length > 0) undo.push(hookRequires(groups, patches, events));
-    for (const group of groups) tellReach(group, options);
-    for (const { specifier, baseDir: from, targets: each } of groups) {
-      if (isBuiltin(specifier)) patchBuiltin(specifier, from, each);
-    }
-  } catch (error) {
-    const reason = `the hooks could not be installed: ${messageOf(error)}`;
-    for (const { id } of targets) events.failed(id, reason);
-  }
-  for (const [key, { patch, specifier, baseDir }] of byKey) {
-    runtimePatches().set(key, (exports) => void patchAll(exports, patch));
-    changeLoaded(specifier, baseDir, patch);
-  }
   return {
     sought,
+    install() {
+      try {
+        for (const [key, { patch, specifier, baseDir }] of byKey) {
+          runtimePatches().set(key, (exports) => void patchAll(exports, patch));
+          changeLoaded(specifier, baseDir, patch);
+        }
+        if (sought.length > 0) undo.push(hookRequires(groups, patches, events));
+        for (const group of groups) {
+          tellReach(group, options);
+          if (isBuiltin(group.specifier)) patchBuiltin(group);
+          else patchLoaded(group);
+        }
+      } catch (error) {
+        const reason = `the hooks could not be installed: ${messageOf(error)}`;
+        for (const { id } of targets) events.failed(id, reason);
+      }
+    },
     ran(module, file, inserted) {
       forgetPartial(module);
       for (const target of file.targets) {
@@ -198,7 +206,7 @@ function patchAll(exports: unknown, patch: PackagePatch['patch']): unknown {
   return isObject(replacement) ? replacement : exports;
 }
 
-type Loaded = { readonly exports: unknown; readonly loaded: boolean };
+type Loaded = { exports: unknown; readonly loaded: boolean };
 
 function loadedModules(): Readonly<Record<string, Loaded | undefined>> {
   return (Module as unknown as { _cache: Readonly<Record<string, Loaded | undefined>> })._cache;
@@ -212,8 +220,15 @@ function changeLoaded(specifier: string, baseDir: string, patch: PackagePatch['p
   if (loaded !== undefined) patchAll(loaded.exports, patch);
 }
 
+/** The same for targets: svc itself loads packages that an application may have as well. */
+function patchLoaded({ file, targets }: Group): void {
+  const loaded = file === undefined ? undefined : loadedModules()[file];
+  if (loaded?.loaded !== true) return;
+  for (const one of targets) loaded.exports = patchOne(loaded.exports, one, one.exported.path);
+}
+
 /** What `import` gives of a module of Node is what its exports held when they were compared last. */
-function patchBuiltin(specifier: string, baseDir: string, targets: readonly ReportedTarget[]): void {
+function patchBuiltin({ specifier, baseDir, targets }: Group): void {
   const exports: unknown = createRequire(path.join(baseDir, 'noop.js'))(specifier);
   for (const one of targets) patchOne(exports, one, one.exported.path);
   syncBuiltinESMExports();

@@ -233,7 +233,7 @@ describe('hookPackages', function () {
            import { hookPackages } from '${new URL('../../../src/capture/packages/hook.ts', import.meta.url).href}';
            const { Module } = createRequire(import.meta.url)('node:module');
            const before = Module.prototype.require;
-           hookPackages([], {}, { preloadedBy: "import" }).close();
+           hookPackages([], {}, { preloadedBy: "import" }).install();
            const loaded = Object.keys(createRequire(import.meta.url).cache).filter((file) => /in-the-middle/.test(file));
            if (Module.prototype.require !== before) loaded.push('require hook');
            console.log(JSON.stringify({ loaded }));`,
@@ -253,13 +253,14 @@ describe('hookPackages', function () {
       slotFor: () => slot,
     };
     const before = process.getBuiltinModule;
-    const undo = hookPackages(
+    const hooks = hookPackages(
       [target],
       { patched: () => {}, failed: () => {}, isPatched: () => false },
       { preloadedBy: 'import' },
     );
+    hooks.install();
     assert.notEqual(process.getBuiltinModule, before);
-    undo.close();
+    hooks.close();
     assert.equal(process.getBuiltinModule, before);
   });
 

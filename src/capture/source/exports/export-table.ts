@@ -4,6 +4,7 @@ import {
   bare,
   children,
   core,
+  isClass,
   isFunction,
   isNothing,
   keyOf,
@@ -27,8 +28,8 @@ export type Value =
       readonly members: ReadonlyMap<string, Value>;
       readonly spreads: readonly Value[];
     }
-  /** A value that stands right there. */
-  | { readonly kind: 'here' };
+  /** A value that stands right there: a function, or what only running it tells. */
+  | { readonly kind: 'here'; readonly isFunction: boolean };
 
 /** What the text of a module says about its exports. */
 export interface ExportTable {
@@ -80,6 +81,7 @@ function addNamed(table: Growing, name: string, value: Value): void {
   else table.named.set(name, [value]);
 }
 
+const unknown: Value = { kind: 'here', isFunction: false };
 const local = (name: string, ...names: string[]): Value => ({ kind: 'local', name, names });
 const from = (specifier: string, ...names: string[]): Value => ({ kind: 'from', specifier, names });
 
@@ -115,7 +117,8 @@ function readStatement(node: Program['body'][number], table: Growing): void {
       const name = 'id' in value && value.id?.type === 'Identifier' ? value.id.name : undefined;
       const isDeclared = value.type === 'FunctionDeclaration' || value.type === 'ClassDeclaration';
       if (isDeclared && name !== undefined) table.assignable.add(name);
-      if (isDeclared) addNamed(table, 'default', name === undefined ? { kind: 'here' } : local(name));
+      if (isDeclared)
+        addNamed(table, 'default', name === undefined ? { kind: 'here', isFunction: true } : local(name));
       else addNamed(table, 'default', meant(value as Expression));
       break;
     }
@@ -320,10 +323,10 @@ function meant(expression: Expression | Class): Value {
     return value.name === 'exports' ? { kind: 'export', names: [] } : local(value.name);
   if (value.type === 'MemberExpression') {
     const key = keyOf(value.property, value.computed);
-    if (key === undefined || key.startsWith('#')) return { kind: 'here' };
+    if (key === undefined || key.startsWith('#')) return unknown;
     if (memberPath(value) === 'exports') return { kind: 'export', names: [] };
     const owner = meant(value.object as Expression);
-    return owner.kind === 'object' || owner.kind === 'here' ? { kind: 'here' } : within(owner, [key]);
+    return owner.kind === 'object' || owner.kind === 'here' ? unknown : within(owner, [key]);
   }
   if (value.type === 'ObjectExpression') {
     const members = new Map<string, Value>();
@@ -334,13 +337,15 @@ function meant(expression: Expression | Class): Value {
         const key = keyOf(each.key, each.computed);
         if (key === undefined) continue;
         const given = each.kind === 'get' ? handedOut(each.value) : each.value;
-        members.set(key, given && each.kind !== 'set' ? meant(given) : { kind: 'here' });
+        members.set(key, given && each.kind !== 'set' ? meant(given) : unknown);
       }
     }
     return { kind: 'object', members, spreads };
   }
   const inner = requiredFrom(value as Expression);
-  return inner === undefined ? { kind: 'here' } : from(inner);
+  return inner === undefined
+    ? { kind: 'here', isFunction: isFunction(value) || isClass(value) }
+    : from(inner);
 }
 
 function nameOf(node: Node): string {

@@ -92,7 +92,7 @@ export function follower(): Follower {
     for (const specifier of likeliestFirst(table.stars, head)) {
       const next = resolveSpecifier(specifier, file, table.isModule ? 'import' : 'require');
       if (next === undefined || !mayExport(next, head)) continue;
-      const found = exportOf(next, names, seen).filter((each) => each.names !== undefined);
+      const found = exportOf(next, names, seen);
       if (found.length > 0) return found;
     }
     return [];
@@ -143,7 +143,7 @@ export function follower(): Follower {
       case 'object': {
         const [head, ...more] = rest;
         const member = head === undefined ? undefined : value.members.get(head);
-        if (member !== undefined && member.kind !== 'here') {
+        if (member !== undefined) {
           const found = behind(file, table, member, more, exported, seen);
           if (found.length > 0) return found;
         }
@@ -155,7 +155,8 @@ export function follower(): Follower {
         return member === undefined ? [] : here(inText(table, exported));
       }
       case 'here':
-        return here(inText(table, exported));
+        // What a call made, and what has other names inside of it, is known when it has run.
+        return here(table.isModule || value.isFunction ? inText(table, exported) : undefined);
     }
   };
 

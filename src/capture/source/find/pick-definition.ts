@@ -16,7 +16,15 @@ export function pickName(question: Question, name: string): Definition | Problem
   const behind = alias === undefined ? undefined : pickName(question, alias);
   if (behind && !(isProblem(behind) && own.length > 0)) return behind;
   const exported = pickPath(question, [`exports.${name}`, ...(name === 'default' ? ['exports'] : [])]);
-  return exported ?? (own.length > 0 ? pickFrom(question, name, own) : undefined);
+  // `exports.create = create`, where `create` stands in a function around the module.
+  const isItself = exported && !isProblem(exported) && isName(exported, name);
+  if (exported && !(isItself && own.length > 0)) return exported;
+  return own.length > 0 ? pickFrom(question, name, own) : undefined;
+}
+
+function isName({ kind, node }: Definition, name: string): boolean {
+  const value = kind === 'value' ? core(node) : undefined;
+  return value?.type === 'Identifier' && value.name === name;
 }
 
 /** The first of these paths that the file gives a value. */
