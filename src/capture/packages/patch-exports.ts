@@ -73,17 +73,26 @@ function patchMember(
   if (typeof before !== 'function') return { problem: `${name} is not a function`, exports };
   if (before !== read(owner, last))
     return { problem: `${name} is another function each time that it is read`, exports };
+  const isStandIn = isLocked(owner as object, last);
+  const locked = { problem: `${name} cannot be replaced: it is not configurable`, exports };
+  // Before it is wrapped: a wrapper is the `constructor` of what its class makes.
+  if (isStandIn && (owner !== exports || !canStandFor(exports as object, last))) return locked;
   const wrapper = wrapOne(before as Callable, target);
   if (wrapper === before) return verdict(before, target, exports);
-  const isPut = put(owner as object, last, before, wrapper);
-  if (!isPut && (owner !== exports || !canStandFor(exports as object, last)))
-    return { problem: `${name} cannot be replaced: it is not configurable`, exports };
+  const isPut = !isStandIn && put(owner as object, last, before, wrapper);
+  if (!isPut && !isStandIn) return locked;
   if (owner !== exports) return { result: 'wrapped', exports };
   // `module.exports = f; module.exports.f = f`
   const whole =
     exports === before ? wrapper : isPut ? exports : standingFor(exports as object, before, wrapper);
   putAliases(whole as object, before, wrapper);
   return { result: 'wrapped', exports: whole };
+}
+
+function isLocked(owner: object, key: string): boolean {
+  const own = Object.getOwnPropertyDescriptor(owner, key);
+  if (types.isModuleNamespaceObject(owner)) return true;
+  return own === undefined ? !Object.isExtensible(owner) : !own.configurable && own.writable !== true;
 }
 
 /** In place; false where the property is locked. Keeps the property's flags, and a getter's liveness. */

@@ -68,6 +68,13 @@ export function rewrite(
   }
 }
 
+/** What was assigned to another name before would stay what it was, and not be the same any more. */
+function canBeLate({ binding, path, isAssignable }: LatePath, text: string): boolean {
+  if (path.length > 0) return true;
+  const name = binding.replaceAll('$', '\\$');
+  return isAssignable && !new RegExp(`=\\s*${name}\\s*[;,)\\n]`).test(text);
+}
+
 /** Looks every target up, without changing anything. */
 export function findAll(
   file: string,
@@ -87,7 +94,7 @@ export function findAll(
     if (!isProblem(found))
       return events.found(id, found.parameterNames, found.defaulted) ? [{ id, found }] : [];
     const end = isProblem(all) ? undefined : all.end;
-    if (late === undefined || end === undefined || !(late.isAssignable || late.path.length > 0)) {
+    if (late === undefined || end === undefined || !canBeLate(late, text)) {
       events.problem(id, found.problem);
       return [];
     }

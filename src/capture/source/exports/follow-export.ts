@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { didYouMean } from '../../../ground/nearest-names.ts';
+import { isEsModule } from '../is-es-module.ts';
 import { parse } from '../parse-text.ts';
 import { isProblem } from '../wrapper-place.ts';
 import { type ExportTable, readExports, type Value, within } from './export-table.ts';
@@ -23,7 +24,7 @@ export interface Definition {
 
 type Names = readonly string[];
 
-/** A package has fewer files on the way; beyond these the search ends. */
+/** A way has fewer files; beyond these the search ends. */
 const mostFiles = 400;
 
 /** Follows exports from one file to another. Each file is read once. */
@@ -35,11 +36,15 @@ export interface Follower {
 }
 
 export function follower(): Follower {
-  const tables = new Map<string, { table: ExportTable; text: string } | undefined>();
+  const tables = new Map<string, ExportTable | undefined>();
+  let left = mostFiles;
 
   const tableOf = (file: string): ExportTable | undefined => {
-    if (!tables.has(file)) tables.set(file, tables.size < mostFiles ? read(file) : undefined);
-    return tables.get(file)?.table;
+    if (!tables.has(file)) {
+      if (left-- <= 0) return undefined;
+      tables.set(file, read(file));
+    }
+    return tables.get(file);
   };
 
   const exportOf = (file: string, names: Names, seen: Set<string>): Definition[] => {
@@ -155,17 +160,20 @@ export function follower(): Follower {
         return member === undefined ? [] : here(inText(table, exported));
       }
       case 'here':
-        // What a call made, and what has other names inside of it, is known when it has run.
-        return here(table.isModule || value.isFunction ? inText(table, exported) : undefined);
+        // `module.exports = make()`: the other names that it has inside of itself are known when it has run.
+        return here(
+          table.isModule || value.isFunction || exported.length > 0 ? inText(table, exported) : undefined,
+        );
     }
   };
 
   return {
     follow(entry, names) {
+      left = mostFiles;
       const found = exportOf(entry, names, new Set());
-      const table = tableOf(entry);
+      const isModule = tableOf(entry)?.isModule ?? isEsModule(entry);
       // What a CommonJS module exports may be computed: that shows when it has run.
-      if (found.length === 0 && table?.isModule === false)
+      if (found.length === 0 && !isModule)
         return [{ file: entry, isModule: false, names: undefined, exported: names, isAssignable: false }];
       return found;
     },
@@ -183,12 +191,12 @@ function inText(table: ExportTable, exported: Names): Names {
   return table.isModule ? exported : ['exports', ...exported];
 }
 
-function read(file: string): { table: ExportTable; text: string } | undefined {
+function read(file: string): ExportTable | undefined {
   if (!/\.[cm]?js$/.test(file)) return undefined;
   const text = readFileSync(file, 'utf8');
   const goal = file.endsWith('.mjs') ? 'module' : 'unknown';
   const parsed = parse(file, text, { goal, typed: false });
-  return isProblem(parsed) ? undefined : { table: readExports(parsed.program), text };
+  return isProblem(parsed) ? undefined : readExports(parsed.program);
 }
 
 /** `./add.js` before the others, where `add` is looked for. */
