@@ -53,6 +53,20 @@ export default async () => [inner(1), await sub(2)];`,
     events: { inner: 1, sub: 1 },
   },
   {
+    id: 'package-self-call',
+    title: 'Call that a package makes to its own export, from inside',
+    kind,
+    files: {
+      '/node_modules/pkg-self/package.json': '{ "name": "pkg-self", "version": "1.0.0", "type": "module", "exports": "./index.js" }',
+      '/node_modules/pkg-self/index.js': 'export function send(id) { return id; }\nexport const sendAll = (ids) => ids.map((id) => send(id));\n',
+    },
+    targets: [{ module: 'pkg-self', function: 'send' }],
+    call: `import { send, sendAll } from 'pkg-self';
+export default () => [send(1), sendAll([2, 3])];`,
+    returns: [1, [2, 3]],
+    events: { send: 3 },
+  },
+  {
     id: 'package-prototype',
     title: 'Class of a package: prototype, static, nested path (`Client.prototype.orders.create`)',
     kind,

@@ -164,21 +164,6 @@ export default () => send(1);`,
     wayRound: 'Name an export of the package, or the function of yours that calls it',
   },
   {
-    id: 'no-package-self-call',
-    title: 'Call that a package makes to its own export, from inside (calls from outside are captured)',
-    kind,
-    files: {
-      '/node_modules/pkg-self/package.json': '{ "name": "pkg-self", "version": "1.0.0", "type": "module", "exports": "./index.js" }',
-      '/node_modules/pkg-self/index.js': 'export function send(id) { return id; }\nexport const sendAll = (ids) => ids.map((id) => send(id));\n',
-    },
-    targets: [{ module: 'pkg-self', function: 'send' }],
-    call: `import { send, sendAll } from 'pkg-self';
-export default () => [send(1), sendAll([2, 3])];`,
-    returns: [1, [2, 3]],
-    events: { send: 1 },
-    wayRound: 'Name the export that the application calls (`sendAll`)',
-  },
-  {
     id: 'no-package',
     title: 'Package that is not installed, or that nothing loads',
     kind,

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { didYouMean } from '../../../ground/nearest-names.ts';
+import { finder } from '../find/find.ts';
 import { isEsModule } from '../is-es-module.ts';
 import { parse } from '../parse-text.ts';
 import { isProblem } from '../wrapper-place.ts';
@@ -20,6 +21,8 @@ export interface Definition {
   readonly exported: readonly string[] | undefined;
   /** The name in the scope of an ES module that can be assigned. */
   readonly isAssignable: boolean;
+  /** Looked for inside of what the module exports as a whole: it is there only if the text shows it. */
+  readonly isGuess?: boolean;
 }
 
 type Names = readonly string[];
@@ -67,21 +70,22 @@ export function follower(): Follower {
         const whole = wholeOf(file, table, rest, seen);
         if (whole.length > 0) return whole;
       }
-      for (const value of table.whole) {
+      const inWhole = table.whole.flatMap((value) => {
         // `module.exports = Stripe`, asked for as `Stripe`.
         const isItself = value.kind === 'local' && value.names.length === 0 && value.name === head;
         const path = isItself ? rest : names;
-        if (value.kind === 'here') continue;
+        if (value.kind === 'here') return [];
         const found = behind(file, table, value, path, path, seen);
-        if (found.length > 0) return found;
-      }
+        return isItself || value.kind === 'from' || value.kind === 'object' ? found : guessed(found);
+      });
+      if (inWhole.length > 0) return unique(inWhole);
     }
     // `export default { send() {} }`: its functions are asked for by their own names.
     if (head !== 'default' && table.named.has('default')) {
       const value = table.named.get('default')?.[0];
       const isItself = value?.kind === 'local' && value.name === head;
       if (value?.kind === 'local' || value?.kind === 'object' || value?.kind === 'from')
-        return exportOf(file, ['default', ...(isItself ? rest : names)], seen);
+        return guessed(exportOf(file, ['default', ...(isItself ? rest : names)], seen));
     }
     return [];
   };
@@ -97,7 +101,7 @@ export function follower(): Follower {
     for (const specifier of likeliestFirst(table.stars, head)) {
       const next = resolveSpecifier(specifier, file, table.isModule ? 'import' : 'require');
       if (next === undefined || !mayExport(next, head)) continue;
-      const found = exportOf(next, names, seen);
+      const found = exportOf(next, names, seen).filter(({ isGuess }) => !isGuess);
       if (found.length > 0) return found;
     }
     return [];
@@ -170,7 +174,7 @@ export function follower(): Follower {
   return {
     follow(entry, names) {
       left = mostFiles;
-      const found = exportOf(entry, names, new Set());
+      const found = exportOf(entry, names, new Set()).filter((each) => !each.isGuess || isShown(each));
       const isModule = tableOf(entry)?.isModule ?? isEsModule(entry);
       // What a CommonJS module exports may be computed: that shows when it has run.
       if (found.length === 0 && !isModule)
@@ -189,6 +193,21 @@ export function follower(): Follower {
 /** The path of an export in the text of its file: of CommonJS what is assigned to `exports`. */
 function inText(table: ExportTable, exported: Names): Names {
   return table.isModule ? exported : ['exports', ...exported];
+}
+
+const guessed = (found: readonly Definition[]): Definition[] =>
+  found.map((each) => ({ ...each, isGuess: true }));
+
+function isShown({ file, names, isModule }: Definition): boolean {
+  if (names === undefined) return false;
+  const text = readFileSync(file, 'utf8');
+  const parsed = parse(file, text, { goal: isModule ? 'module' : 'unknown', typed: false });
+  const found = isProblem(parsed) ? parsed : finder(parsed.program, text)(names.join('.'));
+  if (isProblem(found)) return false;
+  // A path into a value that the text does not show is a guess as well.
+  return (
+    isModule || found.shown !== undefined || found.place.form !== 'value' || found.place.path.length === 0
+  );
 }
 
 function read(file: string): ExportTable | undefined {

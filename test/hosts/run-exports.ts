@@ -1,0 +1,69 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { freshFolder, writeFiles } from '../e2e/support/run-app.ts';
+import { installPacked } from '../support/packed.ts';
+
+const program = resolve(import.meta.dirname, 'fixtures/exports/main.mjs');
+const TIMEOUT_MS = 240_000;
+
+/** Packages that people use, ES modules and CommonJS, with the version that is compared. */
+const packages = JSON.parse(
+  readFileSync(resolve(import.meta.dirname, 'fixtures/exports/packages.json'), 'utf8'),
+) as Readonly<Record<string, string>>;
+
+type Told = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+/** Which of the functions of a package is the target. */
+const picks: Readonly<Record<string, (functions: readonly string[]) => string | undefined>> = {
+  first: (functions) => functions[0],
+  last: (functions) => functions.at(-1),
+};
+
+/**
+ * What differs between the exports of packages without svc and with one target in each, by package; loaded by `import` first, and
+ * by `require` first.
+ */
+export function differingExports(): string[] {
+  const application = installPacked('hosts-exports', packages);
+  const folder = freshFolder(application, 'exports');
+  const run = (first: string, isUnder: boolean): Told => {
+    const result = join(folder, 'result.json');
+    execFileSync(process.execPath, [...(isUnder ? ['--import', 'svc/register'] : []), 'main.mjs'], {
+      cwd: folder,
+      stdio: 'ignore',
+      timeout: TIMEOUT_MS,
+      env: {
+        ...process.env,
+        FIRST: first,
+        RESULT: result,
+        PACKAGES: JSON.stringify(Object.keys(packages)),
+        NODE_NO_WARNINGS: '1',
+      },
+    });
+    return JSON.parse(readFileSync(result, 'utf8')) as Told;
+  };
+  writeFiles(folder, { 'main.mjs': readFileSync(program, 'utf8'), 'package.json': '{}' });
+  return ['import', 'require'].flatMap((first) => {
+    const without = run(first, false);
+    return Object.entries(picks).flatMap(([pick, choose]) => {
+      const targets = Object.entries(without).flatMap(([module, { functions }]) => {
+        const name = choose(functions as string[]);
+        return name === undefined
+          ? []
+          : [{ module, function: name, eventType: 'CALLED', payload: '{ called: true }' }];
+      });
+      const svc = { broker: { client: 'memory', topic: 'events' }, log: { level: 'off' }, targets };
+      writeFiles(folder, { 'svc.config.json': JSON.stringify({ svc }) });
+      const under = run(first, true);
+      return targets.flatMap(({ module, function: name }) => {
+        const differs = Object.keys(without[module] ?? {}).filter(
+          (key) =>
+            key !== 'functions' &&
+            JSON.stringify(without[module]?.[key]) !== JSON.stringify(under[module]?.[key]),
+        );
+        return differs.map((key) => `${module}#${name} (${first} first, ${pick} function): ${key}`);
+      });
+    });
+  });
+}
