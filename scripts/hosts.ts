@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import fc from 'fast-check';
 import { difference } from '../test/hosts/difference.ts';
 import { calls, databaseOf, type Kind, stopDatabases, transactions } from '../test/hosts/kinds.ts';
+import { differingExports } from '../test/hosts/run-exports.ts';
 import { packageNames, runPackage } from '../test/hosts/run-packages.ts';
 import { runBothWays } from '../test/hosts/run-programs.ts';
 import { installPacked } from '../test/support/packed.ts';
@@ -14,11 +15,12 @@ const HELP = `Usage: npm run test:hosts -- [options]
 
 Runs the same programs without svc and with it: but for events nothing may differ, and the events are those that a program
 expects. Generated programs call functions of all forms; every fifth works on a database (PostgreSQL, MariaDB, SQLite with
-both drivers). Then one program for each of some packages, with every function of the package captured.
+both drivers). Then one program for each of some packages, with every function of the package captured, and the exports of a
+hundred packages.
 
   --seed <n>     makes the programs of that seed again; default: others each time
   --count <n>    generated programs; default 300
-  --only <id>    one program: p12, t7, or the name of a package
+  --only <id>    one program: p12, t7, the name of a package, or exports
   --after-test   \`npm test\` has just run: what it built is taken
 `;
 
@@ -118,6 +120,15 @@ function jobOf(name: string): Job {
   });
 }
 
+/** What popular packages export, without svc and with one target in each. */
+const exportsJob: Job = counted('exports', 1, async () => {
+  const told = differingExports();
+  return {
+    failed: told.length === 0 ? [] : ['exports'],
+    show: async () => void (told.length > 0 && say(`\n== exports:\n${told.join('\n')}`)),
+  };
+});
+
 interface Outcome {
   /** What differs, by name. */
   readonly failed: readonly string[];
@@ -160,6 +171,7 @@ async function main(): Promise<void> {
   const jobs = [
     ...jobsOf(transactions, application, onDatabases),
     ...packageNames.filter(isWanted).map(jobOf),
+    ...(isWanted('exports') ? [exportsJob] : []),
     ...jobsOf(calls, application, count - onDatabases),
   ].values();
   const shows: (() => Promise<void>)[] = [];
