@@ -67,7 +67,8 @@ export function follower(): Follower {
     if (starred.length > 0) return starred;
     if (!table.isModule) {
       if (head === 'default') {
-        const whole = wholeOf(file, table, rest, seen);
+        // What `import x from` gives of CommonJS are its exports.
+        const whole = table.whole.length > 0 ? wholeOf(file, table, rest, seen) : exportOf(file, rest, seen);
         if (whole.length > 0) return whole;
       }
       const inWhole = table.whole.flatMap((value) => {
@@ -97,7 +98,7 @@ export function follower(): Follower {
 
   const throughStars = (file: string, table: ExportTable, names: Names, seen: Set<string>): Definition[] => {
     const [head = ''] = names;
-    if (table.isModule && head === 'default') return [];
+    if (head === 'default') return [];
     for (const specifier of likeliestFirst(table.stars, head)) {
       const next = resolveSpecifier(specifier, file, table.isModule ? 'import' : 'require');
       if (next === undefined || !mayExport(next, head)) continue;
