@@ -201,14 +201,28 @@ function hookModules(
   see: See,
 ): Hook {
   if (hasSoundSyncHooks())
-    return hookModulesHere(targetFileLookup(files.files, ofPackages), sought, events, see);
+    return hookModulesHere(
+      targetFileLookup(files.files, ofPackages),
+      new Set(files.packages.map(({ specifier }) => specifier)),
+      sought,
+      events,
+      see,
+    );
   return isRequiredPreload() ? nothing : hookModulesInThread(files, events);
 }
 
-function hookModulesHere(lookup: Lookup, sought: Sought, events: RewriteText.SourceEvents, see: See): Hook {
+function hookModulesHere(
+  lookup: Lookup,
+  specifiers: ReadonlySet<string>,
+  sought: Sought,
+  events: RewriteText.SourceEvents,
+  see: See,
+): Hook {
   const hooks = Module.registerHooks({
     load(url, context, nextLoad) {
       see(url);
+      // The hook of `require` sees it there, and changes what `import` is about to give.
+      if (url.startsWith('node:') && specifiers.has(url)) process.getBuiltinModule(url);
       const result = nextLoad(url, context);
       try {
         return rewriteLoaded(url, result, lookup, sought, events, rewrite);
