@@ -1,22 +1,28 @@
 import { readFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { defaultsNote, defaultsUsed } from './declare/default-parameters.ts';
 import { inspectPackageTarget } from './packages/hook.ts';
 import type { TargetReport } from './report.ts';
+import { type Follower, follower } from './source/exports/follow-export.ts';
+import { filesOfPackage, untold } from './source/exports/package-files.ts';
 import { parseFunctionPath } from './source/find/function-path.ts';
+import { isEsModule } from './source/is-es-module.ts';
 import { locate } from './source/locate.ts';
-import { findAll } from './source/rewrite-text.ts';
+import { findAll, type SourceEvents } from './source/rewrite-text.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
 /**
  * For `svc check`, without loading the application: which targets are there (`found`) and which cannot be captured (`failed`).
- * Exports of a package are known when it is loaded: a package that is there is `pending`.
+ * What a package only computes is known when it is loaded, and `pending`.
  */
 export function inspect(targets: readonly CaptureTarget[], options: { baseDir: string }): TargetReport[] {
   const inFiles: InFiles = new Map();
+  let made: Follower | undefined;
+  const follow = () => (made ??= follower());
   const records = targets.map((target) => {
     const record = new TargetRecord(target, () => {});
-    guarded([record], () => check(record, options.baseDir, inFiles));
+    guarded([record], () => check(record, options.baseDir, inFiles, follow));
     return record;
   });
   // As a start does it: once for each file, whose targets may be thousands.
@@ -34,12 +40,12 @@ function guarded(records: readonly TargetRecord[], work: () => void): void {
   }
 }
 
-function check(record: TargetRecord, baseDir: string, inFiles: InFiles): void {
+function check(record: TargetRecord, baseDir: string, inFiles: InFiles, follow: () => Follower): void {
   const { functionPath, module } = record.target;
   const path = parseFunctionPath(functionPath);
   const located = isProblem(path) ? path : locate(module, baseDir);
   if (isProblem(located)) record.failed(located.problem);
-  else if ('specifier' in located) checkPackage(record, located.specifier, located.from);
+  else if ('specifier' in located) checkPackage(record, located.specifier, located.from, follow);
   else
     for (const file of located.paths) {
       const list = inFiles.get(file);
@@ -48,21 +54,31 @@ function check(record: TargetRecord, baseDir: string, inFiles: InFiles): void {
     }
 }
 
-function checkPackage(record: TargetRecord, specifier: string, from: string): void {
+/** Follows the export as a start does, when it loads the package. */
+function checkPackage(record: TargetRecord, specifier: string, from: string, follow: () => Follower): void {
   const { functionPath, id } = record.target;
   const slotFor = (names: readonly string[] | undefined) => record.slotFor(names);
   const problem = inspectPackageTarget({ id, specifier, functionPath, baseDir: from, slotFor });
-  if (problem === undefined) record.note('a package: its exports are known when it is loaded');
-  else record.failed(problem);
+  if (problem !== undefined) {
+    record.failed(problem);
+    return;
+  }
+  const events = eventsOf(() => record);
+  const sought = { specifier, from, targets: [{ id, functionPath }], patch: undefined };
+  let isComputed = isBuiltin(specifier);
+  for (const [file, { targets }] of filesOfPackage(sought, follow, events)) {
+    const goal = isEsModule(file) ? 'module' : 'unknown';
+    const [told, inserted] = goal === 'unknown' ? untold(targets, events) : [events];
+    const inText = targets.filter((each) => each.functionPath !== '');
+    if (inText.length > 0) findAll(file, readFileSync(file, 'utf8'), { goal, typed: false }, inText, told);
+    if (inserted?.size === 0) isComputed = true;
+  }
+  if (isComputed && record.state === 'pending')
+    record.note('a package: what it exports is known when it is loaded');
 }
 
-function checkFile(records: readonly TargetRecord[], file: string): void {
-  const typed = /\.[mc]?tsx?$/.test(file);
-  const goal = /\.m[jt]s$/.test(file) ? 'module' : 'unknown';
-  // By their places in the list: one target may be configured twice.
-  const sought = records.map(({ target }, index) => ({ id: `${index}`, functionPath: target.functionPath }));
-  const recordOf = (id: string) => records[Number(id)] as TargetRecord;
-  findAll(file, readFileSync(file, 'utf8'), { goal, typed }, sought, {
+function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
+  return {
     found(id, parameterNames, defaulted) {
       const record = recordOf(id);
       guarded([record], () => {
@@ -77,5 +93,14 @@ function checkFile(records: readonly TargetRecord[], file: string): void {
       const record = recordOf(id);
       if (record.state !== 'found') record.failed(reason);
     },
-  });
+  };
+}
+
+function checkFile(records: readonly TargetRecord[], file: string): void {
+  const typed = /\.[mc]?tsx?$/.test(file);
+  const goal = /\.m[jt]s$/.test(file) ? 'module' : 'unknown';
+  // By their places in the list: one target may be configured twice.
+  const sought = records.map(({ target }, index) => ({ id: `${index}`, functionPath: target.functionPath }));
+  const events = eventsOf((id) => records[Number(id)] as TargetRecord);
+  findAll(file, readFileSync(file, 'utf8'), { goal, typed }, sought, events);
 }

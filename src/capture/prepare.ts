@@ -102,15 +102,16 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
 
   ofPackages?.install();
 
+  const ownIds = new Set([...files.values(), ...missing.values()].flat().map(({ id }) => id));
   const insteadOf = createInsteads(files, () => source?.namesakes ?? new Set(), baseDir);
 
   /** Of a target that is not loaded, whether that is still to come. */
   function unseen(report: TargetReport, module: string, isOver: boolean): TargetReport {
     // A worker thread loads what it needs.
     if (!isMainThread) return report;
-    const tooLate = source?.tooLate();
+    const isOwn = ownIds.has(report.id);
     // Of CommonJS the cache has told at the start.
-    const late = runtimeTargets().has(report.id) && !/\.c[jt]s$/.test(module) ? tooLate : undefined;
+    const late = isOwn && !/\.c[jt]s$/.test(module) ? source?.tooLate() : undefined;
     const instead = insteadOf(report.id, isOver);
     const sinceMs = source === undefined ? preparedMs : source.firstOwnMs();
     const isDue = isOver || (sinceMs !== undefined && clock.monotonic() - sinceMs >= unloadedAfterMs);
@@ -118,7 +119,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     // The first process of a cluster leaves the work to the others.
     if (hasForked()) return report;
     const when = isOver ? 'was never loaded' : `was not loaded within ${unloadedAfterMs / 1_000} s`;
-    const reason = runtimeTargets().has(report.id)
+    const reason = isOwn
       ? `its file ${when}: where the application is built, ${writeMaps}, or name in module the file that is loaded`
       : `its package ${when}`;
     return {

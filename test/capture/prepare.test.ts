@@ -113,12 +113,12 @@ describe('capture: prepare', () => {
       'src/orders.cts': 'export function create() {}',
       'dist/orders.cjs': 'exports.create = () => 1;',
       'main.cjs': 'require("./dist/orders.cjs")',
+      'node_modules/pad/package.json': '{"name":"pad"}',
+      'node_modules/pad/index.js': 'exports.left = () => 1;',
     });
     let nowMs = 5;
     const clock = { now: () => nowMs, monotonic: () => nowMs };
-    const targets = ['./src/late.cjs#run', './src/orders.cts#create', 'node:querystring#parse'].map((id) =>
-      target(id),
-    );
+    const targets = ['./src/late.cjs#run', './src/orders.cts#create', 'pad#left'].map((id) => target(id));
     const capture = prepare(targets, { baseDir: folder, logger, clock });
     open.push(capture);
     const states = () => capture.report().map(({ state }) => state);
@@ -134,12 +134,12 @@ describe('capture: prepare', () => {
     assert.deepEqual(states(), ['pending', 'unloaded', 'pending']);
     nowMs += 1;
     assert.deepEqual(states(), ['unloaded', 'unloaded', 'unloaded']);
-    const [late, , builtIn] = capture.report();
+    const [late, , ofPackage] = capture.report();
     assert.match(
       late?.reason ?? '',
       /^its file was not loaded within 30 s: where the application is built, write source maps/,
     );
-    assert.equal(builtIn?.reason, 'its package was not loaded within 30 s');
+    assert.equal(ofPackage?.reason, 'its package was not loaded within 30 s');
     load(join(folder, 'src/late.cjs'));
     assert.deepEqual(states(), ['patched', 'unloaded', 'unloaded']);
     assert.equal(capture.report()[0]?.reason, undefined);

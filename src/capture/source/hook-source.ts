@@ -12,6 +12,7 @@ import {
   type PackageFiles,
   packageFiles,
   type SoughtPackage,
+  untold,
 } from './exports/package-files.ts';
 import { handingOver } from './insert-calls.ts';
 import { watchEntry } from './late-start.ts';
@@ -158,28 +159,6 @@ function hookCompile(
 }
 
 const nothing: Hook = { takeIn() {}, close() {} };
-
-/** What a text of CommonJS does not show is looked for in its exports: then, it is no problem yet. */
-function untold(
-  targets: readonly RewriteText.SourceTarget[],
-  events: RewriteText.SourceEvents,
-): [RewriteText.SourceEvents, Set<string>] {
-  const inserted = new Set<string>();
-  const waiting = new Set(targets.filter(({ exported }) => exported !== undefined).map(({ id }) => id));
-  const told: RewriteText.SourceEvents = {
-    ...events,
-    found(id, ...rest) {
-      const isTaken = events.found(id, ...rest);
-      // A plan that cannot be made for it cannot be made for its export either.
-      inserted.add(id);
-      return isTaken;
-    },
-    problem(id, ...rest) {
-      if (!waiting.has(id)) events.problem(id, ...rest);
-    },
-  };
-  return [told, inserted];
-}
 
 type Lookup = ReturnType<typeof targetFileLookup>;
 type Files = Pick<LoaderData, 'files' | 'sought' | 'packages'>;

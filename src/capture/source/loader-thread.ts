@@ -1,4 +1,4 @@
-import type { LoadFnOutput, LoadHookContext } from 'node:module';
+import { isBuiltin, type LoadFnOutput, type LoadHookContext } from 'node:module';
 import type { MessagePort } from 'node:worker_threads';
 import { follower } from './exports/follow-export.ts';
 import { packageFiles, type SoughtPackage } from './exports/package-files.ts';
@@ -30,6 +30,7 @@ export interface LoaderMessage {
 let lookup: ReturnType<typeof targetFileLookup> | undefined;
 let events: SourceEvents | undefined;
 let soughtHere: Sought | undefined;
+let builtins: ReadonlySet<string> = new Set();
 
 /** Called by Node once, in the thread of the asynchronous hooks. Only for Node versions without sound synchronous hooks. */
 export async function initialize({ files, sought, packages, port }: LoaderData): Promise<void> {
@@ -47,17 +48,44 @@ export async function initialize({ files, sought, packages, port }: LoaderData):
   };
   lookup = targetFileLookup(files, packageFiles(packages, follower, events));
   soughtHere = seek(sought, events, rewriteMapped);
+  builtins = new Set(
+    packages
+      .filter(({ specifier, patch }) => patch !== undefined && isBuiltin(specifier))
+      .map(({ specifier }) => specifier),
+  );
 }
 
 type NextLoad = (url: string, context?: Partial<LoadHookContext>) => LoadFnOutput | Promise<LoadFnOutput>;
 
 export async function load(url: string, context: LoadHookContext, nextLoad: NextLoad): Promise<LoadFnOutput> {
   const result = await nextLoad(url, context);
+  if (builtins.has(url)) return standIn(url, result);
   if (!lookup || !events || !soughtHere) return result;
   try {
     return rewriteLoaded(url, result, lookup, soughtHere, events, rewrite);
   } catch {
     // The application's module comes first.
     return result;
+  }
+}
+
+/**
+ * What `import` gives of a module of Node that is changed when it is loaded: no hook of the main thread sees that. This one asks for it
+ * as `require` does, which svc sees.
+ */
+function standIn(url: string, result: LoadFnOutput): LoadFnOutput {
+  const { emitWarning } = process;
+  try {
+    // What Node has to say of the module it says in the thread of the application.
+    process.emitWarning = () => {};
+    const names = Object.keys(process.getBuiltinModule(url) ?? {});
+    const bindings = names.map((name, index) => `const e${index}=m[${JSON.stringify(name)}];`).join('');
+    const exported = names.map((name, index) => `e${index} as ${JSON.stringify(name)}`).join(',');
+    const source = `const m=process.getBuiltinModule(${JSON.stringify(url)});${bindings}export{m as default,${exported}};`;
+    return { format: 'module', source, shortCircuit: true };
+  } catch {
+    return result;
+  } finally {
+    process.emitWarning = emitWarning;
   }
 }

@@ -92,7 +92,8 @@ export { local as renamed, makeOrders, Orders, wrapped };
     const parsed = parse('a.js', text, kind);
     assert.ok('program' in parsed);
     const find = finder(parsed.program, text);
-    const whole = { program: parsed.program, found: paths.map((each) => find(each)) };
+    const found = paths.map((each) => find(each));
+    const whole = { program: parsed.program, found, end: parsed.program.body.at(-1)?.end };
     assert.deepEqual(plain(findPaths('a.js', text, kind, paths)), plain(whole));
   });
 

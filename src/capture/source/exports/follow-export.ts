@@ -3,10 +3,10 @@
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { didYouMean } from '../../../ground/nearest-names.ts';
-import { finder } from '../find/find.ts';
+import { findPaths } from '../find/find.ts';
 import { isEsModule } from '../is-es-module.ts';
 import { parse } from '../parse-text.ts';
-import { isProblem } from '../wrapper-place.ts';
+import { type Found, isProblem, type Problem } from '../wrapper-place.ts';
 import { type ExportTable, readExports, type Value, within } from './export-table.ts';
 import { resolveSpecifier } from './resolve-specifier.ts';
 
@@ -39,22 +39,28 @@ export interface Follower {
 }
 
 export function follower(): Follower {
-  const tables = new Map<string, ExportTable | undefined>();
+  const tables = new Map<string, ReturnType<typeof read>>();
   let left = mostFiles;
 
-  const tableOf = (file: string): ExportTable | undefined => {
-    if (!tables.has(file)) {
-      if (left-- <= 0) return undefined;
-      tables.set(file, read(file));
-    }
-    return tables.get(file);
+  const readOf = (file: string, names: Names): ReturnType<typeof read> => {
+    const known = tables.get(file);
+    if (known !== undefined || tables.has(file)) return known;
+    if (left-- <= 0) return undefined;
+    const made = read(file, names);
+    // Of a part another path may need another part.
+    if (made === undefined || isProblem(made) || !made.isPart) tables.set(file, made);
+    return made;
+  };
+  const tableOf = (file: string, names: Names): ExportTable | undefined => {
+    const made = readOf(file, names);
+    return made === undefined || isProblem(made) ? undefined : made;
   };
 
   const exportOf = (file: string, names: Names, seen: Set<string>): Definition[] => {
     const key = `${file}\n${names.join('.')}`;
     if (seen.has(key)) return [];
     seen.add(key);
-    const table = tableOf(file);
+    const table = tableOf(file, names);
     if (table === undefined) return [];
     const [head, ...rest] = names;
     if (head === undefined) return wholeOf(file, table, [], seen);
@@ -176,7 +182,7 @@ export function follower(): Follower {
     follow(entry, names) {
       left = mostFiles;
       const found = exportOf(entry, names, new Set()).filter((each) => !each.isGuess || isShown(each));
-      const isModule = tableOf(entry)?.isModule ?? isEsModule(entry);
+      const isModule = tableOf(entry, names)?.isModule ?? isEsModule(entry);
       // What a CommonJS module exports may be computed: that shows when it has run.
       if (found.length === 0 && !isModule)
         return [{ file: entry, isModule: false, names: undefined, exported: names, isAssignable: false }];
@@ -184,8 +190,9 @@ export function follower(): Follower {
     },
     missing(entry, names) {
       const [head = ''] = names;
-      const table = tableOf(entry);
+      const table = readOf(entry, names);
       if (table === undefined) return 'the package cannot be read';
+      if (isProblem(table)) return `the package cannot be read: ${table.problem}`;
       return `the module has no export ${head}${didYouMean(head, [...table.named.keys()])}`;
     },
   };
@@ -202,8 +209,9 @@ const guessed = (found: readonly Definition[]): Definition[] =>
 function isShown({ file, names, isModule }: Definition): boolean {
   if (names === undefined) return false;
   const text = readFileSync(file, 'utf8');
-  const parsed = parse(file, text, { goal: isModule ? 'module' : 'unknown', typed: false });
-  const found = isProblem(parsed) ? parsed : finder(parsed.program, text)(names.join('.'));
+  const kind = { goal: isModule ? 'module' : 'unknown', typed: false } as const;
+  const all = findPaths(file, text, kind, [names.join('.')]);
+  const found = isProblem(all) ? all : (all.found[0] as Found | Problem);
   if (isProblem(found)) return false;
   // A path into a value that the text does not show is a guess as well.
   return (
@@ -211,12 +219,21 @@ function isShown({ file, names, isModule }: Definition): boolean {
   );
 }
 
-function read(file: string): ExportTable | undefined {
+/** Words that lead out of a file. */
+const ways = ['import', 'export', 'exports', 'module', 'require'];
+
+function read(
+  file: string,
+  names: Names,
+): (ExportTable & { readonly isPart: boolean }) | Problem | undefined {
   if (!/\.[cm]?js$/.test(file)) return undefined;
   const text = readFileSync(file, 'utf8');
-  const goal = file.endsWith('.mjs') ? 'module' : 'unknown';
-  const parsed = parse(file, text, { goal, typed: false });
-  return isProblem(parsed) ? undefined : readExports(parsed.program);
+  const kind = { goal: file.endsWith('.mjs') ? 'module' : 'unknown', typed: false } as const;
+  const whole = parse(file, text, kind);
+  if (!isProblem(whole)) return { ...readExports(whole.program), isPart: false };
+  // What is too large to be read as a whole: what leads to this export.
+  const part = parse(file, text, kind, { names: [...ways, ...names], keepsNames: true });
+  return isProblem(part) ? whole : { ...readExports(part.program), isPart: true };
 }
 
 /** `./add.js` before the others, where `add` is looked for. */

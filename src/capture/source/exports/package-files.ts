@@ -47,7 +47,7 @@ export function packageFiles(
   events: SourceEvents,
 ): PackageFiles {
   const byName = new Map<string, Sought[]>();
-  const known = new Map<string, { targets: SourceTarget[]; patches: string[] }>();
+  const known: Known = new Map();
   const done = new Set<string>();
 
   const sought = packages
@@ -72,40 +72,14 @@ export function packageFiles(
   }
   if (sought.length === 0) return () => undefined;
 
-  const fileOf = (path: string) => {
-    const file = known.get(path) ?? { targets: [], patches: [] };
-    known.set(path, file);
-    return file;
-  };
-
+  let follower: Follower | undefined;
   const search = ({ each, folder }: Sought, at: string) => {
     const key = `${each.from}\n${each.specifier}\n${at}`;
     if (done.has(key)) return;
     done.add(key);
     // Another copy is found from beside it.
     const from = at === folder ? each.from : (placeIn(`${at}/`)?.owner ?? at);
-    const ways: Way[] = ['import', 'require'];
-    const entries = new Set(ways.map((way) => resolveSpecifier(each.specifier, join(from, 'noop.js'), way)));
-    entries.delete(undefined);
-    for (const entry of entries as Set<string>)
-      if (each.patch !== undefined && !fileOf(entry).patches.includes(each.patch))
-        fileOf(entry).patches.push(each.patch);
-    for (const target of each.targets) {
-      const problems: string[] = [];
-      let isFound = false;
-      for (const entry of entries as Set<string>) {
-        const path = parseFunctionPath(target.functionPath);
-        if (isProblem(path)) continue;
-        const follower = follow();
-        const definitions = follower.follow(entry, path.names);
-        if (definitions.length === 0) problems.push(follower.missing(entry, path.names));
-        for (const definition of definitions) {
-          isFound = true;
-          add(fileOf(definition.file).targets, asTarget(target.id, definition, path.result));
-        }
-      }
-      if (!isFound && problems[0] !== undefined) events.problem(target.id, problems[0]);
-    }
+    followAll(each, from, () => (follower ??= follow()), known, events);
   };
 
   return (path) => {
@@ -120,6 +94,74 @@ export function packageFiles(
     }
     return known.get(path) ?? nothing;
   };
+}
+
+type Known = Map<string, { targets: SourceTarget[]; patches: string[] }>;
+
+/** Adds to `known` what is to be done in which file of a package, as a folder sees that. */
+function followAll(
+  each: SoughtPackage,
+  from: string,
+  follow: () => Follower,
+  known: Known,
+  events: Pick<SourceEvents, 'problem'>,
+): void {
+  const fileOf = (path: string) => {
+    const file = known.get(path) ?? { targets: [], patches: [] };
+    known.set(path, file);
+    return file;
+  };
+  const ways: Way[] = ['import', 'require'];
+  const entries = new Set(ways.map((way) => resolveSpecifier(each.specifier, join(from, 'noop.js'), way)));
+  entries.delete(undefined);
+  for (const entry of entries as Set<string>)
+    if (each.patch !== undefined && !fileOf(entry).patches.includes(each.patch))
+      fileOf(entry).patches.push(each.patch);
+  for (const target of each.targets) {
+    const path = parseFunctionPath(target.functionPath);
+    if (isProblem(path)) continue;
+    const problems: string[] = [];
+    let isFound = false;
+    for (const entry of entries as Set<string>) {
+      const definitions = follow().follow(entry, path.names);
+      if (definitions.length === 0) problems.push(follow().missing(entry, path.names));
+      for (const definition of definitions) {
+        isFound = true;
+        add(fileOf(definition.file).targets, asTarget(target.id, definition, path.result));
+      }
+    }
+    if (!isFound && problems[0] !== undefined) events.problem(target.id, problems[0]);
+  }
+}
+
+/** For `svc check`: the same, of a package that the application itself gets, before anything of it is loaded. */
+export function filesOfPackage(
+  each: SoughtPackage,
+  follow: () => Follower,
+  events: Pick<SourceEvents, 'problem'>,
+): ReadonlyMap<string, PackageFile> {
+  const known: Known = new Map();
+  followAll(each, each.from, follow, known, events);
+  return known;
+}
+
+/** What a text of CommonJS does not show is looked for in its exports: then, it is no problem yet. */
+export function untold(targets: readonly SourceTarget[], events: SourceEvents): [SourceEvents, Set<string>] {
+  const inserted = new Set<string>();
+  const waiting = new Set(targets.filter(({ exported }) => exported !== undefined).map(({ id }) => id));
+  const told: SourceEvents = {
+    ...events,
+    found(id, ...rest) {
+      const isTaken = events.found(id, ...rest);
+      // A plan that cannot be made for it cannot be made for its export either.
+      inserted.add(id);
+      return isTaken;
+    },
+    problem(id, ...rest) {
+      if (!waiting.has(id)) events.problem(id, ...rest);
+    },
+  };
+  return [told, inserted];
 }
 
 const nothing: PackageFile = { targets: [], patches: [] };

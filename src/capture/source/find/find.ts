@@ -94,7 +94,7 @@ export interface FoundPaths {
   readonly program: Program;
   /** In the order of the paths. */
   readonly found: readonly (Found | Problem)[];
-  /** Where the last statement ends; `undefined` where only a part was parsed. */
+  /** Where the last statement ends, but for functions that were not read; `undefined` where there is none. */
   readonly end: number | undefined;
 }
 
@@ -123,10 +123,7 @@ export function findPaths(
     const isToName: boolean = !keepsNames && found.some(isProblem);
     const isAll = names.size === known && cut.length === 0;
     if (parsed.isWhole || round === mostRounds || (isAll && !isToName))
-      return {
-        ...{ program: parsed.program, found },
-        end: parsed.isWhole ? parsed.program.body.at(-1)?.end : undefined,
-      };
+      return { program: parsed.program, found, end: parsed.program.body.at(-1)?.end };
     if (!isToName || !isAll) continue;
     keepsNames = true;
     names.add('require');
