@@ -68,11 +68,13 @@ export function rewrite(
   }
 }
 
-/** What was assigned to another name before would stay what it was, and not be the same any more. */
+/** What has another name, or a class that extends it, before its file has run would stay what it was there, and not be the same any more. */
 function canBeLate({ binding, path, isAssignable }: LatePath, text: string): boolean {
   if (path.length > 0) return true;
   const name = binding.replaceAll('$', '\\$');
-  return isAssignable && !new RegExp(`=\\s*${name}\\s*[;,)\\n]`).test(text);
+  const isHeld = `(?:=|\\bextends|\\bexport\\s+default)\\s*${name}\\s*(?:[;,){\\n]|$)`;
+  const isOther = `\\b(?:let|var)\\s+${name}\\s*=\\s*[\\w$.]+\\s*[;,\\n]`;
+  return isAssignable && !new RegExp(`${isHeld}|${isOther}`).test(text);
 }
 
 /** Looks every target up, without changing anything. */
