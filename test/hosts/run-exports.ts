@@ -16,7 +16,8 @@ type Told = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 /** What stays different, and why. */
 const known: Readonly<Record<string, string>> = {
-  'i18next#changeLanguage': 'const changeLanguage = instance.changeLanguage: the object keeps the function itself',
+  'i18next#changeLanguage':
+    'const changeLanguage = instance.changeLanguage: the object keeps the function itself',
   'i18next#constructor': 'the same, of what require gives',
   'iconv-lite#IconvLiteDecoderStream': 'a class whose prototype.constructor is read-only',
   'koa#default': 'a class that hands itself out by the name that a class expression has within itself',
