@@ -3,6 +3,7 @@ import { SvcError } from '../ground/errors.ts';
 interface DatabaseError {
   /** SQLSTATE of PostgreSQL; of MySQL a name such as `ER_LOCK_DEADLOCK`; of a socket `ECONNRESET`. */
   readonly code?: unknown;
+  readonly errno?: unknown;
   readonly sqlState?: unknown;
   readonly message?: unknown;
 }
@@ -22,10 +23,15 @@ const isLost = ({ code, message }: DatabaseError): boolean =>
 export function insertError(error: unknown): unknown {
   if (error instanceof SvcError) return error;
   const found = (error ?? {}) as DatabaseError;
-  const { code, sqlState } = found;
+  const { code, errno, sqlState } = found;
   if (isLost(found)) return error;
   const state = [sqlState, code].find((each) => typeof each === 'string' && /^[0-9A-Z]{5}$/.test(each));
   if (typeof state === 'string' && retriedByApplications.test(state)) return withoutParameters(found);
+  if (code === 'ER_NET_PACKET_TOO_LARGE' || errno === 1153)
+    return new SvcError(
+      'SVC_OUTBOX_TOO_LONG',
+      'the event is not stored: its row is larger than max_allowed_packet of the database: raise that setting of the server, or make the payload smaller',
+    );
   const shown = typeof code === 'string' && /^\w{1,40}$/.test(code) ? ` (${code})` : '';
   return new SvcError(
     'SVC_OUTBOX_INSERT',

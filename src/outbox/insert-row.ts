@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { SvcError } from '../ground/errors.ts';
 import { type OutboxRow, shardOf } from './outbox-row.ts';
 
 export type DialectName = 'postgres' | 'mysql' | 'sqlite';
@@ -111,6 +112,34 @@ export function insertValues(row: OutboxRow): readonly SqlValue[] {
     shardOf(row),
     row.occurredAt,
   ];
+}
+
+/** The packet of a prepared statement of MySQL with these values, as `mysql2` makes it, in bytes. */
+export function packetBytes(values: readonly SqlValue[]): number {
+  // Command, statement, flags, iterations, and the count of parameters; for each its type, the length of its name, and a bit.
+  let bytes = 12 + ((values.length + 7) >> 3) + values.length * 3;
+  for (const value of values) {
+    if (typeof value === 'number') bytes += 8;
+    else if (value !== null) {
+      const length = typeof value === 'string' ? Buffer.byteLength(value) : value.length;
+      bytes += length + (length < 251 ? 1 : length < 65_536 ? 3 : length < 16_777_216 ? 4 : 9);
+    }
+  }
+  return bytes;
+}
+
+/** Throws where a server of MySQL would close the connection for the size of the statement. `maxBytes`: its `max_allowed_packet`. */
+export function assertPacketFits(values: readonly SqlValue[], maxBytes: number | undefined): void {
+  if (maxBytes === undefined) return;
+  const bytes = packetBytes(values);
+  if (bytes > maxBytes) throw packetTooLarge(bytes, maxBytes);
+}
+
+function packetTooLarge(bytes: number, maxBytes: number): SvcError {
+  return new SvcError(
+    'SVC_OUTBOX_TOO_LONG',
+    `the event is not stored: its row takes a packet of ${bytes} bytes, and max_allowed_packet of the database is ${maxBytes}: raise that setting of the server, or make the payload smaller`,
+  );
 }
 
 /** Parameters are written as `?` everywhere; PostgreSQL numbers them. No text of svc has a `?` that is none. */

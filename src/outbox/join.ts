@@ -5,6 +5,7 @@ import { findTransactions, isUndone, startIn, transactionsToFail } from '../tran
 import { currentScope, type Scope } from '../transaction/scope.ts';
 import type { ParticipantEnd } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
+import { assertPacketFits, type SqlValue } from './insert-row.ts';
 import { checkRow, type OutboxRow } from './outbox-row.ts';
 import { type OnRowEnd, rowWatch } from './row-watch.ts';
 import type { SameTable } from './same-table.ts';
@@ -28,6 +29,8 @@ export interface JoinParts {
   readonly autocommit: ((row: OutboxRow) => Promise<void>) | undefined;
   /** Before a row is written: what it has to wait for. Throws, or rejects with the reason, where it would be lost. */
   readonly ready?: (() => Promise<void> | undefined) | undefined;
+  /** Of MySQL: the largest packet that the database takes, once that is known. */
+  readonly maxPacketBytes?: (() => number | undefined) | undefined;
   /** Looks whether rows arrive where the relay reads. */
   readonly sameTable?: Pick<SameTable, 'watch'> | undefined;
   /** There is a new row to send. */
@@ -108,8 +111,10 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       ready?.catch(() => {});
       const { session } = transaction;
       checkRow(row, session.dialect);
-      const tell = parts.sameTable?.watch(session, row.eventId);
       const statement = parts.insert(session.dialect, row);
+      if (session.dialect === 'mysql')
+        assertPacketFits(statement.values as SqlValue[], parts.maxPacketBytes?.());
+      const tell = parts.sameTable?.watch(session, row.eventId);
       const from = startIn(transaction, scope);
       const onRowEnd = watch.onRow?.(row);
       let late: Promise<Storing> | undefined;

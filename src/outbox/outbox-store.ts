@@ -71,6 +71,14 @@ export interface Senders {
   readonly oldestMs: number | null;
 }
 
+/** What svc has to know of the application's database before a statement is sent there. */
+export interface DatabaseTraits {
+  /** Views whose query calls a function that may write, and tables with such a policy: their names without a schema. */
+  readonly writingViews: readonly string[];
+  /** MySQL and MariaDB: `max_allowed_packet`. A connection that sends more is closed by the server. */
+  readonly maxPacketBytes: number | undefined;
+}
+
 /** Which rows; all of them where it is empty. */
 export interface RowFilter {
   readonly ids?: readonly number[];
@@ -108,6 +116,7 @@ export interface OutboxStore {
   prepare(): Promise<void>;
   /** Who sends the rows, as far as the database knows. */
   senders(): Promise<Senders>;
+  traits(): Promise<DatabaseTraits>;
   /** Stores events in a transaction of its own, all or none. */
   insert(rows: readonly OutboxRow[]): Promise<void>;
   /**

@@ -155,7 +155,16 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
   const load = loadOnce(() => outboxStores[dialect](options));
   return {
     name: dialect,
-    ...lazy(load, ['prepare', 'senders', 'insert', 'claim', 'holders', 'pending', 'failedAggregates']),
+    ...lazy(load, [
+      'prepare',
+      'senders',
+      'traits',
+      'insert',
+      'claim',
+      'holders',
+      'pending',
+      'failedAggregates',
+    ]),
     ...lazy(load, ['ack', 'fail', 'lastId', 'holds', 'countPending', 'statistics', 'checkRows']),
     ...lazy(load, ['missingGuard', 'read', 'retry', 'discard', 'partition', 'cleanup', 'isFull']),
     release: async (owner) => (await load.started())?.release(owner),

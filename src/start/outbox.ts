@@ -108,6 +108,7 @@ export function startOutbox(
       : undefined,
     // Its tables were made before the application's first turn, and its drivers wait for nothing.
     ready: dialect === 'sqlite' ? undefined : preparation.ready,
+    maxPacketBytes: senders.maxPacketBytes,
     sameTable,
     autocommit: onNoTransaction === 'autocommit' ? storeAlone : undefined,
     onStored: (row) => stored.tell(shardOf(row)),

@@ -1,6 +1,7 @@
-import type { Dialect } from './dialect.ts';
+import { type Dialect, dialects } from './dialect.ts';
 import { isPure } from './pure-functions.ts';
 import { bareText, quotedName, statementsOf } from './statement-text.ts';
+import { addWritingView, namesWritingView, writingViewsVersion } from './writing-views.ts';
 
 /** What a statement means for the transaction it is called in. The database tells the rest by its status. */
 export type StatementKind = {
@@ -78,6 +79,7 @@ const kept: Readonly<Record<Dialect, Map<string, StatementKind>>> = {
   mysql: new Map(),
   sqlite: new Map(),
 };
+let keptVersion = writingViewsVersion();
 
 /**
  * Of one text, which may hold several statements: the one that matters most is told, and that is COMMIT, which must be known
@@ -85,6 +87,10 @@ const kept: Readonly<Record<Dialect, Map<string, StatementKind>>> = {
  */
 export function kindOf(text: string, dialect: Dialect): StatementKind {
   if (text.length > longestKept) return readKind(text, dialect);
+  if (keptVersion !== writingViewsVersion()) {
+    keptVersion = writingViewsVersion();
+    for (const each of dialects) kept[each].clear();
+  }
   const kinds = kept[dialect];
   const known = kinds.get(text);
   if (known !== undefined) return known;
@@ -118,13 +124,16 @@ function readWhole(text: string, dialect: Dialect): StatementKind {
 
 function kindAt(given: string, dialect: Dialect): StatementKind {
   const statement = dialect === 'mysql' ? given.replace(mysqlPrefix, '') : given;
+  if (dialect !== 'sqlite' && making.test(statement)) learnView(statement, dialect);
   const found =
     (dialect === 'mysql' ? mysqlControl.exec(statement)?.groups : undefined) ??
     control.exec(statement)?.groups;
   if (found === undefined || found.write !== undefined) return write;
   if (found.read !== undefined) return readsOnly(statement, found.read.toLowerCase(), dialect) ? read : write;
   if (found.with !== undefined)
-    return /\b(?:insert|update|delete|merge)\b/i.test(statement) || calls(statement, dialect) ? write : read;
+    return /\b(?:insert|update|delete|merge)\b/i.test(statement) || mayWrite(statement, dialect)
+      ? write
+      : read;
   if (found.begin !== undefined) return begin;
   if (found.commit !== undefined) return commit;
   if (found.prepare !== undefined) return prepare;
@@ -145,7 +154,7 @@ function readsOnly(statement: string, word: string, dialect: Dialect): boolean {
   // SELECT … INTO makes a table.
   if (dialect === 'postgres' && /\binto\b/i.test(statement) && /\binto\b/i.test(bareText(statement, dialect)))
     return false;
-  return !calls(statement, dialect);
+  return !mayWrite(statement, dialect);
 }
 
 const mayCall: ReadonlySet<string> = new Set(['select', 'values', 'table', 'set', 'declare']);
@@ -178,6 +187,36 @@ function calls(statement: string, dialect: Dialect): boolean {
     if (name.includes(quotedName) || !isPure(name.toLowerCase(), dialect)) return true;
   }
   return false;
+}
+
+function mayWrite(statement: string, dialect: Dialect): boolean {
+  return calls(statement, dialect) || namesWritingView(statement, dialect);
+}
+
+/** Whether what a view is made of calls such a function. */
+export function definitionMayWrite(definition: string, dialect: Dialect): boolean {
+  return calls(definition, dialect);
+}
+
+const making = /^(?:create|alter)\b(?!\s+materialized\b)[^;]*?\b(?:view|policy|rule)\b/i;
+const schemaAndName = `(?:(?:${name})\\s*\\.\\s*)?(?<name>${name})`;
+/** A view and its query; a policy, or a rule of a SELECT, and its table. */
+const made = [
+  new RegExp(
+    `\\bview\\s+(?:if\\s+not\\s+exists\\s+)?${schemaAndName}[\\s\\S]*?\\bas\\b(?<query>[\\s\\S]*)`,
+    'i',
+  ),
+  new RegExp(`\\bpolicy\\b[\\s\\S]*?\\bon\\s+${schemaAndName}(?<query>[\\s\\S]*)`, 'i'),
+  new RegExp(`\\brule\\b[\\s\\S]*?\\bon\\s+select\\s+to\\s+${schemaAndName}(?<query>[\\s\\S]*)`, 'i'),
+];
+
+function learnView(statement: string, dialect: Dialect): void {
+  for (const pattern of made) {
+    const { name: found, query } = pattern.exec(statement)?.groups ?? {};
+    if (found === undefined || query === undefined) continue;
+    if (mayWrite(query, dialect)) addWritingView(dialect, plain(found, dialect));
+    return;
+  }
 }
 
 /** Only PostgreSQL knows a quoted name by its case. */

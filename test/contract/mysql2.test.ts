@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import mysql from 'mysql2';
 import mysqlPromise from 'mysql2/promise';
+import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
 import { mysql2Drivers } from '../../src/adapters/mysql/mysql2-driver.ts';
 import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import { startMariadb } from '../support/mariadb.ts';
@@ -8,7 +9,7 @@ import { startMysql } from '../support/mysql.ts';
 import { requiring } from '../support/requires.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
-import { testPrograms } from './programs.ts';
+import { tellViews, testPrograms } from './programs.ts';
 import { testUndone } from './undone.ts';
 import { testUndoneAtRandom } from './undone-at-random.ts';
 
@@ -118,13 +119,16 @@ for (const { name, title, start } of servers) {
       for (const table of ['orders', 'events'])
         await startOwnWork(() => observer.query(`CREATE TABLE ${table} (id VARCHAR(99) PRIMARY KEY)`));
     });
-    before(() =>
-      startOwnWork(() =>
-        observer.query(
-          'CREATE FUNCTION create_order(n VARCHAR(99)) RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO orders (id) VALUES (n); RETURN 1; END',
-        ),
-      ),
-    );
+    before(async () => {
+      for (const text of [
+        'CREATE FUNCTION create_order(n VARCHAR(99)) RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO orders (id) VALUES (n); RETURN 1; END',
+        'CREATE FUNCTION place() RETURNS INT MODIFIES SQL DATA RETURN create_order(@shop_order)',
+        'CREATE VIEW placed AS SELECT place() AS done',
+        'CREATE VIEW placed_again AS SELECT done FROM placed',
+      ])
+        await startOwnWork(() => observer.query(text));
+      await tellViews('mysql', createMysqlStore({ url: uri, table: 'none', initializeSchema: 'never' }));
+    });
     after(() => observer?.end());
 
     for (const [style, connect] of Object.entries(styles)) {
@@ -164,6 +168,7 @@ for (const { name, title, start } of servers) {
           describe('programs', () =>
             testPrograms(() => driver, {
               callOf: (id) => `SELECT create_order('${id}')`,
+              viewOf: (id) => [`SET @shop_order = '${id}'`, 'SELECT * FROM placed_again'],
               locksUndone: true,
             }));
         if (style === 'with callbacks') {

@@ -1,11 +1,12 @@
 import pg from 'pg';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
+import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { patchDriver } from './captured.ts';
 import { type DriverUnderTest, type TestConnection, testDriver } from './driver.ts';
-import { testPrograms } from './programs.ts';
+import { tellViews, testPrograms } from './programs.ts';
 import { testUndone } from './undone.ts';
 import { testUndoneAtRandom } from './undone-at-random.ts';
 
@@ -68,8 +69,9 @@ requiring('postgres', 'the driver pg', function () {
     observer = new pg.Client({ connectionString: url });
     await observer.connect();
     const text =
-      'CREATE TABLE orders (id text PRIMARY KEY); CREATE TABLE events (id text PRIMARY KEY); CREATE TABLE parents (id text PRIMARY KEY); CREATE TABLE children (parent text REFERENCES parents DEFERRABLE INITIALLY DEFERRED); CREATE FUNCTION create_order(n text) RETURNS text LANGUAGE sql AS $$INSERT INTO orders VALUES (n) RETURNING id$$';
+      "CREATE TABLE orders (id text PRIMARY KEY); CREATE TABLE events (id text PRIMARY KEY); CREATE TABLE parents (id text PRIMARY KEY); CREATE TABLE children (parent text REFERENCES parents DEFERRABLE INITIALLY DEFERRED); CREATE FUNCTION create_order(n text) RETURNS text LANGUAGE sql AS $$INSERT INTO orders VALUES (n) RETURNING id$$; CREATE VIEW placed AS SELECT create_order(current_setting('shop.order')) AS id; CREATE VIEW placed_again AS SELECT id FROM placed";
     await startOwnWork(() => observer.query(text));
+    await tellViews('postgres', createPostgresStore({ url, table: 'none', initializeSchema: 'never' }));
   });
   after(() => observer?.end());
 
@@ -112,6 +114,7 @@ requiring('postgres', 'the driver pg', function () {
         describe('programs', () =>
           testPrograms(() => driver, {
             callOf: (id) => `SELECT create_order('${id}')`,
+            viewOf: (id) => [`SELECT set_config('shop.order', '${id}', false)`, 'SELECT * FROM placed_again'],
             dooms: "INSERT INTO children VALUES ('nobody')",
           }));
       }

@@ -88,6 +88,7 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
     },
     statusOf: (eventId) => [...rows.values()].find((row) => row.eventId === eventId)?.status,
     prepare: () => call('prepare'),
+    traits: async () => ({ writingViews: [], maxPacketBytes: undefined }),
     senders: async () => ({ erases: false, isRouted: false, log: 'none', relays: 0, oldestMs: null }),
     async insert(inserted) {
       await call('insert');

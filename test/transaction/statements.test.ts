@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Dialect, dialects } from '../../src/transaction/dialect.ts';
 import { kindOf } from '../../src/transaction/statements.ts';
+import { tellWritingViews } from '../../src/transaction/writing-views.ts';
 
 type Table = Readonly<Record<string, readonly string[]>>;
 
@@ -344,5 +345,64 @@ describe('what a statement means for its transaction', () => {
   it('a quote that nothing ends is a character like others, as are all of its kind behind it', () => {
     const texts = ["SELECT 'a; 'b; \"; COMMIT", 'SELECT $a$; $b$; COMMIT', "SELECT 'C:\\'; 'x; COMMIT"];
     for (const text of texts) assert.equal(kindOf(text, 'postgres').is, 'commit', text);
+  });
+});
+
+describe('a view whose query calls a function', () => {
+  const kinds = (dialect: Dialect, ...texts: string[]) => texts.map((text) => kindOf(text, dialect).is);
+
+  it('counts as one that writes from its making on, whatever it is called through', () => {
+    const made: Readonly<Partial<Record<Dialect, readonly string[]>>> = {
+      postgres: [
+        'CREATE VIEW made_a AS SELECT create_order(1)',
+        'create or replace temp view if_made_b (a, b) AS SELECT 1, shop.f(2)',
+        'CREATE VIEW shop."Made C" AS SELECT * FROM made_a',
+        'CREATE POLICY p ON made_d USING (allowed(owner))',
+        'CREATE RULE "_RETURN" AS ON SELECT TO made_e DO INSTEAD SELECT create_order(1) AS a',
+        '-- it\nCREATE VIEW made_f AS SELECT 1 FROM create_order(1); SELECT 1',
+      ],
+      mysql: [
+        'CREATE ALGORITHM = MERGE SQL SECURITY INVOKER VIEW `shop`.`made_g` AS SELECT create_order(1)',
+        'CREATE OR REPLACE VIEW made_h AS SELECT * FROM made_g',
+        'ALTER VIEW made_i AS SELECT create_order(1)',
+      ],
+    };
+    const reads: Readonly<Partial<Record<Dialect, readonly string[]>>> = {
+      postgres: [
+        'SELECT * FROM made_a WHERE id = 1',
+        'SELECT * FROM if_made_b',
+        'SELECT * FROM shop."Made C"',
+        'WITH a AS (SELECT * FROM MADE_D) SELECT * FROM a',
+        'TABLE made_e',
+        'EXPLAIN ANALYZE SELECT * FROM made_f',
+      ],
+      mysql: ['SELECT * FROM `shop`.`made_g`', 'SELECT a FROM made_h LIMIT 1', 'SELECT a FROM made_i'],
+    };
+    for (const dialect of ['postgres', 'mysql'] as const) {
+      const texts = reads[dialect] ?? [];
+      assert.deepEqual(new Set(kinds(dialect, ...texts)), new Set(['read']));
+      for (const text of made[dialect] ?? []) kindOf(text, dialect);
+      for (const text of texts) assert.equal(kindOf(text, dialect).is, 'write', text);
+    }
+    // Of another database, and what is no such view.
+    assert.deepEqual(kinds('sqlite', 'SELECT * FROM made_a'), ['read']);
+    const pure = [
+      'CREATE VIEW unmade_a AS SELECT count(*), now() FROM a',
+      'CREATE MATERIALIZED VIEW unmade_b AS SELECT f(1)',
+    ];
+    for (const text of pure) kindOf(text, 'postgres');
+    assert.deepEqual(
+      kinds('postgres', 'SELECT * FROM unmade_a', 'SELECT * FROM unmade_b', 'EXPLAIN SELECT * FROM made_a'),
+      ['read', 'read', 'read'],
+    );
+  });
+
+  it('counts so as soon as the database has told it, and no longer than it does', () => {
+    const text = 'SELECT * FROM told';
+    assert.deepEqual(kinds('postgres', text), ['read']);
+    tellWritingViews('postgres', ['Told', 'with blanks']);
+    assert.deepEqual(kinds('postgres', text, 'SELECT * FROM "with blanks"'), ['write', 'write']);
+    tellWritingViews('postgres', []);
+    assert.deepEqual(kinds('postgres', text), ['read']);
   });
 });

@@ -1,4 +1,4 @@
-import type { SqlValue } from '../../outbox/insert-row.ts';
+import { assertPacketFits, type SqlValue } from '../../outbox/insert-row.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';
 import { blockerText } from '../sql/blocker.ts';
 import {
@@ -16,6 +16,7 @@ interface MysqlConnection {
     values: readonly SqlValue[],
     callback: (error: Error | null, result: unknown) => void,
   ): void;
+  execute: MysqlConnection['query'];
   connect(callback: (error: Error | null) => void): void;
   on(event: 'error' | 'end', listener: () => void): void;
   end(callback: (error?: unknown) => void): void;
@@ -73,9 +74,14 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
   };
   // Without spans, also of what began before the application's SDK was there.
   const send: MysqlConnection['query'] = withoutWrappers(connection.query).bind(connection);
+  const sendPrepared: MysqlConnection['query'] = withoutWrappers(connection.execute).bind(connection);
+  let maxPacketBytes = Number.POSITIVE_INFINITY;
   const query = (sql: string, values: readonly SqlValue[] = []): Promise<unknown> =>
     new Promise((resolve, reject) => {
-      send(sql, values, (error, result) => {
+      // As text bytes take twice their room: what would be too large then goes as it is.
+      const isLarge = textBytes(sql, values) > maxPacketBytes;
+      if (isLarge) assertPacketFits(values, maxPacketBytes);
+      (isLarge ? sendPrepared : send)(sql, values, (error, result) => {
         if (error === null) resolve(result);
         else reject(error);
       });
@@ -101,8 +107,11 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     // TLS has put another socket over the first.
     connection.stream.unref();
     for (const sql of session) await query(sql);
-    const [found] = (await query('SELECT VERSION() AS version')) as readonly SqlRow[];
+    const [found] = (await query(
+      'SELECT VERSION() AS version, @@max_allowed_packet AS bytes',
+    )) as readonly SqlRow[];
     isMariadb = /mariadb/i.test(String(found?.version));
+    maxPacketBytes = Number(found?.bytes ?? maxPacketBytes);
     if (isMariadb) await query(`SET SESSION idle_transaction_timeout = ${idleInTransactionMs / 1_000}`);
     await limitStatements(timeoutMs);
   } catch (error) {
@@ -139,4 +148,17 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     },
     destroy,
   };
+}
+
+/** At most: a driver puts values into the text, bytes in hex, and a backslash before a character. */
+function textBytes(sql: string, values: readonly SqlValue[]): number {
+  let bytes = sql.length + 1;
+  for (const value of values)
+    bytes +=
+      typeof value === 'string'
+        ? 2 * Buffer.byteLength(value) + 2
+        : typeof value === 'number' || value === null
+          ? 25
+          : 2 * value.length + 3;
+  return bytes;
 }

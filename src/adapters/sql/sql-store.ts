@@ -11,6 +11,7 @@ import {
   wrongVersion,
 } from '../../outbox/store-error.ts';
 import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
+import { databaseTraits } from './database-traits.ts';
 import { dialects, tablesOf } from './dialect.ts';
 import { type Claim, claim, forgetDead, holders, isFull, release } from './leases.ts';
 import { lookAtSenders } from './look-at-senders.ts';
@@ -189,6 +190,8 @@ export function createSqlStore(
     },
 
     senders: () => database.run(() => lookAtSenders(dialect, table), { ...scan, leaves: true }),
+
+    traits: () => database.run(() => databaseTraits(dialect), { ...scan, leaves: true }),
 
     async insert(rows) {
       if (rows.length === 0) return;

@@ -3,6 +3,7 @@ import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { reasonOf } from '../../outbox/relay/signal.ts';
+import { tellWritingViews } from '../../transaction/writing-views.ts';
 import { refusalOf, remarkOf, type SenderSettings } from './senders.ts';
 
 /** Somebody else may change the table, or begin or stop to send, at any time; while calls fail for it, each look may end that. */
@@ -10,19 +11,24 @@ export const lookMs = 60_000;
 export const refusedLookMs = 5_000;
 
 export interface SenderWatchOptions {
-  readonly store: Pick<OutboxStore, 'senders'>;
+  readonly store: Pick<OutboxStore, 'senders' | 'traits'>;
   readonly settings: SenderSettings;
   /** This process has a relay. */
   readonly isRelay: boolean;
   readonly logger: Logger;
 }
 
-/** Whether the settings of this process fit its table, and whether anybody sends the rows. */
+/**
+ * Whether the settings of this process fit its table, and whether anybody sends the rows; and what of the database the statements of
+ * the application hang on.
+ */
 export interface SenderWatch {
   /** The first time, and then by itself from time to time. Never rejects: what cannot be asked is as it was. */
   look(): Promise<void>;
   /** Events would be lost. */
   refusal(): SvcError | undefined;
+  /** The largest packet that the database takes, as far as there is a limit and it is known. */
+  maxPacketBytes(): number | undefined;
   /** One line: nothing is lost, and somebody has to look at it. */
   remark(): string | undefined;
   stop(): void;
@@ -31,6 +37,7 @@ export interface SenderWatch {
 export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOptions): SenderWatch {
   let refusal: SvcError | undefined;
   let remark: string | undefined;
+  let maxPacketBytes: number | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
 
@@ -48,7 +55,16 @@ export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOp
     if (remark !== undefined && last === undefined) logger.warn(`outbox: ${remark}`);
   }
 
+  async function learn(): Promise<void> {
+    const traits = await store.traits();
+    maxPacketBytes = traits.maxPacketBytes;
+    tellWritingViews(settings.dialect, traits.writingViews);
+  }
+
   async function look(): Promise<void> {
+    await isolate(learn).catch((error: unknown) =>
+      logger.debug(`outbox: which views of the database write is not known: ${reasonOf(error)}`),
+    );
     await isolate(ask).catch((error: unknown) =>
       logger.debug(`outbox: who sends the rows is not known: ${reasonOf(error)}`),
     );
@@ -59,6 +75,7 @@ export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOp
   return {
     look,
     refusal: () => refusal,
+    maxPacketBytes: () => maxPacketBytes,
     remark: () => remark,
     stop() {
       isStopped = true;

@@ -19,6 +19,9 @@ describe('a look at who sends the rows', () => {
           if (state.now instanceof Error) throw state.now;
           return state.now;
         },
+        async traits() {
+          return { writingViews: [], maxPacketBytes: 1_024 };
+        },
       },
       settings: { dialect: 'postgres', table: 't', publisherEnabled: false, retentionDays: 7 },
       isRelay: false,
