@@ -86,7 +86,7 @@ export const errorCatalogue = {
   SVC_OUTBOX_STRAY_ROWS:
     'The table of the outbox holds rows that somebody else has written and no relay finds.',
   SVC_OUTBOX_TOO_LONG:
-    'A text of an event is longer than the table of the outbox holds; the event is refused.',
+    'An event has a text that is longer than the table of the outbox holds, or is larger than a packet of the database may be; it is refused.',
   SVC_OUTBOX_NOT_RUNNING: 'outbox.save() was called where svc does not run, or has no outbox.',
   SVC_OUTBOX_NOT_ALLOWED:
     'The database does not allow svc what the outbox needs: to create tables, to insert, or to write at all.',

@@ -132,13 +132,13 @@ export function packetBytes(values: readonly SqlValue[]): number {
 export function assertPacketFits(values: readonly SqlValue[], maxBytes: number | undefined): void {
   if (maxBytes === undefined) return;
   const bytes = packetBytes(values);
-  if (bytes > maxBytes) throw packetTooLarge(bytes, maxBytes);
+  if (bytes >= maxBytes) throw packetTooLarge(bytes, maxBytes);
 }
 
 function packetTooLarge(bytes: number, maxBytes: number): SvcError {
   return new SvcError(
     'SVC_OUTBOX_TOO_LONG',
-    `the event is not stored: its row takes a packet of ${bytes} bytes, and max_allowed_packet of the database is ${maxBytes}: raise that setting of the server, or make the payload smaller`,
+    `the event is not stored: its row takes a packet of ${bytes} bytes, and max_allowed_packet of the database is ${maxBytes}, which a packet has to be smaller than: raise that setting of the server, or make the payload smaller`,
   );
 }
 

@@ -112,8 +112,14 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const { session } = transaction;
       checkRow(row, session.dialect);
       const statement = parts.insert(session.dialect, row);
-      if (session.dialect === 'mysql')
-        assertPacketFits(statement.values as SqlValue[], parts.maxPacketBytes?.());
+      const fits = (): void => assertPacketFits(statement.values as SqlValue[], parts.maxPacketBytes?.());
+      let isReady = ready;
+      if (session.dialect === 'mysql') {
+        fits();
+        // The limit is known by then.
+        isReady = ready?.then(fits);
+        isReady?.catch(() => {});
+      }
       const tell = parts.sameTable?.watch(session, row.eventId);
       const from = startIn(transaction, scope);
       const onRowEnd = watch.onRow?.(row);
@@ -124,13 +130,13 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
         else late = new Promise((resolve) => resolve(storeLate(row, transaction.ended, onRowEnd)));
         late?.catch(() => {});
       };
-      const joined = transaction.join(statement, from, insertError, onEnd, ready);
+      const joined = transaction.join(statement, from, insertError, onEnd, isReady);
       const written = joined.written?.then(async () => (await late)?.written);
       const outcome = outcomeOf(row, joined.ended, () => late);
       const erase = parts.erase?.(session.dialect, row);
       if (erase === undefined) return { written, outcome };
       // Sent with it: what the application sends next comes behind both.
-      const erased = transaction.join(erase, from, insertError, undefined, ready);
+      const erased = transaction.join(erase, from, insertError, undefined, isReady);
       return { written: Promise.all([written, erased.written]).then(() => {}), outcome };
     },
     refuse(reason, given) {

@@ -116,6 +116,41 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
     await Promise.all(opened.splice(0).map((one) => one.close(1_000)));
   });
 
+  it('tells which views write: those whose query calls a function, with all views that read them', async () => {
+    const { dialect } = get();
+    const [view, fn] = [`v_${newTable()}`, `f_${newTable()}`];
+    const call = dialect === 'sqlite' ? 'abs(1)' : `${fn}()`;
+    const texts = [
+      `CREATE VIEW ${view}_direct AS SELECT ${call} AS a`,
+      `CREATE VIEW ${view}_again AS SELECT a FROM ${view}_direct`,
+      `CREATE VIEW ${view}_third AS SELECT max(a) AS a FROM ${view}_again`,
+      `CREATE VIEW ${view}_pure AS SELECT count(*) AS a, lower('A') AS b FROM ${named()}`,
+    ];
+    const functions = {
+      postgres: [`CREATE FUNCTION ${fn}() RETURNS int LANGUAGE sql AS 'SELECT 1'`],
+      mysql: [`CREATE FUNCTION ${fn}() RETURNS INT DETERMINISTIC RETURN 1`],
+      sqlite: [],
+    };
+    const policies = [
+      `CREATE TABLE ${view}_rows (a int)`,
+      `CREATE POLICY readers ON ${view}_rows FOR SELECT USING (${fn}() = a)`,
+      `CREATE TABLE ${view}_others (a int)`,
+      `CREATE POLICY writers ON ${view}_others FOR INSERT WITH CHECK (${fn}() = a)`,
+      `CREATE MATERIALIZED VIEW ${view}_kept AS SELECT ${call} AS a`,
+    ];
+    for (const text of [...functions[dialect], ...texts, ...(dialect === 'postgres' ? policies : [])])
+      await query(text);
+    const { writingViews } = await store.traits();
+    const found = writingViews.flatMap((name) => name.split(`${view}_`).slice(1)).sort();
+    const expected = {
+      postgres: ['again', 'direct', 'rows', 'third'],
+      mysql: ['again', 'direct', 'third'],
+      sqlite: [],
+    };
+    assert.deepEqual(found, expected[dialect]);
+    for (const name of ['third', 'again', 'direct', 'pure']) await query(`DROP VIEW ${view}_${name}`);
+  });
+
   describe('rows', () => {
     it('are stored with every value, and read again by ascending id', async () => {
       const rows = [

@@ -79,7 +79,7 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
   const query = (sql: string, values: readonly SqlValue[] = []): Promise<unknown> =>
     new Promise((resolve, reject) => {
       // As text bytes take twice their room: what would be too large then goes as it is.
-      const isLarge = textBytes(sql, values) > maxPacketBytes;
+      const isLarge = textBytes(sql, values) >= maxPacketBytes;
       if (isLarge) assertPacketFits(values, maxPacketBytes);
       (isLarge ? sendPrepared : send)(sql, values, (error, result) => {
         if (error === null) resolve(result);
