@@ -36,7 +36,7 @@ export interface JoinParts {
   /** There is a new row to send. */
   readonly onStored: (row: OutboxRow) => void;
   /** A row is in no transaction of the application: it is stored by itself, and not atomic with what the call wrote. */
-  readonly onUnjoined?: ((row: OutboxRow) => void) | undefined;
+  readonly onUnjoined?: ((row: OutboxRow, target: string | undefined) => void) | undefined;
   /** A COMMIT was sent whose answer never came: the row is there, or not. */
   readonly onUnconfirmed: () => void;
 }
@@ -44,8 +44,11 @@ export interface JoinParts {
 export interface OutboxJoin {
   /** What is in no transaction is stored by itself. */
   readonly storesAlone: boolean;
-  /** Writes a row into the transaction that a call took part in. Throws where it cannot: then the caller refuses the event. */
-  store(row: OutboxRow, scope: Scope | undefined): Storing;
+  /**
+   * Writes a row into the transaction that a call took part in. Throws where it cannot: then the caller refuses the event. `target`: whose
+   * call it was, where it was one.
+   */
+  store(row: OutboxRow, scope: Scope | undefined, target?: string): Storing;
   /** An event that cannot be made: the transaction it belongs to must not commit. */
   refuse(reason: unknown, scope: Scope | undefined): void;
   /** Events in transactions that have not ended. */
@@ -71,12 +74,17 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
     return 'outbox';
   }
 
-  function storeAlone(row: OutboxRow, reason: () => SvcError, onEnd = watch.onRow?.(row)): Storing {
+  function storeAlone(
+    row: OutboxRow,
+    target: string | undefined,
+    reason: () => SvcError,
+    onEnd = watch.onRow?.(row),
+  ): Storing {
     if (parts.autocommit === undefined) {
       onEnd?.('rolled_back');
       throw reason();
     }
-    parts.onUnjoined?.(row);
+    parts.onUnjoined?.(row, target);
     const written = parts.autocommit(row);
     if (onEnd !== undefined) tellEnd(written, onEnd);
     const outcome = written.then(
@@ -87,15 +95,20 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
   }
 
   /** What its call wrote was committed before the row could be with it. Throws where nobody knows whether it was. */
-  function storeLate(row: OutboxRow, end: TransactionEnd | undefined, onEnd = watch.onRow?.(row)): Storing {
-    if (end !== 'unknown') return storeAlone(row, committed, onEnd);
+  function storeLate(
+    row: OutboxRow,
+    target: string | undefined,
+    end: TransactionEnd | undefined,
+    onEnd = watch.onRow?.(row),
+  ): Storing {
+    if (end !== 'unknown') return storeAlone(row, target, committed, onEnd);
     onEnd?.('rolled_back');
     throw unknownEnd();
   }
 
   return {
     storesAlone: parts.autocommit !== undefined,
-    store(row, given) {
+    store(row, given, target) {
       checkRow(row);
       if (given !== undefined && isUndone(given)) {
         watch.onRow?.(row)?.('rolled_back');
@@ -104,7 +117,9 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const scope = given ?? currentScope();
       const [transaction, ...others] = findTransactions(scope);
       if (transaction === undefined)
-        return scope?.endedAs === undefined ? storeAlone(row, noTransaction) : storeLate(row, scope.endedAs);
+        return scope?.endedAs === undefined
+          ? storeAlone(row, target, noTransaction)
+          : storeLate(row, target, scope.endedAs);
       if (others.length > 0) throw severalTransactions();
       const ready = parts.ready?.();
       // It may be that nothing is written, and nobody waits for it.
@@ -127,7 +142,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const onEnd = (how: ParticipantEnd): void => {
         tell?.(how === 'committed');
         if (how !== 'left out') onRowEnd?.(how);
-        else late = new Promise((resolve) => resolve(storeLate(row, transaction.ended, onRowEnd)));
+        else late = new Promise((resolve) => resolve(storeLate(row, target, transaction.ended, onRowEnd)));
         late?.catch(() => {});
       };
       const joined = transaction.join(statement, from, insertError, onEnd, isReady);

@@ -142,6 +142,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     intake: () => Intake,
     scope: Scope | undefined,
     entry: LedgerEntry,
+    target?: string,
   ): Promise<void> | undefined {
     const { outbox } = parts;
     if (outbox === undefined) throw noOutbox();
@@ -153,7 +154,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const { eventId, eventType, key, topic = parts.defaultTopic } = event as SerializedEvent;
     const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {
-      const { written, outcome } = outbox.store(row, scope);
+      const { written, outcome } = outbox.store(row, scope, target);
       outcome.then(
         (known) => {
           trace.end(known);
@@ -225,7 +226,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     let published: Promise<Outcome>;
     let isRefused = false;
     try {
-      if (plan.outbox !== undefined) return store(intake, call.scope, entry);
+      if (plan.outbox !== undefined) return store(intake, call.scope, entry, plan.id);
       const prepared = prepare(intake);
       const ended = plan.afterCommit ? endOfTransaction(call.scope) : undefined;
       if (ended !== undefined) return void publishAfter(ended, prepared, entry);
