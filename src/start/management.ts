@@ -202,7 +202,8 @@ function nameProcess({ address, port }: ManagementServer, info: Info, logger: Lo
   try {
     const { name } = info.service;
     const remove = writeProcessFile({
-      ...{ pid: process.pid, stamp: ownStamp(), port, address, tls: false, name, version: info.svc.version },
+      ...{ pid: process.pid, stamp: ownStamp(), port, address, tls: false, name },
+      ...{ version: info.svc.version, cwd: process.cwd() },
     });
     process.once('exit', remove);
     return () => {

@@ -10,6 +10,8 @@ import { inspectOutbox, type TablesReport } from '../../start/commands/inspect-o
 import { inspectSchemas, type SchemasReport } from '../../start/commands/inspect-schemas.ts';
 import { formatTables } from '../outbox/tables.ts';
 import { isInTheWay } from '../recovery/recovery-config.ts';
+import { processesIn } from '../running/find-process.ts';
+import { unjoinedOf } from '../running/sample.ts';
 
 /** As `svc check --online --json` shows it. */
 export interface OnlineCheck {
@@ -28,6 +30,8 @@ export interface OnlineCheck {
   readonly serde?: SchemasReport;
   /** Where `svc.outbox.enabled`. */
   readonly outbox?: TablesReport;
+  /** Processes that were started here, and the events that each has stored outside any transaction; those that have none left out. */
+  readonly unjoined?: readonly { readonly pid: number; readonly count: number }[];
   /** Where `svc.pii.kms.enabled`. */
   readonly keys?: KeysReport;
   /** Those that a process writes to. */
@@ -53,13 +57,14 @@ export async function checkOnline(config: Config, problems: readonly Problem[]):
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
   const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
-  const [broker, backup, serde, outbox, keys, folders] = await Promise.all([
+  const [broker, backup, serde, outbox, keys, folders, unjoined] = await Promise.all([
     inspectBroker(config, logger).then(documentOf, notKnown),
     inspectBackup(config),
     inspectSchemas(config),
     tablesOf(config),
     inspectKeys(config),
     inspectFolders(config),
+    lookAtProcesses(config),
   ]);
   const areSchemasRight = serde?.schemas.every(({ problem }) => problem === undefined) ?? true;
   const others = [backup, outbox, ...(keys?.keys ?? []), ...folders];
@@ -71,9 +76,24 @@ export async function checkOnline(config: Config, problems: readonly Problem[]):
     ...(backup && { backup }),
     ...(serde && { serde }),
     ...(outbox && { outbox }),
+    ...(unjoined.length > 0 && { unjoined }),
     ...(keys && { keys }),
     folders,
   };
+}
+
+async function lookAtProcesses(config: Config): Promise<{ pid: number; count: number }[]> {
+  if (!config.outbox.enabled || config.outbox.onNoTransaction !== 'autocommit') return [];
+  const { token, actionToken } = config.management.server;
+  const found = processesIn(process.cwd(), token ?? actionToken).map(async (one) => ({
+    ...{ pid: one.pid ?? 0, count: await unjoinedOf(one) },
+  }));
+  return (await Promise.all(found)).filter(({ count }) => count > 0);
+}
+
+/** Says it of one process. */
+export function unjoinedText({ pid, count }: { readonly pid: number; readonly count: number }): string {
+  return `process ${pid} has stored ${counted(count, 'event')} outside any transaction, not atomic with what the calls wrote (svc_outbox_unjoined_total)`;
 }
 
 /** Those that the process itself makes need not be there before its start. */
@@ -127,6 +147,7 @@ export function formatOnline({
   backup,
   serde,
   outbox,
+  unjoined = [],
   keys,
   folders = [],
 }: OnlineCheck): string {
@@ -158,6 +179,7 @@ export function formatOnline({
   if (serde !== undefined) lines.push(...schemaLines(serde));
   if (keys !== undefined) lines.push(...keyLines(keys));
   for (const { name, problem: why } of folders) if (why !== undefined) lines.push(`error: ${name}: ${why}`);
+  for (const each of unjoined) lines.push(`warning: ${unjoinedText(each)}`);
   const tables = outbox === undefined ? '' : formatTables(outbox);
   return `${lines.map(printable).join('\n')}\n${tables}`;
 }

@@ -1,12 +1,12 @@
 import { writeMaps } from '../../capture/report.ts';
 import { formatProblem, type Problem } from '../../config/check/problem.ts';
 import { program } from '../wrong-use.ts';
-import { counted, type OnlineCheck, rightTo, stateLines } from './check-online.ts';
+import { counted, type OnlineCheck, rightTo, stateLines, unjoinedText } from './check-online.ts';
 import type { ApplicationCheck } from './inspect-application.ts';
 
 const areas: readonly string[] = [
   ...['node', 'configuration', 'targets', 'start', 'broker', 'topics', 'rights', 'backup'],
-  ...['tables', 'triggers', 'keys', 'registry', 'folders'],
+  ...['tables', 'triggers', 'transactions', 'keys', 'registry', 'folders'],
 ];
 
 /** One thing that `svc doctor` and `svc check --online` look at. */
@@ -30,6 +30,8 @@ const fixes = {
   backup: 'correct svc.broker.backup.s3-*, and let its user put and delete objects below the prefix',
   tables: `make or update the tables: ${program} outbox migrate, or ${program} outbox ddl for those who own the database`,
   triggers: 'run the statement at a quiet time, as the owner of the table',
+  transactions:
+    'call the functions that its log names within a transaction, or set svc.outbox.on-no-transaction: error: then such calls fail',
   keys: 'correct svc.pii.kms, or let its user use this key',
   registry: 'register the schema, or correct svc.serde.schema-registry-url',
   folders: 'let the user of the process write there, or name another folder',
@@ -106,7 +108,7 @@ function ofBroker({ client, asked, problem, cluster, topics, group }: OnlineChec
   return found;
 }
 
-function ofServices({ backup, serde, outbox, keys, folders = [] }: OnlineCheck): Finding[] {
+function ofServices({ backup, serde, outbox, unjoined = [], keys, folders = [] }: OnlineCheck): Finding[] {
   const found: Finding[] = [];
   if (backup?.problem !== undefined) found.push(wrong('backup', backup.problem));
   else if (backup !== undefined) found.push(ok('backup', `bucket ${backup.bucket} takes events`));
@@ -127,6 +129,8 @@ function ofServices({ backup, serde, outbox, keys, folders = [] }: OnlineCheck):
       fix: `${fixes.triggers}: ${outbox.guard}`,
     });
   } else if (outbox?.pending !== undefined) found.push(ok('triggers', `${outbox.table} is guarded`));
+  for (const each of unjoined)
+    found.push({ area: 'transactions', state: 'warning', text: unjoinedText(each), fix: fixes.transactions });
   for (const { id, problem } of keys?.keys ?? [])
     found.push(problem === undefined ? ok('keys', `${id}: answers`) : wrong('keys', `${id}: ${problem}`));
   for (const { eventType, state, problem } of serde?.schemas ?? [])

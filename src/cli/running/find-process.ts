@@ -71,6 +71,16 @@ export function findProcess(options: ProcessOptions, acts = false): ManagedProce
   return { url: urlOf({ address, port: port > 0 ? port : usualPorts.first }), token };
 }
 
+/** All of this user that were started in a folder. */
+export function processesIn(folder: string, token: string | undefined): readonly ManagedProcess[] {
+  return processes()
+    .filter(({ cwd }) => cwd === folder)
+    .map((entry) => ({
+      ...{ url: urlOf(entry), pid: entry.pid, token },
+      stamp: entry.stamp && stampText(entry.stamp),
+    }));
+}
+
 function tokenIn(file: string): string {
   try {
     return readFileSync(file, 'utf8').trim();

@@ -74,6 +74,12 @@ export async function takeSample(process: ManagedProcess): Promise<Sample> {
   };
 }
 
+/** Events that it has stored by themselves, not atomic with what their calls wrote; 0 where it does not answer. */
+export async function unjoinedOf(process: ManagedProcess): Promise<number> {
+  const answer = await askProcess(process, '/actuator/prometheus').catch(() => undefined);
+  return answer?.status === 200 ? (sumOf(answer.text, 'svc_outbox_unjoined_total', '') ?? 0) : 0;
+}
+
 /** Over all labels, or those that have this one; `null` where there is no such series. */
 function sumOf(text: string, name: string, label: string): number | null {
   let sum: number | null = null;

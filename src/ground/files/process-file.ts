@@ -18,6 +18,8 @@ export interface ProcessEntry {
   readonly name: string | null;
   /** Of svc. */
   readonly version: string | null;
+  /** It was started there; `undefined`: an older svc wrote it. */
+  readonly cwd?: string | undefined;
 }
 
 /** A path that others may be able to write to tells nothing: each user has a folder, and whose it is is looked at each time. */
@@ -104,12 +106,13 @@ function isRunning(pid: number): boolean {
 function readEntry(path: string): ProcessEntry | undefined {
   try {
     if (!lstatSync(path).isFile()) return undefined;
-    const { pid, stamp, port, address, tls, name, version } = JSON.parse(readFileSync(path, 'utf8'));
+    const { pid, stamp, port, address, tls, name, version, cwd } = JSON.parse(readFileSync(path, 'utf8'));
     const isWhole = Number.isInteger(pid) && Number.isInteger(port) && typeof address === 'string';
     return isWhole
       ? {
           ...{ pid, port, address, tls: tls === true, name: name ?? null, version: version ?? null },
           ...(isStamp(stamp) && { stamp }),
+          ...(typeof cwd === 'string' && { cwd }),
         }
       : undefined;
   } catch {

@@ -26,6 +26,7 @@ describe('process file', () => {
   let folder: string;
   const entry: ProcessEntry = {
     ...{ pid: process.pid, port: 17820, address: '127.0.0.1', tls: false, name: 'orders', version: '0.1.0' },
+    cwd: '/srv/orders',
   };
   const pathOf = (pid: number): string => join(folder, `${pid}.json`);
   const gone = (): number => spawnSync(process.execPath, ['-e', '']).pid;
