@@ -23,7 +23,16 @@
  * ```
  */
 import { type StoredRecord, sharedMemoryStore } from './adapters/memory/memory-store.ts';
-import { describeMatch, type EventMatch, failure, inTopic, matches } from './testing/event-match.ts';
+import {
+  checkMatch,
+  describeMatch,
+  type EventMatch,
+  failure,
+  inTopic,
+  matches,
+  matchNames,
+  waitNames,
+} from './testing/event-match.ts';
 import { type PublishedEvent, parseEvent } from './testing/published-event.ts';
 import { seen } from './testing/seen.ts';
 import { sharedStoredRows } from './testing/stored-rows.ts';
@@ -94,6 +103,7 @@ export function clear(): void {
 export function waitFor<Payload = Record<string, unknown>>(
   options: WaitForOptions = {},
 ): Promise<PublishedEvent<Payload>[]> {
+  checkMatch('waitFor', options, [...matchNames, ...waitNames]);
   const { count = 1, timeoutMs = 5000 } = options;
   return waitUntil({
     count,
@@ -112,6 +122,7 @@ export function waitFor<Payload = Record<string, unknown>>(
 export function assertPublished<Payload = Record<string, unknown>>(
   match: EventMatch,
 ): PublishedEvent<Payload> {
+  checkMatch('assertPublished', match);
   const [first] = find<Payload>(match);
   if (first === undefined) throw publishedFailure(`${describeMatch(match)} was not published`, match);
   return first;

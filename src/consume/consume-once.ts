@@ -1,5 +1,6 @@
 import { within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
+import { isNamedValues, optionsProblem, plainObject } from '../ground/named-values.ts';
 import { type ConsumedCounts, consumedBy } from '../observe/consumed/consumed-counts.ts';
 import { consoleLogger } from '../observe/logger.ts';
 import { isKafkajsConsumer, kafkajsSource } from './clients/kafkajs-source.ts';
@@ -77,10 +78,10 @@ const cleanUpEveryMs = 3_600_000;
 export async function consumeOnce<Tx, Payloads extends object = AnyPayloads>(
   options: ConsumeOptions<Tx, NoInfer<Payloads>>,
 ): Promise<Consumption> {
+  check(options as ConsumeOptions);
   const { topics, inbox, handlers, deadLetters, retry = {}, onError } = options;
   const logger = consoleLogger('info');
-  const name = inbox?.consumer ?? 'consumer';
-  check(options as ConsumeOptions);
+  const name = inbox.consumer ?? 'consumer';
   const source = sourceOf(options.consumer, {
     topics,
     fromBeginning: options.fromBeginning ?? true,
@@ -186,14 +187,33 @@ function sourceOf(consumer: unknown, options: SourceOptions): RecordSource {
   throw badOption('consumer must be a consumer of kafkajs or @platformatic/kafka');
 }
 
-function check({ topics, inbox, handlers, upcast, deadLetters, ...numbers }: ConsumeOptions): void {
+const optionNames: Readonly<Record<keyof ConsumeOptions, readonly string[]>> = {
+  ...{ consumer: [], topics: [], inbox: [], handlers: [], upcast: [], otherTypes: [], onError: [] },
+  ...{ handlerTimeoutMs: [], concurrency: [], fromBeginning: [], avro: [], keys: [] },
+  retry: ['maxAttempts', 'initialMs', 'maxMs'],
+  deadLetters: ['topic', 'producer', 'format'],
+  decrypt: ['only', 'v0'],
+};
+
+/** Those with names of their own among them. */
+function checkNames(options: ConsumeOptions): void {
+  const problem = optionsProblem(options, Object.keys(optionNames));
+  if (problem !== undefined) throw badOption(problem);
+  for (const [name, parts] of Object.entries(optionNames)) {
+    const value = options[name as keyof ConsumeOptions];
+    const wrong = parts.length > 0 && value !== undefined ? optionsProblem(value, parts) : undefined;
+    if (wrong !== undefined) throw badOption(`${name}: ${wrong}`);
+  }
+}
+
+function check(options: ConsumeOptions): void {
+  checkNames(options);
+  const { topics, inbox, handlers, upcast, deadLetters, ...numbers } = options;
   if (!Array.isArray(topics) || topics.length === 0) throw badOption('topics must name at least one topic');
   if (typeof inbox?.once !== 'function') throw badOption('inbox must be what createInbox gives');
-  if (
-    Object.values(handlers ?? {}).some((handler) => typeof handler !== 'function') ||
-    handlers === undefined
-  )
-    throw badOption('handlers must be functions by event type');
+  if (!isNamedValues(handlers) || Object.values(handlers).some((handler) => typeof handler !== 'function'))
+    throw badOption('handlers must be functions by event type: { ORDER_PLACED: async (event, tx) => … }');
+  if (upcast !== undefined && !isNamedValues(upcast)) throw badOption(`upcast must be ${plainObject}`);
   for (const [type, list] of Object.entries(upcast ?? {}))
     if (!Array.isArray(list) || !list.every((each) => typeof each === 'function'))
       throw badOption(`upcast must be lists of functions by event type, and ${type} is none`);

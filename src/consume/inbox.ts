@@ -1,6 +1,7 @@
 // consume/: the other side of at-least-once: an inbox that handles each event once, and the glue for the clients of Kafka.
 
 import { SvcError } from '../ground/errors.ts';
+import { isNamedValues, optionsProblem } from '../ground/named-values.ts';
 import { driverExecutor } from '../outbox/api/driver-executors.ts';
 import type { Executor } from '../outbox/api/executor.ts';
 import type { OutboxDataSource, TransactionOf } from '../outbox/api/executor-types.ts';
@@ -95,6 +96,9 @@ const dayMs = 86_400_000;
 /** Rows that one statement deletes. */
 const deletedAtOnce = 5_000;
 
+const poolNames: readonly (keyof InboxOptions)[] = ['pool', 'consumer', 'table', 'retentionDays'];
+const storeNames = ['store', 'consumer'];
+
 /** Remembers which events a consumer has handled, in the application's own database. */
 export function createInbox<Source extends OutboxDataSource>(
   options: InboxOptions<Source>,
@@ -107,6 +111,11 @@ export function createInbox<Tx>(options: {
 export function createInbox(
   options: InboxOptions | { readonly store: InboxStore; readonly consumer: string },
 ): Inbox | (InboxOnce & { readonly consumer: string }) {
+  const problem = optionsProblem(
+    options,
+    isNamedValues(options) && 'store' in options ? storeNames : poolNames,
+  );
+  if (problem !== undefined) throw badOption(problem);
   const { consumer } = options;
   if (typeof consumer !== 'string' || !consumerPattern.test(consumer))
     throw badOption(

@@ -3,7 +3,7 @@
 import { SvcError } from '../ground/errors.ts';
 import { type CipherField, findCipherFields, notAnEnvelope } from './cipher-fields.ts';
 import { isCloudEvent } from './cloud-event.ts';
-import type { DecryptionKeys, EventCalls } from './decryption-keys.ts';
+import { checkOptions, type DecryptionKeys, type EventCalls } from './decryption-keys.ts';
 import { type Chosen, chosenBy, everyField, type FieldChoice, noField } from './field-choice.ts';
 
 export interface DecryptOptions {
@@ -104,7 +104,11 @@ function open(
   );
 }
 
-function choicesOf({ only, v0 }: DecryptOptions): [only: Chosen, v0: Chosen] {
+const optionNames: readonly (keyof DecryptOptions)[] = ['only', 'v0'];
+
+function choicesOf(options: DecryptOptions): [only: Chosen, v0: Chosen] {
+  checkOptions('decryptFields', options, optionNames);
+  const { only, v0 } = options;
   const chosen = only === undefined ? undefined : chosenBy(only);
   if (v0 === 'anywhere') return [chosen ?? everyField, everyField];
   return [chosen ?? everyField, v0 === undefined ? (chosen ?? noField) : chosenBy(v0)];

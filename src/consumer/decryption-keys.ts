@@ -1,4 +1,5 @@
 import { SvcError } from '../ground/errors.ts';
+import { optionsProblem } from '../ground/named-values.ts';
 import { type CipherText, contextOf, parseCipherText, splitEnvelope } from '../protect/keys/cipher-text.ts';
 import { type EventCalls, mostTelling } from '../protect/keys/data-keys.ts';
 import { checkSealed, decryptText } from '../protect/keys/encrypt.ts';
@@ -41,8 +42,20 @@ export interface DecryptionKeys {
   close(): Promise<void>;
 }
 
+const cacheNames: readonly (keyof KeyCacheOptions)[] = [
+  ...(['ttlMs', 'maxStaleMs', 'maxEntries', 'maxMessages', 'clock', 'onFailure', 'onWorn'] as const),
+];
+
+/** @throws SvcError `SVC_CONSUMER_OPTIONS` */
+export function checkOptions(of: string, options: unknown, names: readonly string[]): void {
+  const problem = optionsProblem(options, names);
+  if (problem !== undefined) throw new SvcError('SVC_CONSUMER_OPTIONS', `${of}: ${problem}`);
+}
+
 /** Throws what is wrong with the keys: length, Base64, ids, none at all. */
 export function createDecryptionKeys(options: DecryptionKeyOptions): DecryptionKeys {
+  checkOptions('createDecryptionKeys', options, ['keys', 'provider', 'keyIds', 'cache']);
+  if (options.cache !== undefined) checkOptions('createDecryptionKeys: cache', options.cache, cacheNames);
   const { keys = [], provider, keyIds = [] } = options;
   if (keys.length === 0 && provider === undefined) throw notConfigured();
   if (provider !== undefined && keyIds.length === 0)

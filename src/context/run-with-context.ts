@@ -1,6 +1,5 @@
 import { SvcError } from '../ground/errors.ts';
-import { isNamedValues } from '../ground/named-values.ts';
-import { nearestName } from '../ground/nearest-names.ts';
+import { isNamedValues, plainObject, unknownName } from '../ground/named-values.ts';
 import { type AddedContext, type ContextStore, contextStorage, createScope } from './context-store.ts';
 import { followContextManager } from './otel-carrier.ts';
 import { scalarText } from './request/header-value.ts';
@@ -73,15 +72,11 @@ const names = ['userId', 'sessionId', 'correlationId', 'tags'];
 
 /** What callers without types, and their spelling mistakes, hand over would be lost without a word. */
 function check(values: unknown): void {
-  if (!isNamedValues(values)) throw wrong('the values must be an object');
-  for (const name of Object.keys(values)) {
-    if (names.includes(name)) continue;
-    const nearest = nearestName(name, names);
-    const says = nearest === undefined ? `there are ${names.join(', ')}` : `did you mean ${nearest}?`;
-    throw wrong(/^\w{1,40}$/.test(name) ? `unknown value ${name}: ${says}` : `unknown value: ${says}`);
-  }
+  if (!isNamedValues(values)) throw wrong(`the values must be ${plainObject}`);
+  for (const name of Object.keys(values))
+    if (!names.includes(name)) throw wrong(unknownName('value', name, names));
   const { tags } = values;
-  if (tags !== undefined && tags !== null && !isNamedValues(tags)) throw wrong('tags must be an object');
+  if (tags !== undefined && tags !== null && !isNamedValues(tags)) throw wrong(`tags must be ${plainObject}`);
 }
 
 function wrong(what: string): SvcError {

@@ -16,6 +16,7 @@ export const errorCatalogue = {
   SVC_ADAPTERS_MARKS_FULL:
     'A recovery with filters leaves more gaps in a dead letter topic than Kafka can remember.',
   SVC_ADAPTERS_NOT_REACHABLE: 'The broker cannot be reached or used; the message says why and what to check.',
+  SVC_ADAPTERS_OPTIONS: 'createAvroReader() was given an option that none can have.',
   SVC_ADAPTERS_PACKAGE_MISSING:
     'A package that the configuration asks for is not installed; the message names it.',
   SVC_ADAPTERS_TOKEN:
@@ -45,6 +46,8 @@ export const errorCatalogue = {
   SVC_CONSUMER_NOT_AN_ENVELOPE: 'What was given to decrypt is not an envelope of svc.',
   SVC_CONSUMER_FIELD_NOT_NAMED:
     'A ciphertext of format v0 stands in a field that nobody has said may be decrypted; it opens wherever it is copied to.',
+  SVC_CONSUMER_OPTIONS:
+    'createDecryptionKeys(), decryptFields() or one beside them was given an option that none can have.',
   SVC_CONTEXT_BAD_ACTOR_SOURCE:
     'A source of userId or sessionId is not header:…, baggage:…, request:… or a function.',
   SVC_CONTEXT_BAD_HEADER_NAME:
@@ -178,6 +181,7 @@ export const errorCatalogue = {
     'An option of publish() or flush() has a value that none can have, or is not known; nothing is sent.',
   SVC_PUBLISH_TIMEOUT:
     'An event had no outcome within the time that its caller waits; it is on its way still, and may arrive.',
+  SVC_TESTING_MATCH: 'An assertion of svc/testing was given a name by which no event can be found.',
 } as const satisfies Record<string, string>;
 
 export type ErrorCode = keyof typeof errorCatalogue;

@@ -1,12 +1,28 @@
 // testing/: what `svc/testing` says of events: which of them match, what an assertion shows, and those of the outbox.
 
 import { AssertionError } from 'node:assert';
+import { SvcError } from '../ground/errors.ts';
+import { optionsProblem } from '../ground/named-values.ts';
 
 export interface EventMatch {
   readonly topic?: string;
   readonly eventType?: string;
   /** What the payload holds among other things; arrays in it are compared as a whole. */
   readonly payload?: unknown;
+}
+
+export const matchNames: readonly (keyof EventMatch)[] = ['topic', 'eventType', 'payload'];
+/** Of a wait, beside what it waits for. */
+export const waitNames = ['count', 'timeoutMs'] as const;
+
+/**
+ * A mistyped name would match every event.
+ *
+ * @throws SvcError `SVC_TESTING_MATCH`
+ */
+export function checkMatch(of: string, given: unknown, names: readonly string[] = matchNames): void {
+  const problem = optionsProblem(given, names);
+  if (problem !== undefined) throw new SvcError('SVC_TESTING_MATCH', `${of}(): ${problem}`);
 }
 
 /** What any event can be compared by, published or stored. */

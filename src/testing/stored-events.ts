@@ -1,4 +1,14 @@
-import { describeMatch, type EventMatch, failure, inTopic, type Listed, matches } from './event-match.ts';
+import {
+  checkMatch,
+  describeMatch,
+  type EventMatch,
+  failure,
+  inTopic,
+  type Listed,
+  matches,
+  matchNames,
+  waitNames,
+} from './event-match.ts';
 import { type PublishedEvent, parseEvent } from './published-event.ts';
 import { seen } from './seen.ts';
 import { type StoredRow, type StoredState, sharedStoredRows } from './stored-rows.ts';
@@ -32,10 +42,13 @@ export interface WaitForStoredOptions extends StoredMatch {
   readonly timeoutMs?: number;
 }
 
+const storedNames: readonly string[] = [...matchNames, 'aggregateType', 'aggregateId', 'state'];
+
 /** Those that match, whatever became of their transactions, in the order of their calls. */
 export function outboxEvents<Payload = Record<string, unknown>>(
   match: StoredMatch = {},
 ): StoredEvent<Payload>[] {
+  checkMatch('outboxEvents', match, storedNames);
   return find<Payload>(match);
 }
 
@@ -44,6 +57,7 @@ export function outboxEvents<Payload = Record<string, unknown>>(
  * Throws an `AssertionError` that lists what there was when there is none.
  */
 export function assertStored<Payload = Record<string, unknown>>(match: StoredMatch): StoredEvent<Payload> {
+  checkMatch('assertStored', match, storedNames);
   return assertState<Payload>(match, match.state ?? 'committed');
 }
 
@@ -51,11 +65,13 @@ export function assertStored<Payload = Record<string, unknown>>(match: StoredMat
 export function assertRolledBack<Payload = Record<string, unknown>>(
   match: Omit<StoredMatch, 'state'>,
 ): StoredEvent<Payload> {
+  checkMatch('assertRolledBack', match, storedNames);
   return assertState<Payload>(match, 'rolled_back');
 }
 
 /** Throws when there is a matching event that was not rolled back, and lists what there was. */
 export function assertNothingStored(match: StoredMatch = {}): void {
+  checkMatch('assertNothingStored', match, storedNames);
   const found = find(match).filter(({ state }) => match.state !== undefined || state !== 'rolled_back');
   if (found.length === 0) return;
   const what = match.eventType ?? 'nothing';
@@ -67,6 +83,7 @@ export function assertNothingStored(match: StoredMatch = {}): void {
 export function waitForStored<Payload = Record<string, unknown>>(
   options: WaitForStoredOptions = {},
 ): Promise<StoredEvent<Payload>[]> {
+  checkMatch('waitForStored', options, [...storedNames, ...waitNames]);
   const { count = 1, timeoutMs = 5000, state = 'committed' } = options;
   const match = { ...options, state };
   return waitUntil({

@@ -2,6 +2,7 @@
 
 import { inTime } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
+import { isNamedValues, plainObject } from '../../ground/named-values.ts';
 import { type EnvelopeKeyProvider, keyProviderError } from '../../protect/keys/key-provider.ts';
 import { type AwsKms, type AwsKmsAnswer, type AwsKmsClientOptions, openAwsKms } from './aws-kms-client.ts';
 import { toKeyProviderError } from './aws-kms-failure.ts';
@@ -30,6 +31,12 @@ const longestBlobBytes = 6_144;
  * call. Credentials are found by the SDK. Needs `kms:GenerateDataKey` and `kms:Decrypt`; consumers need `kms:Decrypt` alone.
  */
 export function createAwsKmsKeyProvider(options: AwsKmsOptions = {}): EnvelopeKeyProvider {
+  for (const name of ['keys', 'encryptionContext'] as const)
+    if (options[name] !== undefined && !isNamedValues(options[name]))
+      throw keyProviderError(
+        'SVC_PROTECT_KEY_REFUSED',
+        `AWS KMS cannot be used: ${name} must be ${plainObject}`,
+      );
   const context = options.encryptionContext && { ...options.encryptionContext };
   let opening: Promise<AwsKms> | undefined;
   let closed = false;

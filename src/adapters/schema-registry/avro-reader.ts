@@ -1,7 +1,9 @@
+import { SvcError } from '../../ground/errors.ts';
+import { optionsProblem } from '../../ground/named-values.ts';
 import { isolate } from '../../observe/isolate.ts';
 import { splitRecord } from '../../serialize/avro/avro.ts';
 import { createDecoder } from '../../serialize/avro/event-codec.ts';
-import type { LargeNumbers } from '../../serialize/avro/exact-types.ts';
+import { type LargeNumbers, largeNumberForms } from '../../serialize/avro/exact-types.ts';
 import { createSchemaRegistry, type SchemaRegistryOptions } from './schema-registry.ts';
 
 export type { SchemaRegistryOptions };
@@ -24,9 +26,22 @@ export interface AvroReaderOptions extends SchemaRegistryOptions {
   readonly largeNumbers?: LargeNumbers | undefined;
 }
 
-/** Needs the package `avsc`. */
+const optionNames: readonly (keyof AvroReaderOptions)[] = [
+  ...(['url', 'username', 'password', 'token', 'tokenFile', 'caFile', 'timeoutMs', 'largeNumbers'] as const),
+];
+
+/**
+ * Needs the package `avsc`.
+ *
+ * @throws SvcError `SVC_ADAPTERS_OPTIONS`
+ */
 export function createAvroReader(options: AvroReaderOptions): AvroReader {
-  const { largeNumbers } = options;
+  const problem = optionsProblem(options, optionNames);
+  if (problem !== undefined) throw wrong(problem);
+  const { url, largeNumbers } = options;
+  if (typeof url !== 'string') throw wrong('url must be a text, such as https://registry.example.com:8081');
+  if (largeNumbers !== undefined && !largeNumberForms.includes(largeNumbers))
+    throw wrong(`largeNumbers must be one of ${largeNumberForms.join(', ')}`);
   const registry = createSchemaRegistry(options);
   const decoders = new Map<number, Promise<Decoder>>();
 
@@ -47,4 +62,8 @@ export function createAvroReader(options: AvroReaderOptions): AvroReader {
       return (await decoderOf(id))(body) as T;
     },
   };
+}
+
+function wrong(what: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_OPTIONS', `createAvroReader: ${what}`);
 }

@@ -1,6 +1,7 @@
 import { isLoopback } from '../../ground/addresses.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { keyIdPattern } from '../../ground/key-text.ts';
+import { isNamedValues, plainObject } from '../../ground/named-values.ts';
 import { keyProviderError } from '../../protect/keys/key-provider.ts';
 
 export const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
@@ -42,6 +43,7 @@ export function checkVaultOptions(options: VaultOptions): string {
   if (!pathPattern.test(mount)) throw refused('the mount is not a path of letters, digits, _ and -');
   if (namespace !== undefined && !/^[\w.-]+(\/[\w.-]+)*\/?$/.test(namespace))
     throw refused('the namespace is not a path of letters, digits, dots, _ and -');
+  if (!isNamedValues(keys)) throw refused(`keys must be ${plainObject}`);
   for (const [name, paths] of Object.entries(keys)) {
     const [path = name, ...others] = [paths].flat();
     if (!pathPattern.test(path)) throw invalidKeyId();

@@ -1,7 +1,7 @@
 import { formats, hasFormat } from '../../config/schema/format.ts';
 import { type TargetField, targetFields } from '../../config/schema/target-fields.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { nearestName } from '../../ground/nearest-names.ts';
+import { optionsProblem } from '../../ground/named-values.ts';
 import type { PlanFields } from './make-plan.ts';
 
 const known = new Map(
@@ -14,13 +14,10 @@ const known = new Map(
  * @throws SvcError that names the field, and never a value.
  */
 export function checkDeclaration(fields: PlanFields): void {
+  const problem = optionsProblem(fields, [...known.keys()]);
+  if (problem !== undefined) throw wrong(problem);
   for (const [name, value] of Object.entries(fields)) {
-    const field = known.get(name);
-    if (field === undefined) {
-      const nearest = nearestName(name, known.keys());
-      throw wrong(`unknown option ${name}${nearest === undefined ? '' : `: did you mean ${nearest}?`}`);
-    }
-    const must = value === undefined ? undefined : whatItMust(field, value);
+    const must = value === undefined ? undefined : whatItMust(known.get(name) as TargetField, value);
     if (must !== undefined) throw wrong(`${name} ${must}`);
   }
 }

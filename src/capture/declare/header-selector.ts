@@ -1,6 +1,6 @@
 import { SvcError } from '../../ground/errors.ts';
 import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
-import { isNamedValues } from '../../ground/named-values.ts';
+import { isNamedValues, plainObject } from '../../ground/named-values.ts';
 import type { ExpressionScope } from '../expression/scope.ts';
 import { type Selector, selector } from '../expression/selector.ts';
 
@@ -15,7 +15,7 @@ export function headerSelector(
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => Readonly<Record<string, string>> {
   // Code without types names what it likes.
-  if (!isNamedValues(spec)) throw wrong('headers must be an object');
+  if (!isNamedValues(spec)) throw wrong(`headers must be ${plainObject}`);
   const entries = Object.entries(spec);
   if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
   const selectors = entries.map(([name, given], index) => {

@@ -15,7 +15,7 @@ export function publishEvent<F extends AnyFunction>(options: PublishEventOptions
   const known = heldOf(fn);
   const held = known ?? undeclaredHeld();
   const wrapper = known === undefined ? wrapHeld(fn as Callable, held) : fn;
-  const name = fn.name || options.eventType || 'anonymous';
+  const name = fn.name || options?.eventType || 'anonymous';
   const declared = options as PublishEventOptions;
   declareTarget(
     { origin: 'publishEvent', name, options: declared, parameterNames: parameterNames(fn) },

@@ -41,7 +41,7 @@ function read(value: unknown, forWhole: boolean, mistakes: Mistake[]): PathRule[
       readItem(item, (message, got, fix) => mistakes.push({ message, got, fix, index })),
     );
   }
-  if (typeof value !== 'object' || value === null) {
+  if (!isNamedValues(value)) {
     say('must be a list of rules', describeTyped(value));
     return [];
   }
@@ -90,7 +90,7 @@ function readPaths(paths: object, say: Say): PathRule[] {
     const known = checkPath(path, say);
     if (typeof says === 'string') return [rule(known, partsOf(says, say), say)];
     if (says === null) return [rule(known, {}, say)];
-    if (typeof says === 'object' && !Array.isArray(says)) return [rule(known, readParts(says, say), say)];
+    if (isNamedValues(says)) return [rule(known, readParts(says, say), say)];
     say(`says of path ${index + 1} neither a type nor a rule`, describeTyped(says));
     return [];
   });

@@ -1,4 +1,5 @@
 import { SvcError } from '../../ground/errors.ts';
+import { optionsProblem } from '../../ground/named-values.ts';
 import {
   type FieldRule,
   type PiiLevel,
@@ -92,7 +93,11 @@ function markLegacy(options: PiiFieldOptions, target: unknown, key: unknown): vo
   markPrototype(target, key, ruleOf(key, options));
 }
 
+const names: readonly (keyof PiiFieldOptions)[] = ['type', 'strategy', 'level', 'keyId', 'masker'];
+
 function ruleOf(field: string, options: PiiFieldOptions): FieldRule {
+  const problem = optionsProblem(options, names);
+  if (problem !== undefined) throw new SvcError('SVC_PROTECT_RULE', `PiiField: ${problem}`);
   const { type = typeOfName(field), strategy = 'MASK', level = 'NORMAL', keyId, masker } = options;
   const known: readonly (readonly [string, unknown, readonly string[]])[] = [
     ['type', type, piiTypes],
@@ -103,6 +108,9 @@ function ruleOf(field: string, options: PiiFieldOptions): FieldRule {
     if (!values.includes(value as string))
       throw new SvcError('SVC_PROTECT_RULE', `PiiField: ${name} must be one of ${values.join(', ')}`);
   }
+  for (const [name, value] of Object.entries({ keyId, masker }))
+    if (value !== undefined && typeof value !== 'string')
+      throw new SvcError('SVC_PROTECT_RULE', `PiiField: ${name} must be a text`);
   return { type, strategy, level, keyId, masker };
 }
 

@@ -1,8 +1,7 @@
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Severity, severities, topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
-import { isNamedValues } from '../../ground/named-values.ts';
-import { nearestName } from '../../ground/nearest-names.ts';
+import { isNamedValues, optionsProblem } from '../../ground/named-values.ts';
 import type { PublishOptions } from '../producer.ts';
 
 export interface CheckedOptions {
@@ -44,9 +43,6 @@ export const checks: { readonly [Name in keyof Required<PublishOptions>]: Check 
       : must(`a number of milliseconds from 1 to ${maxTimeoutMs}`),
 };
 
-/** Longer ones, and others, are not repeated: what stands there may be data. */
-const plainName = /^[A-Za-z_][\w-]{0,39}$/;
-
 /** `publish()`: see `checkFields`. */
 export function checkPublishOptions(given: unknown): CheckedOptions {
   if (given === undefined || given === null) return {};
@@ -62,15 +58,12 @@ export function checkFields(
   fields: Readonly<Record<string, Check>>,
   mistake: (what: string) => SvcError,
 ): { readonly mistake?: SvcError; readonly [name: string]: unknown } {
-  if (!isNamedValues(given)) return { mistake: mistake('the options must be an object') };
   const found: Record<string, unknown> = {};
   const names = Object.keys(fields);
   try {
-    let why: string | undefined;
-    for (const name of Object.keys(given))
-      if (!Object.hasOwn(fields, name)) why ??= unknownOption(name, names);
-    for (const name of names) {
-      const value = given[name];
+    let why = optionsProblem(given, names);
+    for (const name of isNamedValues(given) ? names : []) {
+      const value = (given as Record<string, unknown>)[name];
       if (value === undefined || value === null) continue;
       try {
         found[name] = fields[name]?.(value);
@@ -83,14 +76,6 @@ export function checkFields(
   } catch {
     return { ...found, mistake: mistake('the options cannot be read') };
   }
-}
-
-function unknownOption(name: string, names: readonly string[]): string {
-  if (!plainName.test(name)) return `there is an unknown option; there are ${names.join(', ')}`;
-  const nearest = nearestName(name, names);
-  return nearest === undefined
-    ? `unknown option ${name}; there are ${names.join(', ')}`
-    : `unknown option ${name}: did you mean ${nearest}?`;
 }
 
 class Must extends Error {}

@@ -42,7 +42,8 @@ export interface Explaining {
 }
 
 /** How numbers are read that a JavaScript number cannot hold. */
-export type LargeNumbers = 'text' | 'bigint';
+export const largeNumberForms = ['text', 'bigint'] as const;
+export type LargeNumbers = (typeof largeNumberForms)[number];
 
 const longest = 2n ** 63n;
 /** Twice of it and more is not exact any more, as avsc writes negative numbers. */

@@ -40,8 +40,8 @@ describe('options of publish()', () => {
     [{ eventtype: 'T' }, 'unknown option eventtype: did you mean eventType?'],
     [{ whatIsThat: {} }, `unknown option whatIsThat; there are ${known}`],
     [{ [secret]: 1 }, `there is an unknown option; there are ${known}`],
-    ['ORDER_CREATED', 'the options must be an object'],
-    [['ORDER_CREATED'], 'the options must be an object'],
+    ['ORDER_CREATED', 'the options must be a plain object of names and values'],
+    [['ORDER_CREATED'], 'the options must be a plain object of names and values'],
   ] as const) {
     it(`refuses ${inspect(options)}`, () => {
       const { mistake } = checkPublishOptions(options);
