@@ -12,9 +12,12 @@ export interface ProcessEnd {
   readonly finish: (deadlineMs: number, end: EndKind) => Promise<boolean>;
   /** Last, synchronous words: what was left, what was never called. */
   readonly report: () => void;
-  /** Milliseconds that events in flight may take once the process was told to end. */
+  /** Milliseconds that events in flight may take once the process was told to end, over a signal and the natural end after it. */
   readonly deadlineMs: number;
 }
+
+/** What new events get at the natural end where all of the time went by at the signal before it. */
+const leastMs = 500;
 
 const signals = ['SIGTERM', 'SIGINT'] as const;
 
@@ -35,15 +38,28 @@ const signalExitStates = [
 export function watchProcessEnd(end: ProcessEnd): () => void {
   let ending = false;
 
+  /** What the last signal that the application handles has taken of the deadline, and when that was over. */
+  let spent = { ms: 0, at: Number.NEGATIVE_INFINITY };
+
   async function onSignal(signal: NodeJS.Signals): Promise<void> {
     if (process.pid === 1 || process.listenerCount(signal) - 1 > signalExitListenerCount()) {
+      const from = performance.now();
       await end.finish(end.deadlineMs, 'handled');
+      const at = performance.now();
+      spent = { ms: at - from, at };
       return;
     }
     if (ending) return leave(signal);
     ending = true;
     await end.finish(end.deadlineMs, 'signal');
     leave(signal);
+  }
+
+  /** One deadline for both; an application that works on for longer than that after the signal has an end of its own. */
+  function leftMs(): number {
+    const { deadlineMs } = end;
+    if (performance.now() - spent.at > deadlineMs) return deadlineMs;
+    return Math.max(deadlineMs - spent.ms, Math.min(deadlineMs, leastMs));
   }
 
   function leave(signal: NodeJS.Signals): void {
@@ -58,7 +74,7 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
   function onBeforeExit(): void {
     if (waited || (end.pending() === 0 && !end.isBusy())) return;
     waited = true;
-    void end.finish(end.deadlineMs, 'natural').then((isFinished) => {
+    void end.finish(leftMs(), 'natural').then((isFinished) => {
       // Node asks again when the wait is over: what is left after the deadline is not waited for a second time. Events that
       // whoever waited for these has made since are new.
       waited = !isFinished;

@@ -107,6 +107,44 @@ describe('watchProcessEnd', () => {
     }
   });
 
+  for (const [what, signalMs, meanwhileMs, left] of [
+    ['nothing of it is spent', 0, 100, 2_000],
+    ['half of it is spent', 1_000, 100, 1_000],
+    ['all of it is spent: new events have a moment', 2_000, 100, 500],
+    ['all of it is spent, and the application worked on for longer than it', 2_000, 2_001, 2_000],
+  ] as const) {
+    it(`a signal that the application handles and the natural end share one deadline: ${what}`, async () => {
+      const clock = sinon.useFakeTimers();
+      const handle = (): void => {};
+      const finished: [number, string][] = [];
+      process.on('SIGTERM', handle);
+      const unwatch = watchProcessEnd({
+        pending: () => 1,
+        isBusy: () => false,
+        async finish(deadlineMs, end) {
+          finished.push([deadlineMs, end]);
+          await clock.tickAsync(end === 'handled' ? signalMs : 0);
+          return true;
+        },
+        deadlineMs: 2_000,
+        report: () => {},
+      });
+      try {
+        process.emit('SIGTERM', 'SIGTERM');
+        await clock.tickAsync(meanwhileMs);
+        process.emit('beforeExit', 0);
+        assert.deepEqual(finished, [
+          [2_000, 'handled'],
+          [left, 'natural'],
+        ]);
+      } finally {
+        unwatch();
+        process.removeListener('SIGTERM', handle);
+        clock.restore();
+      }
+    });
+  }
+
   it('takes all its listeners off again', () => {
     const names = ['beforeExit', 'exit', 'SIGTERM', 'SIGINT'] as const;
     const count = (): number[] => names.map((name) => process.listenerCount(name));

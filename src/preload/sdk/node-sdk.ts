@@ -70,6 +70,7 @@ function started(application: Application, config: Config, logger: Logger): Runn
       'the application starts an OpenTelemetry SDK of its own, which receives nothing: svc has started one (svc.telemetry.sdk: node). Remove either: set svc.telemetry.sdk: none, or leave out what starts the other',
     ),
   );
+  const collector = { hasFailed: false };
   let isRunning = true;
   const shutDown = (): Promise<void> => {
     isRunning = false;
@@ -79,7 +80,7 @@ function started(application: Application, config: Config, logger: Logger): Runn
     hookImports,
     isRunning: () => isRunning,
     deadlineMs: config.shutdown.timeoutMs,
-    finishAfter: (finish) => finishBeforeSdk(finish, shutDown, logger),
+    finishAfter: (finish) => finishBeforeSdk(finish, shutDown, collector, logger),
   };
 }
 
