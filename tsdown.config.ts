@@ -71,7 +71,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [
     'prepare',
-    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|outline|late-start|is-es-module|insert-calls|shift-source-map|target-files|find\/function-path|exports\/(?:package-files|resolve-specifier)|maps\/(?:listed-places|map-url)))/,
+    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|outline|late-start|is-es-module|coverage|insert-calls|shift-source-map|target-files|find\/function-path|exports\/(?:package-files|resolve-specifier)|maps\/(?:listed-places|map-url)))/,
   ],
   [
     'engine',

@@ -11,6 +11,7 @@ import type { PackageTarget, PatchEvents } from './packages/package-target.ts';
 import { inPlaceOf, type TargetReport, writeMaps } from './report.ts';
 import { layDown, pickUp } from './resting-slots.ts';
 import { type RuntimeTarget, runtimeTargets } from './source/capture-runtime.ts';
+import { whyCoverageDiffers } from './source/coverage.ts';
 import { parseFunctionPath } from './source/find/function-path.ts';
 import {
   hookSource,
@@ -309,19 +310,15 @@ function hookFiles(
         ),
       ),
   };
-  if (measuresCoverage())
+  const reason = whyCoverageDiffers();
+  if (reason !== undefined)
     logger.warn(
-      'coverage of files with targets is not right: V8 counts by offsets, which the inserted calls move: measure it with SVC_ENABLED=false',
+      ...inLines(
+        `coverage of files with targets is not right, since ${reason}, or measure it with SVC_ENABLED=false`,
+      ),
     );
   const listed = readList(baseDir, (reason) => logger.warn(...inLines(`${listName} is not used: ${reason}`)));
   return hookSource(files, { files: new Map([...files, ...missing]), baseDir, listed }, work, events, clock);
-}
-
-/** Whether this process, or one that started it, has V8 count what runs. */
-function measuresCoverage(): boolean {
-  return (
-    process.env.NODE_V8_COVERAGE !== undefined || process.execArgv.includes('--experimental-test-coverage')
-  );
 }
 
 function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents {

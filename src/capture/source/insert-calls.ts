@@ -1,5 +1,6 @@
+import { noteInserted } from './coverage.ts';
 import { shiftSourceMap } from './shift-source-map.ts';
-import type { Found } from './wrapper-place.ts';
+import { type Found, givenName } from './wrapper-place.ts';
 
 /** A target's function in a text. `id` is what the inserted call says, and what the main thread knows the target by. */
 export interface Insertion {
@@ -10,7 +11,6 @@ export interface Insertion {
 /** The global that inserted calls look for: no import is added to anybody's module graph. */
 const runtime = 'globalThis[Symbol.for("svc.capture")]';
 const marker = /Symbol\.for\(\s*["'`]svc\.capture["'`]\s*\)/;
-const givenName = '__svcDefault';
 
 /** True when a text has been through here: two hooks may see one file, and transformers keep what was inserted. */
 export function isMarked(text: string): boolean {
@@ -109,5 +109,9 @@ function apply(text: string, edits: Edit[], file: string | undefined): string {
     result += text.slice(done, edit.at) + edit.text;
     done = edit.at;
   }
-  return shiftSourceMap(text, edits, result + text.slice(done), file);
+  const plain = result + text.slice(done);
+  const mapped = shiftSourceMap(text, edits, plain, file);
+  // With a map, what V8 counts is found through that.
+  if (mapped === plain) noteInserted(file, text, edits);
+  return mapped;
 }

@@ -57,7 +57,9 @@ export function rewrite(
 ): string {
   try {
     if (isMarked(text)) return text;
-    const inText = targets.filter(({ functionPath }) => functionPath !== '');
+    const inText = targets.filter(
+      ({ functionPath, exported }) => functionPath !== '' || exported === undefined,
+    );
     const own = inText.length === 0 ? [] : findAll(file, text, kind, inText, events);
     const insertions = [...own, ...more()];
     return insertions.length === 0 ? text : insert(text, insertions, file);

@@ -54,3 +54,6 @@ export function behindGetter(getter: string, rest: string): string {
 export function isProblem(value: object): value is Problem {
   return 'problem' in value;
 }
+
+/** What `export default function () {}` is called within its file. */
+export const givenName = '__svcDefault';
