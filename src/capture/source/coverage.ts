@@ -6,11 +6,14 @@ import { hasSoundSyncHooks } from './node-hooks.ts';
 import type { Inserted } from './shift-source-map.ts';
 import { givenName } from './wrapper-place.ts';
 
+interface Insertion extends Inserted {
+  /** The name that the function behind it has, and V8 no longer infers. */
+  readonly unnamed?: string | undefined;
+}
+
 interface Changed {
-  /** Characters of the text as it was. */
-  readonly length: number;
   /** By offset. */
-  readonly inserted: readonly (Inserted & { readonly line: number })[];
+  readonly inserted: readonly (Insertion & { readonly line: number })[];
 }
 
 interface CoverageRange {
@@ -27,14 +30,13 @@ interface Report {
 const changed = new Map<string, Changed>();
 
 /** The text of a file is loaded with more in it. V8's report of what ran is put right when the process ends. */
-export function noteInserted(file: string | undefined, before: string, inserted: readonly Inserted[]): void {
+export function noteInserted(file: string | undefined, before: string, inserted: readonly Insertion[]): void {
   const folder = process.env.NODE_V8_COVERAGE;
   if (!folder || file === undefined) return;
   if (changed.size === 0) process.on('exit', () => report(folder));
   const lineOf = (at: number) => before.slice(0, at).split('\n').length - 1;
   changed.set(file, {
-    length: before.length,
-    inserted: inserted.map(({ at, text }) => ({ at, text, line: lineOf(at) })),
+    inserted: inserted.map(({ at, text, unnamed }) => ({ at, text, unnamed, line: lineOf(at) })),
   });
 }
 
@@ -89,11 +91,16 @@ function correct(file: string): void {
       // What was inserted has functions and branches, too.
       if (whole === undefined || whole.startOffset === whole.endOffset) return [];
       const own = blocks.filter(({ startOffset, endOffset }) => startOffset < endOffset);
-      const functionName = each.functionName === givenName ? 'default' : each.functionName;
-      return [{ ...each, functionName, ranges: [whole, ...own] }];
+      return [{ ...each, functionName: nameOf(each.functionName, whole, found), ranges: [whole, ...own] }];
     });
   }
   writeFileSync(file, JSON.stringify(report));
+}
+
+function nameOf(name: string, { startOffset }: CoverageRange, { inserted }: Changed): string {
+  if (name === givenName) return 'default';
+  if (name !== '') return name;
+  return inserted.find(({ at, unnamed }) => unnamed !== undefined && at === startOffset)?.unnamed ?? name;
 }
 
 function changedAt(url: string): Changed | undefined {
@@ -109,15 +116,15 @@ function changedAt(url: string): Changed | undefined {
 }
 
 /** From an offset in the changed text to that in the text as it was. */
-function backIn({ length, inserted }: Changed): (offset: number) => number {
+function backIn({ inserted }: Changed): (offset: number) => number {
   return (offset) => {
     let before = 0;
     for (const { at, text } of inserted) {
       if (at + before >= offset) break;
       // Within what was inserted: where that was put.
-      if (at + before + text.length >= offset) return Math.min(at, length);
+      if (at + before + text.length >= offset) return at;
       before += text.length;
     }
-    return Math.min(offset - before, length);
+    return offset - before;
   };
 }

@@ -66,7 +66,13 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
             : isReturned && ',void 0';
         const call = `((${runtime}?.${isPath ? 'obj' : 'fn'}??((v)=>v))(`;
         const { start, end } = place;
-        edits.push({ at: start, rank: opening, tie: [-end, -index], text: call });
+        edits.push({
+          at: start,
+          rank: opening,
+          tie: [-end, -index],
+          text: call,
+          unnamed: isPath ? undefined : (place.name ?? assigned(text, start)),
+        });
         edits.push({ at: end, rank: closing, tie: [-start, index], text: `,${what}${more}${isReturned}))` });
         if (place.open && !opened.has(end)) edits.push({ at: end, rank: semicolon, tie: [0, 0], text: ';' });
         opened.add(end);
@@ -75,6 +81,12 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
     }
   });
   return apply(text, edits, file);
+}
+
+/** What V8 calls a function that is assigned: `exports.create = function () {}`. */
+function assigned(text: string, start: number): string | undefined {
+  const [, name] = /([\w$]+(?:\.[\w$]+)*)\s*=\s*\(*$/.exec(text.slice(Math.max(0, start - 200), start)) ?? [];
+  return name?.replaceAll('.prototype', '');
 }
 
 /** An ES module whose exports `globalThis[Symbol.for("svc.capture")]` gets when it has run. `url`: its own. */
@@ -95,6 +107,7 @@ interface Edit {
   /** Of one rank: a longer range opens first and closes last, and a later target goes around an earlier one. */
   readonly tie: readonly [number, number];
   readonly text: string;
+  readonly unnamed?: string | undefined;
 }
 
 function point(at: number, index: number, text: string): Edit {
