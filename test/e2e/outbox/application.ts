@@ -287,12 +287,12 @@ export async function connect() {
 } as const;
 
 /** With the driver that the library has: two copies of SQLite in one process undo each other's locks. */
-function connectOf({ server = 'postgres', dependencies }: Library): string {
+export function connectOf({ server = 'postgres', dependencies }: Library): string {
   if (server !== 'sqlite') return connects[server];
   return connects['better-sqlite3' in dependencies ? 'better-sqlite3' : 'node:sqlite'];
 }
 
-const extensions = { esm: 'mjs', cjs: 'cjs', ts: 'ts' } as const;
+export const extensions = { esm: 'mjs', cjs: 'cjs', ts: 'ts' } as const;
 
 /** The application of a library: the same functions and the same cases for all, over the library's own module `database`. */
 export function applicationOf(library: Library): Files {

@@ -1,21 +1,12 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { startMariadb } from '../../support/mariadb.ts';
-import { startMysql } from '../../support/mysql.ts';
-import { installPacked } from '../../support/packed.ts';
-import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
 import { freshFolder, runApp, writeFiles } from '../support/run-app.ts';
-import { subject } from '../support/subject.ts';
 import { applicationOf, entryOf } from './application.ts';
-import { everydayApplication } from './everyday-application.ts';
 import { libraries } from './libraries.ts';
 import type { Library } from './library.ts';
+import { applicationFor, placeFor, runs, tested } from './run-library.ts';
 import { transactionCases } from './transaction-cases.ts';
-
-const tested = await subject();
 
 /** What the database has of one business row and its event. `both`: written by one transaction, by its savepoint where there is one. */
 type Found = 'both' | 'row alone' | 'event alone' | 'apart' | 'more than once';
@@ -45,32 +36,6 @@ const joined = {
     UNION ALL SELECT events.aggregate_id, 'event alone'
     FROM svc_outbox_events AS events LEFT JOIN orders ON events.aggregate_id = orders.id WHERE orders.id IS NULL`,
 };
-const servers = { postgres: startPostgres, mariadb: startMariadb, mysql: startMysql };
-
-/** An empty database: where the application and svc find it, and how to read what they have written. */
-interface Place {
-  readonly database: string;
-  readonly datasource: string;
-  read(): Promise<unknown>;
-}
-
-async function placeFor({ server = 'postgres' }: Library, folder: string): Promise<Place> {
-  if (server === 'sqlite') {
-    const database = join(folder, 'shop.db');
-    return {
-      ...{ database, datasource: `sqlite:${database}` },
-      async read() {
-        using handle = new DatabaseSync(database);
-        return handle.prepare(joined.others).all();
-      },
-    };
-  }
-  const { freshDatabase, query } = await servers[server]();
-  const database = await freshDatabase();
-  const text = server === 'postgres' ? joined.postgres : joined.others;
-  return { database, datasource: database, read: () => query(database, text) };
-}
-
 function casesOf({ hasNoBegin, hasNoCallbackResult, hasOneConnection }: Library) {
   return transactionCases.filter(
     ({ needs }) =>
@@ -86,13 +51,10 @@ function foundIn(rows: readonly Row[]): Record<string, Found> {
   return all;
 }
 
-function applicationFor({ id, isEveryday, dependencies }: Library): string {
-  return isEveryday ? everydayApplication() : installPacked(`outbox-${id}`, dependencies);
-}
-
 async function runLibrary(library: Library): Promise<End> {
   const folder = freshFolder(applicationFor(library), library.id);
-  const { database, datasource, read } = await placeFor(library, folder);
+  const { database, datasource, ask } = await placeFor(library, folder);
+  const read = () => ask(library.server === undefined ? joined.postgres : joined.others);
   writeFiles(folder, applicationOf(library));
   if (library.build !== undefined)
     execFileSync(process.execPath, ['build.mjs'], {
@@ -115,27 +77,6 @@ async function runLibrary(library: Library): Promise<End> {
     found: foundIn((await read()) as readonly Row[]),
     stderr,
   };
-}
-
-/**
- * What a library sends does not hang on OpenTelemetry or on patches of Node: the newest line is run with all, the oldest with those on
- * PostgreSQL.
- */
-function isInMatrix({ server }: Library): boolean {
-  if (!tested.isMatrix || tested.otel !== 3) return false;
-  return /^26\./.test(tested.version) || (server === undefined && /^22\.(?!15\.)/.test(tested.version));
-}
-
-const runs = (library: Library): boolean =>
-  (library.isEveryday || isInMatrix(library)) &&
-  (library.form !== 'ts' || tested.stripsTypes) &&
-  isFrom(library.needsNode ?? '22.0');
-
-function isFrom(first: string): boolean {
-  const [[major = 0, minor = 0], [firstMajor = 0, firstMinor = 0]] = [tested.version, first].map((version) =>
-    version.split('.').map(Number),
-  ) as [number[], number[]];
-  return major > firstMajor || minor >= firstMinor;
 }
 
 for (const library of libraries.filter(runs)) {
