@@ -106,6 +106,15 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
     throw unknownEnd();
   }
 
+  /** Throws at once where the limit is known; else the promise rejects, by the end of which it is. */
+  function onceItFits({ values }: Statement, ready: Promise<void> | undefined): Promise<void> | undefined {
+    const check = (): void => assertPacketFits(values as SqlValue[], parts.maxPacketBytes?.());
+    check();
+    const checked = ready?.then(check);
+    checked?.catch(() => {});
+    return checked;
+  }
+
   return {
     storesAlone: parts.autocommit !== undefined,
     store(row, given, target) {
@@ -121,20 +130,13 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
           ? storeAlone(row, target, noTransaction)
           : storeLate(row, target, scope.endedAs);
       if (others.length > 0) throw severalTransactions();
-      const ready = parts.ready?.();
+      const isReady = parts.ready?.();
       // It may be that nothing is written, and nobody waits for it.
-      ready?.catch(() => {});
+      isReady?.catch(() => {});
       const { session } = transaction;
       checkRow(row, session.dialect);
       const statement = parts.insert(session.dialect, row);
-      const fits = (): void => assertPacketFits(statement.values as SqlValue[], parts.maxPacketBytes?.());
-      let isReady = ready;
-      if (session.dialect === 'mysql') {
-        fits();
-        // The limit is known by then.
-        isReady = ready?.then(fits);
-        isReady?.catch(() => {});
-      }
+      const ready = session.dialect === 'mysql' ? onceItFits(statement, isReady) : isReady;
       const tell = parts.sameTable?.watch(session, row.eventId);
       const from = startIn(transaction, scope);
       const onRowEnd = watch.onRow?.(row);
@@ -145,13 +147,13 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
         else late = new Promise((resolve) => resolve(storeLate(row, target, transaction.ended, onRowEnd)));
         late?.catch(() => {});
       };
-      const joined = transaction.join(statement, from, insertError, onEnd, isReady);
+      const joined = transaction.join(statement, from, insertError, onEnd, ready);
       const written = joined.written?.then(async () => (await late)?.written);
       const outcome = outcomeOf(row, joined.ended, () => late);
       const erase = parts.erase?.(session.dialect, row);
       if (erase === undefined) return { written, outcome };
       // Sent with it: what the application sends next comes behind both.
-      const erased = transaction.join(erase, from, insertError, undefined, isReady);
+      const erased = transaction.join(erase, from, insertError, undefined, ready);
       return { written: Promise.all([written, erased.written]).then(() => {}), outcome };
     },
     refuse(reason, given) {
