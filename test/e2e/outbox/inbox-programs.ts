@@ -101,11 +101,15 @@ const ends = [
   ...(server === 'sqlite' ? [] : ['lost before', 'lost after']),
   ...(server === 'mysql' || server === 'mariadb' ? ['ddl', 'ddl and throw'] : []),
 ];
+let lost = 0;
 const seen = {};
 const failures = [];
 
 async function program(number) {
   const given = { number, steps: Array.from({ length: below(5) }, () => oneOf(steps)), end: oneOf(ends) };
+  // MikroORM 7.2 never gives a connection back that is lost at its COMMIT: its pool has twelve.
+  if (given.end.startsWith('lost') && ++lost > 10) given.end = 'return';
+  if (process.env.SHOW) console.error(JSON.stringify(given));
   const eventId = 'e' + number;
   let [rows, events] = [[], []];
   let isDoomed = false;
