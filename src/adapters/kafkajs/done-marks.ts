@@ -17,7 +17,8 @@ export function readMarks(low: number, offset: number | undefined, metadata: str
   if (offset === undefined || metadata === null || !metadata.startsWith(prefix))
     return { base, done: createRanges() };
   try {
-    const text = inflateRawSync(Buffer.from(metadata.slice(prefix.length), 'base64')).toString();
+    const packed = Buffer.from(metadata.slice(prefix.length), 'base64');
+    const text = inflateRawSync(packed, { maxOutputLength: maxTextBytes }).toString();
     const ranges: [number, number][] = [];
     let at = offset;
     for (const pair of text.split(',')) {
@@ -32,6 +33,8 @@ export function readMarks(low: number, offset: number | undefined, metadata: str
 }
 
 const prefix = 'svc1:';
+/** More than 4,000 characters of what svc writes can expand to; whoever may read the group can commit any text. */
+const maxTextBytes = 4 * 1024 * 1024;
 
 /** Moves `base` over what is done, and says what is to be committed. */
 export function writeMarks(marks: Marks): { offset: number; metadata: string } {

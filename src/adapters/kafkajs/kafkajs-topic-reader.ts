@@ -9,6 +9,7 @@ import { type Marks, readMarks, writeMarks } from './done-marks.ts';
 import { type KafkajsClient, type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
 import { disconnectWithin } from './kafkajs-connect.ts';
 import { loadKafkajsTransport } from './kafkajs-transport.ts';
+import { readBounded } from './wire/add-codecs.ts';
 import { createHandOver, type HandOver } from './wire/hand-over.ts';
 
 export interface KafkajsTopicReaderOptions extends KafkajsClientOptions {
@@ -99,14 +100,16 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     opened.on(opened.events.FETCH, ({ payload }) => void fetching.delete(payload.nodeId));
     await opened.connect();
     await opened.subscribe({ topics: [topic], fromBeginning: true });
-    await opened.run({
-      autoCommit: false,
-      eachBatch: async ({ batch, heartbeat }) => {
-        const { partition, messages } = batch;
-        const records = messages.map((message) => toRecord(partition, message));
-        await to.give({ partition, lastOffset: Number(batch.lastOffset()), records }, heartbeat);
-      },
-    });
+    await readBounded(() =>
+      opened.run({
+        autoCommit: false,
+        eachBatch: async ({ batch, heartbeat }) => {
+          const { partition, messages } = batch;
+          const records = messages.map((message) => toRecord(partition, message));
+          await to.give({ partition, lastOffset: Number(batch.lastOffset()), records }, heartbeat);
+        },
+      }),
+    );
     for (const [partition, { base, end }] of parts) {
       opened.seek({ topic, partition, offset: String(Math.min(base, end)) });
     }

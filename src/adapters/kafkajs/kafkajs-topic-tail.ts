@@ -10,6 +10,7 @@ import { clusterOf } from './kafkajs-cluster.ts';
 import { disconnectWithin } from './kafkajs-connect.ts';
 import { toRecord } from './kafkajs-topic-reader.ts';
 import { loadKafkajsTransport } from './kafkajs-transport.ts';
+import { readBounded } from './wire/add-codecs.ts';
 
 export interface KafkajsTopicTailOptions extends KafkajsClientOptions, TailRange {}
 
@@ -108,10 +109,12 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
     const asked = partitions.map((partition) => ({
       ...{ partition, fetchOffset: String(positions.get(partition)), maxBytes: partBytes },
     }));
-    const fetched = await broker.fetch({
-      ...{ isolationLevel: readCommitted, maxWaitTime: maxWaitMs, minBytes: 1, maxBytes: 8 * partBytes },
-      topics: [{ topic, partitions: asked }],
-    });
+    const fetched = await readBounded(() =>
+      broker.fetch({
+        ...{ isolationLevel: readCommitted, maxWaitTime: maxWaitMs, minBytes: 1, maxBytes: 8 * partBytes },
+        topics: [{ topic, partitions: asked }],
+      }),
+    );
     const records: TopicRecord[] = [];
     const next = new Map<number, number>();
     for (const part of fetched.responses.flatMap((each) => each.partitions)) {

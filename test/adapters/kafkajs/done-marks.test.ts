@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { deflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import {
   type Marks,
@@ -35,6 +36,12 @@ describe('done marks', () => {
         }
       }),
     );
+  });
+
+  it('that expand without end count for nothing', () => {
+    const bomb = deflateRawSync(Buffer.alloc(400 * 1024 * 1024)).toString('base64');
+    const { base, done } = readMarks(3, 7, `svc1:${bomb}`);
+    assert.deepEqual([base, done.toJSON()], [7, []]);
   });
 
   it('of a group that knows nothing begin where the topic begins', () => {
