@@ -116,6 +116,7 @@ interface Classes {
   readonly Bytes: Class;
   readonly Fixed: new (schema: object, options: object) => InnerType;
   readonly Map: new (schema: object, options: object) => InnerType;
+  readonly List: new (schema: object, options: object) => InnerType;
   readonly Union: new (types: readonly InnerType[], options: object) => InnerType;
   readonly Logical: new (schema: Schema, options: object, conversion: Conversion) => InnerType;
 }
@@ -199,6 +200,24 @@ function makeClasses(large: LargeNumbers): Classes {
     undefined,
     (value) => (bufferOf(value) === undefined ? undefined : 'it has another size'),
   );
+
+  /** What a list says that it holds is not believed: ten bytes can name a hundred million items that take none. */
+  class ListOf extends (base.ArrayType as new (...args: unknown[]) => InnerType) {
+    override _read(tap: Tap): unknown {
+      const { itemsType } = this as unknown as { itemsType: InnerType };
+      const list: unknown[] = [];
+      for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
+        if (count < 0) tap.readLong();
+        for (let left = Math.abs(count); left > 0; left--) {
+          const from = tap.pos;
+          list.push(itemsType._read(tap));
+          if (tap.pos === from) countEmpty(tap);
+          if (tap.pos > tap.buf.length) throw new Error('ends early');
+        }
+      }
+      return list;
+    }
+  }
 
   class MapOf extends (base.MapType as new (...args: unknown[]) => InnerType) {
     override _check(value: unknown, flags?: unknown, hook?: Hook, path?: string[]): boolean {
@@ -306,6 +325,7 @@ function makeClasses(large: LargeNumbers): Classes {
     Bytes,
     Fixed,
     Map: MapOf,
+    List: ListOf,
     Union,
     Logical,
   } as unknown as Classes;
@@ -426,6 +446,16 @@ function namedIn(
   return { branch, value: (given as Record<string, unknown>)[name] };
 }
 
+/** Items of lists that take no bytes (`null`, records without fields), in one record. */
+export const mostEmptyItems = 65_536;
+const emptyItems = new WeakMap<Tap, number>();
+
+function countEmpty(tap: Tap): void {
+  const count = (emptyItems.get(tap) ?? 0) + 1;
+  if (count > mostEmptyItems) throw new Error('too many items that take no bytes');
+  emptyItems.set(tap, count);
+}
+
 const classesOf = new Map<LargeNumbers, Classes>();
 
 /**
@@ -474,6 +504,7 @@ export function exactType(schema: unknown, large: LargeNumbers = 'text'): Type {
     }
     if (type === 'fixed') return new classes.Fixed(schema, options);
     if (type === 'map') return new classes.Map(schema, options);
+    if (type === 'array') return new classes.List(schema, options);
     return primitives.get(type);
   }
 
