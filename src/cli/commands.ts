@@ -242,7 +242,12 @@ function addTail(svc: Command): void {
       timeOf('since'),
     )
     .option('--until <time>', 'end with events stored before', timeOf('until'))
-    .option('--limit <number>', 'end after so many', limitOf)
+    .option(
+      '--limit <number>',
+      'end after so many, or when all are shown that are there; without --since: the newest',
+      limitOf,
+    )
+    .option('--follow', 'with --limit: wait for events that are still to come')
     .option('--type <event type>', 'only these; may be given several times', repeated)
     .option('--header <name=value>', 'only events with this header; may be given several times', repeated)
     .option('--decrypt', 'with the keys of the configuration, and of PII_ENCRYPTION_KEY')

@@ -6,7 +6,7 @@ import { tryDecryptFields } from '../../consumer/decrypt-fields.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { consoleLogger } from '../../observe/logger.ts';
 import { printable, printableJson } from '../../observe/printable.ts';
-import { type TopicRecord, tailTopic, valueReader } from '../../start/commands/tail-topic.ts';
+import { newestOf, type TopicRecord, tailTopic, valueReader } from '../../start/commands/tail-topic.ts';
 import { fieldsOf, openKeys } from '../decrypt.ts';
 import { onStopSignal } from '../progress.ts';
 import { recoveryConfig } from '../recovery/recovery-config.ts';
@@ -21,6 +21,7 @@ export interface TailOptions {
   readonly since?: number;
   readonly until?: number;
   readonly limit?: number;
+  readonly follow?: true;
   readonly type?: readonly string[];
   readonly header?: readonly string[];
   readonly decrypt?: true;
@@ -55,6 +56,7 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
     throw new WrongUse(
       '--until is past, and without --since only what comes from now on is shown: give both',
     );
+  if (options.follow && until !== undefined) throw new WrongUse('--follow has no end, and --until is one');
   const accept = acceptHeaders(options);
   const { config, checkBroker } = recoveryConfig(options);
   // An application that nobody has told of a broker writes to files: they are there to be read.
@@ -70,26 +72,34 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
   const counts = { shown: 0, leftOut: 0, failed: 0 };
   try {
     const show = opener(options, config);
-    await tailTopic(
-      config,
-      consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'),
-      { topic, fromMs: since, untilMs: until },
-      stopping.signal,
-      async (records) => {
+    const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
+    const isWanted = (record: TopicRecord): boolean => {
+      const isAccepted = accept(record.headers);
+      if (!isAccepted) counts.leftOut++;
+      return isAccepted;
+    };
+    const print = async (record: TopicRecord): Promise<void> => {
+      const shown = await show(record);
+      if (shown.problem !== undefined) counts.failed++;
+      counts.shown++;
+      await write(options.json ? documentOf(shown) : lineOf(shown));
+    };
+    // Whoever wants so many events, and does not say when: the newest.
+    const isOfNewest = limit < Number.POSITIVE_INFINITY && !options.follow && (since ?? until) === undefined;
+    if (isOfNewest) {
+      const asked = { topic, count: limit, accept: isWanted };
+      for (const record of await newestOf(config, logger, asked, stopping.signal)) await print(record);
+    } else {
+      const isEnding = limit < Number.POSITIVE_INFINITY && !options.follow;
+      const untilMs = until ?? (isEnding ? Date.now() : undefined);
+      await tailTopic(config, logger, { topic, fromMs: since, untilMs }, stopping.signal, async (records) => {
         for (const record of records) {
           if (stopping.signal.aborted) return;
-          if (!accept(record.headers)) {
-            counts.leftOut++;
-            continue;
-          }
-          const shown = await show(record);
-          if (shown.problem !== undefined) counts.failed++;
-          counts.shown++;
-          await write(options.json ? documentOf(shown) : lineOf(shown));
+          if (isWanted(record)) await print(record);
           if (counts.shown >= limit) stopping.abort();
         }
-      },
-    );
+      });
+    }
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;
     process.stderr.write(`svc: ${printable(error.message)}\n`);

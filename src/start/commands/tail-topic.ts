@@ -4,7 +4,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { TopicRecord } from '../../publish/topic-reader.ts';
-import type { TailRange } from '../../publish/topic-tail.ts';
+import type { TailRange, TopicTail } from '../../publish/topic-tail.ts';
 import { openAvroReader, openTopicTail } from '../adapters.ts';
 import { registryOptionsOf } from '../serde/registry-options.ts';
 import { brokerSettingsOf, goesToKafka } from '../settings.ts';
@@ -14,12 +14,47 @@ export type { TailRange, TopicRecord };
 /**
  * Gives the records of a topic as they come, batch by batch, until the signal or `range.untilMs`. Rejects with one-line errors.
  */
-export async function tailTopic(
+export function tailTopic(
   config: Config,
   logger: Logger,
   range: TailRange,
   signal: AbortSignal,
   onRecords: (records: readonly TopicRecord[]) => Promise<void>,
+): Promise<void> {
+  return withTail(config, logger, range, async (tail) => {
+    for await (const records of tail.read(signal)) await onRecords(records);
+  });
+}
+
+/** The newest `count` records that `accept` takes, the oldest of them first. Rejects with one-line errors. */
+export async function newestOf(
+  config: Config,
+  logger: Logger,
+  { topic, count, accept }: { topic: string; count: number; accept: (record: TopicRecord) => boolean },
+  signal: AbortSignal,
+): Promise<readonly TopicRecord[]> {
+  let newest: TopicRecord[] = [];
+  const byTime = (a: TopicRecord, b: TopicRecord): number =>
+    a.partition === b.partition ? a.offset - b.offset : a.timestamp - b.timestamp;
+  await withTail(config, logger, { topic, fromMs: 0, untilMs: undefined }, async (tail) => {
+    while (newest.length < count && tail.partitionsLeft().length > 0 && !signal.aborted) {
+      for await (const records of tail.older(Math.min(count, newestAtOnce), signal)) {
+        newest.push(...records.filter(accept));
+        if (newest.length > 2 * (count + newestAtOnce)) newest = newest.sort(byTime).slice(-count);
+      }
+    }
+  });
+  return newest.sort(byTime).slice(-count);
+}
+
+/** Of each partition. */
+const newestAtOnce = 1_000;
+
+async function withTail(
+  config: Config,
+  logger: Logger,
+  range: TailRange,
+  work: (tail: TopicTail) => Promise<void>,
 ): Promise<void> {
   const { client } = config.broker;
   if (client !== 'file' && !goesToKafka(config))
@@ -32,7 +67,7 @@ export async function tailTopic(
   const tail = await openTopicTail(client, { ...brokerSettingsOf(config, logger), ...range });
   try {
     await isolate(() => tail.open());
-    for await (const records of tail.read(signal)) await onRecords(records);
+    await work(tail);
   } finally {
     await tail.close();
     clearInterval(hold);
