@@ -1,6 +1,6 @@
 // source/: the way back: reading what a backup folder holds, whoever wrote it.
 
-import { lstat, readdir, rename, unlink } from 'node:fs/promises';
+import { lstat, opendir, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { nextTurn } from '../../../ground/builtins.ts';
 import { createRanges } from '../../../ground/ranges.ts';
@@ -93,13 +93,16 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 
   async function names(): Promise<{ files: string[]; segments: string[]; from?: bigint }> {
     if (options.own !== undefined) return { files: [], ...toRead(await options.own(), progress) };
-    const all = await readdir(real);
-    const wanted =
-      options.file === undefined ? all : all.filter((name) => name === basename(options.file as string));
-    return {
-      files: sortNames(wanted.filter(isEventFile)),
-      segments: wanted.filter((name) => segmentName.test(name)).sort(),
-    };
+    const wanted = options.file === undefined ? undefined : basename(options.file);
+    const files: string[] = [];
+    const segments: string[] = [];
+    // A hundred thousand names at once would hold up the application.
+    for await (const { name } of await opendir(real, { bufferSize: 1_000 })) {
+      if (wanted !== undefined && name !== wanted) continue;
+      if (isEventFile(name)) files.push(name);
+      else if (segmentName.test(name)) segments.push(name);
+    }
+    return { files: await sortNames(files), segments: segments.sort() };
   }
 
   /** For a recovery, what dead processes left open is taken over; what living ones write is theirs. */

@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { nextTurn } from '../../../ground/builtins.ts';
 import { orderOf } from '../../../ground/event-id.ts';
 import type { IndexedLine, LineIndex } from './line-index.ts';
 import { maxSegmentBytes, openStored, readAt } from './open-stored.ts';
@@ -6,16 +7,53 @@ import { maxSegmentBytes, openStored, readAt } from './open-stored.ts';
 /** The name of an event file, or a line of a segment. */
 export type Entry = string | IndexedLine;
 
+/** Sorted or merged at once: a millisecond or two, and then the application has its turn. */
+const sortedAtOnce = 2_000;
+
 /** Names of event files in the order of their ids, of a million within seconds. Those without an id come first. */
-export function sortNames(names: readonly string[]): string[] {
-  const ids = BigUint64Array.from(names, idOf);
-  const order = new Uint32Array(names.length).map((_, index) => index);
-  order.sort((a, b) => {
-    const [first, second] = [ids[a] as bigint, ids[b] as bigint];
-    if (first !== second) return first < second ? -1 : 1;
-    return byNumber(names[a] as string, names[b] as string);
-  });
-  return Array.from(order, (index) => names[index] as string);
+export async function sortNames(names: readonly string[]): Promise<string[]> {
+  let runs: Named[][] = [];
+  for (let at = 0; at < names.length; at += sortedAtOnce) {
+    const run = names.slice(at, at + sortedAtOnce).map((name) => ({ name, id: idOf(name) }));
+    runs.push(run.sort(byId));
+    await nextTurn();
+  }
+  while (runs.length > 1) {
+    const longer: Named[][] = [];
+    for (let at = 0; at < runs.length; at += 2)
+      longer.push(await merged(runs[at] as Named[], runs[at + 1] ?? []));
+    runs = longer;
+  }
+  const sorted: string[] = [];
+  for (const [index, { name }] of (runs[0] ?? []).entries()) {
+    sorted.push(name);
+    if (index % (10 * sortedAtOnce) === 0) await nextTurn();
+  }
+  return sorted;
+}
+
+interface Named {
+  readonly name: string;
+  readonly id: bigint;
+}
+
+function byId(a: Named, b: Named): number {
+  if (a.id !== b.id) return a.id < b.id ? -1 : 1;
+  return byNumber(a.name, b.name);
+}
+
+async function merged(first: readonly Named[], second: readonly Named[]): Promise<Named[]> {
+  const all: Named[] = [];
+  let [one, other] = [0, 0];
+  while (one < first.length && other < second.length) {
+    const [left, right] = [first[one] as Named, second[other] as Named];
+    const isLeft = byId(left, right) <= 0;
+    all.push(isLeft ? left : right);
+    if (isLeft) one++;
+    else other++;
+    if (all.length % sortedAtOnce === 0) await nextTurn();
+  }
+  return all.concat(first.slice(one), second.slice(other));
 }
 
 function idOf(file: string): bigint {
