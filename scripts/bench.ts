@@ -44,6 +44,10 @@ async function main(args: readonly string[]): Promise<number> {
     (args.includes('--help') ? process.stdout : process.stderr).write(text);
     return args.includes('--help') ? 0 : 2;
   }
+  if (!existsSync(resolve(import.meta.dirname, '../dist/register.mjs'))) {
+    process.stderr.write('nothing is built: npm run build first\n');
+    return 1;
+  }
   const { bench } = (await import(join(folder, `${name}.ts`))) as { bench: Bench };
   const options = args.filter((arg) => arg !== name && arg !== '--json');
   const figures = await bench((text) => process.stderr.write(`${text}\n`), options);

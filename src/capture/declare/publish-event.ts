@@ -11,6 +11,9 @@ import type { AnyFunction, PublishEventOptions } from './publish-event-options.t
  * where it is made, not once per request.
  */
 export function publishEvent<F extends AnyFunction>(options: PublishEventOptions<NoInfer<F>>, fn: F): F {
+  // Swapped: the function works and makes no events, and the report says why.
+  if (typeof options === 'function' && typeof fn !== 'function')
+    return publishEvent('swapped' as never, options as unknown as F);
   if (typeof fn !== 'function') return fn;
   const known = heldOf(fn);
   const held = known ?? undeclaredHeld();

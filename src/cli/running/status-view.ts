@@ -31,7 +31,7 @@ export function statusScreen({ url, name, version, sample, perSecond }: Shown, c
     url,
     '',
     `health    ${status}${state === null ? '' : `  ${state}`}`,
-    ...(remark === null ? [] : [`          ${remark}`]),
+    ...(remark === null ? [] : wrapped(printable(remark), columns - 10)).map((line) => `          ${line}`),
     ...findings.flatMap((each) => wrapped(printable(each), columns - 2).map((line) => `  ${line}`)),
     `breaker   ${breakers.broker ?? '-'}`,
     ...(breakers.outbox === null

@@ -157,7 +157,8 @@ function word<T extends string>(
   if (text === undefined) return undefined;
   const found = words.find((one) => one === text.toUpperCase());
   if (found !== undefined) return found;
-  const nearest = nearestName(text.toUpperCase(), words);
+  const ofName = words.find((one) => one === typeOfName(text) && one !== 'CUSTOM');
+  const nearest = ofName ?? nearestName(text.toUpperCase(), words);
   const fix = nearest && `Did you mean ${nearest}?`;
   say(`has a rule whose ${name} is none of ${words.join(', ')}`, describeValue(text), fix);
   return undefined;

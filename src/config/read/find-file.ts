@@ -40,7 +40,7 @@ export function notFoundMessage(cwd: string): string {
   return (
     `no configuration: looked for svc.config.{yaml,yml,json,mjs,ts} in ${cwd}${last}, ` +
     `and for environment variables that begin with SVC_. ${beyond(folders.at(-1) ?? cwd)}` +
-    `Create svc.config.yaml, or name a file in ${fileVariable}.`
+    `Create svc.config.yaml (npx --no svc init), or name a file in ${fileVariable}.`
   );
 }
 

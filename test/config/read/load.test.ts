@@ -254,7 +254,7 @@ describe('loadConfig', () => {
     assert.equal(
       loaded.notFound,
       `no configuration: looked for svc.config.{yaml,yml,json,mjs,ts} in ${cwd}, and for ` +
-        'environment variables that begin with SVC_. Create svc.config.yaml, or name a file in SVC_CONFIG.',
+        'environment variables that begin with SVC_. Create svc.config.yaml (npx --no svc init), or name a file in SVC_CONFIG.',
     );
     assert.deepEqual([loaded.problems, loaded.warnings], [[], []]);
   });
