@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
+import ts from 'typescript';
 
 // Reads the real imports, types included, and fails on a breach of the rules in docs/architecture.md.
 const root = resolve(import.meta.dirname, '..');
@@ -247,4 +248,78 @@ describe('architecture', () => {
       [true],
     );
   });
+
+  it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
+    const most = {
+      files: 790,
+      lines: 76_000,
+      namesWithOneImporter: 1_490,
+      filesWithOneImporter: 292,
+      besideFaces: 418,
+      levels: 3,
+    };
+    const over = Object.entries(measured()).filter(
+      ([name, value]) => value > most[name as keyof typeof most],
+    );
+    assert.deepEqual(over, []);
+  });
 });
+
+/** How deep the modules are: what is hidden in a file or a folder, and what another one has to know. */
+function measured() {
+  const users = new Map<string, Set<string>>();
+  const exported = new Map<string, string[]>();
+  const use = (from: string, specifier: string, name: string): void => {
+    if (!specifier.startsWith('.')) return;
+    const to = relative(source, resolve(source, dirname(from), specifier))
+      .split(sep)
+      .join('/');
+    const key = `${to}#${name}`;
+    users.set(key, (users.get(key) ?? new Set()).add(from));
+  };
+  for (const file of files) {
+    const tree = ts.createSourceFile(file, textOf(file), ts.ScriptTarget.Latest, true);
+    exported.set(file, tree.statements.flatMap(exportedNames));
+    for (const node of tree.statements) {
+      const isImport = ts.isImportDeclaration(node);
+      if (!isImport && !ts.isExportDeclaration(node)) continue;
+      if (node.moduleSpecifier === undefined) continue;
+      const bound = isImport ? node.importClause?.namedBindings : node.exportClause;
+      const named = bound !== undefined && (ts.isNamedImports(bound) || ts.isNamedExports(bound));
+      const names = named ? bound.elements.map((each) => (each.propertyName ?? each.name).text) : ['*'];
+      for (const name of names) use(file, (node.moduleSpecifier as ts.StringLiteral).text, name);
+    }
+    for (const [, specifier = ''] of textOf(file).matchAll(
+      /\b(?:import\(|(?:loadChunk|later)\([^,()]*,)\s*['"]([^'"]+)['"]/g,
+    ))
+      use(file, specifier, '*');
+  }
+  const importersOf = (file: string, names: readonly string[]): Set<string> =>
+    new Set([...names, '*'].flatMap((name) => [...(users.get(`${file}#${name}`) ?? [])]));
+  const inside = files.filter((file) => !isEntry(file));
+  const all = new Map(inside.map((file) => [file, importersOf(file, exported.get(file) ?? [])]));
+  const faces = inside.filter((file) =>
+    [...(all.get(file) ?? [])].some((user) => dirname(user) !== dirname(file)),
+  );
+  const names = inside.flatMap((file) =>
+    (exported.get(file) ?? []).map((name) => importersOf(file, [name]).size),
+  );
+  return {
+    files: files.length,
+    lines: files.reduce((sum, file) => sum + textOf(file).split('\n').length - 1, 0),
+    namesWithOneImporter: names.filter((importers) => importers === 1).length,
+    filesWithOneImporter: [...all.values()].filter(({ size }) => size === 1).length,
+    // A folder has one face: the one file of it that others import.
+    besideFaces: faces.length - new Set(faces.map((file) => dirname(file))).size,
+    levels: Math.max(...files.map((file) => file.split('/').length - 1)),
+  };
+}
+
+function exportedNames(node: ts.Statement): string[] {
+  if (!ts.canHaveModifiers(node)) return [];
+  if (!ts.getModifiers(node)?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) return [];
+  if (ts.isVariableStatement(node))
+    return node.declarationList.declarations.map((each) => each.name.getText());
+  const { name } = node as { name?: ts.Identifier };
+  return name === undefined ? [] : [name.text];
+}

@@ -42,7 +42,7 @@ describe('the process file of a management server', () => {
     const { pid } = process;
     const [port, address, name, version] = [server.port, '127.0.0.1', 'orders', '0.1.0'];
     assert.deepEqual(readProcessFiles(), [
-      { pid, port, address, tls: false, name, version, stamp: ownStamp() },
+      { pid, port, address, tls: false, name, version, stamp: ownStamp(), cwd: process.cwd() },
     ]);
     await server.close();
     assert.deepEqual(readProcessFiles(), []);
