@@ -47,7 +47,7 @@ describe('a configuration that is wrong: clear lines, and the application runs',
       'none',
       {},
       [
-        /^svc: no configuration: looked for svc\.config\..* Create svc\.config\.yaml, or name a file in SVC_CONFIG\.$/,
+        /^svc: no configuration: looked for svc\.config\..* Create svc\.config\.yaml \(npx --no svc init\), or name a file in SVC_CONFIG\.$/,
       ],
     ],
     [
