@@ -31,7 +31,11 @@ export const prismaRuntime: OrmPatch = {
     };
     const property = Object.getOwnPropertyDescriptor(exports, 'getPrismaClient');
     if (property?.writable === false || (property?.set === undefined && property?.get !== undefined))
-      return Object.create(exports, { getPrismaClient: { value: getPrismaClient, enumerable: true } });
+      // As own properties: an `import` of a CommonJS module has no others.
+      return Object.create(Object.getPrototypeOf(exports), {
+        ...Object.getOwnPropertyDescriptors(exports as object),
+        getPrismaClient: { value: getPrismaClient, enumerable: true },
+      });
     runtime.getPrismaClient = getPrismaClient;
     return true;
   },
