@@ -87,7 +87,7 @@ function consumes(name: (typeof clients)[number]): void {
       ({ event_id }) => event_id,
     );
   const waiting = (isSo: () => unknown, consumption?: Consumption) =>
-    until(isSo, { limitMs: 25_000, say: () => JSON.stringify(consumption?.counts()) });
+    until(isSo, { limitMs: 60_000, say: () => JSON.stringify(consumption?.counts()) });
   const all = (topic: string, count: number, keys = 9) =>
     Array.from({ length: count }, (_, n) => record(envelope(`${topic}-${n}`), `k${n % keys}`));
 
