@@ -1,7 +1,7 @@
 import { formats, hasFormat } from '../../config/schema/format.ts';
 import { type TargetField, targetFields } from '../../config/schema/target-fields.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { optionsProblem } from '../../ground/named-values.ts';
+import { isNamedValues, optionsProblem } from '../../ground/named-values.ts';
 import type { PlanFields } from './make-plan.ts';
 
 const known = new Map(
@@ -15,7 +15,7 @@ const known = new Map(
  */
 export function checkDeclaration(fields: PlanFields): void {
   const problem = optionsProblem(fields, [...known.keys()]);
-  if (problem !== undefined) throw wrong(problem);
+  if (problem !== undefined) throw wrong(isNamedValues(fields) ? problem : `${problem}, and come first`);
   for (const [name, value] of Object.entries(fields)) {
     const must = value === undefined ? undefined : whatItMust(known.get(name) as TargetField, value);
     if (must !== undefined) throw wrong(`${name} ${must}`);

@@ -11,9 +11,8 @@ import type { AnyFunction, PublishEventOptions } from './publish-event-options.t
  * where it is made, not once per request.
  */
 export function publishEvent<F extends AnyFunction>(options: PublishEventOptions<NoInfer<F>>, fn: F): F {
-  // Swapped: the function works and makes no events, and the report says why.
-  if (typeof options === 'function' && typeof fn !== 'function')
-    return publishEvent('swapped' as never, options as unknown as F);
+  // With its arguments swapped, the function works and makes no events: the report says that the options come first.
+  if (typeof fn !== 'function' && typeof options === 'function') return publishEvent(options, options);
   if (typeof fn !== 'function') return fn;
   const known = heldOf(fn);
   const held = known ?? undeclaredHeld();

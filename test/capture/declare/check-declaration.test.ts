@@ -32,4 +32,16 @@ describe('fields of a target in code', () => {
       assert.throws(() => checkDeclaration(fields as never), { code: 'SVC_CAPTURE_RULE', message });
     });
   }
+
+  for (const [what, given] of Object.entries({
+    'a text': 'ORDER_CREATED',
+    'a function, where the arguments are swapped': () => 1,
+    'a list': ['ORDER_CREATED'],
+    'a Map': new Map(),
+    null: null,
+  }))
+    it(`refuses ${what}, and says where options stand`, () => {
+      const message = 'the options must be a plain object of names and values, and come first';
+      assert.throws(() => checkDeclaration(given as never), { code: 'SVC_CAPTURE_RULE', message });
+    });
 });

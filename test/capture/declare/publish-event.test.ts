@@ -110,4 +110,9 @@ describe('publishEvent', () => {
   it('hands back what is no function', () => {
     assert.equal(publishEvent({}, 3 as never), 3);
   });
+
+  it('gives the function back as it works, where the arguments are swapped', () => {
+    const swapped = publishEvent as unknown as (fn: () => number, options: object) => () => number;
+    assert.equal(swapped(() => 7, { eventType: 'ORDER_CREATED' })(), 7);
+  });
 });
