@@ -23,6 +23,7 @@ const SLOW: readonly string[] = [
   'test/catalog/consumer-types.test.ts',
   'test/catalog/forms.test.ts',
   'test/cli/decrypt.test.ts',
+  'test/support/local-servers.test.ts',
 ];
 
 /** @returns paths from the root, sorted. */
