@@ -59,7 +59,9 @@ export function databaseSupport(database: Database): DatabaseSupport {
 
   // At the end of the run, whoever used it first. A run that is killed leaves nothing either: see scripts/services/guard.ts.
   if (typeof after === 'function') {
-    after(`stop ${database.title}`, async () => {
+    after(`stop ${database.title}`, async function () {
+      // On a busy machine, PostgreSQL takes a second for each database that it drops.
+      this.timeout(60_000);
       const started = await shared?.catch(() => null);
       // A given server lives on, without what was made in it.
       for (const { url, name } of made) await database.query(url, `DROP DATABASE ${name}`);
