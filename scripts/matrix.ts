@@ -16,6 +16,7 @@ import {
   failuresFile,
   ONCE_MORE,
   resultsFolder,
+  timesFile,
   totalCounts,
 } from './test-results.ts';
 
@@ -74,6 +75,7 @@ function taskOf({ node, otel }: Combination, tarball: string, mochaArguments: re
       SVC_TARBALL: tarball,
       SVC_TEST_COUNTS: countsFileOf(title),
       SVC_TEST_FAILURES: failuresFile,
+      SVC_TEST_TIMES: timesFile,
       SVC_TEST_RUN: title,
     },
   };

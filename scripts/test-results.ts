@@ -11,6 +11,9 @@ export const skipsFile: string = join(resultsFolder, 'skips.ndjson');
 /** Where each run leaves what failed, to be said once more at the end. */
 export const failuresFile: string = join(resultsFolder, 'failures.ndjson');
 
+/** Where each run leaves how long its files of tests took. */
+export const timesFile: string = join(resultsFolder, 'times.ndjson');
+
 /** Where one mocha run leaves its counts (`test/support/reporter.ts`). */
 export function countsFileOf(title: string): string {
   return join(resultsFolder, `counts-${title.replace(/\W+/g, '-')}.ndjson`);
@@ -81,6 +84,18 @@ export function failureLines(): string {
       ({ run, title, error, again }) =>
         `${again ? 'tried again' : 'failed'}: ${[run, title, error].filter(Boolean).join(': ')}\n`,
     )
+    .join('');
+}
+
+/** The files of tests that took longest, over all runs since the start, a line each. */
+export function slowestLines(count: number): string {
+  const seconds = new Map<string, number>();
+  for (const time of readLines<{ file: string; seconds: number }>(timesFile))
+    seconds.set(time.file, (seconds.get(time.file) ?? 0) + time.seconds);
+  return [...seconds]
+    .sort(([, a], [, b]) => b - a)
+    .slice(0, count)
+    .map(([file, total]) => `slow: ${total} s in ${file}\n`)
     .join('');
 }
 

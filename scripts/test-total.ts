@@ -1,4 +1,4 @@
-import { closingLine, failureLines, totalCounts } from './test-results.ts';
+import { closingLine, failureLines, slowestLines, totalCounts } from './test-results.ts';
 
-// What failed in the last `npm test` and in `test:hosts` and the matrix run after it, and the counts of all as one line.
-process.stdout.write(`${failureLines()}${closingLine(totalCounts())}\n`);
+// What took longest, what failed in the last `npm test` and in `test:hosts` and the matrix run after it, and the counts of all as one line.
+process.stdout.write(`${slowestLines(30)}${failureLines()}${closingLine(totalCounts())}\n`);

@@ -12,6 +12,7 @@ import {
   skippedSuites,
   skipsFile,
   startResults,
+  timesFile,
   totalCounts,
 } from './test-results.ts';
 import { endToEndFiles, everydayFiles } from './test-suites.ts';
@@ -29,6 +30,7 @@ const env = {
   PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
   SVC_TEST_SKIPS: skipsFile,
   SVC_TEST_FAILURES: failuresFile,
+  SVC_TEST_TIMES: timesFile,
   // Many tests start svc from its source: from the second on, Node need not strip and compile it again.
   NODE_COMPILE_CACHE: join(resultsFolder, 'compiled'),
 };

@@ -1,4 +1,5 @@
 import { appendFileSync } from 'node:fs';
+import { relative } from 'node:path';
 import mocha from 'mocha';
 
 /** Of longer messages the beginning and the end: what a process wrote last says why it ended. */
@@ -7,12 +8,13 @@ const LONGEST_HALF = 300;
 /**
  * Mocha's spec reporter, which also leaves its counts in the file that `SVC_TEST_COUNTS` names, one JSON line a run, and what
  * failed in the one of `SVC_TEST_FAILURES`, one JSON line a failure: `run` (that of `SVC_TEST_RUN`), `title`, `error`, and `again`
- * where it was tried once more.
+ * where it was tried once more. The seconds that each file of tests took go to the file of `SVC_TEST_TIMES`.
  */
 class CountingReporter extends mocha.reporters.Spec {
   constructor(runner: mocha.Runner, options?: mocha.MochaOptions) {
     super(runner, options);
     const { SVC_TEST_COUNTS: countsFile, SVC_TEST_FAILURES: failuresFile, SVC_TEST_RUN: run } = process.env;
+    const { SVC_TEST_TIMES: timesFile } = process.env;
     const append = (file: string | undefined, line: object): void => {
       if (file) appendFileSync(file, `${JSON.stringify(line)}\n`);
     };
@@ -20,7 +22,17 @@ class CountingReporter extends mocha.reporters.Spec {
       append(failuresFile, { run, title: test.fullTitle(), error: shortened(error.message), again });
     runner.on('fail', failed);
     runner.on('retry', (test, error: Error) => failed(test, error, true));
+    const times = new Map<string, number>();
+    let lastEnd = Date.now();
+    const ended = ({ file = '' }: mocha.Runnable): void => {
+      const now = Date.now();
+      times.set(file, (times.get(file) ?? 0) + now - lastEnd);
+      lastEnd = now;
+    };
+    runner.on('test end', ended).on('hook end', ended);
     runner.once('end', () => {
+      for (const [file, ms] of times)
+        append(timesFile, { run, file: relative(process.cwd(), file), seconds: Math.round(ms / 1000) });
       const { passes, failures, pending } = this.stats;
       append(countsFile, { passed: passes, failed: failures, skipped: pending });
     });
