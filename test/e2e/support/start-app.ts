@@ -43,14 +43,14 @@ export interface AppEnd {
 export interface RunningApp {
   readonly folder: string;
   readonly child: ChildProcess;
-  /** Waits until standard output or error match; rejects with both when the process ends before, or after 15 s. */
+  /** Waits until standard output or error match; rejects with both when the process ends before, or after a minute. */
   waitFor(pattern: RegExp): Promise<RegExpExecArray>;
   /** Sends a signal and waits for the end. */
   kill(signal: NodeJS.Signals): Promise<AppEnd>;
   readonly ended: Promise<AppEnd>;
 }
 
-const waitLimitMs = 15_000;
+const waitLimitMs = 60_000;
 const running = new Set<ChildProcess>();
 
 /** Runs an application to its end. */
@@ -76,7 +76,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     cwd: folder,
     env: { ...hostEnvironment(), MANAGEMENT_SERVER_PORT: '0', ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: options.timeoutMs ?? 20_000,
+    timeout: options.timeoutMs ?? 60_000,
     killSignal: 'SIGKILL',
   });
   running.add(child);
