@@ -4,13 +4,16 @@ import { type Token, tokenize } from '../../capture/expression/tokens.ts';
 import { type Kind, propertiesOf, type Shape, unknownShape } from '../shape/shape.ts';
 
 /**
- * What an expression for a payload spells out: the names of `{ orderId: #result.id }`, and the types of what is written into it. Nothing of
- * any other.
+ * What an expression for a payload spells out: the names of `{ orderId: #result.id }`, and the types of what is written into it. Of any other
+ * what `known` knows.
  */
-export function spelledOut(expression: string): Shape {
+export function spelledOut(expression: string, known: Known = () => undefined): Shape {
   const tokens = tokenize(expression);
-  return asPayload(shapeOf(tokens.slice(0, -1)));
+  return asPayload(shapeOf(tokens.slice(0, -1), known));
 }
+
+/** What is known of a value of the call that stands there as it is: `#result.id`. */
+type Known = (tokens: readonly Token[]) => Shape | undefined;
 
 /** What is no object is published as `{ "value": … }`. */
 function asPayload(shape: Shape | undefined): Shape {
@@ -21,25 +24,26 @@ function asPayload(shape: Shape | undefined): Shape {
 const isSymbol = (token: Token | undefined, text: string): boolean =>
   token?.kind === 'symbol' && token.text === text;
 
-function shapeOf(tokens: readonly Token[]): Shape | undefined {
+function shapeOf(tokens: readonly Token[], known: Known): Shape | undefined {
   const [first, second] = tokens;
   if (first === undefined) return undefined;
-  if (isSymbol(first, '(') && closing(tokens, 0) === tokens.length - 1) return shapeOf(tokens.slice(1, -1));
+  if (isSymbol(first, '(') && closing(tokens, 0) === tokens.length - 1)
+    return shapeOf(tokens.slice(1, -1), known);
   if (isSymbol(first, '{') && closing(tokens, 0) === tokens.length - 1)
-    return isMap(tokens) ? mapOf(tokens.slice(1, -1)) : { type: ['array'] };
+    return isMap(tokens) ? mapOf(tokens.slice(1, -1), known) : { type: ['array'] };
   const kind = second === undefined ? literalOf(first) : undefined;
-  return kind === undefined ? undefined : { type: [kind] };
+  return kind === undefined ? known(tokens) : { type: [kind] };
 }
 
 /** `{a: 1}` and `{:}`; else it is a list. */
 const isMap = (tokens: readonly Token[]): boolean => isSymbol(tokens[1], ':') || isSymbol(tokens[2], ':');
 
-function mapOf(tokens: readonly Token[]): Shape {
+function mapOf(tokens: readonly Token[], known: Known): Shape {
   const entries = isSymbol(tokens[0], ':') ? [] : partsOf(tokens);
   return {
     type: ['object'],
     properties: propertiesOf(
-      entries.map(([key, , ...value]) => [key?.text ?? '', shapeOf(value) ?? unknownShape]),
+      entries.map(([key, , ...value]) => [key?.text ?? '', shapeOf(value, known) ?? unknownShape]),
     ),
     isClosed: true,
   };

@@ -1,7 +1,7 @@
-import type { FieldRule } from '../../ground/pii-rule.ts';
+import type { FieldRule, PathRule } from '../../ground/pii-rule.ts';
 import { isCipherText } from '../../protect/keys/cipher-text.ts';
-import type { PathState } from '../../protect/marks/path-states.ts';
-import type { Policy } from '../../protect/marks/policy.ts';
+import { deadState, type PathState } from '../../protect/marks/path-states.ts';
+import { compilePolicy, type Policy } from '../../protect/marks/policy.ts';
 import { type Kind, kindsOf, type Protection, propertiesOf, type Shape } from './shape.ts';
 
 const protections = { MASK: 'masked', ENCRYPT: 'encrypted', HASH: 'hashed' } as const;
@@ -16,6 +16,21 @@ export function protectionOf(text: string): Protection | undefined {
 /** What the rules make of a payload: texts of what is protected, and nothing of what is left out. */
 export function protectedShape(shape: Shape, policy: Policy): Shape {
   return visit(shape, policy.root, policy.root.rule) ?? {};
+}
+
+/** Whether a value at the path of a rule may stand in a payload of this shape. */
+export function mayMeet(rule: PathRule, shape: Shape): boolean {
+  const { root, valueRoot } = compilePolicy([rule]);
+  const isObject = shape.type === undefined || shape.type.includes('object');
+  return mayReach(shape, isObject ? root : valueRoot);
+}
+
+function mayReach({ type, properties = {}, items = {}, isClosed }: Shape, state: PathState): boolean {
+  if (state === deadState) return false;
+  if (state.rule !== undefined || type === undefined) return true;
+  if (type.includes('object') && !isClosed) return true;
+  if (type.includes('array') && mayReach(items, state.element())) return true;
+  return Object.entries(properties).some(([name, each]) => mayReach(each, state.next(name)));
 }
 
 function visit(shape: Shape, state: PathState, rule: FieldRule | undefined): Shape | undefined {

@@ -26,7 +26,8 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
     process.stderr.write(`svc: ${application}\n`);
     return 1;
   }
-  const { config, ofConfig, problems, remarks, reports, refused, declared, start } = application;
+  const { config, ofConfig, problems, reports, refused, declared, start } = application;
+  const remarks = application.remarks.map((each) => (typeof each === 'string' ? each : formatProblem(each)));
   const bundle = checkBundle(config, options.bundle ?? []);
   const isApplicationWell = application.isWell && isStartWell(bundle);
   const online = options.online ? () => checkOnline(config, ofConfig) : undefined;

@@ -57,8 +57,12 @@ function ofApplication({ config, problems, remarks, reports, refused, start }: A
     found.push(ofProblem(problem, problem === ofNode ? 'node' : 'configuration'));
   if (problems.every((each) => each === ofNode))
     found.push(ok('configuration', config.file ?? 'environment variables'));
-  for (const text of remarks)
-    found.push({ ...{ area: 'configuration', state: 'warning', text }, fix: fixes.configuration });
+  for (const each of remarks)
+    found.push(
+      typeof each === 'string'
+        ? { ...{ area: 'configuration', state: 'warning', text: each }, fix: fixes.configuration }
+        : { ...ofProblem(each, 'configuration'), state: 'warning' },
+    );
   for (const { id, reason } of refused) found.push(wrong('targets', `${id}: ${reason}`));
   for (const { id, state, reason = 'cannot be captured' } of reports)
     if (state === 'failed') found.push(wrong('targets', `${id}: ${reason}`));

@@ -14,6 +14,7 @@ import { inspectOtel } from '../../start/commands/inspect-otel.ts';
 import { inspectTargets } from '../../start/commands/inspect-targets.ts';
 import { settingsInCode } from '../wrong-use.ts';
 import { checkStart, isStartWell, type StartCheck } from './check-start.ts';
+import { doubtsOf } from './doubts.ts';
 
 /** What reading shows of an application, without a service that it uses. */
 export interface ApplicationCheck {
@@ -22,8 +23,8 @@ export interface ApplicationCheck {
   readonly ofConfig: readonly Problem[];
   /** With those of Node, and of rules in code. */
   readonly problems: readonly Problem[];
-  /** Lines. */
-  readonly remarks: readonly string[];
+  /** Warnings; some are lines alone. */
+  readonly remarks: readonly (Problem | string)[];
   readonly reports: readonly TargetReport[];
   readonly refused: readonly { readonly id: string; readonly reason: string }[];
   readonly declared: readonly DeclaredFunction[];
@@ -46,7 +47,7 @@ export function inspectApplication(
   const reports = inspectTargets(config);
   const failed = new Set(reports.filter(({ state }) => state === 'failed').map(({ id }) => id));
   const start = looksAtStart ? withoutKnown(checkStart(config, command), failed) : undefined;
-  const { functions: declared, rules } = findDeclared(config.baseDir);
+  const { functions: declared, rules, events } = findDeclared(config.baseDir);
   const problems = [...problemsOfNode(), ...ofConfig, ...problemsOfRules(rules, file, ofConfig)];
   const refused = targetProblems.map(({ id, problems: why }) => ({
     id,
@@ -57,7 +58,8 @@ export function inspectApplication(
     refused.length === 0 &&
     problems.length === 0 &&
     isStartWell(start);
-  const remarks = [...warnings.map(formatProblem), ...inspectDrivers(config), ...inspectOtel(config)];
+  const doubts = doubtsOf(config, events);
+  const remarks = [...warnings, ...doubts, ...inspectDrivers(config), ...inspectOtel(config)];
   return { config, ofConfig, problems, remarks, reports, refused, declared, start, isWell };
 }
 

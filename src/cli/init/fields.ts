@@ -18,12 +18,6 @@ const isIdName = (name: string): boolean => /^id$|Id$|^_?uuid$/.test(name);
 
 export type Parameter = AnyFunction['params'][number];
 
-/** As `parameterNames` counts them. */
-export function parametersOf(node: AnyFunction): Node[] {
-  const plain = node.params.map((each) => (each.type === 'TSParameterProperty' ? each.parameter : each));
-  return plain[0]?.type === 'Identifier' && plain[0].name === 'this' ? plain.slice(1) : plain;
-}
-
 /** What is inside of one, as its pattern, its type or the function's own reading shows; `undefined`: it is a value itself. */
 export function fieldsOfParameter(
   parameter: Node,

@@ -1,6 +1,6 @@
 import type { Program } from 'oxc-parser';
-import { type AnyFunction, parameterNames } from '../../capture/source/find/syntax.ts';
-import { type Field, fieldsOfParameter, fieldsOfResult, parametersOf } from './fields.ts';
+import { type AnyFunction, parameterNames, parametersOf } from '../../capture/source/find/syntax.ts';
+import { type Field, fieldsOfParameter, fieldsOfResult } from './fields.ts';
 
 /** What a function offers for an event. */
 export interface Offer {

@@ -9,7 +9,8 @@ import { kindOfError } from '../check/problem.ts';
 import { type AroundTargets, checkTargets, type TargetProblem } from '../check/targets.ts';
 import { validate } from '../check/validate.ts';
 import type { Config } from '../config.ts';
-import { targetsName } from '../schema/schema.ts';
+import { type Option, variableOf } from '../schema/option.ts';
+import { optionNamed, targetsName } from '../schema/schema.ts';
 import { buildConfig } from './build-config.ts';
 import { asksForSvc, type Environment, fileVariable, readEnvironment, readShared } from './env.ts';
 import { type FoundFile, findFile, notFoundMessage } from './find-file.ts';
@@ -136,7 +137,34 @@ function readSettings(found: FoundFile, cwd: string): FileSettings {
     return { settings: { settings: new Map(), problems: [problem] }, warnings, isReadable: false };
   }
   const settings = flattenSafely(read.content.root, read.content.where, name);
-  return { settings, warnings: [...warnings, ...read.warnings], isReadable: true };
+  const secrets = secretsIn(settings.settings, read.content.isLiteral);
+  return { settings, warnings: [...warnings, ...read.warnings, ...secrets], isReadable: true };
+}
+
+/** Secrets that stand in the file as they are: whoever reads the repository, an image or a backup of it has them. */
+function secretsIn(settings: Settings['settings'], isLiteral: (value: string) => boolean): Problem[] {
+  return [...settings.values()].flatMap(({ name, value, where }): Problem[] => {
+    const option = optionNamed(name);
+    const texts = option === undefined ? [] : secretTexts(option, value);
+    if (!texts.some(isLiteral)) return [];
+    const message = 'is a secret, and stands in the file as text: whoever can read the file has it';
+    const fix = `Take it out, and set the environment variable ${variableOf(name)}`;
+    return [{ name, message, where: where(), fix }];
+  });
+}
+
+const withPassword =
+  /^\w+:\/\/[^/?#\s]*:[^/?#\s]+@|[?&](?:password|pass|pwd|token|secret|api[-_]?key|access[-_]?key)=[^&#]/i;
+
+/** The parts of a value that nobody else may know. */
+function secretTexts({ secret, format, type }: Option, value: unknown): string[] {
+  if (type === 'keys') {
+    const keys = Array.isArray(value) ? value.map((each: { key?: unknown } | null) => each?.key) : [value];
+    return keys.filter((each) => typeof each === 'string');
+  }
+  const isUrl = format === 'url' || format === 'datasource-url';
+  const isSecret = isUrl ? typeof value === 'string' && withPassword.test(value) : secret === true;
+  return isSecret && typeof value === 'string' && value !== '' ? [value] : [];
 }
 
 /** Objects from code can have getters that throw. */

@@ -11,6 +11,8 @@ export interface FileContent {
   readonly root: object;
   /** `svc.config.yaml:7` */
   readonly where: (path: RawPath) => string;
+  /** Whether a value stands in the text of the file itself. Code may take it from elsewhere, as from `process.env`. */
+  readonly isLiteral: (value: string) => boolean;
 }
 
 export type ReadFile =
@@ -18,7 +20,13 @@ export type ReadFile =
   | { readonly ok: false; readonly problem: Problem };
 
 type Parsed =
-  | { readonly ok: true; readonly value: unknown; readonly lineOf: (path: RawPath) => number | undefined }
+  | {
+      readonly ok: true;
+      readonly value: unknown;
+      readonly lineOf: (path: RawPath) => number | undefined;
+      /** Its text, of code. */
+      readonly code?: string;
+    }
   | { readonly ok: false; readonly problem: Problem };
 
 /** Reads a configuration file. An empty one is an empty object with a warning. */
@@ -29,13 +37,14 @@ export function readFile({ path, namedBy }: FoundFile, cwd: string): ReadFile {
   if (foreign !== undefined) return { ok: false, problem: { name, ...foreign } };
   const parsed = parse(path, name, namedBy);
   if (!parsed.ok) return parsed;
-  const { value, lineOf } = parsed;
+  const { value, lineOf, code } = parsed;
   const where = (rawPath: RawPath) => {
     const line = lineOf(rawPath);
     return line === undefined ? name : `${name}:${line}`;
   };
   if (value === null || value === undefined) {
-    return { ok: true, content: { root: {}, where }, warnings: [{ name, message: 'is empty' }] };
+    const content = { root: {}, where, isLiteral: () => false };
+    return { ok: true, content, warnings: [{ name, message: 'is empty' }] };
   }
   if (typeof value !== 'object' || Array.isArray(value)) {
     const fix = 'Begin it with svc: and the names under it';
@@ -44,7 +53,9 @@ export function readFile({ path, namedBy }: FoundFile, cwd: string): ReadFile {
       problem: { name, message: 'must hold names and values', got: describeType(value), fix },
     };
   }
-  return { ok: true, content: { root: value, where }, warnings: [] };
+  const isLiteral = (text: string) =>
+    code === undefined || ['"', "'", '`'].some((quote) => code.includes(quote + text + quote));
+  return { ok: true, content: { root: value, where, isLiteral }, warnings: [] };
 }
 
 /** Relative when it lies in the working directory. */
@@ -76,7 +87,7 @@ function parse(path: string, name: string, namedBy: string | undefined): Parsed 
   }
   if (isCode(path)) {
     const loaded = loadModule(path, name);
-    return loaded.ok ? { ...loaded, lineOf: () => undefined } : loaded;
+    return loaded.ok ? { ...loaded, lineOf: () => undefined, code: text } : loaded;
   }
   return ending === 'json' ? parseJson(text, name) : parseYamlFile(text, name);
 }

@@ -110,6 +110,56 @@ describe('the text of a secret is in no message', () => {
   });
 });
 
+describe('secrets in a configuration file', () => {
+  afterEach(removeFolders);
+  const yaml = (svc: object) => ({ 'svc.config.json': JSON.stringify({ svc }) });
+  const code = (text: string) => ({ 'svc.config.mjs': `export default { svc: ${text} }` });
+  const key = Buffer.alloc(32, 7).toString('base64');
+  for (const [what, files, names] of [
+    ['a password', yaml({ broker: { sasl: { password: 'hunter2' } } }), ['svc.broker.sasl.password']],
+    ['a salt', yaml({ pii: { crypto: { salt: 'hunter2' } } }), ['svc.pii.crypto.salt']],
+    ['keys', yaml({ pii: { crypto: { keys: [{ id: 'a', key }] } } }), ['svc.pii.crypto.keys']],
+    [
+      'a URL with a password',
+      yaml({ outbox: { datasource: { url: 'postgres://u:hunter2@h/d' } } }),
+      ['svc.outbox.datasource.url'],
+    ],
+    [
+      'a URL with a token',
+      yaml({ serde: { schemaRegistryUrl: 'https://h/?api_key=hunter2' } }),
+      ['svc.serde.schema-registry-url'],
+    ],
+    [
+      'a URL without',
+      yaml({
+        outbox: { datasource: { url: 'postgres://u@h:5432/d' } },
+        serde: { schemaRegistryUrl: 'https://h:1/a?b=c' },
+      }),
+      [],
+    ],
+    ['a file', yaml({ outbox: { datasource: { url: 'sqlite:./a.db' } } }), []],
+    ['code, as text', code(`{ pii: { crypto: { salt: 'hunter2' } } }`), ['svc.pii.crypto.salt']],
+    ['code, from the environment', code(`{ pii: { crypto: { salt: process.env.SALT_OF_TEST } } }`), []],
+    [
+      'code, keys as text',
+      code(`{ pii: { crypto: { keys: [{ id: 'a', key: "${key}" }] } } }`),
+      ['svc.pii.crypto.keys'],
+    ],
+  ] as const)
+    it(`${what}: ${names.length === 0 ? 'not told' : 'told'}`, () => {
+      process.env.SALT_OF_TEST = 'hunter2';
+      const { warnings } = loadConfig({ cwd: folderWith(files), env: {} });
+      const told = warnings.filter(({ message }) => message.startsWith('is a secret'));
+      assert.deepEqual(
+        told.map(({ name }) => name),
+        names,
+      );
+      for (const { name, fix = '' } of told)
+        assert.ok(fix.includes(name.toUpperCase().replace(/\W/g, '_')), fix);
+      assert.doesNotMatch(JSON.stringify(warnings), /hunter2/);
+    });
+});
+
 describe('names in messages', () => {
   const known = ['svc.broker.request-timeout-ms', 'svc.topic'];
   for (const [name, shown] of [

@@ -218,12 +218,13 @@ export function requiredFrom(node: Expression): string | undefined {
 
 /** Positions of the parameters that have a default. */
 export function defaultedParameters(node: AnyFunction): number[] {
-  return withoutThis(node).flatMap((parameter, index) =>
+  return parametersOf(node).flatMap((parameter, index) =>
     parameter.type === 'AssignmentPattern' ? [index] : [],
   );
 }
 
-function withoutThis(node: AnyFunction) {
+/** As `parameterNames` counts them. */
+export function parametersOf(node: AnyFunction) {
   const plain = node.params.map((each) => (each.type === 'TSParameterProperty' ? each.parameter : each));
   // TypeScript's `this` is written like a parameter and is none.
   return plain[0]?.type === 'Identifier' && plain[0].name === 'this' ? plain.slice(1) : plain;
@@ -231,7 +232,7 @@ function withoutThis(node: AnyFunction) {
 
 /** Parameter names by position; '' for a destructured or a rest parameter, which no single argument stands for. */
 export function parameterNames(node: AnyFunction): string[] {
-  return withoutThis(node).map((plain) => {
+  return parametersOf(node).map((plain) => {
     const target = plain.type === 'AssignmentPattern' ? plain.left : plain;
     return target.type === 'Identifier' ? target.name : '';
   });

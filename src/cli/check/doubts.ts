@@ -1,0 +1,451 @@
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import type { Node, Program } from 'oxc-parser';
+import type { DeclaredEvent } from '../../capture/source/declared/declared-event.ts';
+import { finder } from '../../capture/source/find/find.ts';
+import {
+  type AnyFunction,
+  isFunction,
+  keyOf,
+  memberPath,
+  parameterNames,
+  parametersOf,
+  walk,
+} from '../../capture/source/find/syntax.ts';
+import { locate } from '../../capture/source/locate.ts';
+import { resolveOwnFile } from '../../capture/source/own-file.ts';
+import { parse } from '../../capture/source/parse-text.ts';
+import { isProblem } from '../../capture/source/wrapper-place.ts';
+import { declaredTypes } from '../../catalog/declared/declared-events.ts';
+import { isTest } from '../../catalog/declared/source-words.ts';
+import { spelledOut } from '../../catalog/declared/spelled-out.ts';
+import { mayMeet } from '../../catalog/shape/protected.ts';
+import { merged, propertiesOf, type Shape, unknownShape } from '../../catalog/shape/shape.ts';
+import type { Problem } from '../../config/check/problem.ts';
+import type { Config } from '../../config/config.ts';
+import type { TargetConfig } from '../../config/schema/target.ts';
+import type { PathRule } from '../../ground/pii-rule.ts';
+import { eventTypeOf } from '../../start/plans.ts';
+
+/** A target, and what reading shows of its function. */
+interface ReadTarget {
+  readonly target: TargetConfig;
+  readonly eventType: string;
+  readonly source: Source;
+  readonly node: AnyFunction | undefined;
+  /** The same for two targets: they capture one function. */
+  readonly place: string;
+}
+
+interface Source {
+  readonly file: string;
+  readonly program: Program;
+}
+
+/** What is right by itself, and most likely wrong together: no error, as the one who wrote it may have meant it. */
+export function doubtsOf(config: Config, declared: readonly DeclaredEvent[]): Problem[] {
+  const read = readTargets(config);
+  return [
+    ...doubledCalls(read),
+    ...differentKeys(config, declared),
+    ...(config.pii.enabled ? unmetRules(config, read, declared) : []),
+  ];
+}
+
+function readTargets({ targets, baseDir }: Config): ReadTarget[] {
+  const sources = new Map<string, ReturnType<typeof readSource>>();
+  return targets.flatMap((target): ReadTarget[] => {
+    const located = locate(target.module, baseDir);
+    if (!('paths' in located)) return [];
+    return located.paths.flatMap((file) => {
+      if (!sources.has(file)) sources.set(file, readSource(file));
+      const source = sources.get(file);
+      const found = source?.find(target.function);
+      if (source === undefined || found === undefined || isProblem(found)) return [];
+      const { shown, parametersOf } = found;
+      const node = (parametersOf ?? shown) as AnyFunction | undefined;
+      const place = `${file} ${JSON.stringify(found.place)}`;
+      return [{ target, eventType: eventTypeOf(target), source, node, place }];
+    });
+  });
+}
+
+/** `undefined`: it cannot be read; `svc check` says so elsewhere. */
+function readSource(file: string): (Source & { find: ReturnType<typeof finder> }) | undefined {
+  try {
+    const text = readFileSync(file, 'utf8');
+    const parsed = parse(file, text, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(file) });
+    if (isProblem(parsed)) return undefined;
+    return { file, program: parsed.program, find: finder(parsed.program, text) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** What an event is about: `order` of `ORDER_CREATED`, `order item` of `OrderItemAdded`, `order` of `createOrder`. */
+function subjectOf(eventType: string): string {
+  const words = eventType
+    .split(/[^\p{L}\p{N}]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u)
+    .filter((word) => word !== '')
+    .map((word) => word.toLowerCase());
+  const isVerbFirst = /^\p{Ll}+\p{Lu}[\p{L}\p{N}]*$/u.test(eventType);
+  return (isVerbFirst ? words.slice(1) : words.slice(0, -1)).join(' ');
+}
+
+// Two events for one call.
+
+function doubledCalls(read: readonly ReadTarget[]): Problem[] {
+  const found: Problem[] = [];
+  for (const [at, outer] of read.entries())
+    for (const [index, inner] of read.entries()) {
+      const [a, b] = [outer.target, inner.target];
+      if (a === b) continue;
+      const name = `svc.targets[${a.index}]`;
+      if (at < index && outer.place === inner.place) {
+        const message = `${a.id} and ${b.id} are one function under two names: each call makes two events, ${outer.eventType} and ${inner.eventType}`;
+        found.push({ name, message, where: a.where, fix: 'Keep one of them' });
+      } else if (outer.place !== inner.place && callsFor(outer, inner)) {
+        const message = `${a.id} calls ${b.id}: one call makes two events, ${outer.eventType} and ${inner.eventType}`;
+        const fix = 'Keep one of them, unless both are meant: mostly that of the service';
+        found.push({ name, message, where: a.where, fix });
+      }
+    }
+  return found;
+}
+
+/** Whether the text of a function calls the other one on the same matter: both events are about it, or one returns what the other gave. */
+function callsFor({ node, eventType, source }: ReadTarget, inner: ReadTarget): boolean {
+  if (node?.body == null) return false;
+  const firstOf = (type: string): string => (subjectOf(type).split(' ')[0] ?? '').replace(/s$/, '');
+  const isSame = firstOf(eventType) !== '' && firstOf(eventType) === firstOf(inner.eventType);
+  for (const each of walk([node.body])) {
+    if (each.type !== 'CallExpression' || !isCallOf(each.callee, source, inner)) continue;
+    if (isSame || isReturned(node.body, each)) return true;
+  }
+  return false;
+}
+
+function isReturned(body: Node, call: Node): boolean {
+  const plain = (node: Node | null): Node | null =>
+    node?.type === 'AwaitExpression' ? plain(node.argument) : node;
+  if (plain(body) === call) return true;
+  return [...walk([body])].some((each) => each.type === 'ReturnStatement' && plain(each.argument) === call);
+}
+
+/** By names: `this.orders.insert()` calls `OrderRepository.prototype.insert` where the field is of that class, or named like it. */
+function isCallOf(callee: Node, { program, file }: Source, { target, source }: ReadTarget): boolean {
+  const called = memberPath(callee)?.split('.') ?? [];
+  const names = target.function
+    .replace(/\(\)/g, '')
+    .split('.')
+    .filter((each) => each !== 'prototype');
+  const last = called.at(-1);
+  if (last === undefined || last !== names.at(-1))
+    return last !== undefined && called.length === 1
+      ? names.length === 1 && importedAs(last, program, file, source.file) === names[0]
+      : false;
+  const owner = names.at(-2);
+  const holder = called.at(-2);
+  if (holder === undefined)
+    return (
+      owner === undefined && (file === source.file || importedAs(last, program, file, source.file) === last)
+    );
+  if (owner === undefined) return importedAs(holder, program, file, source.file) === '*';
+  if (holder === 'this') return file === source.file && classOf(callee, program) === owner;
+  const type = typeNameOf(holder, program);
+  const [low, held] = [owner.toLowerCase(), holder.replace(/^[#_]+/, '').toLowerCase()];
+  if (type !== undefined) return type === owner || importedAs(type, program, file, source.file) === owner;
+  return low === held || (held.length > 2 && low.includes(held.replace(/s$/, '')));
+}
+
+/** The name that a file gives what this one imports under a name; `*` for all of it. */
+function importedAs(local: string, program: Program, file: string, from: string): string | undefined {
+  for (const statement of program.body) {
+    if (statement.type !== 'ImportDeclaration') continue;
+    const each = statement.specifiers.find((one) => one.local.name === local);
+    if (each === undefined || fileOf(statement.source.value, file) !== from) continue;
+    if (each.type !== 'ImportSpecifier') return each.type === 'ImportNamespaceSpecifier' ? '*' : 'default';
+    return each.imported.type === 'Identifier' ? each.imported.name : each.imported.value;
+  }
+  return undefined;
+}
+
+function fileOf(specifier: string, file: string): string | undefined {
+  if (!specifier.startsWith('.')) return undefined;
+  const found = resolveOwnFile(resolve(dirname(file), specifier), dirname(file));
+  return typeof found === 'string' ? found : undefined;
+}
+
+/** The class that a field, a parameter or a variable of this name is declared or made with, where one says it. */
+function typeNameOf(name: string, program: Program): string | undefined {
+  for (const node of walk([program])) {
+    const [target, init] = declaredBy(node);
+    if (target === undefined) continue;
+    const own = target.type === 'Identifier' ? target.name : memberPath(target)?.split('.').at(-1);
+    if (own !== name) continue;
+    const type = annotationOf(node) ?? annotationOf(target);
+    if (type?.type === 'TSTypeReference' && type.typeName.type === 'Identifier') return type.typeName.name;
+    if (init?.type === 'NewExpression' && init.callee.type === 'Identifier') return init.callee.name;
+  }
+  return undefined;
+}
+
+function declaredBy(node: Node): [Node | undefined, (Node | null)?] {
+  if (node.type === 'PropertyDefinition') return [node.key, node.value];
+  if (node.type === 'VariableDeclarator') return [node.id, node.init];
+  if (node.type === 'AssignmentExpression') return [node.left, node.right];
+  return [node.type === 'Identifier' && node.typeAnnotation ? node : undefined];
+}
+
+/** The class whose text a call stands in. */
+function classOf(inside: Node, program: Program): string | undefined {
+  for (const node of walk([program]))
+    if ((node.type === 'ClassDeclaration' || node.type === 'ClassExpression') && node.id)
+      if (node.start <= inside.start && inside.end <= node.end) return node.id.name;
+  return undefined;
+}
+
+// Keys that differ between events of one aggregate.
+
+interface Keyed {
+  readonly eventType: string;
+  /** As it is written; `undefined`: the id of the event. */
+  readonly key: string | undefined;
+  readonly name: string;
+  readonly where: string;
+}
+
+function differentKeys({ targets, broker, baseDir }: Config, declared: readonly DeclaredEvent[]): Problem[] {
+  const groups = new Map<string, Keyed[]>();
+  const add = (subject: string, topic: string, one: Keyed): void => {
+    if (subject === '') return;
+    const id = `${subject}\n${topic}`;
+    groups.set(id, [...(groups.get(id) ?? []), one]);
+  };
+  for (const target of targets) {
+    const { key: own, outbox, topic = broker.topic, index, where } = target;
+    const key = own ?? outbox?.aggregateId;
+    const eventType = eventTypeOf(target);
+    const subject = outbox?.aggregateType.toLowerCase() ?? subjectOf(eventType);
+    // Of a function only that there is one.
+    const shown = typeof key === 'function' ? anyKey : key;
+    add(subject, topic, { eventType, key: shown, name: `svc.targets[${index}].key`, where });
+  }
+  for (const { eventType, topic, key, file, line, name } of declared) {
+    if (eventType === undefined || topic === undefined || isTest(file)) continue;
+    const where = `${resolve(baseDir, file)}:${line}`.replace(`${baseDir}/`, '');
+    add(subjectOf(eventType), topic ?? broker.topic, {
+      eventType,
+      key: key === 'a function' ? anyKey : key,
+      name,
+      where,
+    });
+  }
+  return [...groups].flatMap(([id, all]): Problem[] => {
+    const subject = id.slice(0, id.indexOf('\n'));
+    for (const [at, a] of all.entries())
+      for (const b of all.slice(at + 1)) {
+        if (areAlike(a.key, b.key, subject)) continue;
+        const [bare, other] = a.key === undefined ? [a, b] : [b, a];
+        const message = `${other.eventType} has the key ${other.key === anyKey ? 'of a function' : other.key}, and ${bare.eventType} ${bare.key ?? 'none'}: Kafka keeps the order of events with one key only`;
+        const fix = `Give all events about one ${subject} the same value as key; nothing is wrong where these are the same`;
+        return [{ name: bare.name, message, where: bare.where, fix }];
+      }
+    return [];
+  });
+}
+
+const anyKey = '*';
+
+function areAlike(a: string | undefined, b: string | undefined, subject: string): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  const [one, other] = [namesOfKey(a, subject), namesOfKey(b, subject)];
+  return one === undefined || other === undefined || one.some((name) => other.includes(name));
+}
+
+/**
+ * What the value of a key may be called: `#orderId` and `#order.id` are the id of the order, `#result.orderId` is it of a result that has an
+ * id of its own. `undefined`: reading does not tell.
+ */
+function namesOfKey(key: string, subject: string): string[] | undefined {
+  const plain = key
+    .replace(/\s+/g, '')
+    .replaceAll('?.', '.')
+    .replace(/\.toString\(\)$/, '');
+  const chain = /^#?((?:[A-Za-z_$][\w$]*|args\[\d+\])(?:\.[A-Za-z_$][\w$]*)*)$/.exec(plain)?.[1];
+  if (chain === undefined) return key === anyKey ? undefined : [plain];
+  const names = chain.split('.');
+  const last = names.at(-1) ?? '';
+  if (/^(?:[pa]\d+|args\[\d+\]|result)$/.test(last)) return undefined;
+  const own = `${(subject.split(' ').at(-1) ?? '').toLowerCase()}id`;
+  const isOwn = [own, 'id'].includes(last.toLowerCase()) && names[0] !== 'result';
+  return isOwn ? ['id', own] : [last.toLowerCase() === own ? own : last];
+}
+
+// Rules for personal data that meet no field.
+
+function unmetRules(
+  config: Config,
+  read: readonly ReadTarget[],
+  declared: readonly DeclaredEvent[],
+): Problem[] {
+  const rules = config.pii.fields;
+  if (rules.length === 0 && config.targets.every(({ pii = [] }) => pii.length === 0)) return [];
+  const shapes = new Map(config.targets.map((target) => [target, shapeOfTarget(target, read)]));
+  const targets = new Set(config.targets.map(({ id }) => id));
+  const inCode = [...declaredTypes(config).types.values()].filter(
+    ({ from }) => !from.every((id) => targets.has(id)),
+  );
+  // What code publishes under a name of its own may have any field.
+  const isAllKnown = declared.every(({ eventType, file }) => eventType !== undefined || isTest(file));
+  const all = [
+    ...shapes.values(),
+    ...inCode.map(({ payload }) => payload),
+    ...(isAllKnown ? [] : [unknownShape]),
+  ];
+  const found =
+    all.length === 0
+      ? []
+      : rules.flatMap((rule, index) => unmet(rule, all, `svc.pii.fields[${index}]`, 'any payload'));
+  const ofTargets = config.targets.flatMap((target) =>
+    (target.pii ?? []).flatMap((rule, index) =>
+      unmet(
+        rule,
+        [shapes.get(target) ?? unknownShape],
+        `svc.targets[${target.index}].pii[${index}]`,
+        `the payload of ${eventTypeOf(target)}`,
+      ).map((each) => ({ ...each, where: target.where })),
+    ),
+  );
+  return [...found, ...ofTargets];
+}
+
+function unmet(rule: PathRule, shapes: readonly Shape[], name: string, of: string): Problem[] {
+  if (rule.path === '' || shapes.some((shape) => mayMeet(rule, shape))) return [];
+  const message = `the path "${rule.path}" is no field of ${of}, by the types of the sources: what it is to protect may be published as it is`;
+  return [{ name, message, fix: 'Correct the path, or take it out' }];
+}
+
+/** By the types that the source of its function writes down. */
+function shapeOfTarget(
+  { payload, payloadIndex, params, id }: TargetConfig,
+  read: readonly ReadTarget[],
+): Shape {
+  const found = read.filter(({ target }) => target.id === id);
+  const [{ node, source } = { node: undefined, source: undefined }, ...more] = found;
+  if (typeof payload === 'function' || node === undefined || source === undefined || more.length > 0)
+    return unknownShape;
+  const names = params ?? parameterNames(node);
+  const expression = payload ?? (payloadIndex < 0 ? '#result' : `#p${payloadIndex}`);
+  return spelledOut(expression, (tokens) => {
+    const steps = tokens.filter(({ text }) => text !== '.' && text !== '?.').map(({ text }) => text);
+    const isChain = tokens.every(({ kind, text }, at) =>
+      at % 2 === 0 ? kind === 'name' || kind === 'variable' : text === '.' || text === '?.',
+    );
+    const [first = '', ...rest] = steps;
+    if (!isChain) return undefined;
+    const position = Number(/^[pa](\d+)$/.exec(first)?.[1] ?? names.lastIndexOf(first));
+    const type = first === 'result' ? node.returnType?.typeAnnotation : typeOfParameter(node, position);
+    const start = type == null ? unknownShape : shapeOfType(type, source, 0);
+    return rest.reduce<Shape | undefined>((shape, name) => shape?.properties?.[name], start);
+  });
+}
+
+function typeOfParameter(node: AnyFunction, position: number): Node | undefined {
+  const each = parametersOf(node)[position];
+  const target = each?.type === 'AssignmentPattern' ? each.left : each;
+  return target && annotationOf(target);
+}
+
+function annotationOf(node: Node): Node | undefined {
+  const { typeAnnotation } = node as { typeAnnotation?: { typeAnnotation?: Node } | null };
+  return typeAnnotation?.typeAnnotation;
+}
+
+const kindsOfTypes: Readonly<Record<string, Shape>> = {
+  TSStringKeyword: { type: ['string'] },
+  TSLiteralType: { type: ['string'] },
+  TSNumberKeyword: { type: ['number'] },
+  TSBigIntKeyword: { type: ['string'] },
+  TSBooleanKeyword: { type: ['boolean'] },
+  TSNullKeyword: { type: ['null'] },
+  TSUndefinedKeyword: { type: ['null'] },
+  TSVoidKeyword: { type: ['null'] },
+};
+const deepestType = 12;
+
+function shapeOfType(type: Node, source: Source, depth: number): Shape {
+  const next = (each: Node): Shape => shapeOfType(each, source, depth + 1);
+  if (depth > deepestType) return unknownShape;
+  if (type.type === 'TSTypeLiteral') return shapeOfMembers(type.members, source, depth);
+  if (type.type === 'TSArrayType') return { type: ['array'], items: next(type.elementType) };
+  if (type.type === 'TSUnionType') return allOf(type.types.map(next));
+  if (type.type === 'TSIntersectionType') return allOf(type.types.map(next));
+  if (type.type !== 'TSTypeReference' || type.typeName.type !== 'Identifier')
+    return kindsOfTypes[type.type] ?? unknownShape;
+  const { name } = type.typeName;
+  const [argument] = type.typeArguments?.params ?? [];
+  if (argument && /^(?:Promise|Readonly|Required|Partial|NonNullable)$/.test(name)) return next(argument);
+  if (argument && /^(?:Array|ReadonlyArray)$/.test(name)) return { type: ['array'], items: next(argument) };
+  if (name === 'Date') return { type: ['string'] };
+  return argument ? unknownShape : shapeNamed(name, source, depth);
+}
+
+/** One that is not known may be of any form, and so may they all. */
+function allOf(shapes: readonly Shape[]): Shape {
+  if (shapes.some(({ type }) => type === undefined)) return unknownShape;
+  return shapes.reduce(merged, unknownShape);
+}
+
+function shapeNamed(name: string, source: Source, depth: number): Shape {
+  for (const statement of source.program.body) {
+    const declared =
+      (statement.type === 'ExportNamedDeclaration' || statement.type === 'ExportDefaultDeclaration') &&
+      statement.declaration
+        ? statement.declaration
+        : statement;
+    if (declared.type === 'TSInterfaceDeclaration' && declared.id.name === name)
+      return declared.extends.length > 0 ? unknownShape : shapeOfMembers(declared.body.body, source, depth);
+    if (declared.type === 'TSTypeAliasDeclaration' && declared.id.name === name)
+      return shapeOfType(declared.typeAnnotation, source, depth + 1);
+    if (declared.type === 'ClassDeclaration' && declared.id?.name === name)
+      return declared.superClass ? unknownShape : shapeOfMembers(declared.body.body, source, depth);
+    if (statement.type !== 'ImportDeclaration') continue;
+    const from = fileOf(statement.source.value, source.file);
+    const imported =
+      from === undefined
+        ? undefined
+        : importedAs(name, { ...source.program, body: [statement] }, source.file, from);
+    if (from === undefined || imported === undefined) continue;
+    const other = readSource(from);
+    return other === undefined || depth > deepestType ? unknownShape : shapeNamed(imported, other, depth + 1);
+  }
+  return unknownShape;
+}
+
+/** Anything that is no plain property, such as a toJSON or an index, may make others. */
+function shapeOfMembers(members: readonly Node[], source: Source, depth: number): Shape {
+  const entries: [string, Shape][] = [];
+  for (const member of members) {
+    const isMethod = member.type === 'TSMethodSignature' || member.type === 'MethodDefinition';
+    const key =
+      'key' in member && member.key
+        ? keyOf(member.key as Node, 'computed' in member && member.computed === true)
+        : undefined;
+    if (key === undefined || key === 'toJSON') return unknownShape;
+    if (isMethod && 'kind' in member && member.kind === 'constructor') {
+      const held = member.type === 'MethodDefinition' && isFunction(member.value) ? member.value.params : [];
+      for (const each of held) {
+        if (each.type !== 'TSParameterProperty') continue;
+        const target = each.parameter.type === 'AssignmentPattern' ? each.parameter.left : each.parameter;
+        if (target.type !== 'Identifier') return unknownShape;
+        const type = annotationOf(target);
+        entries.push([target.name, type ? shapeOfType(type, source, depth + 1) : unknownShape]);
+      }
+    }
+    if (isMethod) continue;
+    const type = annotationOf(member);
+    entries.push([key, type ? shapeOfType(type, source, depth + 1) : unknownShape]);
+  }
+  return { type: ['object'], properties: propertiesOf(entries), isClosed: true };
+}
