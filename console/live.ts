@@ -69,8 +69,8 @@ const startOf = ({ process: { pid, host } }: ConsoleDocument): string => `${host
 
 function take(document: ConsoleDocument): void {
   latest.value = document;
-  const { atMs, counts, backup } = document;
-  seen.value = [...seen.value.filter((one) => one.atMs > atMs - 12_000), { atMs, counts, backup }];
+  const { atMs, counts, backup, targets } = document;
+  seen.value = [...seen.value.filter((one) => one.atMs > atMs - 12_000), { atMs, counts, backup, targets }];
   if (document.trends.length > 0)
     trends.value = new Map(document.trends.map(({ eventType, events }) => [eventType, events]));
   if (document.history.atMs.length > 0 || history.value === undefined)

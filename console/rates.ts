@@ -1,9 +1,10 @@
 import type { ConsoleDocument } from '../src/manage/console/document.ts';
 
-export type Seen = Pick<ConsoleDocument, 'atMs' | 'counts' | 'backup'>;
+export type Seen = Pick<ConsoleDocument, 'atMs' | 'counts' | 'backup' | 'targets'>;
 
 /** Events a second, over the last ten seconds or so. */
 export interface Rates {
+  /** Calls of targets, those too that failed or made no event. */
   readonly calls: number;
   /** Calls whose events are not in the outbox first. */
   readonly queued: number;
@@ -15,6 +16,11 @@ export interface Rates {
   readonly drained: number;
 }
 
+/** Calls of targets that have ended: with an event, without one, or failed. */
+export function callsOf({ targets }: Pick<ConsoleDocument, 'targets'>): number {
+  return targets.reduce((sum, { calls }) => sum + calls, 0);
+}
+
 /** `undefined`: it takes two looks. */
 export function ratesOf(seen: readonly Seen[]): Rates | undefined {
   const first = seen[0];
@@ -23,7 +29,7 @@ export function ratesOf(seen: readonly Seen[]): Rates | undefined {
   const seconds = (last.atMs - first.atMs) / 1_000;
   const rate = (value: (one: Seen) => number): number => Math.max(0, value(last) - value(first)) / seconds;
   return {
-    calls: rate(({ counts }) => counts.calls),
+    calls: rate(callsOf),
     queued: rate(({ counts }) => counts.calls - counts.outbox - counts.rolled_back),
     published: rate(({ counts }) => counts.published),
     deadLetters: rate(({ counts }) => counts.dlq),

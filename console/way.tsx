@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import type { ConsoleDocument } from '../src/manage/console/document.ts';
 import { bytes, count, duration, plural, rate } from './format.ts';
 import { rates } from './live.ts';
-import type { Rates } from './rates.ts';
+import { callsOf, type Rates } from './rates.ts';
 
 type Name = 'targets' | 'queue' | 'topic' | 'outbox' | 'backup' | 'deadLetters';
 
@@ -134,7 +134,7 @@ function stationsOf(document: ConsoleDocument): Partial<Record<Name, Station>> {
   const sent = counts.published + counts.relayed;
   return {
     targets: {
-      ...{ title: 'Targets', number: count(counts.calls) },
+      ...{ title: 'Targets', number: count(callsOf(document)) },
       more:
         failed > 0
           ? `${failed} of ${targets.length} not patched`
