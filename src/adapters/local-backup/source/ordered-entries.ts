@@ -7,53 +7,50 @@ import { maxSegmentBytes, openStored, readAt } from './open-stored.ts';
 /** The name of an event file, or a line of a segment. */
 export type Entry = string | IndexedLine;
 
-/** Sorted or merged at once: a millisecond or two, and then the application has its turn. */
-const sortedAtOnce = 2_000;
+/** Sorted at once, and merged at once: a few milliseconds, and then the application has its turn. */
+const atOnce = { sorted: 500, merged: 4_000 };
 
-/** Names of event files in the order of their ids, of a million within seconds. Those without an id come first. */
+/**
+ * Names of event files in the order of their ids, of a million within seconds. Those without an id come first. What is sorted are numbers,
+ * as an object for each name would be work for the garbage collector, which lets nobody have a turn.
+ */
 export async function sortNames(names: readonly string[]): Promise<string[]> {
-  let runs: Named[][] = [];
-  for (let at = 0; at < names.length; at += sortedAtOnce) {
-    const run = names.slice(at, at + sortedAtOnce).map((name) => ({ name, id: idOf(name) }));
-    runs.push(run.sort(byId));
+  const [high, low] = [new Uint32Array(names.length), new Uint32Array(names.length)];
+  const before = (a: number, b: number): number =>
+    (high[a] as number) - (high[b] as number) ||
+    (low[a] as number) - (low[b] as number) ||
+    byNumber(names[a] as string, names[b] as string);
+  let order = new Uint32Array(names.length);
+  for (let start = 0; start < names.length; start += atOnce.sorted) {
+    const end = Math.min(start + atOnce.sorted, names.length);
+    for (let at = start; at < end; at++) {
+      const id = idOf(names[at] as string);
+      high[at] = Number(id >> 32n);
+      low[at] = Number(id & 0xffff_ffffn);
+      order[at] = at;
+    }
+    order.subarray(start, end).sort(before);
     await nextTurn();
   }
-  while (runs.length > 1) {
-    const longer: Named[][] = [];
-    for (let at = 0; at < runs.length; at += 2)
-      longer.push(await merged(runs[at] as Named[], runs[at + 1] ?? []));
-    runs = longer;
+  let merged = new Uint32Array(names.length);
+  for (let length = atOnce.sorted; length < names.length; length *= 2) {
+    for (let start = 0, one = 0, other = 0, at = 0; at < names.length; at++) {
+      if (at === start + 2 * length || at === 0) [start, one, other] = [at, at, at + length];
+      const oneEnds = Math.min(start + length, names.length);
+      const otherEnds = Math.min(start + 2 * length, names.length);
+      const isOne =
+        other >= otherEnds || (one < oneEnds && before(order[one] as number, order[other] as number) <= 0);
+      merged[at] = order[isOne ? one++ : other++] as number;
+      if (at % atOnce.merged === 0) await nextTurn();
+    }
+    [order, merged] = [merged, order];
   }
   const sorted: string[] = [];
-  for (const [index, { name }] of (runs[0] ?? []).entries()) {
-    sorted.push(name);
-    if (index % (10 * sortedAtOnce) === 0) await nextTurn();
+  for (const [index, at] of order.entries()) {
+    sorted.push(names[at] as string);
+    if (index % atOnce.merged === 0) await nextTurn();
   }
   return sorted;
-}
-
-interface Named {
-  readonly name: string;
-  readonly id: bigint;
-}
-
-function byId(a: Named, b: Named): number {
-  if (a.id !== b.id) return a.id < b.id ? -1 : 1;
-  return byNumber(a.name, b.name);
-}
-
-async function merged(first: readonly Named[], second: readonly Named[]): Promise<Named[]> {
-  const all: Named[] = [];
-  let [one, other] = [0, 0];
-  while (one < first.length && other < second.length) {
-    const [left, right] = [first[one] as Named, second[other] as Named];
-    const isLeft = byId(left, right) <= 0;
-    all.push(isLeft ? left : right);
-    if (isLeft) one++;
-    else other++;
-    if (all.length % sortedAtOnce === 0) await nextTurn();
-  }
-  return all.concat(first.slice(one), second.slice(other));
 }
 
 function idOf(file: string): bigint {
