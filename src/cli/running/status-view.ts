@@ -56,10 +56,12 @@ export function statusScreen({ url, name, version, sample, perSecond }: Shown, c
   return `${lines.map((line) => printable(line).slice(0, columns)).join('\n')}\n`;
 }
 
-/** What to do is read to its end, so it is not cut; a word that is longer than a line is. */
-function wrapped(text: string, width: number): string[] {
+/** What to do is read to its end, so nothing is cut: a word that is longer than a line takes several. */
+function wrapped(text: string, columns: number): string[] {
+  const width = Math.max(10, columns);
   const lines: string[] = [];
-  for (const word of text.split(' ')) {
+  const words = text.split(' ').flatMap((word) => word.match(new RegExp(`.{1,${width}}`, 'gs')) ?? []);
+  for (const word of words) {
     const last = lines.at(-1);
     if (last === undefined || last.length + word.length + 1 > width) lines.push(word);
     else lines[lines.length - 1] = `${last} ${word}`;

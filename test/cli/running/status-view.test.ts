@@ -46,6 +46,33 @@ describe('the view of svc status', () => {
       );
   });
 
+  for (const columns of [30, 40, 80, 200])
+    it(`shows the reason of DOWN to its end in ${columns} columns, long words too`, () => {
+      const reason = `connect ECONNREFUSED ${'kafka-with-a-long-name.'.repeat(4)}example:9092: start the broker, or correct svc.broker.bootstrap-servers`;
+      const down = { ...sample(0, 1), remark: reason, findings: [] };
+      const shown = {
+        url: 'http://a',
+        name: 'a',
+        version: '1',
+        sample: down,
+        perSecond: ratesOf(down, down),
+      };
+      const lines = statusScreen(shown, columns).split('\n');
+      const from = lines.findIndex((line) => line.startsWith('health')) + 1;
+      const told = lines.slice(
+        from,
+        lines.findIndex((line) => line.startsWith('breaker')),
+      );
+      assert.ok(told.every((line) => line.length <= columns));
+      assert.equal(
+        told
+          .map((line) => line.trim())
+          .join('')
+          .replaceAll(' ', ''),
+        reason.replaceAll(' ', ''),
+      );
+    });
+
   it('a process that was started anew has no rate yet', () => {
     assert.equal(ratesOf(sample(0, 30), sample(2_000, 10)).published, null);
     assert.equal(ratesOf(sample(0, 30), sample(0, 30)).published, null);

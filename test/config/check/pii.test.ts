@@ -127,6 +127,19 @@ describe('svc.pii', () => {
     });
   }
 
+  for (const [type, suggested] of [
+    ['IBAN', 'ACCOUNT'],
+    ['mail', 'EMAIL'],
+    ['telephone', 'PHONE'],
+    ['passport', 'NATIONAL_ID'],
+    ['CREDIT_CARD', 'CARD'],
+    ['ACOUNT', 'ACCOUNT'],
+  ])
+    it(`a rule of type ${type} suggests ${suggested}`, () => {
+      for (const fields of [[`a=${type}:HASH`], [{ path: 'a', type }]])
+        assert.match(problemsOf({ fields })[0] ?? '', new RegExp(`Did you mean ${suggested}\\?$`));
+    });
+
   it('says everything that is wrong with a list of rules at once, each with its line', () => {
     const yaml = [
       'svc:',
