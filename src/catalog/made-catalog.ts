@@ -1,8 +1,8 @@
 // catalog/: the events of an application, written down for their consumers.
 
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
+import { readBoundedSync } from '../ground/files/folders.ts';
 import { compilePolicy } from '../protect/marks/policy.ts';
 import { type Catalog, CatalogError, type CatalogEvent } from './catalog-file.ts';
 import type { Declared, DeclaredTypes } from './declared/declared-events.ts';
@@ -58,7 +58,7 @@ function avroOf(eventType: string, { serde, baseDir }: Config): unknown {
   const [file] = serde.schemas?.[eventType] ?? [];
   if (file === undefined) return undefined;
   try {
-    return JSON.parse(readFileSync(resolve(baseDir, file), 'utf8'));
+    return JSON.parse(readBoundedSync(resolve(baseDir, file)).toString());
   } catch {
     throw new CatalogError(
       `svc.serde.schemas: ${file} of ${JSON.stringify(eventType)} holds no schema of Avro`,

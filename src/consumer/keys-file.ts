@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { SvcError } from '../ground/errors.ts';
+import { readBoundedSync } from '../ground/files/folders.ts';
 import type { ConfiguredKey } from '../protect/keys/key-ring.ts';
 
 /**
@@ -9,7 +9,7 @@ import type { ConfiguredKey } from '../protect/keys/key-ring.ts';
 export function readKeysFile(path: string): readonly ConfiguredKey[] {
   let document: { keys?: unknown };
   try {
-    document = JSON.parse(readFileSync(path, 'utf8')) as { keys?: unknown };
+    document = JSON.parse(readBoundedSync(path).toString()) as { keys?: unknown };
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     throw unusable(path, code === undefined ? 'it is not valid JSON' : `it cannot be read (${code})`);

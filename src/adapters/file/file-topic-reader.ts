@@ -1,8 +1,9 @@
 import { createReadStream } from 'node:fs';
-import { mkdir, open, readFile, rename } from 'node:fs/promises';
+import { mkdir, open, rename } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { SvcError } from '../../ground/errors.ts';
+import { readBounded } from '../../ground/files/folders.ts';
 import { createRanges, type Ranges } from '../../ground/ranges.ts';
 import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
 import { topicNameProblem } from './topic-name.ts';
@@ -13,6 +14,9 @@ export interface FileTopicReaderOptions {
   readonly topic: string;
   readonly group: string;
 }
+
+/** Ranges of lines. */
+const mostDoneBytes = 16 * 1024 ** 2;
 
 const valueName = ',"value":';
 
@@ -43,8 +47,13 @@ export function createFileTopicReader(options: FileTopicReaderOptions): TopicRea
     async open() {
       const problem = topicNameProblem(options.topic);
       if (problem !== undefined) throw failed(problem);
-      const text = await readFile(doneFile, 'utf8').catch(() => '[]');
-      done = createRanges(JSON.parse(text));
+      try {
+        done = createRanges(JSON.parse((await readBounded(doneFile, mostDoneBytes)).toString()));
+      } catch (error) {
+        const { code, message } = error as NodeJS.ErrnoException;
+        if (code === 'ENOENT') done = createRanges();
+        else throw failed(`the note of what is done, "${doneFile}", cannot be used (${code ?? message})`);
+      }
     },
     async count() {
       let count = 0;

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, createSecureContext } from 'node:tls';
 import { SvcError } from '../../ground/errors.ts';
+import { readBoundedSync } from '../../ground/files/folders.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaTlsOptions } from './kafka-client-options.ts';
 
@@ -62,7 +62,7 @@ function checkUse(files: Record<'ca' | 'cert' | 'key', Buffer | undefined>): voi
 function readPem(setting: string, file: string | undefined): Buffer | undefined {
   if (file === undefined) return undefined;
   try {
-    return readFileSync(file);
+    return readBoundedSync(file);
   } catch (error) {
     const reason = (error as NodeJS.ErrnoException).code ?? 'unreadable';
     throw new SvcError(

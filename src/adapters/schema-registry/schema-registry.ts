@@ -1,7 +1,7 @@
 // schema-registry/: a registry with Confluent's API, behind the port of `serialize/avro/schema-registry.ts`.
 
-import { readFile } from 'node:fs/promises';
 import { SvcError } from '../../ground/errors.ts';
+import { readBounded } from '../../ground/files/folders.ts';
 import { askJson, type JsonAnswer } from '../../ground/http/ask-json.ts';
 import type { SchemaRegistry, Subject } from '../../serialize/avro/schema-registry.ts';
 import { answerError, awayError, transportError } from './registry-failure.ts';
@@ -99,7 +99,7 @@ async function authorizationOf(
 
 async function read(file: string, address: string, what: string): Promise<Buffer> {
   try {
-    return await readFile(file);
+    return await readBounded(file);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw awayError(address, `the file with ${what} cannot be read (${code}): ${file}`);

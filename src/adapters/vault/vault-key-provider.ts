@@ -1,6 +1,6 @@
 // vault/: keys of HashiCorp Vault and OpenBao, behind the port of `protect/keys/key-provider.ts`.
 
-import { readFile } from 'node:fs/promises';
+import { readBounded } from '../../ground/files/folders.ts';
 import { askJson, type JsonAnswer } from '../../ground/http/ask-json.ts';
 import {
   type EnvelopeKeyProvider,
@@ -115,7 +115,7 @@ async function tokenOf({ token, tokenFile }: VaultOptions): Promise<string> {
 
 async function readOwnFile(file: string, what: string): Promise<Buffer> {
   try {
-    return await readFile(file);
+    return await readBounded(file);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw keyProviderError(

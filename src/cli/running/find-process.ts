@@ -1,9 +1,9 @@
 // running/: commands that ask a process over its management server.
 
-import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/read/load.ts';
 import { stampText } from '../../ground/claims/process-stamp.ts';
+import { readBoundedSync } from '../../ground/files/folders.ts';
 import { type ProcessEntry, readProcessFiles } from '../../ground/files/process-file.ts';
 import { usualPorts } from '../../ground/management.ts';
 import { printable } from '../../observe/printable.ts';
@@ -83,7 +83,7 @@ export function processesIn(folder: string, token: string | undefined): readonly
 
 function tokenIn(file: string): string {
   try {
-    return readFileSync(file, 'utf8').trim();
+    return readBoundedSync(file).toString().trim();
   } catch (error) {
     throw new WrongUse(`--token-file cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { relative } from 'node:path';
+import { readBoundedSync } from '../../ground/files/folders.ts';
 import type { RawPath } from '../check/flatten.ts';
 import { describeType, type Problem } from '../check/problem.ts';
 import type { FoundFile } from './find-file.ts';
@@ -28,6 +28,9 @@ type Parsed =
       readonly code?: string;
     }
   | { readonly ok: false; readonly problem: Problem };
+
+/** Thousands of targets have one. */
+const mostConfigBytes = 16 * 1024 ** 2;
 
 /** Reads a configuration file. An empty one is an empty object with a warning. */
 export function readFile({ path, namedBy }: FoundFile, cwd: string): ReadFile {
@@ -81,7 +84,7 @@ function parse(path: string, name: string, namedBy: string | undefined): Parsed 
   let text: string;
   try {
     // Code as well: a missing file or a folder is to get the same message.
-    text = readFileSync(path, 'utf8');
+    text = readBoundedSync(path, mostConfigBytes).toString();
   } catch (error) {
     return { ok: false, problem: { name, ...explainRead((error as NodeJS.ErrnoException).code, namedBy) } };
   }
@@ -100,6 +103,11 @@ function explainRead(code: string | undefined, namedBy: string | undefined): Omi
   if (code === 'EISDIR') return { message: 'is a folder, not a file', fix: 'Name a file' };
   if (code === 'EACCES')
     return { message: 'may not be read', fix: 'Give the user of the application the right to read it' };
+  if (code === 'EFBIG')
+    return {
+      message: `is larger than ${mostConfigBytes / 1024 ** 2} MiB`,
+      fix: 'Name the configuration file',
+    };
   return { message: `cannot be read: ${code}` };
 }
 

@@ -1,6 +1,15 @@
-// files/: folders that svc makes, and package.json as it reads it.
+// files/: folders that svc makes, files that it reads within bounds, and package.json as it reads it.
 
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  type Stats,
+  statSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
@@ -26,5 +35,65 @@ export function isFile(path: string): boolean {
     return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
   } catch {
     return false;
+  }
+}
+
+/** What a file may have that somebody names and svc reads as a whole: keys, tokens, certificates, schemas. */
+export const mostFileBytes = 1024 ** 2;
+
+/** The bytes of a file that others may write; throws `EFBIG` before it reads more than `most`, of a device without end too. */
+export function readBoundedSync(path: string, most = mostFileBytes): Buffer {
+  const file = openSync(path, 'r');
+  try {
+    const chunks: Buffer[] = [];
+    for (let total = 0; ; ) {
+      const chunk = Buffer.allocUnsafe(64 * 1024);
+      const bytes = readSync(file, chunk);
+      total += bytes;
+      if (total > most) throw tooLarge(most);
+      if (bytes === 0) return Buffer.concat(chunks);
+      chunks.push(chunk.subarray(0, bytes));
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** As {@link readBoundedSync}, beside the application's thread. */
+export async function readBounded(path: string, most = mostFileBytes): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let total = 0;
+  // `end` is the last byte that is read.
+  for await (const chunk of createReadStream(path, { end: most })) {
+    chunks.push(chunk as Buffer);
+    total += (chunk as Buffer).length;
+    if (total > most) throw tooLarge(most);
+  }
+  return Buffer.concat(chunks);
+}
+
+const tooLarge = (most: number): Error =>
+  Object.assign(new Error(`it has more than ${most} bytes`), { code: 'EFBIG' });
+
+const [ofOthers, superuser] = [0o002, 0];
+
+/**
+ * Why a file that the configuration names may be changed by others than the user of this process, the superuser and whoever owns `beside`;
+ * `undefined`: not so, or not known. Folders are not asked: those of mounted secrets are often open, and their files are not.
+ */
+export function changeableByOthers(path: string, beside?: Stats): string | undefined {
+  const user = process.geteuid?.();
+  if (user === undefined) return undefined;
+  try {
+    const file = statSync(path);
+    if (![user, superuser].includes(file.uid) && file.uid !== beside?.uid)
+      return `another user owns it (uid ${file.uid}; svc runs as uid ${user})`;
+    const isAsOpen = beside !== undefined && (beside.mode & ofOthers) !== 0;
+    return (file.mode & ofOthers) === 0 || isAsOpen
+      ? undefined
+      : `others may write it (mode ${(file.mode & 0o7777).toString(8)})`;
+  } catch {
+    // What is not there is said where it is read.
+    return undefined;
   }
 }

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { SvcError } from '../../ground/errors.ts';
+import { readBoundedSync } from '../../ground/files/folders.ts';
 import { createEventCodec, type EventCodec } from './event-codec.ts';
 
 /** As of templates: `publish()` takes any event type. */
@@ -13,7 +13,7 @@ export function createCodecs(
   function made(eventType: string): EventCodec | SvcError {
     const file = fileOf(eventType);
     try {
-      const payload = file === undefined ? undefined : JSON.parse(readFileSync(file, 'utf8'));
+      const payload = file === undefined ? undefined : JSON.parse(readBoundedSync(file).toString());
       return createEventCodec(eventType, payload);
     } catch (error) {
       if (error instanceof SvcError) return error;

@@ -1,7 +1,7 @@
 // token/: tokens for SASL/OAUTHBEARER: fetched, kept, fetched anew before they end.
 
-import { readFile } from 'node:fs/promises';
 import { systemClock } from '../../../ground/clock.ts';
+import { readBounded } from '../../../ground/files/folders.ts';
 import { isolate } from '../../../observe/isolate.ts';
 import type { KafkaTokenOptions } from '../kafka-client-options.ts';
 import { requestToken, TokenError } from './request-token.ts';
@@ -77,7 +77,7 @@ async function readToken(file: string): Promise<string> {
   const option = 'svc.broker.sasl.oauthbearer.token-file';
   let text: string;
   try {
-    text = (await readFile(file, 'utf8')).trim();
+    text = (await readBounded(file)).toString().trim();
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unreadable';
     // The path is not shown: somebody may have written the token itself in its place.

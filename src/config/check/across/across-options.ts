@@ -1,8 +1,11 @@
 // across/: what options ask of each other, a file for each part of the configuration.
 
+import { resolve } from 'node:path';
 import { isLoopback } from '../../../ground/addresses.ts';
+import { changeableByOthers } from '../../../ground/files/folders.ts';
 import { variableOf } from '../../schema/option.ts';
 import type { TargetConfig } from '../../schema/target.ts';
+import type { Names } from '../names.ts';
 import { topicRequired } from '../validate.ts';
 import { type CheckInput, type Findings, openFindings } from './findings.ts';
 import { checkKafkaClient } from './kafka-client.ts';
@@ -28,6 +31,13 @@ export function checkAcrossOptions(
     if (values.get('svc.broker.tls.enabled') === false) {
       warn(name, 'has no effect while svc.broker.tls.enabled is false', 'Set svc.broker.tls.enabled: true');
     } else if (name.endsWith('-file')) findings.mustBeReadable(name);
+  }
+
+  for (const [name, path] of namedFiles(findings)) {
+    const why = changeableByOthers(resolve(input.baseDir, path));
+    if (why === undefined) continue;
+    const message = `names a file that decides whom svc trusts or what it writes, and ${why}`;
+    warn(name, message, 'Take that right away: chown and chmod go-w');
   }
 
   if (values.get('svc.security.use-forwarded-headers') === true && isEmpty('svc.security.trusted-proxies')) {
@@ -87,4 +97,17 @@ export function checkAcrossOptions(
   checkSerde(findings, targets);
   checkPii(findings, targets);
   return findings;
+}
+
+/** Keys, tokens, certificates and schemas, by their options. */
+function namedFiles({ values, settings }: Findings): [name: string, path: string][] {
+  const single = [...settings.keys()].filter((name) => name.endsWith('-file'));
+  const schemas = Object.values((values.get('svc.serde.schemas') ?? {}) as Names).flat();
+  return [
+    ...single.flatMap((name): [string, string][] => {
+      const path = values.get(name);
+      return typeof path === 'string' ? [[name, path]] : [];
+    }),
+    ...schemas.map((path): [string, string] => ['svc.serde.schemas', path]),
+  ];
 }

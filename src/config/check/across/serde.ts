@@ -1,6 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { isLoopback } from '../../../ground/addresses.ts';
 import { attributePrefix, isAttributeHeader, isAttributeText } from '../../../ground/event-fields.ts';
+import { readBoundedSync } from '../../../ground/files/folders.ts';
 import { targetsName } from '../../schema/schema.ts';
 import type { TargetConfig } from '../../schema/target.ts';
 import type { Names } from '../names.ts';
@@ -67,6 +68,15 @@ export function checkSerde(input: Findings, targets: readonly TargetConfig[]): v
     const message = `is a second way to sign in beside schema-registry-${first}`;
     add(ofRegistry(second), message, 'Keep one of them');
   }
+  const address = String(values.get(url) ?? '');
+  if (
+    first !== undefined &&
+    address.startsWith('http:') &&
+    !isLoopback(new URL(address).hostname.replace(/^\[|\]$/g, ''))
+  ) {
+    const what = first === 'username' ? 'password' : 'token';
+    warn(url, `sends the ${what} of the schema registry unencrypted`, 'Use an https address');
+  }
   for (const part of ['token-file', 'ca-file']) findings.mustBeReadable(ofRegistry(part));
   for (const [eventType, [file = '', ...more]] of Object.entries((values.get(ofSchemas) ?? {}) as Names)) {
     const why = more.length > 0 ? 'names more than one file' : noSchema(resolve(baseDir, file));
@@ -80,7 +90,7 @@ function noSchema(path: string): string | undefined {
   const why = unreadable(path);
   if (why !== undefined) return why;
   try {
-    const schema: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    const schema: unknown = JSON.parse(readBoundedSync(path).toString());
     return typeof schema === 'object' && schema !== null
       ? undefined
       : 'names a file without a schema of Avro';
