@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { chmodSync, chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readMap } from '../../src/capture/source/maps/read-map.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { changeableByOthers, readBounded, readBoundedSync } from '../../src/ground/files/folders.ts';
 import { temporaryFolder } from '../support/folders.ts';
@@ -65,6 +66,27 @@ describe('files that svc reads and others may write', () => {
         assert.match(changeableByOthers(path) ?? '', /another user owns it \(uid 12345/);
       });
   }
+
+  if (!isWindows)
+    for (const [code, map, isUsed] of [
+      [0o644, 0o644, true],
+      [0o644, 0o666, false],
+      [0o666, 0o666, true],
+    ] as const)
+      it(`a source map of mode ${map.toString(8)} beside code of mode ${code.toString(8)} is ${isUsed ? '' : 'not '}used`, () => {
+        const folder = temporaryFolder('map');
+        const [file, text] = [join(folder, 'a.js'), 'f();\n//# sourceMappingURL=a.js.map'];
+        writeFileSync(file, text);
+        writeFileSync(
+          `${file}.map`,
+          JSON.stringify({ version: 3, sources: ['a.ts'], names: [], mappings: 'AAAA' }),
+        );
+        chmodSync(file, code);
+        chmodSync(`${file}.map`, map);
+        const read = readMap(file, text, ['a.ts']);
+        if (isUsed) assert.ok(read !== undefined && 'parts' in read);
+        else assert.match(JSON.stringify(read), /others may write it \(mode 666\)/);
+      });
 
   for (const [url, by, isTold] of [
     ['http://registry.example:8081', { schemaRegistryToken: 'a-token' }, true],
