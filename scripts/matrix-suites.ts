@@ -36,6 +36,7 @@ const ONCE = [
   'install/copies.test.ts',
   'install/package-managers.test.ts',
   'outbox/joins-table.test.ts',
+  'payloads/json-libraries.test.ts',
   'running-cli.test.ts',
   'telemetry/demo.test.ts',
 ];

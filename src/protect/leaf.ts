@@ -34,6 +34,8 @@ export interface WalkRules {
 export interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
   readonly budget: Budget;
   readonly clear: ClearTexts | undefined;
+  /** What has been looked through for marks, and has none. */
+  readonly barren: WeakSet<object>;
   /** The keys that lead to the value at hand; `element` for one of an array. */
   readonly keys: Step[];
   /** Which of `keys` are those of a `Map`; kept for `onUnmarked`. */
@@ -58,7 +60,12 @@ export function leaf(value: unknown, depth: number, walk: Walk, place: Place): u
   const rule =
     place.json === undefined
       ? place.rule
-      : place.json.ruleOfText(textOf(value), place.rule, place.rule === place.state.rule);
+      : place.json.ruleOfText(
+          textOf(value),
+          place.rule,
+          place.rule === place.state.rule,
+          walk.keys[depth - 1],
+        );
   if (rule === undefined) {
     if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
       walk.onUnmarked(value as string | number, shownKeys(walk, depth));

@@ -1,6 +1,7 @@
 import { types } from 'node:util';
-import { type Budget, textOfBigInt, tooLarge } from './budget.ts';
+import { type Budget, maxNodes, textOfBigInt, tooLarge } from './budget.ts';
 import { hasToJson } from './kind.ts';
+import { type ClassMarks, marksOf } from './marks/class-marks.ts';
 import { isRefusal, refusal } from './refusal.ts';
 
 /** What could be copied out of an object. */
@@ -56,6 +57,92 @@ function ownParts(value: object, budget: Budget): Contents {
   // Plain objects and lists may be empty; an instance without fields has its text elsewhere.
   const isInstance = prototype !== null && prototype !== Object.prototype && !Array.isArray(value);
   return whole(parts, isKnown && (parts.length > 0 || !isInstance));
+}
+
+export interface HoldingRules {
+  readonly budget: Budget;
+  /** Objects of other classes that lead to no marks, as the connection of a model does: they are not looked through again. */
+  readonly barren: WeakSet<object>;
+}
+
+/** How many objects of classes without `toJSON`, and what they hold, are looked through from one object. */
+const mostOthers = 500;
+const objectsBetweenLooks = 128;
+/** Reading so many values again for each object that holds them would take long. */
+const many = 64;
+
+/**
+ * The objects of marked classes that an object holds in its enumerable properties, at any depth: through plain objects, lists, maps,
+ * sets and whatever has a `toJSON`; and, as models hold half of their library, through a bounded number of others. What is too
+ * large to be published is not looked through.
+ */
+export function heldMarked(
+  root: object,
+  { budget, barren }: HoldingRules,
+): readonly (readonly [object, ClassMarks])[] {
+  const found: (readonly [object, ClassMarks])[] = [];
+  const seen = new Set([root]);
+  const others = new Set<object>();
+  const waiting: object[] = [root];
+  let isBarren = true;
+  for (let at = 0; at < waiting.length; at++) {
+    if (at % objectsBetweenLooks === objectsBetweenLooks - 1) budget.look();
+    const object = waiting[at] as object;
+    const isOther = others.has(object);
+    const values = attempt(() => enumerableValues(object, isOther)) ?? [];
+    let hasObjects = false;
+    for (const value of values) {
+      if (typeof value !== 'object' || value === null) continue;
+      hasObjects = true;
+      if (seen.has(value) || waiting.length === maxNodes) continue;
+      seen.add(value);
+      const prototype = attempt(() => Object.getPrototypeOf(value) as object | null) ?? null;
+      const marks = marksOf(prototype);
+      if (marks !== null) {
+        found.push([value, marks]);
+        if (isOther) isBarren = false;
+      }
+      if (types.isDate(value) || types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) continue;
+      const isNextOther = isOther || !(plainPrototypes.has(prototype) || marks !== null || isTold(value));
+      if (barren.has(value) || (isNextOther && others.size === mostOthers)) continue;
+      if (isNextOther) others.add(value);
+      waiting.push(value);
+    }
+    if (!hasObjects && values.length > many) barren.add(object);
+  }
+  // A look that ends early says nothing of what is plain, and could be reached in another way.
+  if (isBarren) for (const other of others) if (!isPlain(other)) barren.add(other);
+  return found;
+}
+
+const isPlain = (value: object): boolean =>
+  plainPrototypes.has(attempt(() => Object.getPrototypeOf(value) as object | null) ?? null) || isTold(value);
+
+function isTold(value: object): boolean {
+  return (
+    attempt(() => Array.isArray(value) || types.isMap(value) || types.isSet(value) || hasToJson(value)) ??
+    false
+  );
+}
+
+/** `asStored`: getters are not asked, as those of other libraries may do more than tell. */
+function enumerableValues(object: object, asStored: boolean): readonly unknown[] {
+  if (Array.isArray(object)) return object.length > maxNodes ? [] : Array.from(object);
+  if (types.isMap(object)) return [...firstOf(object.keys()), ...firstOf(object.values())];
+  if (types.isSet(object)) return firstOf(object);
+  if (countKeys(object, maxNodes) > maxNodes) return [];
+  if (!asStored) return Object.keys(object).map((key) => attempt(() => Reflect.get(object, key)));
+  return Object.keys(object).map((key) => Object.getOwnPropertyDescriptor(object, key)?.value as unknown);
+}
+
+/** A class may have its own iterator, with no end. */
+function firstOf(values: Iterable<unknown>): readonly unknown[] {
+  const first: unknown[] = [];
+  for (const value of values) {
+    if (first.length === maxNodes) break;
+    first.push(value);
+  }
+  return first;
 }
 
 /** Of all own properties, those that JSON leaves out among them. */

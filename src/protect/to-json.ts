@@ -2,9 +2,10 @@ import { isTooBig } from '../ground/bounds.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
 import type { Budget } from './budget.ts';
 import { type ClearTexts, fold, holdsWord } from './clear-texts.ts';
+import type { Step } from './leaf.ts';
 import { type ClassMarks, readMarked } from './marks/class-marks.ts';
 import { strictest } from './maskers/strictest.ts';
-import { attempt, contentsOf } from './parts-of.ts';
+import { attempt, contentsOf, type HoldingRules, heldMarked } from './parts-of.ts';
 import { encodingsOf, mayHoldEncoded, readingsOf } from './spellings.ts';
 
 /**
@@ -19,12 +20,18 @@ export interface MarkedValues {
    * marked field whose text is not known is in every text that is not the value of another one.
    *
    * @param isOfPath whether a path rule gives it for this very place: that decides, but shows no part of what a mark hides
+   * @param key that the text stands at
    */
-  ruleOfText(text: string, given: FieldRule | undefined, isOfPath: boolean): FieldRule | undefined;
+  ruleOfText(
+    text: string,
+    given: FieldRule | undefined,
+    isOfPath: boolean,
+    key?: Step | undefined,
+  ): FieldRule | undefined;
   /** The rule of the marked field whose value this object is, or stands in. */
   ruleOfObject(object: object): FieldRule | undefined;
-  /** Adds the rules of the marked values that a folded text is, or holds. */
-  find(folded: string, found: Found): void;
+  /** Adds the rules of the marked values that a folded text is, or holds. `key`: that it stands at, as a whole. */
+  find(folded: string, found: Found, key?: Step | undefined): void;
 }
 
 interface Found {
@@ -45,19 +52,29 @@ interface ReadingRules {
   readonly onUnreadable?: ((field: string) => void) | undefined;
 }
 
-/** Reads the marked fields of the object once. `outer`: of an object that this one stands in. */
+const noMarks: ClassMarks = new Map();
+
+/**
+ * Reads the marked fields once: of the object, and of those with marks that it holds, which its `toJSON` may have copied as
+ * models of an ORM do. `outer`: of an object that this one stands in. `undefined` where nothing is marked.
+ */
 export function markedValuesOf(
   object: object,
-  marks: ClassMarks,
+  marks: ClassMarks | null,
   outer: MarkedValues | undefined,
-  { budget, clear, onUnreadable }: ReadingRules,
-): MarkedValues {
+  rules: ReadingRules & HoldingRules,
+): MarkedValues | undefined {
+  const held = heldMarked(object, rules);
+  if (marks === null && held.length === 0) return outer;
+  const { budget, clear, onUnreadable } = rules;
   const texts = new Map<string, FieldRule[]>();
   const objects = new Map<object, FieldRule[]>();
   /** Of marked fields that may hold a text which nobody but their class can read. */
   const unknown: FieldRule[] = [];
   /** As they are given, for their encoded forms. */
   const plains = new Map<string, FieldRule[]>();
+  /** By the name of their field: such values of held objects are known there, however short. */
+  const named = new Map<string, Map<string, FieldRule[]>>();
   let encoded: ReadonlyMap<string, FieldRule[]> | undefined;
   let compared = 0;
 
@@ -104,26 +121,35 @@ export function markedValuesOf(
     return made;
   }
 
-  budget.spend(marks.size);
-  for (const [field, rule] of marks) {
-    const value = attempt(() => readMarked(object, field, rule));
-    const before = unknown.length;
-    take(value, rule, 0, true);
-    if (unknown.length > before) onUnreadable?.(field);
+  function takeFields(of: object, fields: ClassMarks, isHeld: boolean): void {
+    budget.spend(fields.size);
+    for (const [field, rule] of fields) {
+      const value = attempt(() => readMarked(of, field, rule));
+      const before = unknown.length;
+      take(value, rule, 0, true);
+      if (unknown.length > before) onUnreadable?.(field);
+      if (!isHeld || !hasText(value)) continue;
+      const texts = named.get(field) ?? new Map<string, FieldRule[]>();
+      add(texts, fold(String(value)), rule);
+      named.set(field, texts);
+    }
   }
 
+  if (marks !== null) takeFields(object, marks, false);
+  for (const [one, fields] of held) takeFields(one, fields, true);
+
   const values: MarkedValues = {
-    marks: outer === undefined ? marks : new Map([...outer.marks, ...marks]),
+    marks: outer === undefined ? (marks ?? noMarks) : new Map([...outer.marks, ...(marks ?? noMarks)]),
 
     ruleOfObject(value) {
       const rules = objects.get(value);
       return rules === undefined ? outer?.ruleOfObject(value) : strictest(rules, false);
     },
 
-    ruleOfText(text, given, isOfPath) {
+    ruleOfText(text, given, isOfPath, key) {
       budget.spendText(text.length);
       const found: Found = { same: [], held: [] };
-      values.find(fold(text), found);
+      values.find(fold(text), found, key);
       const { same, held } = found;
       if (same.length === 0) {
         for (const reading of readingsOf(text)) {
@@ -141,8 +167,8 @@ export function markedValuesOf(
       return strictest(given === undefined ? held : [...held, given], true);
     },
 
-    find(folded, found) {
-      const same = texts.get(folded);
+    find(folded, found, key) {
+      const same = texts.get(folded) ?? (typeof key === 'string' ? named.get(key)?.get(folded) : undefined);
       if (same !== undefined) found.same.push(...same);
       else {
         for (const [part, rules] of texts) {
@@ -157,7 +183,7 @@ export function markedValuesOf(
         }
         found.held.push(...unknown);
       }
-      outer?.find(folded, found);
+      outer?.find(folded, found, key);
     },
   };
   return values;
@@ -172,6 +198,12 @@ function add<Key>(rules: Map<Key, FieldRule[]>, key: Key, rule: FieldRule): void
 function holds(text: string, part: string): boolean {
   if (part.length >= shortest.part) return text.length > part.length && text.includes(part);
   return part.length >= shortest.word && /[\p{L}\p{N}]/u.test(part) && holdsWord(text, part);
+}
+
+/** It has one of its own, if a short one. */
+function hasText(value: unknown): boolean {
+  if (typeof value === 'bigint') return !isTooBig(value);
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
 }
 
 function isLongNumber(value: unknown): boolean {

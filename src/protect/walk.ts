@@ -46,6 +46,7 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
     entries: [],
     index: 0,
     usesMarks: rules.usesMarks,
+    barren: new WeakSet(),
     keepsTypes: rules.keepsTypes,
     sealed: rules.sealed,
     isQuick: rules.onUnmarked === undefined && !isPolluted(),
@@ -230,7 +231,8 @@ function visitToJson(
   walk.budget.look();
   const result = value.toJSON(keyAt(depth, walk));
   const root = depth === 0 ? rootPlace(result, walk.policy) : outer;
-  const json = marks === null ? outer.json : markedValuesOf(value, marks, outer.json, walk);
+  const json =
+    walk.usesMarks && typeof value === 'object' ? markedValuesOf(value, marks, outer.json, walk) : outer.json;
   let place = json === outer.json ? root : { state: root.state, rule: root.rule, json };
   if (place.rule?.strategy === 'EXCLUDE') return leaveOut(result, walk);
   if (typeof result !== 'object' || result === null) {

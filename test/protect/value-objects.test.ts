@@ -200,3 +200,102 @@ describe('a marked text that toJSON escapes', () => {
     assert.deepEqual(publishes(owner(text, () => line)), { id: 17, line, more: ['a', { b: true }] });
   });
 });
+
+describe('an object with a toJSON that holds objects of marked classes', () => {
+  class Customer {
+    readonly id = 5;
+    readonly email: unknown = secret;
+    readonly age = 7;
+    readonly isNew: boolean = true;
+  }
+  PiiField({ type: 'EMAIL' })(Customer.prototype, 'email');
+  PiiField({ type: 'CUSTOM' })(Customer.prototype, 'age');
+  PiiField({ type: 'CUSTOM' })(Customer.prototype, 'isNew');
+  class Model {
+    readonly dataValues: unknown;
+    constructor(values: object) {
+      this.dataValues = values;
+    }
+    toJSON(): unknown {
+      return plainOf(this.dataValues);
+    }
+  }
+  /** As ORMs do it. */
+  function plainOf(value: unknown): unknown {
+    if (value instanceof Model) return plainOf(value.dataValues);
+    if (value instanceof Map) return plainOf(Object.fromEntries(value));
+    if (Array.isArray(value) || value instanceof Set) return [...value].map(plainOf);
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plainOf(each)]));
+  }
+  class Reference {
+    readonly entity: unknown;
+    constructor(entity: unknown) {
+      this.entity = entity;
+    }
+  }
+  const hidden = { id: 5, email: 'ca****@ex*****.com', age: '****', isNew: '****' };
+  const cases: Readonly<Record<string, readonly [held: unknown, shown: unknown]>> = {
+    'one of them': [new Customer(), hidden],
+    'in a list': [[new Customer()], [hidden]],
+    'in a map': [new Map([['a', new Customer()]]), { a: hidden }],
+    'in a set': [new Set([new Customer()]), [hidden]],
+    'in a plain object': [{ deep: { er: new Customer() } }, { deep: { er: hidden } }],
+    'in another model': [
+      new Model({ list: [new Model({ customer: new Customer() })] }),
+      { list: [{ customer: hidden }] },
+    ],
+    'in an object of another class': [new Reference(new Customer()), { entity: hidden }],
+  };
+  for (const [what, [held, shown]] of Object.entries(cases)) {
+    it(`shows none of their marked values: ${what}`, () => {
+      const rest = { id: 17, note: 'a note', isPaid: true, count: 7 };
+      assert.deepEqual(publishes({ order: new Model({ ...rest, held }) }), {
+        order: { ...rest, held: shown },
+      });
+      assert.deepEqual(publishes([new Model({ ...rest, held })]), { value: [{ ...rest, held: shown }] });
+    });
+  }
+
+  it('shows none in a text', () => {
+    class Line extends Model {
+      override toJSON(): unknown {
+        return `order of ${((this.dataValues as { customer: Customer }).customer.email as string).toUpperCase()}`;
+      }
+    }
+    assert.deepEqual(publishes({ a: new Line({ customer: new Customer() }) }), { a: '****' });
+  });
+
+  it('shows nothing around one whose text nobody can read', () => {
+    class Hiding extends Customer {
+      override readonly email = new Private(secret);
+    }
+    class Line extends Model {
+      override toJSON(): unknown {
+        return { id: 1, mail: String((this.dataValues as Hiding).email) };
+      }
+    }
+    assert.deepEqual(publishes(new Line(new Hiding())), { id: '****', mail: '****' });
+  });
+
+  it('looks through no more than a part of what else it holds, and through that once', () => {
+    let reads = 0;
+    class Connection {
+      readonly parts: unknown[];
+      constructor(parts: unknown[]) {
+        this.parts = parts;
+      }
+      get size(): number {
+        return ++reads;
+      }
+    }
+    const library = new Connection(Array.from({ length: 5_000 }, () => new Connection([])));
+    Object.defineProperty(library, 'own', { enumerable: true, get: () => ++reads });
+    const models = Array.from({ length: 2_000 }, (_, id) => {
+      const model = new Model({ id, customer: new Customer() });
+      return Object.assign(model, { library });
+    });
+    const sent = publishes({ models }) as { models: object[] };
+    assert.deepEqual([sent.models[1_999], reads], [{ id: 1_999, customer: hidden }, 0]);
+  });
+});

@@ -50,6 +50,8 @@ export function mask(text: string, rule: FieldRule): string {
   const masker = registered.size === 0 ? undefined : registered.get(rule.masker ?? rule.type);
   if (masker !== undefined) return maskOwn(masker, text, rule.level);
   if (rule.masker !== undefined) return differing(text, fullMask);
+  // One letter of a boolean is all of it.
+  if (text === 'true' || text === 'false') return fullMask;
   return differing(text, builtIn[rule.type](text, rule.level));
 }
 
