@@ -2,7 +2,6 @@ import { isTooBig } from '../ground/bounds.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
 import type { Budget } from './budget.ts';
 import { type ClearTexts, fold, holdsWord } from './clear-texts.ts';
-import type { Step } from './leaf.ts';
 import { type ClassMarks, readMarked } from './marks/class-marks.ts';
 import { strictest } from './maskers/strictest.ts';
 import { attempt, contentsOf, type HoldingRules, heldMarked } from './parts-of.ts';
@@ -26,12 +25,12 @@ export interface MarkedValues {
     text: string,
     given: FieldRule | undefined,
     isOfPath: boolean,
-    key?: Step | undefined,
+    key?: string | symbol | undefined,
   ): FieldRule | undefined;
   /** The rule of the marked field whose value this object is, or stands in. */
   ruleOfObject(object: object): FieldRule | undefined;
   /** Adds the rules of the marked values that a folded text is, or holds. `key`: that it stands at, as a whole. */
-  find(folded: string, found: Found, key?: Step | undefined): void;
+  find(folded: string, found: Found, key?: string | symbol | undefined): void;
 }
 
 interface Found {
