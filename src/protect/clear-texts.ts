@@ -1,4 +1,5 @@
 import { refusal } from './refusal.ts';
+import { readingsOf } from './spellings.ts';
 
 /**
  * From this length on a clear text may not be or hold a protected value: between other characters than letters and digits, and
@@ -23,7 +24,7 @@ const refusals = {
 /** Texts that leave in clear beside the payload: no protected value may be one of them, or in one. */
 export class ClearTexts {
   readonly #texts: readonly ClearText[];
-  #folded: readonly ClearText[] | undefined;
+  #folded: readonly FoldedText[] | undefined;
   #longest = 0;
 
   constructor(texts: readonly ClearText[]) {
@@ -32,23 +33,50 @@ export class ClearTexts {
 
   /** Throws `SVC_PROTECT_KEY_IN_CLEAR` or `SVC_PROTECT_HEADER_IN_CLEAR` where one of the texts shows this value. */
   check(plain: string): void {
-    this.#folded ??= this.#texts.map(({ of, text }) => ({ of, text: fold(text) }));
+    this.#folded ??= this.#texts.flatMap(({ of, text }) =>
+      (isId(text) ? [text] : [text, ...readingsOf(text)]).map((each) => foldedOf(of, fold(each))),
+    );
     if (this.#longest === 0) this.#longest = Math.max(1, ...this.#folded.map(({ text }) => text.length));
     if (plain.length > this.#longest * mostComposed) return;
-    this.#compare(fold(plain));
+    const folded = fold(plain);
+    this.#compare(folded);
+    if (this.#folded.some(({ letters }) => letters !== '')) this.#compareLetters(squeeze(folded));
     if (isIsoTime(plain)) for (const form of formsOfTime(plain)) this.#compare(form);
   }
 
   #compare(value: string): void {
-    for (const { of, text } of this.#folded ?? []) {
-      if (!shows(text, value)) continue;
-      const [code, what, instead] = refusals[of];
-      throw refusal(
-        code,
-        `${what} is or holds the value of a marked field, and would go out in clear: declare ${instead}`,
-      );
-    }
+    for (const { of, text } of this.#folded ?? []) if (shows(text, value)) throw shown(of);
   }
+
+  #compareLetters(value: string): void {
+    if (value.length < shortestShown.anywhere) return;
+    for (const { of, letters } of this.#folded ?? []) if (letters.includes(value)) throw shown(of);
+  }
+}
+
+const isUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+/** Ids as most keys are: nothing is escaped in them. */
+const isId = (text: string): boolean => /^[A-Za-z]{0,20}[-_:.]?\d{0,20}$/.test(text) || isUuid.test(text);
+
+interface FoldedText extends ClearText {
+  /** Its letters and digits; empty where no value is as short, and of a UUID. */
+  readonly letters: string;
+}
+
+function foldedOf(of: ClearText['of'], text: string): FoldedText {
+  return {
+    of,
+    text,
+    letters: text.length < shortestShown.anywhere || isUuid.test(text) ? '' : squeeze(text),
+  };
+}
+
+function shown(of: ClearText['of']): Error {
+  const [code, what, instead] = refusals[of];
+  return refusal(
+    code,
+    `${what} is or holds the value of a marked field, and would go out in clear: declare ${instead}`,
+  );
 }
 
 function shows(text: string, value: string): boolean {
@@ -69,12 +97,20 @@ function formsOfTime(text: string): string[] {
 }
 
 /**
- * A text without what spellings of one value differ in: forms of characters, upper and lower case, space around it. Upper case,
- * as a lower-case sigma depends on what follows it.
+ * A text without what spellings of one value differ in: forms of characters, upper and lower case, space around it, more than one
+ * space and what nobody sees. Upper case, as a lower-case sigma depends on what follows it.
  */
 export function fold(text: string): string {
-  return text.normalize('NFKC').toUpperCase().trim();
+  const folded = text.normalize('NFKC').toUpperCase().trim();
+  return odd.test(folded) ? folded.replace(unseen, '').replace(/\s+/g, ' ').trim() : folded;
 }
+/** Letters and digits without marks: separators, spaces, quotes and accents are what spellings of a value differ in most. */
+export function squeeze(folded: string): string {
+  return folded.normalize('NFKD').replace(/[^\p{L}\p{N}]+/gu, '');
+}
+
+const odd = /\p{Cf}|\s\s/u;
+const unseen = /\p{Cf}/gu;
 
 const letterOrDigit = /[\p{L}\p{N}]/u;
 

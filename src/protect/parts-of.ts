@@ -33,10 +33,20 @@ function readContents(value: object, budget: Budget): Contents {
   if (types.isDate(value)) return { ...own, parts: [...own.parts, said] };
   // Its internals are of no class that anybody is asked to describe.
   const { parts: inner } = own;
-  if (typeof said === 'object' && said !== null) return { parts: [said], inner, isWhole: true };
-  if (said === undefined || said === null || said === '') return { ...own, isWhole: false };
-  return { parts: [said, ...shownBy(value)], inner, isWhole: true };
+  const isWhole = !isOpaqueHeir(value);
+  if (typeof said === 'object' && said !== null)
+    return { parts: [said], inner, isWhole: isWhole && Object.keys(said).length > 0 };
+  if (said === undefined || said === null || typeof said === 'boolean' || isRedacted(said))
+    return { ...own, isWhole: false };
+  const shown = shownBy(value);
+  return { parts: [said, ...shown.filter(isTextual)], inner: [...inner, ...shown.filter(isObject)], isWhole };
 }
+
+/** A text that stands for another one, which methods of the object may give. */
+function isRedacted(said: unknown): boolean {
+  return typeof said === 'string' && redacted.test(said);
+}
+const redacted = /^\W*$|\*\*|[•█]|\b(?:redacted|hidden|masked|secret|n\/a)\b/i;
 
 function ownParts(value: object, budget: Budget): Contents {
   const prototype = Object.getPrototypeOf(value) as object | null;
@@ -49,11 +59,17 @@ function ownParts(value: object, budget: Budget): Contents {
   if (types.isSet(value)) return whole([...listOfSet(value, budget), ...propertiesOf(value)]);
   if (types.isDate(value)) return whole([...formsOfDate(value), ...propertiesOf(value)]);
   if (types.isStringObject(value) || types.isNumberObject(value) || types.isBigIntObject(value))
-    return whole([value.valueOf()], true);
-  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) return binary(value);
+    return whole([value.valueOf()], !isOpaqueHeir(value));
+  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) {
+    const contents = binary(value);
+    return { ...contents, isWhole: contents.isWhole && !isOpaqueHeir(value) };
+  }
   const count = Array.isArray(value) ? value.length : countKeys(value, budget.left);
   if (count > budget.left) throw tooLarge();
   const parts = propertiesOf(value);
+  if (Array.isArray(value)) parts.push(...textsOfList(parts));
+  // A proxy can give what it does not name.
+  if (types.isProxy(value)) return whole(parts, false);
   // Plain objects and lists may be empty; an instance without fields has its text elsewhere.
   const isInstance = prototype !== null && prototype !== Object.prototype && !Array.isArray(value);
   return whole(parts, isKnown && (parts.length > 0 || !isInstance));
@@ -155,16 +171,57 @@ function propertiesOf(value: object): unknown[] {
   return parts;
 }
 
-/** Numbers, days, and what a date is converted to: in text, its milliseconds are many digits and found as such. */
-function formsOfDate(date: Date): readonly unknown[] {
+/** Numbers, days, and what a date is usually written as: in text, its milliseconds are many digits and found as such. */
+export function formsOfDate(date: Date): readonly unknown[] {
   const milliseconds = Date.prototype.getTime.call(date);
   if (Number.isNaN(milliseconds)) return [];
   const iso = Date.prototype.toISOString.call(date);
-  return [
-    ...[iso, `${iso.slice(0, 19)}Z`, milliseconds, Math.floor(milliseconds / 1_000), String(date)],
-    ...[Date.prototype.toUTCString.call(date), Date.prototype.toDateString.call(date)],
-    ...(iso.endsWith('T00:00:00.000Z') ? [iso.slice(0, 10)] : []),
+  const { toUTCString, toDateString } = Date.prototype;
+  const day = iso.slice(0, 10);
+  const local = [
+    ...[Date.prototype.getFullYear.call(date), Date.prototype.getMonth.call(date) + 1],
+    Date.prototype.getDate.call(date),
   ];
+  return [
+    ...[iso, `${iso.slice(0, 19)}Z`, iso.slice(0, 19), `${day} ${iso.slice(11, 19)}`],
+    ...[milliseconds, Math.floor(milliseconds / 1_000)],
+    ...[String(date), toUTCString.call(date), toDateString.call(date)],
+    ...formsOfDay(day.split('-').map(Number)),
+    ...formsOfDay(local),
+  ];
+}
+
+function formsOfDay([year = 0, month = 0, day = 0]: readonly number[]): readonly string[] {
+  const [mm, dd] = [String(month).padStart(2, '0'), String(day).padStart(2, '0')];
+  return [
+    ...[`${year}-${mm}-${dd}`, `${year}${mm}${dd}`, `${year}/${mm}/${dd}`, `${dd}.${mm}.${year}`],
+    ...[`${day}.${month}.${year}`, `${month}/${day}/${year}`, `${mm}/${dd}/${year}`],
+    ...[`${day}/${month}/${year}`, `${dd}/${mm}/${year}`],
+  ];
+}
+
+/** Of the class of a value without parts: it may keep a text beside it. */
+function isOpaqueHeir(value: object): boolean {
+  const isBuiltIn =
+    types.isBoxedPrimitive(value) || types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value);
+  if (!isBuiltIn && !(value instanceof URL)) return false;
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  const owner = prototype && (Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as unknown);
+  if (prototype === Buffer.prototype || owner === URL) return false;
+  return typeof owner !== 'function' || !builtInSource.test(Function.prototype.toString.call(owner));
+}
+const builtInSource = /\[native code\]/;
+
+/** What a list of characters, or of their numbers, says. */
+export function textsOfList(list: readonly unknown[]): readonly string[] {
+  if (list.length < 2 || list.length > mostSearchedBytes) return [];
+  if (list.every((each) => typeof each === 'string' && each.length <= 2)) return [list.join('')];
+  if (!list.every((each) => Number.isInteger(each) && (each as number) >= 0 && (each as number) <= 0x10_ffff))
+    return [];
+  const text = list.map((each) => String.fromCodePoint(each as number)).join('');
+  return (list as number[]).every((each) => each < 256)
+    ? [list.join(), text, Buffer.from(list as number[]).toString()]
+    : [list.join(), text];
 }
 
 function binary(value: ArrayBufferLike | ArrayBufferView): Contents {
@@ -174,16 +231,25 @@ function binary(value: ArrayBufferLike | ArrayBufferView): Contents {
     ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
     : Buffer.from(value);
   const encodings = ['base64', 'base64url', 'hex', 'utf8', 'latin1', 'utf16le'] as const;
-  return { parts: encodings.map((encoding) => bytes.toString(encoding)), inner: [], isWhole: true };
+  const texts = encodings.map((encoding) => bytes.toString(encoding));
+  return { parts: bytes.length < 2 ? texts : [...texts, bytes.join()], inner: [], isWhole: true };
 }
 
-const urlParts = ['href', 'host', 'hostname', 'username', 'password', 'pathname', 'search', 'hash'] as const;
+const urlParts = [
+  ...(['href', 'host', 'hostname', 'port', 'username', 'password', 'pathname', 'search', 'hash'] as const),
+];
 
 /** Texts and numbers that an object with a `toJSON` shows beside it: by getters of its class, and where it is made text. */
 function shownBy(value: object): unknown[] {
   if (value instanceof URL) {
     const decoded = value.pathname.split('/').map((part) => attempt(() => decodeURIComponent(part)));
-    return [...urlParts.map((part) => value[part]), ...value.searchParams.values(), ...decoded];
+    const { searchParams } = value;
+    return [
+      ...urlParts.map((part) => value[part]),
+      ...searchParams.keys(),
+      ...searchParams.values(),
+      ...decoded,
+    ].flatMap((part) => (typeof part === 'string' && part.startsWith('#') ? [part, part.slice(1)] : [part]));
   }
   const shown: unknown[] = [attempt(() => String(value)), attempt(() => value.valueOf())];
   for (let level = Object.getPrototypeOf(value); level !== null; level = Object.getPrototypeOf(level)) {
@@ -193,7 +259,24 @@ function shownBy(value: object): unknown[] {
       shown.push(attempt(() => Reflect.get(value, key)));
     }
   }
-  return shown.filter((part) => typeof part === 'string' || typeof part === 'number');
+  return keepsPrivate(value) ? shown : shown.filter(isTextual);
+}
+
+const isTextual = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';
+const isObject = (part: unknown): boolean => typeof part === 'object' && part !== null;
+
+/** Whether its own class has private fields: of libraries, whose objects may do more when they are asked, few have. */
+function keepsPrivate(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  const owner = prototype && (Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as unknown);
+  return (
+    typeof owner === 'function' && /#[A-Za-z_$\u0080-\uffff]/.test(Function.prototype.toString.call(owner))
+  );
+}
+
+/** What an object that cannot be read in full shows, inside one whose `toJSON` has said what it is. */
+export function shownInside(value: object): readonly unknown[] {
+  return attempt(() => (keepsPrivate(value) ? shownBy(value).filter(isTextual) : [])) ?? [];
 }
 
 const mostGetters = 100;

@@ -1,10 +1,16 @@
+import { isUtf8 } from 'node:buffer';
+
 /** A text inside a text inside a text, as JSON in a URL in JSON. */
-const mostLevels = 3;
-const mostReadings = 24;
-const mayBeEscaped = /[\\%&+]/;
+const mostLevels = 8;
+const mostReadings = 48;
+const base64Run = /[A-Za-z0-9+/_-]{6,}={0,2}/g;
+const hexRun = /(?:0x|\\x)?[0-9a-f]{2}(?:[\s:,-]{0,2}(?:0x|\\x)?[0-9a-f]{2}){4,}/gi;
+const mayBeEscaped =
+  /[\\%&+=]|\d{2}, ?\d{2}|''|""|[A-Za-z0-9+/_-]{6}|[0-9a-f]{2}[\s:,-]{1,2}(?:0x)?[0-9a-f]{2}[\s:,-]/i;
 
 /**
- * What a text says where it is one of JSON, a URL or HTML: `O\"Brien`, `a%40b`, `a&#64;b`. Empty where nothing in it is escaped.
+ * What a text says where it is one of JSON, a URL, HTML, CSS, CSV or SQL, or holds one in Base64 or hexadecimal: `O\"Brien`,
+ * `a%40b`, `a&#64;b`, `O''Brien`. Empty where nothing in it is escaped.
  */
 export function readingsOf(text: string): readonly string[] {
   if (!mayBeEscaped.test(text)) return [];
@@ -27,27 +33,91 @@ export function readingsOf(text: string): readonly string[] {
 }
 
 const controls: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' };
+/** Of the characters from 160 on. */
+const latin =
+  'nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest ' +
+  'agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml times oslash ugrave uacute ucirc uuml yacute thorn szlig';
+/** Upper and lower case are the same here, and both have the same names. */
+const latinNames = latin.split(' ');
 const entities: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(latinNames.map((name, index) => [name, String.fromCharCode(160 + index)])),
   ...{ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' },
   ...{ commat: '@', period: '.', plus: '+', colon: ':', sol: '/', lowbar: '_', num: '#' },
 };
 
 function unescapeJson(text: string): string {
   return text.replace(
-    /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([^ux]))/gi,
-    (whole, braced?: string, four?: string, two?: string, other?: string) => {
+    /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-7]{2,3})|([^ux]))/gi,
+    (whole, braced?: string, four?: string, two?: string, octal?: string, other?: string) => {
       const code = braced ?? four ?? two;
       if (code !== undefined) return characterOf(Number.parseInt(code, 16)) ?? whole;
+      if (octal !== undefined) return String.fromCharCode(Number.parseInt(octal, 8));
       return controls[other ?? ''] ?? other ?? whole;
     },
   );
 }
 
 function unescapeUrl(text: string): string {
-  return text.replace(/(?:%[0-9a-f]{2})+/gi, (bytes) =>
-    Buffer.from(bytes.replaceAll('%', ''), 'hex').toString(),
+  return text
+    .replace(/%u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+    .replace(/(?:%[0-9a-f]{2})+/gi, (escaped) => {
+      const bytes = Buffer.from(escaped.replaceAll('%', ''), 'hex');
+      return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1');
+    });
+}
+
+function unescapeCss(text: string): string {
+  return text.replace(
+    /\\([0-9a-f]{1,6})\s?/gi,
+    (whole, code: string) => characterOf(Number.parseInt(code, 16)) ?? whole,
   );
 }
+
+/** Of CSV and SQL, and of a shell. */
+function unquote(text: string): string {
+  return text.replaceAll("'\\''", "'").replace(/(['"])\1/g, '$1');
+}
+
+/** Quoted-printable, as mail has it. */
+function unquoteMail(text: string): string {
+  return text.replace(/(?:=[0-9A-F]{2})+/g, (escaped) => {
+    const bytes = Buffer.from(escaped.replaceAll('=', ''), 'hex');
+    return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1');
+  });
+}
+
+/** Numbers of characters or bytes, as the JSON of a buffer has them. */
+function decodeNumbers(text: string): string {
+  return text.replace(/\b\d{2,3}(?:, ?\d{2,3}){3,}\b/g, (run) => {
+    const numbers = run.split(',').map(Number);
+    return (numbers.every((each) => each < 256) ? textIn(Buffer.from(numbers)) : undefined) ?? run;
+  });
+}
+
+/** Lines of Base64 are broken. */
+function unwrap(text: string): string {
+  return text.replace(/(?<=[A-Za-z0-9+/]{40})\r?\n/g, '');
+}
+
+function decodeBase64(text: string): string {
+  return text.replace(base64Run, (run) => textIn(Buffer.from(run, 'base64')) ?? run);
+}
+
+function decodeHex(text: string): string {
+  return text.replace(hexRun, (run) => {
+    const digits = run.replace(/0x|\\x|[^0-9a-f]/gi, '');
+    return textIn(Buffer.from(digits, 'hex')) ?? run;
+  });
+}
+
+/** Undefined for bytes that are none: most of what looks like Base64 is not. */
+function textIn(bytes: Buffer): string | undefined {
+  const isWide = bytes.length % 2 === 0 && bytes.length > 3 && bytes[1] === 0 && bytes[3] === 0;
+  if (!isWide && !isUtf8(bytes)) return undefined;
+  const text = bytes.toString(isWide ? 'utf16le' : 'utf8');
+  return isShown.test(text) ? text : undefined;
+}
+const isShown = /^[^\p{Cc}\p{Cn}\p{Co}]*(?:[\r\n\t][^\p{Cc}\p{Cn}\p{Co}]*)*$/u;
 
 function unescapeForm(text: string): string {
   return unescapeUrl(text.replaceAll('+', ' '));
@@ -55,7 +125,7 @@ function unescapeForm(text: string): string {
 
 function unescapeHtml(text: string): string {
   return text.replace(
-    /&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,6}));?/gi,
+    /&(?:#0*(\d{1,7})|#x0*([0-9a-f]{1,6})|([a-z]{2,6}\d{0,2}));?/gi,
     (whole, decimal?: string, hex?: string, name?: string) => {
       if (name !== undefined) return entities[name.toLowerCase()] ?? whole;
       return characterOf(decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal)) ?? whole;
@@ -67,7 +137,10 @@ function characterOf(code: number): string | undefined {
   return code <= 0x10_ffff ? String.fromCodePoint(code) : undefined;
 }
 
-const decoders = [unescapeJson, unescapeUrl, unescapeForm, unescapeHtml];
+const decoders = [
+  ...[unescapeJson, unescapeUrl, unescapeForm, unescapeHtml, unquote, unwrap],
+  ...[decodeBase64, decodeHex, decodeNumbers, unescapeCss, unquoteMail],
+];
 
 /** Shorter texts stand by chance in the Base64 of another. */
 const shortestEncoded = 8;

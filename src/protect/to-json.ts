@@ -1,10 +1,10 @@
 import { isTooBig } from '../ground/bounds.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
 import type { Budget } from './budget.ts';
-import { type ClearTexts, fold, holdsWord } from './clear-texts.ts';
+import { type ClearTexts, fold, holdsWord, squeeze } from './clear-texts.ts';
 import { type ClassMarks, readMarked } from './marks/class-marks.ts';
 import { strictest } from './maskers/strictest.ts';
-import { attempt, contentsOf, type HoldingRules, heldMarked } from './parts-of.ts';
+import { attempt, contentsOf, formsOfDate, type HoldingRules, heldMarked, shownInside } from './parts-of.ts';
 import { encodingsOf, mayHoldEncoded, readingsOf } from './spellings.ts';
 
 /**
@@ -39,7 +39,7 @@ interface Found {
 }
 
 /** Numbers of fewer digits stand anywhere by chance; shorter texts are looked for as words of their own, and single characters not. */
-const shortest = { number: 4, part: 5, word: 2 };
+const shortest = { number: 4, part: 5, word: 2, squeezed: 8 };
 /** As deep as a payload may be. */
 const maxDepth = 64;
 const comparisonsBetweenLooks = 1_024;
@@ -74,14 +74,18 @@ export function markedValuesOf(
   const plains = new Map<string, FieldRule[]>();
   /** By the name of their field: such values of held objects are known there, however short. */
   const named = new Map<string, Map<string, FieldRule[]>>();
+  /** Their letters and digits. */
+  const letters = new Map<string, FieldRule[]>();
   let encoded: ReadonlyMap<string, FieldRule[]> | undefined;
   let compared = 0;
 
   /** `counts`: a text that cannot be read there has not been read elsewhere. */
   function take(value: unknown, rule: FieldRule, depth: number, counts: boolean): void {
     if (typeof value === 'object' && value !== null) takeObject(value, rule, depth, counts);
-    else if (typeof value === 'string' || isLongNumber(value)) takeText(String(value), rule);
-    else if (typeof value === 'symbol') takeText(value.description ?? '', rule);
+    else if (typeof value === 'string' || isLongNumber(value)) {
+      takeText(String(value), rule);
+      for (const form of formsOfDate(new Date(timeOf(value)))) takeText(String(form), rule);
+    } else if (typeof value === 'symbol') takeText(value.description ?? '', rule);
     else if (typeof value === 'function' && counts) noteUnknown(rule);
   }
 
@@ -96,6 +100,8 @@ export function markedValuesOf(
     if (folded === '') return;
     add(texts, folded, rule);
     add(plains, text, rule);
+    const squeezed = squeeze(folded);
+    if (squeezed.length >= shortest.squeezed) add(letters, squeezed, rule);
   }
 
   function takeObject(value: object, rule: FieldRule, depth: number, counts: boolean): void {
@@ -107,6 +113,7 @@ export function markedValuesOf(
     }
     const { parts, inner, isWhole } = contentsOf(value, budget);
     if (!isWhole && counts) noteUnknown(rule);
+    if (!isWhole && !counts) for (const part of shownInside(value)) take(part, rule, depth + 1, false);
     for (const part of parts) take(part, rule, depth + 1, counts);
     for (const part of inner) take(part, rule, depth + 1, false);
   }
@@ -174,6 +181,13 @@ export function markedValuesOf(
           if (++compared % comparisonsBetweenLooks === 0) budget.look();
           if (holds(folded, part)) found.held.push(...rules);
         }
+        const squeezed = letters.size === 0 ? '' : squeeze(folded);
+        if (squeezed.length >= shortest.squeezed) {
+          for (const [part, rules] of letters) {
+            if (++compared % comparisonsBetweenLooks === 0) budget.look();
+            if (squeezed.includes(part)) found.held.push(...rules);
+          }
+        }
         if (mayHoldEncoded(folded)) {
           for (const [part, rules] of encodedTexts()) {
             if (++compared % comparisonsBetweenLooks === 0) budget.look();
@@ -198,6 +212,13 @@ function holds(text: string, part: string): boolean {
   if (part.length >= shortest.part) return text.length > part.length && text.includes(part);
   return part.length >= shortest.word && /[\p{L}\p{N}]/u.test(part) && holdsWord(text, part);
 }
+
+/** Of a number or text that is a time, its milliseconds; else NaN. */
+function timeOf(value: unknown): number {
+  if (typeof value === 'number') return value > 1e11 && value < 1e13 ? value : Number.NaN;
+  return typeof value === 'string' && isTime.test(value) ? Date.parse(value) : Number.NaN;
+}
+const isTime = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?$/;
 
 /** It has one of its own, if a short one. */
 function hasText(value: unknown): boolean {

@@ -1,6 +1,6 @@
 import { isTooBig } from '../ground/bounds.ts';
 import { Budget } from './budget.ts';
-import { ClearTexts } from './clear-texts.ts';
+import { ClearTexts, fold } from './clear-texts.ts';
 import {
   decidesItsJson,
   hasToJson,
@@ -10,11 +10,11 @@ import {
   kindOf,
   primitiveOf,
 } from './kind.ts';
-import { element, excluded, leaf, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
+import { element, excluded, leaf, nameLike, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
 import { type ClassMarks, marksOf } from './marks/class-marks.ts';
 import { deadState } from './marks/path-states.ts';
 import { NativeValue } from './native-value.ts';
-import { contentsOf, copyOf, listOfSet, objectOfMap } from './parts-of.ts';
+import { contentsOf, copyOf, listOfSet, objectOfMap, textsOfList } from './parts-of.ts';
 import { asRefusal, refusal } from './refusal.ts';
 import { type MarkedValues, markedValuesOf } from './to-json.ts';
 import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './value-place.ts';
@@ -151,6 +151,7 @@ function visitCopy(
   for (const key in copy) {
     if (!walk.isQuick && !Object.hasOwn(copy, key)) continue;
     nodes++;
+    if (place.json !== undefined) checkKey(key, place.json);
     const before = copy[key];
     const next = placeOf(key, place, marks);
     const { rule } = next;
@@ -203,7 +204,7 @@ function visitArray(array: readonly unknown[], depth: number, walk: Walk, place:
   // It may grow while its elements are visited.
   const { length } = array;
   walk.budget.spend(length);
-  const next = elementPlace(place);
+  const next = placeOfElements(array, place);
   if (next.rule?.strategy === 'EXCLUDE') {
     leaveOut(array, walk);
     return [];
@@ -219,6 +220,38 @@ function visitArray(array: readonly unknown[], depth: number, walk: Walk, place:
     if (after !== excluded) copy.push(after);
   }
   return copy;
+}
+
+/** Of a list that `toJSON` returned, the characters or bytes of a marked value, if it is one. */
+function placeOfElements(array: readonly unknown[], place: Place): Place {
+  const next = elementPlace(place);
+  const { state, rule, json } = next;
+  if (json === undefined || rule !== undefined) return next;
+  for (const text of textsOfList(array)) {
+    const found = json.ruleOfText(text, undefined, false);
+    if (found !== undefined) return { state, rule: found, json };
+  }
+  return next;
+}
+
+/** Shorter names of fields are values by chance. */
+const shortestName = 8;
+
+/** Keys are not protected: a marked value may not be one of what `toJSON` returned, or stand in one. */
+function checkKey(key: string, json: MarkedValues): void {
+  if (json.marks.has(key)) return;
+  const found: Parameters<MarkedValues['find']>[1] = { same: [], held: [] };
+  if (!nameLike.test(key)) {
+    if (json.ruleOfText(key, undefined, false) === undefined) return;
+  } else {
+    if (key.length < shortestName) return;
+    json.find(fold(key), found);
+    if (found.same.length === 0) return;
+  }
+  throw refusal(
+    'SVC_PROTECT_TOJSON_HIDES_FIELDS',
+    'toJSON of a class with marked fields, or of an object that holds one, returns a marked value as a key',
+  );
 }
 
 function visitToJson(

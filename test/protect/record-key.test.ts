@@ -39,6 +39,11 @@ describe('a text that leaves in clear beside the payload', () => {
     'equal but for space around it': ` ${secret}\n`,
     'with more before and after': `user:${secret}:17`,
     'with more that is no delimiter': `x${secret}x`,
+    'as part of a URL': `user/${encodeURIComponent(secret)}`,
+    'in Base64': Buffer.from(`user:${secret}`).toString('base64url'),
+    'in hexadecimal': Buffer.from(secret).toString('hex'),
+    'as JSON': JSON.stringify(JSON.stringify([secret])),
+    'with other separators': 'john-doe-gmail-com',
   };
   for (const [place, [payload, rules]] of Object.entries(places)) {
     for (const [how, key] of Object.entries(keys)) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { PiiField, type PiiFieldOptions } from '../../src/protect/marks/pii-field.ts';
-import { publishes } from './protecting.ts';
+import { publishes, refuses } from './protecting.ts';
 
 const secret = 'canary@example.com';
 
@@ -66,6 +66,60 @@ class Redacting extends Private {
   }
 }
 
+class Method {
+  readonly said: unknown;
+  readonly #text = secret;
+  constructor(said: unknown) {
+    this.said = said;
+  }
+  reveal(): string {
+    return this.#text;
+  }
+  toJSON(): unknown {
+    return this.said;
+  }
+}
+class Holding {
+  readonly inner: unknown;
+  constructor(inner: unknown) {
+    this.inner = inner;
+  }
+  toJSON(): string {
+    return 'a holder';
+  }
+}
+class HoldingInPrivate {
+  readonly #inner: Private;
+  constructor(inner: Private) {
+    this.#inner = inner;
+  }
+  get inner(): Private {
+    return this.#inner;
+  }
+  toJSON(): string {
+    return 'a holder';
+  }
+}
+class OwnText extends String {
+  readonly #text = secret;
+  reveal(): string {
+    return this.#text;
+  }
+}
+class OwnUrl extends URL {
+  readonly #text = secret;
+  reveal(): string {
+    return this.#text;
+  }
+}
+class OwnBytes extends Uint8Array {
+  readonly #text = secret;
+  reveal(): string {
+    return this.#text;
+  }
+}
+const proxy = new Proxy({ kind: 'x' }, { get: (_, key) => (key === 'text' ? secret : undefined) });
+
 const symbol = Symbol('text');
 const hidden = Object.defineProperty({ kind: 'x' }, 'text', { value: secret });
 const born = new Date('1987-03-01T00:00:00.000Z');
@@ -102,12 +156,60 @@ describe('a marked field that holds an object', () => {
     'an error': [new Error(secret), (held: Error) => held.message],
     'what a symbol describes': [Symbol(secret), (held: symbol) => held.description],
     'a boxed text': [new String(secret), (held: string) => `${held}`],
+    'a boxed text with a field of its own': [new OwnText('x'), (held: OwnText) => held.reveal()],
+    'a URL with a field of its own': [new OwnUrl('https://a.example'), (held: OwnUrl) => held.reveal()],
+    'bytes with a field of their own': [new OwnBytes(3), (held: OwnBytes) => held.reveal()],
+    'a proxy': [proxy, (held: { text: string }) => held.text],
+    'a value object two levels deep': [
+      new Holding(new Holding(new Private(secret))),
+      (held: { inner: { inner: Private } }) => held.inner.inner.value,
+    ],
+    'a value object in a private field': [
+      new HoldingInPrivate(new Private(secret)),
+      (held: HoldingInPrivate) => held.inner.value,
+    ],
+    'value objects in a map in another': [
+      new Holding(new Map([['a', new Private(secret)]])),
+      (held: { inner: Map<string, Private> }) => `${held.inner.get('a')}`,
+    ],
+    'a method, and a JSON of stars': [new Method('c***'), (held: Method) => held.reveal()],
+    'a method, and a JSON that says hidden': [new Method('<hidden>'), (held: Method) => held.reveal()],
+    'a method, and an empty JSON': [new Method({}), (held: Method) => held.reveal()],
+    'a method, and a boolean as JSON': [new Method(true), (held: Method) => held.reveal()],
+    'a generator': [
+      (function* () {
+        yield secret;
+      })(),
+      (held: Iterable<string>) => [...held].join(''),
+    ],
+    'search parameters': [new URLSearchParams({ a: secret }), (held: URLSearchParams) => held.get('a')],
+    'a locale': [new Intl.Locale('de-x-canary'), (held: Intl.Locale) => String(held)],
+    'a text that is inherited': [
+      Object.create({ text: secret }, { kind: { value: 1, enumerable: true } }),
+      (held: { text: string }) => held.text,
+    ],
+    'a list of characters': [[...secret], (held: string[]) => held.join('')],
+    'a list of their numbers': [
+      Array.from(secret, (each) => each.charCodeAt(0)),
+      (held: number[]) => String.fromCharCode(...held),
+    ],
+    'the JSON of a buffer': [Buffer.from(secret), (held: Buffer) => JSON.stringify(held)],
+    'the bytes of a buffer': [Buffer.from(secret), (held: Buffer) => held.toJSON()],
+    'the hash of a URL': [new URL('https://a.example/#canary'), (held: URL) => held.hash.slice(1)],
+    'the key of a parameter': [
+      new URL('https://a.example/?canary=1'),
+      (held: URL) => [...held.searchParams.keys()].join(),
+    ],
+    'the day of a date in German': [born, () => '1.3.1987'],
+    'a date in SQL': [born, () => 'at 1987-03-01 00:00:00'],
+    'a day of a text': ['1987-03-01T10:20:30+01:00', () => '1987-03-01'],
+    'a date of a number': [born.getTime(), (held: number) => new Date(held)],
   };
   for (const [what, [held, compose]] of Object.entries(cases)) {
     for (const strategy of ['MASK', 'HASH', 'ENCRYPT', 'EXCLUDE'] as const) {
       it(`shows none of its text: ${what}, ${strategy}`, () => {
         const sent = JSON.stringify(publishes(owner(held, compose, { type: 'EMAIL', strategy })));
-        assert.doesNotMatch(sent, /canary|owner\.example|1987|541555200|63616e617279/i);
+        assert.doesNotMatch(sent, /canary|owner\.example|1987|541555200|63616e617279|99,97,110/i);
       });
     }
   }
@@ -185,6 +287,41 @@ describe('a marked text that toJSON escapes', () => {
     'Base64 behind two characters': (value) => `Basic ${base64(`xy${value}:password`)}`,
     'Base64 in JSON': (value) => JSON.stringify({ token: base64(`user:${value}`) }),
     'Base64 for URLs': (value) => Buffer.from(`xy${value}`).toString('base64url'),
+    'Base64 in lines': (value) => base64(`${value} `.repeat(4)).replace(/.{76}/g, '$&\r\n'),
+    'Base64 in Base64': (value) => base64(base64(value)),
+    'Base64 of upper case': (value) => base64(value.toUpperCase()),
+    'Base64 of decomposed characters': (value) => base64(value.normalize('NFD')),
+    'Base64 of UTF-16': (value) => Buffer.from(value, 'utf16le').toString('base64'),
+    'hex, by colons': (value) => Buffer.from(value).toString('hex').replace(/../g, '$&:'),
+    'hex, as C has it': (value) => Buffer.from(value).toString('hex').replace(/../g, '0x$&, '),
+    'the numbers of its bytes': (value) => JSON.stringify(Buffer.from(value)),
+    'JSON six times': (value) => {
+      let text = value;
+      for (let level = 0; level < 6; level++) text = JSON.stringify(text);
+      return text;
+    },
+    'every byte in a URL': (value) => Buffer.from(value).toString('hex').replace(/../g, '%$&'),
+    'a URL of Latin-1': (value) => Buffer.from(value, 'latin1').toString('hex').replace(/../g, '%$&'),
+    'a URL of old': (value) => escape(`€${value}`),
+    'HTML in decimal numbers with zeros': (value) =>
+      value.replace(/[^a-z ]/gi, (each) => `&#0000${each.codePointAt(0)};`),
+    'HTML by names': (value) => value.replaceAll('ä', '&auml;').replaceAll('<', '&lt;'),
+    'octal numbers': (value) => value.replace(/[^ -~]/g, (each) => `\\${each.charCodeAt(0).toString(8)}`),
+    CSS: (value) => value.replace(/[@<"\n]/g, (each) => `\\${each.charCodeAt(0).toString(16)} `),
+    CSV: (value) => `1;"${value.replaceAll('"', '""')}"`,
+    SQL: (value) => `'${value.replaceAll("'", "''")}'`,
+    'a shell': (value) => `'${value.replaceAll("'", "'\\''")}'`,
+    'quoted-printable': (value) =>
+      value.replace(/[^ -~]/g, (each) =>
+        Buffer.from(each).toString('hex').toUpperCase().replace(/../g, '=$&'),
+      ),
+    'decomposed characters': (value) => `to ${value.normalize('NFD')}`,
+    'no accents': (value) => `to ${value.normalize('NFD').replace(/\p{M}/gu, '')}`,
+    'wide characters': (value) =>
+      value.replace(/[!-~]/g, (each) => String.fromCodePoint((each.codePointAt(0) ?? 0) + 0xfee0)),
+    'unseen characters': (value) => value.replace(/./g, '$&\u200b'),
+    'other spaces': (value) => `to ${value.replaceAll(' ', '\u00a0 ')}`,
+    'a name for an address': (value) => value.toLowerCase().replace(/[^a-zä]+/g, '-'),
     hex: (value) => `\\x${Buffer.from(value).toString('hex').toUpperCase()}00`,
   };
   for (const [what, escaped] of Object.entries(escapes)) {
@@ -297,5 +434,29 @@ describe('an object with a toJSON that holds objects of marked classes', () => {
     });
     const sent = publishes({ models }) as { models: object[] };
     assert.deepEqual([sent.models[1_999], reads], [{ id: 1_999, customer: hidden }, 0]);
+  });
+});
+
+describe('a marked value that toJSON returns as a key', () => {
+  const keys: Readonly<Record<string, (text: string) => unknown>> = {
+    'of an object': (text) => ({ [text]: 1 }),
+    'among other text': (text) => ({ [`user:${text}`]: 1 }),
+    'of a map': (text) => new Map([[text, 1]]),
+    'in a list': (text) => [[{ [text]: 1 }]],
+    escaped: (text) => ({ [encodeURIComponent(text)]: 1 }),
+  };
+  for (const [what, compose] of Object.entries(keys))
+    it(`is refused: ${what}`, () =>
+      refuses(owner(secret, compose as (held: never) => unknown), 'SVC_PROTECT_TOJSON_HIDES_FIELDS', [], {
+        secret,
+      }));
+
+  it('is no name that stands in it, or is shorter', () => {
+    const names = { addressOfOrder: 'x', Address: 1, 'a b': 2 };
+    assert.deepEqual(publishes(owner('address', () => names)), {
+      id: 17,
+      line: names,
+      more: ['a', { b: true }],
+    });
   });
 });
