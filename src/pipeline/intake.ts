@@ -73,11 +73,19 @@ export function intakeOfEvent(event: CheckedEvent): Intake {
   return { ...event, headers: headersOf(event.headers), context: undefined };
 }
 
+/** What no value but a word is. */
+const usualName = /^[a-z][a-z0-9_-]*$/i;
+
 /** The key that stands in for none is the event id, which nobody has to look at. */
 export function textsInClear({ key, headers, aggregateId }: Intake): readonly ClearText[] | undefined {
   if (headers === undefined && key === undefined && aggregateId === undefined) return undefined;
   const texts: ClearText[] = [];
-  if (headers !== undefined) for (const text of Object.values(headers)) texts.push({ of: 'header', text });
+  if (headers !== undefined) {
+    for (const [name, text] of Object.entries(headers)) {
+      texts.push({ of: 'header', text });
+      if (!usualName.test(name)) texts.push({ of: 'header', text: name });
+    }
+  }
   if (key !== undefined) texts.push({ of: 'key', text: key });
   if (aggregateId !== undefined && aggregateId !== key) texts.push({ of: 'key', text: aggregateId });
   return texts;

@@ -1,6 +1,6 @@
 import { isTooBig } from '../ground/bounds.ts';
 import { Budget } from './budget.ts';
-import { ClearTexts, fold } from './clear-texts.ts';
+import { ClearTexts } from './clear-texts.ts';
 import {
   decidesItsJson,
   hasToJson,
@@ -234,20 +234,15 @@ function placeOfElements(array: readonly unknown[], place: Place): Place {
   return next;
 }
 
-/** Shorter names of fields are values by chance. */
-const shortestName = 8;
+const indexLike = /^\d{1,6}$/;
 
-/** Keys are not protected: a marked value may not be one of what `toJSON` returned, or stand in one. */
+/**
+ * Keys are not protected: a marked value may not be one of what `toJSON` returned, or stand in one. What looks like the name of a
+ * field, or an index, is taken for one: models hold the names of their fields as values.
+ */
 function checkKey(key: string, json: MarkedValues): void {
-  if (json.marks.has(key)) return;
-  const found: Parameters<MarkedValues['find']>[1] = { same: [], held: [] };
-  if (!nameLike.test(key)) {
-    if (json.ruleOfText(key, undefined, false) === undefined) return;
-  } else {
-    if (key.length < shortestName) return;
-    json.find(fold(key), found);
-    if (found.same.length === 0) return;
-  }
+  if (nameLike.test(key) || indexLike.test(key) || json.marks.has(key)) return;
+  if (json.ruleOfText(key, undefined, false) === undefined) return;
   throw refusal(
     'SVC_PROTECT_TOJSON_HIDES_FIELDS',
     'toJSON of a class with marked fields, or of an object that holds one, returns a marked value as a key',

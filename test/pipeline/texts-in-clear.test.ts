@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Call } from '../../src/capture/call.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { ErrorCode } from '../../src/ground/errors.ts';
-import { intakeOf } from '../../src/pipeline/intake.ts';
+import { intakeOf, textsInClear } from '../../src/pipeline/intake.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
 import { planOfTarget } from '../../src/start/plans.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
@@ -95,5 +95,14 @@ describe('what an expression of a text that goes out in clear may read', () => {
     });
     assert.doesNotThrow(() => planOfTarget(only, ['room', 'guest'], config));
     assert.doesNotThrow(() => planOfTarget(only, ['guest', 'room'], toConfig({}, { enabled: false })));
+  });
+
+  it('is the name of a header as well, where it is none as they usually are', () => {
+    const headers = { 'x-tenant': 'a', 'jane.doe@example.com': '1' };
+    const intake = { headers } as unknown as Parameters<typeof textsInClear>[0];
+    assert.deepEqual(
+      textsInClear(intake)?.map(({ text }) => text),
+      ['a', '1', 'jane.doe@example.com'],
+    );
   });
 });
