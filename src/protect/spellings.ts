@@ -3,10 +3,10 @@ import { isUtf8 } from 'node:buffer';
 /** A text inside a text inside a text, as JSON in a URL in JSON. */
 const mostLevels = 8;
 const mostReadings = 48;
-const base64Run = /[A-Za-z0-9+/_-]{6,}={0,2}/g;
+const base64Run = /[A-Za-z0-9+/_-]{11,}={0,2}/g;
 const hexRun = /(?:0x|\\x)?[0-9a-f]{2}(?:[\s:,-]{0,2}(?:0x|\\x)?[0-9a-f]{2}){4,}/gi;
 const mayBeEscaped =
-  /[\\%&+=]|\d{2}, ?\d{2}|''|""|[A-Za-z0-9+/_-]{6}|[0-9a-f]{2}[\s:,-]{1,2}(?:0x)?[0-9a-f]{2}[\s:,-]/i;
+  /[\\%&+=]|\d{2}, ?\d{2}|''|""|[A-Za-z0-9+/_-]{11}|[0-9a-f]{2}[\s:,-]{1,2}(?:0x)?[0-9a-f]{2}[\s:,-]/i;
 
 /**
  * What a text says where it is one of JSON, a URL, HTML, CSS, CSV or SQL, or holds one in Base64 or hexadecimal: `O\"Brien`,
