@@ -19,7 +19,8 @@ export function readingsOf(text: string): readonly string[] {
   for (let depth = 0; depth < mostLevels && level.length > 0; depth++) {
     const next: string[] = [];
     for (const each of level) {
-      for (const decode of decoders) {
+      for (const [sign, decode] of decoders) {
+        if (!sign.test(each)) continue;
         const reading = decode(each);
         if (reading === each || reading === text || readings.has(reading)) continue;
         if (readings.size === mostReadings) return [...readings];
@@ -137,9 +138,25 @@ function characterOf(code: number): string | undefined {
   return code <= 0x10_ffff ? String.fromCodePoint(code) : undefined;
 }
 
-const decoders = [
-  ...[unescapeJson, unescapeUrl, unescapeForm, unescapeHtml, unquote, unwrap],
-  ...[decodeBase64, decodeHex, decodeNumbers, unescapeCss, unquoteMail],
+/** Each with what a text has where there is something to decode. */
+const decoders: readonly (readonly [sign: RegExp, decode: (text: string) => string])[] = [
+  ...([
+    [/\\/, unescapeJson],
+    [/%/, unescapeUrl],
+    [/[%+]/, unescapeForm],
+    [/&/, unescapeHtml],
+  ] as const),
+  ...([
+    [/''|""|\\/, unquote],
+    [/\n/, unwrap],
+    [/[A-Za-z0-9+/_-]{11}/, decodeBase64],
+  ] as const),
+  ...([
+    [/[0-9a-f]{2}/i, decodeHex],
+    [/\d,/, decodeNumbers],
+    [/\\/, unescapeCss],
+    [/=/, unquoteMail],
+  ] as const),
 ];
 
 /** Shorter texts stand by chance in the Base64 of another. */
