@@ -15,6 +15,8 @@ export interface Followed {
   readonly files: ReadonlySet<string>;
   /** What names a file that only the running application knows, or that reading does not find: `src/plugins.js:12`. */
   readonly unknown: readonly string[];
+  /** How packages are loaded, by specifier: `import`, `require`, or both. Without what only a loader of TypeScript decides. */
+  readonly packages: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 /** An application has fewer; beyond these the search ends. */
@@ -25,6 +27,7 @@ const script = /\.[cm]?[jt]sx?$/;
 export function followImports(entries: readonly string[], baseDir: string): Followed {
   const files = new Set(entries.map((entry) => realpathSync(entry)));
   const unknown: string[] = [];
+  const packages = new Map<string, Set<string>>();
   for (const file of files) {
     if (!script.test(file) || file.split(sep).includes('node_modules')) continue;
     if (files.size > mostFiles) break;
@@ -37,19 +40,23 @@ export function followImports(entries: readonly string[], baseDir: string): Foll
       unknown.push(place(1));
       continue;
     }
-    for (const { specifier, at } of specifiersIn(parsed.program, callsLoad.test(text))) {
+    for (const { specifier, at, by } of specifiersIn(parsed.program, callsLoad.test(text))) {
+      const isDecided = !(by === 'import' && kind.typed && goal === 'unknown');
+      if (specifier !== undefined && isDecided && !/^[./]/.test(specifier))
+        packages.set(specifier, (packages.get(specifier) ?? new Set()).add(by));
       const found = specifier === undefined ? undefined : filesOf(specifier, file);
       if (found === undefined) unknown.push(place(lineAt(text, at)));
       else for (const each of found) files.add(each);
     }
   }
-  return { files, unknown };
+  return { files, unknown, packages };
 }
 
 interface Specifier {
   /** `undefined`: it is made at run time. */
   readonly specifier: string | undefined;
   readonly at: number;
+  readonly by: 'import' | 'require';
 }
 
 /** Below the top of a module nothing else can load one, and reading all of a file takes three times as long. */
@@ -57,8 +64,8 @@ const callsLoad = /\brequire\b|\bimport\b[^'"]{0,100}\(/;
 
 function specifiersIn(program: Program, isDeep: boolean): Specifier[] {
   const found: Specifier[] = [];
-  const add = (node: Node, source: Node | undefined) =>
-    found.push({ specifier: source && stringOf(source), at: node.start });
+  const add = (node: Node, source: Node | undefined, by: Specifier['by'] = 'import') =>
+    found.push({ specifier: source && stringOf(source), at: node.start, by });
   for (const node of walk(program.body, (each) => !isDeep || isSpecified(each)))
     switch (node.type) {
       case 'ImportDeclaration':
@@ -71,13 +78,13 @@ function specifiersIn(program: Program, isDeep: boolean): Specifier[] {
         if (node.source && node.exportKind !== 'type') add(node, node.source);
         break;
       case 'TSExternalModuleReference':
-        add(node, node.expression);
+        add(node, node.expression, 'require');
         break;
       case 'ImportExpression':
         add(node, node.source);
         break;
       case 'CallExpression':
-        if (memberPath(node.callee) === 'require') add(node, node.arguments[0]);
+        if (memberPath(node.callee) === 'require') add(node, node.arguments[0], 'require');
         break;
     }
   return found;

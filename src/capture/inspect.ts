@@ -4,7 +4,7 @@ import { defaultsNote, defaultsUsed } from './declare/default-parameters.ts';
 import { inspectPackageTarget } from './packages/hook.ts';
 import type { TargetReport } from './report.ts';
 import { type Follower, follower } from './source/exports/follow-export.ts';
-import { filesOfPackage, untold } from './source/exports/package-files.ts';
+import { buildsOf, filesOfPackage, untold } from './source/exports/package-files.ts';
 import { parseFunctionPath } from './source/find/function-path.ts';
 import { isEsModule } from './source/is-es-module.ts';
 import { locate } from './source/locate.ts';
@@ -12,17 +12,29 @@ import { findAll, type SourceEvents } from './source/rewrite-text.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
+/** How the application loads a package, by its specifier; `undefined` where that is not known. */
+export type LoadedBy = (specifier: string) => ReadonlySet<string> | undefined;
+
 /**
  * For `svc check`, without loading the application: which targets are there (`found`) and which cannot be captured (`failed`).
  * What a package only computes is known when it is loaded, and `pending`.
  */
-export function inspect(targets: readonly CaptureTarget[], options: { baseDir: string }): TargetReport[] {
+export function inspect(
+  targets: readonly CaptureTarget[],
+  options: { readonly baseDir: string; readonly loadedBy?: LoadedBy },
+): TargetReport[] {
+  const { baseDir, loadedBy } = options;
   const inFiles: InFiles = new Map();
   let made: Follower | undefined;
   const follow = () => (made ??= follower());
   const records = targets.map((target) => {
-    const record = new TargetRecord(target, () => {});
-    guarded([record], () => check(record, options.baseDir, inFiles, follow));
+    const record = new TargetRecord(
+      target,
+      () => {},
+      // A start hears of a build when it loads it: here it may be one that is never loaded.
+      (build) => loadedBy?.(target.module)?.has(build) === true,
+    );
+    guarded([record], () => check(record, baseDir, inFiles, follow));
     return record;
   });
   // As a start does it: once for each file, whose targets may be thousands.
@@ -65,33 +77,43 @@ function checkPackage(record: TargetRecord, specifier: string, from: string, fol
   }
   const events = eventsOf(() => record);
   const sought = { specifier, from, targets: [{ id, functionPath }], patch: undefined };
-  let isComputed = isBuiltin(specifier);
-  for (const [file, { targets }] of filesOfPackage(sought, follow, events)) {
+  for (const [file, { targets, missing }] of filesOfPackage(sought, follow)) {
+    for (const each of missing) events.problem(each.id, each.problem);
     const goal = isEsModule(file) ? 'module' : 'unknown';
     const [told, inserted] = goal === 'unknown' ? untold(targets, events) : [events];
     const inText = targets.filter((each) => each.functionPath !== '');
     if (inText.length > 0) findAll(file, readFileSync(file, 'utf8'), { goal, typed: false }, inText, told);
-    if (inserted?.size === 0) isComputed = true;
+    if (inserted?.size !== 0) continue;
+    const builds = targets.flatMap((each) => buildsOf(each.id).builds ?? []);
+    record.unseen(known, [...new Set(builds)]);
   }
-  if (isComputed && record.state === 'pending')
-    record.note('a package: what it exports is known when it is loaded');
+  if (isBuiltin(specifier)) record.note(known);
 }
+
+const known = 'a package: what it exports is known when it is loaded';
 
 function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
   return {
-    found(id, parameterNames, defaulted) {
+    found(part, parameterNames, defaulted) {
+      const { id, builds } = buildsOf(part);
       const record = recordOf(id);
       guarded([record], () => {
         record.slotFor(parameterNames);
         const used = defaultsUsed(record.target.expressions ?? [], parameterNames ?? [], defaulted ?? []);
         if (used.length > 0) record.note(defaultsNote(used));
-        record.found();
+        record.found(builds);
       });
       return true;
     },
-    problem(id, reason) {
+    problem(part, reason) {
+      const { id, builds } = buildsOf(part);
       const record = recordOf(id);
-      if (record.state !== 'found') record.failed(reason);
+      if (!record.isDone(builds)) record.failed(reason, builds);
+    },
+    unseen(part, reason) {
+      const { id, builds } = buildsOf(part);
+      recordOf(id).unseen(`${reason}: it may be there when the package has run`, builds);
+      return true;
     },
   };
 }

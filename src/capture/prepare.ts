@@ -12,6 +12,7 @@ import { inPlaceOf, type TargetReport, writeMaps } from './report.ts';
 import { layDown, pickUp } from './resting-slots.ts';
 import { type RuntimeTarget, runtimeTargets } from './source/capture-runtime.ts';
 import { whyCoverageDiffers } from './source/coverage.ts';
+import { buildsOf } from './source/exports/package-files.ts';
 import { parseFunctionPath } from './source/find/function-path.ts';
 import {
   hookSource,
@@ -260,8 +261,8 @@ function runtimeTarget(
     functionPath,
     result,
     slotFor: (names) => record.slotFor(names),
-    patched: () => record.patched(),
-    failed: (reason) => record.failed(reason),
+    patched: (builds) => record.patched(undefined, builds),
+    failed: (reason, builds) => record.failed(reason, builds),
   };
 }
 
@@ -278,28 +279,31 @@ function hookFiles(
   const placeIn = (built: BuiltFile | undefined) =>
     built && [`in ${shown(built)}`, built.remark].filter((each) => each !== undefined).join(', ');
   const events: SourceHookEvents = {
-    found(id, parameterNames, _, built) {
+    found(part, parameterNames, _, built) {
+      const { id, builds } = buildsOf(part);
       const record = records.get(id);
       try {
         record?.slotFor(parameterNames);
-        record?.patched(placeIn(built));
+        record?.patched(placeIn(built), builds);
         return record !== undefined;
       } catch (error) {
-        record?.failed(messageOf(error));
+        record?.failed(messageOf(error), builds);
         return false;
       }
     },
-    problem(id, reason, built) {
+    problem(part, reason, built) {
+      const { id, builds } = buildsOf(part);
       const record = records.get(id);
-      // Of a package's two builds, or of two chunks, the one with the function counts.
-      if (record === undefined || record.state === 'patched') return;
+      // Of two chunks, or two files of one build, the one with the function counts.
+      if (record === undefined || record.isDone(builds)) return;
       if (built?.isDropped) record.note(`${reason} (${shown(built)})`);
-      else record.failed(built ? `${reason} (${shown(built)})` : reason);
+      else record.failed(built ? `${reason} (${shown(built)})` : reason, builds);
     },
-    inserted(id, built) {
-      const record = records.get(id);
+    inserted(part, built) {
+      const { id, builds } = buildsOf(part);
       // The inserted call may have told already how it went.
-      if (record?.state === 'pending') record.patched(placeIn(built));
+      const record = records.get(id);
+      if (record?.isUntold(builds)) record.patched(placeIn(built), builds);
     },
     unreadMap: (file, reason) =>
       logger.warn(...inLines(`the source map of ${shownPath(file, baseDir)} is not used: ${reason}`)),
@@ -323,9 +327,9 @@ function hookFiles(
 
 function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents {
   return {
-    patched: (id, note) => records.get(id)?.patched(note),
-    failed: (id, reason) => records.get(id)?.failed(reason),
-    isPatched: (id) => records.get(id)?.state === 'patched',
+    patched: (id, builds) => records.get(id)?.patched(undefined, builds),
+    failed: (id, reason, builds) => records.get(id)?.failed(reason, builds),
+    isPatched: (id, builds) => records.get(id)?.isDone(builds) === true,
   };
 }
 

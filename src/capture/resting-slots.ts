@@ -6,6 +6,8 @@ import type { CaptureSlot } from './slot.ts';
 export interface RestingSlot {
   readonly slot: CaptureSlot;
   readonly parameterNames: readonly string[] | undefined;
+  /** Builds of a package that have no such wrapper, and why. */
+  readonly failedIn: ReadonlyMap<string, string>;
 }
 
 interface Place {

@@ -18,6 +18,11 @@ export interface CaptureTarget {
   makePlan(parameterNames: readonly string[] | undefined): CapturePlan;
 }
 
+/** What is no build of a package: a file of the application's own, a module of Node. */
+const whole: readonly string[] = [''];
+
+const isWay = (build: string): boolean => build === 'import' || build === 'require';
+
 const notCalled: CallCounts = { calls: 0, failed: 0, skipped: 0 };
 
 /** The state of one target from the start to the end of the process. */
@@ -25,15 +30,28 @@ export class TargetRecord {
   readonly target: CaptureTarget;
   readonly #onChange: () => void;
   #state: TargetState = 'pending';
+  #doneAs: 'found' | 'patched' = 'patched';
   #reason: string | undefined;
   readonly #notes = new Set<string>();
+  /** The builds of a package, or the whole of anything else, in which it is captured. */
+  readonly #doneIn = new Set<string>();
+  readonly #failedIn = new Map<string, string>();
+  /** Builds of which reading shows nothing, and what can be said of that. */
+  readonly #openIn = new Map<string, string>();
+  readonly #isLoaded: (build: string) => boolean;
   #slot: CaptureSlot | undefined;
   #parameterNames: readonly string[] | undefined;
   #onCall: OnCall | null = null;
 
-  constructor(target: CaptureTarget, onChange: () => void) {
+  /** `isLoaded`: whether a build of its package is one that the application loads; a start hears of those alone. */
+  constructor(
+    target: CaptureTarget,
+    onChange: () => void,
+    isLoaded: (build: string) => boolean = (build) => build === 'import' || build === 'require',
+  ) {
     this.target = target;
     this.#onChange = onChange;
+    this.#isLoaded = isLoaded;
   }
 
   get state(): TargetState {
@@ -50,7 +68,7 @@ export class TargetRecord {
   }
 
   /** The wrappers of an earlier start are those of this target from now on. */
-  resume({ slot, parameterNames }: RestingSlot): void {
+  resume({ slot, parameterNames, failedIn }: RestingSlot): void {
     try {
       slot.plan = this.target.makePlan(parameterNames);
     } catch (error) {
@@ -60,12 +78,13 @@ export class TargetRecord {
     this.#slot = Object.assign(slot, notCalled, { onCall: this.#onCall });
     this.#parameterNames = parameterNames;
     this.patched();
+    for (const [build, reason] of failedIn) this.failed(reason, [build]);
   }
 
   /** What a later start can resume. */
   resting(): RestingSlot | undefined {
-    if (this.#slot === undefined || this.#state !== 'patched') return undefined;
-    return { slot: this.#slot, parameterNames: this.#parameterNames };
+    if (this.#slot === undefined || this.#doneIn.size === 0) return undefined;
+    return { slot: this.#slot, parameterNames: this.#parameterNames, failedIn: this.#failedIn };
   }
 
   setOnCall(onCall: OnCall | null): void {
@@ -78,17 +97,37 @@ export class TargetRecord {
   }
 
   /** Reading its file shows the function. */
-  found(): void {
-    this.#become('found', undefined);
+  found(builds = whole): void {
+    this.#done('found', builds);
   }
 
-  patched(note?: string): void {
+  /** Whether it is there shows when the package has run. */
+  unseen(why: string, builds = whole): void {
+    for (const build of builds) this.#openIn.set(build, why);
+    if (this.#doneIn.size > 0) this.#settle('');
+  }
+
+  patched(note?: string, builds = whole): void {
     if (note !== undefined) this.note(note);
-    this.#become('patched', undefined);
+    this.#done('patched', builds);
   }
 
-  failed(reason: string): void {
-    this.#become('failed', reason);
+  failed(reason: string, builds = whole): void {
+    for (const build of builds) {
+      this.#doneIn.delete(build);
+      this.#failedIn.set(build, reason);
+    }
+    this.#settle(reason);
+  }
+
+  /** Whether it is captured in each of these builds. */
+  isDone(builds = whole): boolean {
+    return builds.every((build) => this.#doneIn.has(build));
+  }
+
+  /** Whether nothing was told of any of these builds. */
+  isUntold(builds = whole): boolean {
+    return !builds.some((build) => this.#doneIn.has(build) || this.#failedIn.has(build));
   }
 
   report(): TargetReport {
@@ -96,10 +135,45 @@ export class TargetRecord {
     const met = captureNotes()
       .filter((note) => note.winner === id || note.loser === id)
       .map(({ winner, loser, reason }) => (loser === null ? reason : `${reason}: ${winner} before ${loser}`));
-    const notes = [...this.#notes, ...(this.#slot?.plan.notes ?? []), ...met];
+    const notes = [...this.#notes, ...this.#elsewhere(), ...(this.#slot?.plan.notes ?? []), ...met];
     const { calls, failed, skipped } = this.#slot ?? notCalled;
     const base = { id, state: this.#state, notes, calls, failed, skipped };
     return this.#reason === undefined ? base : { ...base, reason: this.#reason };
+  }
+
+  #done(state: 'found' | 'patched', builds: readonly string[]): void {
+    this.#doneAs = state;
+    for (const build of builds) {
+      this.#failedIn.delete(build);
+      this.#doneIn.add(build);
+    }
+    this.#settle('');
+  }
+
+  /** One build of a package is enough, but for those that the application loads. */
+  #settle(last: string): void {
+    if (this.#doneIn.size === 0) {
+      this.#become('failed', last);
+      return;
+    }
+    const [build, reason] = [...this.#failedIn].find(([each]) => this.#isLoaded(each)) ?? [];
+    const isOpen = [...this.#openIn.keys()].some((each) => this.#isLoaded(each) && !this.#doneIn.has(each));
+    if (build === undefined) this.#become(isOpen ? 'pending' : this.#doneAs, undefined);
+    else this.#become('failed', `${reason} (in what ${build} loads; elsewhere it is captured)`);
+  }
+
+  /** Builds without it that the application does not load, as far as that is known, and those that reading does not show. */
+  #elsewhere(): string[] {
+    const where = (build: string) => (isWay(build) ? `what ${build} loads` : `the copy ${build}`);
+    const failed = [...this.#failedIn].filter(([build]) => build !== '' && !this.#isLoaded(build));
+    const open = [...this.#openIn].filter(
+      ([build]) => !this.#doneIn.has(build) && !this.#failedIn.has(build),
+    );
+    const unseen = new Map(open.map(([build, why]) => [why, where(build)]));
+    return [
+      ...(this.#doneIn.size === 0 ? [] : failed.map(([build, why]) => `not in ${where(build)}: ${why}`)),
+      ...[...unseen].map(([why, place]) => (this.#doneIn.size === 0 ? why : `in ${place}: ${why}`)),
+    ];
   }
 
   #become(state: TargetState, reason: string | undefined): void {

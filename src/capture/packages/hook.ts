@@ -4,7 +4,7 @@ import Module, { createRequire, isBuiltin, syncBuiltinESMExports } from 'node:mo
 import path from 'node:path';
 import { addNote } from '../notes.ts';
 import { runtimePatches } from '../source/capture-runtime.ts';
-import type { SoughtPackage } from '../source/exports/package-files.ts';
+import { buildsOf, type SoughtPackage } from '../source/exports/package-files.ts';
 import { type FunctionPath, parseFunctionPath } from '../source/find/function-path.ts';
 import type { PackageWork } from '../source/hook-source.ts';
 import { hasSoundSyncHooks } from '../source/node-hooks.ts';
@@ -97,12 +97,12 @@ export function hookPackages(
     ran(module, file, inserted) {
       forgetPartial(module);
       for (const target of file.targets) {
-        const one = byId.get(target.id);
-        if (one !== undefined && target.exported !== undefined && !inserted.has(target.id))
-          module.exports = patchOne(module.exports, one, {
-            names: target.exported,
-            result: one.exported.path.result,
-          });
+        const { id, builds } = buildsOf(target.id);
+        const one = byId.get(id);
+        if (one !== undefined && target.exported !== undefined && !inserted.has(target.id)) {
+          const names = { names: target.exported, result: one.path.result };
+          module.exports = patchOne(module.exports, one, builds, names);
+        }
       }
       for (const key of file.patches) {
         const patch = byKey.get(key)?.patch;
@@ -133,11 +133,14 @@ interface Group {
   readonly file: string | undefined;
 }
 
+type Builds = readonly string[] | undefined;
+
 interface ReportedTarget {
   readonly target: PackageTarget;
-  readonly exported: ExportTarget;
-  readonly tell: (outcome: PatchOutcome) => void;
-  readonly fail: (reason: string) => void;
+  readonly path: FunctionPath;
+  readonly onMethod: (builds: Builds) => ExportTarget['onMethod'];
+  readonly tell: (outcome: PatchOutcome, builds: Builds) => void;
+  readonly fail: (reason: string, builds?: Builds) => void;
 }
 
 function groupBySpecifier(targets: readonly PackageTarget[], events: PatchEvents): Group[] {
@@ -169,31 +172,37 @@ function groupBySpecifier(targets: readonly PackageTarget[], events: PatchEvents
 }
 
 function reported(target: PackageTarget, path: FunctionPath, events: PatchEvents): ReportedTarget {
-  // A package can be loaded twice, as ESM and as CJS, or in two versions: one that has the function is enough.
-  const fail = (reason: string) => {
-    if (!events.isPatched(target.id)) events.failed(target.id, reason);
+  // What is captured once stays so: of the files of one build, one with the function is enough.
+  const fail = (reason: string, builds?: Builds) => {
+    if (!events.isPatched(target.id, builds)) events.failed(target.id, reason, builds);
   };
-  const patched = () => events.patched(target.id);
-  const onMethod: ExportTarget['onMethod'] = (method, result) => {
-    if (result === 'wrapped' || result === 'already') patched();
-    else fail(`${method || 'the result'} of what ${path.names.join('.')}() returns: ${result}`);
-  };
-  const tell = (outcome: PatchOutcome) => {
-    if ('problem' in outcome) fail(outcome.problem);
+  const onMethod =
+    (builds: Builds): ExportTarget['onMethod'] =>
+    (method, result) => {
+      if (result === 'wrapped' || result === 'already') events.patched(target.id, builds);
+      else fail(`${method || 'the result'} of what ${path.names.join('.')}() returns: ${result}`, builds);
+    };
+  const tell = (outcome: PatchOutcome, builds: Builds) => {
+    if ('problem' in outcome) fail(outcome.problem, builds);
     // Of a factory it shows with the first object.
-    else if (path.result === undefined) patched();
+    else if (path.result === undefined) events.patched(target.id, builds);
   };
-  return { target, exported: { path, slotFor: target.slotFor, onMethod }, tell, fail };
+  return { target, path, onMethod, tell, fail };
 }
 
 /** Returns what users of the module must get. */
-function patchOne(exports: unknown, { exported, tell, fail }: ReportedTarget, path: FunctionPath): unknown {
+function patchOne(
+  exports: unknown,
+  { target: { slotFor }, path, onMethod, tell, fail }: ReportedTarget,
+  builds?: Builds,
+  inside = path,
+): unknown {
   try {
-    const outcome = patchExports(exports, { ...exported, path });
-    tell(outcome);
+    const outcome = patchExports(exports, { path: inside, slotFor, onMethod: onMethod(builds) });
+    tell(outcome, builds);
     return outcome.exports;
   } catch (error) {
-    fail(error instanceof Error ? error.message : 'the function could not be wrapped');
+    fail(error instanceof Error ? error.message : 'the function could not be wrapped', builds);
     return exports;
   }
 }
@@ -224,13 +233,13 @@ function changeLoaded(specifier: string, baseDir: string, patch: PackagePatch['p
 function patchLoaded({ file, targets }: Group): void {
   const loaded = file === undefined ? undefined : loadedModules()[file];
   if (loaded?.loaded !== true) return;
-  for (const one of targets) loaded.exports = patchOne(loaded.exports, one, one.exported.path);
+  for (const one of targets) loaded.exports = patchOne(loaded.exports, one, ofRequire);
 }
 
 /** What `import` gives of a module of Node is what its exports held when they were compared last. */
 function patchBuiltin({ specifier, baseDir, targets }: Group): void {
   const exports: unknown = createRequire(path.join(baseDir, 'noop.js'))(specifier);
-  for (const one of targets) patchOne(exports, one, one.exported.path);
+  for (const one of targets) patchOne(exports, one);
   syncBuiltinESMExports();
 }
 
@@ -246,6 +255,8 @@ function tellReach({ specifier, file, targets }: Group, options: PackageHookOpti
 }
 
 const load = createRequire(import.meta.url);
+
+const ofRequire: Builds = ['require'];
 
 /**
  * Sees what `require` gives: modules of Node, and packages whose files do not come by `_compile`. One hook for all, because each
@@ -265,9 +276,10 @@ function hookRequires(
     if (isRunning(exports)) return exports;
     for (const group of groups) {
       if (!isMeant(group, name, folder)) continue;
+      const builds = buildsIn(group, folder);
       for (const one of group.targets) {
-        if (isBuiltin(group.specifier) || !events.isPatched(one.target.id))
-          current = patchOne(current, one, one.exported.path);
+        if (builds === undefined || !events.isPatched(one.target.id, builds))
+          current = patchOne(current, one, builds);
       }
     }
     for (const { specifier, patch } of patches)
@@ -275,6 +287,13 @@ function hookRequires(
     return current as typeof exports;
   });
   return () => hook.unhook();
+}
+
+/** What `require` gives of the application's own copy of a package, or of another one; `undefined` for a module of Node. */
+function buildsIn({ specifier, file }: Group, folder: string | undefined): Builds {
+  if (isBuiltin(specifier)) return undefined;
+  const isOwn = file === undefined || folder === undefined || file.startsWith(folder);
+  return isOwn ? ofRequire : [folder];
 }
 
 /** What is known by its path is told as a folder, and a name without the ending. */

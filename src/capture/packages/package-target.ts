@@ -16,10 +16,10 @@ export interface PackageTarget {
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
 }
 
-/** What becomes of targets, told as it happens. Neither function throws. */
+/** What becomes of targets in which builds of their package, told as it happens; without builds, as a whole. None throws. */
 export interface PatchEvents {
-  /** The function holds its wrapper now; `note` says what a reader of the report should know. */
-  patched(id: string, note?: string): void;
-  failed(id: string, reason: string): void;
-  isPatched(id: string): boolean;
+  /** The function holds its wrapper now. */
+  patched(id: string, builds?: readonly string[]): void;
+  failed(id: string, reason: string, builds?: readonly string[]): void;
+  isPatched(id: string, builds?: readonly string[]): boolean;
 }

@@ -4,6 +4,7 @@ import { findPlace, putAhead } from '../wrap/property-place.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { wrapFactory } from '../wrap/wrap-factory.ts';
 import type { WrapResult } from '../wrap/wrap-property.ts';
+import { buildsOf } from './exports/package-files.ts';
 import { behindGetter } from './wrapper-place.ts';
 
 /** What inserted calls need to know about their target. */
@@ -12,8 +13,9 @@ export interface RuntimeTarget {
   /** What follows `()` in the function path; `undefined` where the path names the function itself. */
   readonly result: readonly string[] | undefined;
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
-  readonly patched: (note?: string) => void;
-  readonly failed: (reason: string) => void;
+  /** `builds`: of its package; none for a file of the application's own. */
+  readonly patched: (builds?: readonly string[]) => void;
+  readonly failed: (reason: string, builds?: readonly string[]) => void;
 }
 
 type Names = readonly string[] | null;
@@ -57,8 +59,26 @@ function loaded(name: string, exports: object): void {
 
 /** `isReturned`: the function is not the factory that the path names, but what is captured of its result. */
 function targetOf(id: string, isReturned: 1 | undefined): RuntimeTarget | undefined {
-  const target = runtimeTargets().get(id);
+  const target = runtimeTargets().get(id) ?? inBuild(id);
   return target && isReturned ? { ...target, result: undefined } : target;
+}
+
+const views = new WeakMap<RuntimeTarget, Map<string, RuntimeTarget>>();
+
+/** The same target, which tells of one build of its package. Made once: a field is captured in each object of its class. */
+function inBuild(key: string): RuntimeTarget | undefined {
+  const { id, builds } = buildsOf(key);
+  const target = runtimeTargets().get(id);
+  if (target === undefined) return undefined;
+  const known = views.get(target) ?? new Map<string, RuntimeTarget>();
+  views.set(target, known);
+  const view = known.get(key) ?? {
+    ...target,
+    patched: () => target.patched(builds),
+    failed: (reason) => target.failed(reason, builds),
+  };
+  known.set(key, view);
+  return view;
 }
 
 /** Takes a function, hands back its wrapper; whatever goes wrong, the function itself. */

@@ -40,6 +40,8 @@ export interface SourceEvents {
     built?: BuiltFile,
   ): boolean;
   problem(id: string, reason: string, built?: BuiltFile): void;
+  /** In place of `found`, where only running the module tells: the text does not show it, for this reason. */
+  unseen?(id: string, reason: string): boolean;
   /** The source map of a file cannot be used. */
   unreadMap?(file: string, reason: string): void;
   /** The list of `svc manifest` was made of another text of this file. */
@@ -103,8 +105,7 @@ export function findAll(
       return [];
     }
     const place = { form: 'late', at: end, name: late.binding, path: late.path } as const;
-    return events.found(id, undefined, undefined)
-      ? [{ id, found: { place, parameterNames: undefined } }]
-      : [];
+    const isTaken = events.unseen?.(id, found.problem) ?? events.found(id, undefined, undefined);
+    return isTaken ? [{ id, found: { place, parameterNames: undefined } }] : [];
   });
 }

@@ -44,9 +44,10 @@ export function inspectApplication(
 ): ApplicationCheck | string {
   const { config, problems: ofConfig, warnings, targetProblems, notFound } = loadConfig({ file });
   if (notFound !== undefined) return `${notFound} ${settingsInCode}`;
-  const reports = inspectTargets(config);
+  const seen = looksAtStart ? checkStart(config, command) : undefined;
+  const reports = inspectTargets(config, (specifier) => seen?.packages?.get(specifier));
   const failed = new Set(reports.filter(({ state }) => state === 'failed').map(({ id }) => id));
-  const start = looksAtStart ? withoutKnown(checkStart(config, command), failed) : undefined;
+  const start = withoutKnown(seen, failed);
   const { functions: declared, rules, events } = findDeclared(config.baseDir);
   const problems = [...problemsOfNode(), ...ofConfig, ...problemsOfRules(rules, file, ofConfig)];
   const refused = targetProblems.map(({ id, problems: why }) => ({
@@ -66,8 +67,9 @@ export function inspectApplication(
 /** What is wrong with a target is told once, and counted once. */
 function withoutKnown(start: StartCheck | undefined, failed: ReadonlySet<string>): StartCheck | undefined {
   if (start?.targets === undefined) return start;
+  const { packages: _, ...shown } = start;
   const targets = start.targets.filter(({ id, state }) => state === 'loaded' || !failed.has(id));
-  return { ...start, targets };
+  return { ...shown, targets };
 }
 
 /** What `svc/register` would do nothing in. */

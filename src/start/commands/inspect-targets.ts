@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { followImports } from '../../capture/follow-imports.ts';
-import { inspect } from '../../capture/inspect.ts';
+import { inspect, type LoadedBy } from '../../capture/inspect.ts';
 import { inPlaceOf, type TargetReport } from '../../capture/report.ts';
 import { entryFile } from '../../capture/source/late-start.ts';
 import { locate, missingFile } from '../../capture/source/locate.ts';
@@ -14,8 +14,8 @@ import type { TargetConfig } from '../../config/schema/target.ts';
 import { planOfTarget } from '../plans.ts';
 import { scriptsBelow } from './write-list.ts';
 
-/** Which targets of the configuration are there, without loading the application. */
-export function inspectTargets(config: Config): TargetReport[] {
+/** Which targets of the configuration are there, without loading the application. `loadedBy`: what its start says of packages. */
+export function inspectTargets(config: Config, loadedBy?: LoadedBy): TargetReport[] {
   const { targets, baseDir } = config;
   const all = targets.map((target) => ({
     id: target.id,
@@ -24,7 +24,7 @@ export function inspectTargets(config: Config): TargetReport[] {
     expressions: expressionsOf(target),
     makePlan: (names: readonly string[] | undefined) => planOfTarget(target, names, config),
   }));
-  return inspect(all, { baseDir });
+  return inspect(all, { baseDir, ...(loadedBy && { loadedBy }) });
 }
 
 function expressionsOf({ payload, payloadIndex, key, when, headers }: TargetConfig): string[] {
@@ -38,6 +38,8 @@ export interface StartReport {
   readonly targets: readonly StartedTarget[];
   /** Places that name a module which reading does not find. */
   readonly unknown: readonly string[];
+  /** How it loads packages: `import`, `require`, or both. */
+  readonly packages: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 interface StartedTarget {
@@ -49,11 +51,12 @@ interface StartedTarget {
 
 /** Which targets are in files that a start with these entries loads: whoever runs `dist/main.js` loads nothing of `src`. */
 export function inspectStart({ targets, baseDir }: Config, entries: readonly string[]): StartReport {
-  const { files, unknown } = followImports(entries, baseDir);
+  const { files, unknown, packages } = followImports(entries, baseDir);
   const unseen = targets.filter((target) => !pathsOf(target, baseDir).some((path) => files.has(path)));
   const built = inspectBuilt(files, unseen, baseDir);
   return {
     unknown,
+    packages,
     targets: targets.flatMap((target): StartedTarget[] => {
       const { id } = target;
       const paths = pathsOf(target, baseDir);
@@ -114,7 +117,12 @@ export function targetsUnloaded(
 ): readonly { readonly id: string; readonly reason?: string | undefined }[] {
   const entry = entryFile();
   const isTyped = (file: string): boolean => /\.[cm]?tsx?$/.test(file);
-  const unpatched = inspectTargets(config).filter(({ state }) => state === 'failed');
+  let followed: StartReport['packages'] | undefined;
+  const loadedBy: LoadedBy = (specifier) => {
+    followed ??= entry === undefined ? new Map() : followImports([entry], config.baseDir).packages;
+    return followed.get(specifier);
+  };
+  const unpatched = inspectTargets(config, loadedBy).filter(({ state }) => state === 'failed');
   const isBuilt = unpatched.length === 0 ? new Set() : targetsBuilt(config);
   const failed = unpatched.filter(({ id }) => !isBuilt.has(id));
   if (entry === undefined || isTyped(entry) || !config.targets.some(({ module }) => isTyped(module)))

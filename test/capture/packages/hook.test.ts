@@ -4,6 +4,8 @@ import { mkdir, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { before, describe, it } from 'mocha';
+import { followImports } from '../../../src/capture/follow-imports.ts';
+import { inspect } from '../../../src/capture/inspect.ts';
 import { hookPackages, inspectPackageTarget } from '../../../src/capture/packages/hook.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { recordingSlot } from '../recording-slot.ts';
@@ -75,6 +77,15 @@ const application = {
     (await import('sub' + suffix + '/mail')).send('o1');
     (await import('@scope/pkg' + suffix)).send('o1');`,
   'nothing.cjs': '',
+  'halves-import.mjs': `
+    import Halves, { both, imported } from 'halves';
+    new Halves(); both(1); imported(1);`,
+  'halves-require.cjs': `
+    const halves = require('halves');
+    halves(1); halves.both(1); halves.required(1); halves.made(1);`,
+  'halves-import-first.mjs': `import './halves-import.mjs'; await import('./halves-require.cjs');`,
+  'halves-require-first.mjs': `await import('./halves-require.cjs'); await import('./halves-import.mjs');`,
+  'halves-of-none.mjs': '',
 };
 
 interface Outcome {
@@ -211,6 +222,60 @@ describe('hookPackages', function () {
       assert.match(reason('plain#send(1)'), /is not the path of a function/);
     });
   }
+
+  // What a start says of the builds that it loads, and svc check of the same: in what import loads, in what require loads, in both.
+  const isClass = /^Halves is not a function but a class: name one of its methods/;
+  const missing = (name: string) => new RegExp(`^the module has no export ${name}`);
+  const halves: Record<string, [imported: RegExp, required: RegExp, both: RegExp, calls: number]> = {
+    'halves#both': [/^patched$/, /^patched$/, /^patched$/, 2],
+    'halves#default': [isClass, /^patched$/, /in what import loads; elsewhere it is captured/, 1],
+    'halves#imported': [/^patched$/, missing('imported'), /in what require loads; elsewhere/, 1],
+    'halves#required': [missing('required'), /^patched$/, /in what import loads; elsewhere/, 1],
+    'halves#made': [missing('made'), /^patched$/, /in what import loads; elsewhere/, 1],
+  };
+  const starts = [
+    'halves-import.mjs',
+    'halves-require.cjs',
+    'halves-import-first.mjs',
+    'halves-require-first.mjs',
+  ];
+  for (const [index, main] of starts.entries())
+    it(`tells of each build of a package that is loaded, as svc check does (${main})`, async () => {
+      const targets = Object.keys(halves);
+      const { told, lines, calls } = await run(main, targets);
+      const { packages } = followImports([path.join(folder, main)], folder);
+      const reports = inspect(
+        targets.map((id) => ({
+          ...{ id, module: 'halves', functionPath: id.split('#')[1] ?? '' },
+          makePlan: () => recordingSlot({ id }).plan,
+        })),
+        { baseDir: folder, loadedBy: (specifier) => packages.get(specifier) },
+      );
+      for (const [id, rows] of Object.entries(halves)) {
+        const expected = rows[Math.min(index, 2)] as RegExp;
+        assert.match(told[id] ?? '', expected, id);
+        const isPatched = told[id] === 'patched';
+        assert.equal(
+          lines.filter((line) => line.includes(`target ${id} is not captured`)).length,
+          isPatched ? 0 : 1,
+        );
+        if (index >= 2) assert.equal(calls[id], rows[3], id);
+        const report = reports.find((each) => each.id === id);
+        // What only running it shows is no failure for a check.
+        if (isPatched) assert.match(report?.state ?? '', /^(found|pending)$/, id);
+        else assert.match(`${report?.state} ${report?.reason}`, /^(failed .*|pending undefined)$/, id);
+      }
+    });
+
+  it('svc check names the build without the function where it does not know which one is loaded', () => {
+    const target = { id: 'halves#default', module: 'halves', functionPath: 'default' };
+    const [report] = inspect([{ ...target, makePlan: () => recordingSlot().plan }], { baseDir: folder });
+    assert.equal(report?.state, 'found');
+    assert.match(
+      report?.notes.join() ?? '',
+      /^not in what import loads: Halves is not a function but a class/,
+    );
+  });
 
   it('says that a factory’s object lacks the method when it sees one', async () => {
     const { told } = await run('wrong.cjs', ['factory#createClient().post', 'factory#connect().send']);

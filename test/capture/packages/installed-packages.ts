@@ -56,6 +56,18 @@ const files: Record<string, string> = {
   'dual/package.json': '{"name":"dual","exports":{".":{"import":"./index.mjs","require":"./index.cjs"}}}',
   'dual/index.mjs': 'export const send = (order) => order;',
   'dual/index.cjs': 'exports.send = (order) => order;',
+  // Two builds of one package that differ.
+  'halves/package.json': '{"name":"halves","exports":{".":{"import":"./index.mjs","require":"./index.cjs"}}}',
+  'halves/index.mjs': `
+    class Halves { static get locked() { return 1; } save(order) { return order; } }
+    export default Halves;
+    export const both = (order) => order;
+    export const imported = (order) => order;`,
+  'halves/index.cjs': `
+    module.exports = function halves(order) { return order; };
+    module.exports.both = (order) => order;
+    module.exports.required = (order) => order;
+    module.exports.made = [(order) => order].at(0);`,
 };
 
 /** Makes an application folder with `node_modules` and the given files. */

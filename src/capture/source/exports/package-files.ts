@@ -20,15 +20,34 @@ export interface SoughtPackage {
   readonly patch: string | undefined;
 }
 
-/** What is to be done in one file of a package. */
+/** What is to be done in one file of a package. The ids of its targets are those of `inBuilds`. */
 export interface PackageFile {
   readonly targets: readonly SourceTarget[];
+  /** What the file would have to export, as the entry of a build, and does not. */
+  readonly missing: readonly { readonly id: string; readonly problem: string }[];
   /** Keys of what gets the exports when the file has run. */
   readonly patches: readonly string[];
 }
 
 /** Tells what is to be done in a file that is being loaded, by its real path. Asked for every module: the usual no is quick. */
 export type PackageFiles = (path: string) => PackageFile | undefined;
+
+/**
+ * One target in the builds of its package: what `import` loads, what `require` loads, and the folders of other copies. The same text
+ * in the loader thread, and in the calls that are inserted.
+ */
+function inBuilds(id: string, builds: Iterable<string>): string {
+  return [id, ...builds].join('\n');
+}
+
+/** The target that is meant, and in which builds of its package; none for a file of the application's own. */
+export function buildsOf(id: string): {
+  readonly id: string;
+  readonly builds: readonly string[] | undefined;
+} {
+  const [plain = '', ...builds] = id.split('\n');
+  return { id: plain, builds: builds.length === 0 ? undefined : builds };
+}
 
 interface Sought {
   readonly each: SoughtPackage;
@@ -79,58 +98,75 @@ export function packageFiles(
     done.add(key);
     // Another copy is found from beside it.
     const from = at === folder ? each.from : (placeIn(`${at}/`)?.owner ?? at);
-    followAll(each, from, () => (follower ??= follow()), known, events);
+    followAll(each, from, at === folder ? undefined : at, () => (follower ??= follow()), known);
+  };
+  /** When the entry itself is loaded: of two builds the other one may stay where it is. */
+  const tell = (file: PackageFile | undefined): PackageFile | undefined => {
+    for (const { id, problem } of file?.missing ?? []) events.problem(id, problem);
+    return file;
   };
 
   return (path) => {
     const place = placeIn(path);
-    if (place === undefined) return known.get(path);
+    if (place === undefined) return tell(known.get(path));
     const wanted = byName.get(place.name);
-    if (wanted === undefined) return known.get(path);
+    if (wanted === undefined) return tell(known.get(path));
     for (const one of wanted) {
       // Of what it depends on, and under another name, it is the copy of the application.
       const at = one.name === place.name ? place.folder : one.folder;
       if (at !== undefined) search(one, at);
     }
-    return known.get(path) ?? nothing;
+    return tell(known.get(path)) ?? nothing;
   };
 }
 
-type Known = Map<string, { targets: SourceTarget[]; patches: string[] }>;
+type Known = Map<
+  string,
+  { targets: SourceTarget[]; patches: string[]; missing: PackageFile['missing'][number][] }
+>;
 
-/** Adds to `known` what is to be done in which file of a package, as a folder sees that. */
+/** Adds to `known` what is to be done in which file of a package, as a folder sees that. `copy`: the folder of one that the application does not get. */
 function followAll(
   each: SoughtPackage,
   from: string,
+  copy: string | undefined,
   follow: () => Follower,
   known: Known,
-  events: Pick<SourceEvents, 'problem'>,
 ): void {
   const fileOf = (path: string) => {
-    const file = known.get(path) ?? { targets: [], patches: [] };
+    const file = known.get(path) ?? { targets: [], patches: [], missing: [] };
     known.set(path, file);
     return file;
   };
-  const ways: Way[] = ['import', 'require'];
-  const entries = new Set(ways.map((way) => resolveSpecifier(each.specifier, join(from, 'noop.js'), way)));
-  entries.delete(undefined);
-  for (const entry of entries as Set<string>)
+  const entries = new Map<string, string[]>();
+  for (const way of ['import', 'require'] satisfies Way[]) {
+    const entry = resolveSpecifier(each.specifier, join(from, 'noop.js'), way);
+    if (entry !== undefined)
+      entries.set(entry, copy === undefined ? [...(entries.get(entry) ?? []), way] : [copy]);
+  }
+  for (const entry of entries.keys())
     if (each.patch !== undefined && !fileOf(entry).patches.includes(each.patch))
       fileOf(entry).patches.push(each.patch);
   for (const target of each.targets) {
     const path = parseFunctionPath(target.functionPath);
     if (isProblem(path)) continue;
-    const problems: string[] = [];
-    let isFound = false;
-    for (const entry of entries as Set<string>) {
+    const found = new Map<string, { readonly definition: Definition; readonly builds: Set<string> }>();
+    for (const [entry, builds] of entries) {
       const definitions = follow().follow(entry, path.names);
-      if (definitions.length === 0) problems.push(follow().missing(entry, path.names));
+      if (definitions.length === 0)
+        fileOf(entry).missing.push({
+          id: inBuilds(target.id, builds),
+          problem: follow().missing(entry, path.names),
+        });
       for (const definition of definitions) {
-        isFound = true;
-        add(fileOf(definition.file).targets, asTarget(target.id, definition, path.result));
+        const key = `${definition.file}\n${definition.names?.join('.')}`;
+        const one = found.get(key) ?? { definition, builds: new Set() };
+        for (const build of builds) one.builds.add(build);
+        found.set(key, one);
       }
     }
-    if (!isFound && problems[0] !== undefined) events.problem(target.id, problems[0]);
+    for (const { definition, builds } of found.values())
+      add(fileOf(definition.file).targets, asTarget(inBuilds(target.id, builds), definition, path.result));
   }
 }
 
@@ -138,10 +174,9 @@ function followAll(
 export function filesOfPackage(
   each: SoughtPackage,
   follow: () => Follower,
-  events: Pick<SourceEvents, 'problem'>,
 ): ReadonlyMap<string, PackageFile> {
   const known: Known = new Map();
-  followAll(each, each.from, follow, known, events);
+  followAll(each, each.from, undefined, follow, known);
   return known;
 }
 
@@ -164,10 +199,11 @@ export function untold(targets: readonly SourceTarget[], events: SourceEvents): 
   return [told, inserted];
 }
 
-const nothing: PackageFile = { targets: [], patches: [] };
+const nothing: PackageFile = { targets: [], patches: [], missing: [] };
 
 function add(list: SourceTarget[], target: SourceTarget): void {
-  if (!list.some(({ id, functionPath }) => id === target.id && functionPath === target.functionPath))
+  const { id } = buildsOf(target.id);
+  if (!list.some((each) => buildsOf(each.id).id === id && each.functionPath === target.functionPath))
     list.push(target);
 }
 
