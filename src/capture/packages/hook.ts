@@ -83,7 +83,8 @@ export function hookPackages(
           runtimePatches().set(key, (exports) => void patchAll(exports, patch));
           changeLoaded(specifier, baseDir, patch);
         }
-        if (sought.length > 0) undo.push(hookRequires(groups, patches, events));
+        const unhook = hookRequires(groups, patches);
+        if (unhook !== undefined) undo.push(unhook);
         for (const group of groups) {
           tellReach(group, options);
           if (isBuiltin(group.specifier)) patchBuiltin(group);
@@ -226,7 +227,7 @@ function changeLoaded(specifier: string, baseDir: string, patch: PackagePatch['p
   const resolved = resolvePackage(specifier, baseDir);
   const file = 'problem' in resolved ? undefined : resolved.file;
   const loaded = file === undefined ? undefined : loadedModules()[file];
-  if (loaded !== undefined) patchAll(loaded.exports, patch);
+  if (loaded !== undefined) loaded.exports = patchAll(loaded.exports, patch);
 }
 
 /** The same for targets: svc itself loads packages that an application may have as well. */
@@ -259,55 +260,38 @@ const load = createRequire(import.meta.url);
 const ofRequire: Builds = ['require'];
 
 /**
- * Sees what `require` gives: modules of Node, and packages whose files do not come by `_compile`. One hook for all, because each
- * resolves every `require` once more.
+ * Sees what `require` gives of modules of Node, and of packages whose files do not come by `_compile`. One hook for all, and none where
+ * nothing needs it: it resolves every `require` of the application once more, and of a package that it knows by name each file twice.
  */
-function hookRequires(
-  groups: readonly Group[],
-  patches: readonly (PackagePatch & { readonly baseDir: string })[],
-  events: PatchEvents,
-): () => void {
+function hookRequires(groups: readonly Group[], patches: readonly PackagePatch[]): (() => void) | undefined {
+  const builtins = [...groups, ...patches]
+    .map(({ specifier }) => specifier)
+    .filter((each) => isBuiltin(each));
+  const files = groups.flatMap(({ file }) => (file === undefined || /\.[cm]?js$/.test(file) ? [] : [file]));
+  if (builtins.length + files.length === 0) return undefined;
   const { Hook } = load('require-in-the-middle') as typeof import('require-in-the-middle');
-  const names = [...groups, ...patches].flatMap(({ specifier }) => namesOf(specifier));
-  const files = groups.flatMap(({ file }) => (file === undefined ? [] : [file]));
-  const hook = new Hook([...new Set([...names, ...files])], (exports, name, folder) => {
+  const hook = new Hook([...new Set([...builtins.flatMap(namesOf), ...files])], (exports, name, folder) => {
     let current: unknown = exports;
-    // In a circle of modules it is not complete yet: it comes again when it has run.
-    if (isRunning(exports)) return exports;
     for (const group of groups) {
       if (!isMeant(group, name, folder)) continue;
-      const builds = buildsIn(group, folder);
-      for (const one of group.targets) {
-        if (builds === undefined || !events.isPatched(one.target.id, builds))
-          current = patchOne(current, one, builds);
-      }
+      const { file } = group;
+      // In a circle of modules it is not complete yet: it comes again when it has run.
+      if (file !== undefined && loadedModules()[file]?.loaded === false) return exports;
+      for (const one of group.targets)
+        current = patchOne(current, one, file === undefined ? file : ofRequire);
     }
     for (const { specifier, patch } of patches)
-      if (namesOf(specifier).includes(name)) current = patchAll(current, patch);
+      if (isBuiltin(specifier) && namesOf(specifier).includes(name)) current = patchAll(current, patch);
     return current as typeof exports;
   });
   return () => hook.unhook();
 }
 
-/** What `require` gives of the application's own copy of a package, or of another one; `undefined` for a module of Node. */
-function buildsIn({ specifier, file }: Group, folder: string | undefined): Builds {
-  if (isBuiltin(specifier)) return undefined;
-  const isOwn = file === undefined || folder === undefined || file.startsWith(folder);
-  return isOwn ? ofRequire : [folder];
-}
-
 /** What is known by its path is told as a folder, and a name without the ending. */
 function isMeant({ specifier, file }: Group, name: string, folder: string | undefined): boolean {
-  if (namesOf(specifier).includes(name)) return true;
-  if (file === undefined || folder === undefined) return false;
+  if (file === undefined) return isBuiltin(specifier) && namesOf(specifier).includes(name);
   const { dir, name: base } = path.parse(file);
   return dir === folder && base === name;
-}
-
-function isRunning(exports: unknown): boolean {
-  return Object.values(loadedModules()).some(
-    (module) => module !== undefined && module.exports === exports && !module.loaded,
-  );
 }
 
 /**
