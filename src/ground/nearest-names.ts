@@ -83,3 +83,15 @@ export function editDistance(a: string, b: string): number {
 function at(row: readonly number[], index: number): number {
   return row[index] ?? Number.POSITIVE_INFINITY;
 }
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII.
+const ascii = /^[\x00-\x7f]*$/;
+
+/** The name, and those that it is in a normal form of Unicode: two names for JavaScript and for file systems, and one for whoever writes it. */
+export function inEachForm(name: string): string[] {
+  return ascii.test(name) ? [name] : [...new Set([name, name.normalize('NFC'), name.normalize('NFD')])];
+}
+
+export function isSameName(one: string, other: string): boolean {
+  return one === other || one.normalize('NFC') === other.normalize('NFC');
+}

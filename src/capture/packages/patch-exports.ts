@@ -90,8 +90,8 @@ function patchMember(
 }
 
 function isLocked(owner: object, key: string): boolean {
-  const own = Object.getOwnPropertyDescriptor(owner, key);
   if (types.isModuleNamespaceObject(owner)) return true;
+  const own = Object.getOwnPropertyDescriptor(owner, findPlace(owner, key)?.key ?? key);
   return own === undefined ? !Object.isExtensible(owner) : !own.configurable && own.writable !== true;
 }
 
@@ -132,7 +132,7 @@ function exchanging(getter: () => unknown, before: unknown, wrapper: Callable): 
  */
 function canStandFor(exports: object, key: string): boolean {
   if (types.isModuleNamespaceObject(exports) || types.isProxy(exports)) return false;
-  const own = Object.getOwnPropertyDescriptor(exports, key);
+  const own = Object.getOwnPropertyDescriptor(exports, findPlace(exports, key)?.key ?? key);
   if (own?.get === undefined) return false;
   if (typeof exports === 'function') return !hasPrivateStatics(exports as Callable);
   const prototype = Object.getPrototypeOf(exports) as unknown;
@@ -205,7 +205,7 @@ function has(owner: unknown, key: string): boolean {
 
 function read(owner: unknown, key: string): unknown {
   try {
-    return canHaveProperties(owner) ? Reflect.get(owner, key) : undefined;
+    return canHaveProperties(owner) ? Reflect.get(owner, findPlace(owner, key)?.key ?? key) : undefined;
   } catch {
     return undefined;
   }

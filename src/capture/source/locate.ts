@@ -2,7 +2,10 @@ import { realpathSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { asNamed } from '../../ground/files/folders.ts';
 import { type Manifest, nearestManifest, readManifest } from '../../ground/files/manifest.ts';
+import { inEachForm } from '../../ground/nearest-names.ts';
+import { resolveSpecifier } from './exports/resolve-specifier.ts';
 import { filesFor, ownFile, resolveOwnFile } from './own-file.ts';
 import { isProblem, type Problem } from './wrapper-place.ts';
 
@@ -17,17 +20,29 @@ export type Located =
 /** Tells the application's own files (workspace packages included) from packages in node_modules. Reads, never loads. */
 export function locate(module: string, baseDir: string): Located {
   if (module.startsWith('file:')) return one(resolveOwnFile(fileURLToPath(module), baseDir));
-  if (isPath(module)) return one(resolveOwnFile(resolve(baseDir, portable(module)), baseDir));
+  if (isPath(module)) return one(resolveOwnFile(asNamed(resolve(baseDir, portable(module))), baseDir));
   if (module.startsWith('#')) return imported(module, baseDir);
   if (isBuiltin(module)) return { specifier: module, from: baseDir };
-  return ownPackage(module, baseDir) ?? forgottenDot(module, baseDir) ?? { specifier: module, from: baseDir };
+  return (
+    ownPackage(module, baseDir) ??
+    forgottenDot(module, baseDir) ?? { specifier: asInstalled(module, baseDir), from: baseDir }
+  );
 }
 
 /** The file that a path names where there is none: what was built from it may be there. */
 export function missingFile(module: string, baseDir: string): string | undefined {
   if (!isPath(module)) return undefined;
-  const path = resolve(baseDir, portable(module));
+  const path = asNamed(resolve(baseDir, portable(module)));
   return filesFor(path).length === 0 ? path : undefined;
+}
+
+/** A subpath of a package, in the normal form of Unicode that leads somewhere. */
+function asInstalled(module: string, baseDir: string): string {
+  const forms = inEachForm(module);
+  const from = join(baseDir, 'noop.js');
+  const isThere = (form: string) =>
+    (['import', 'require'] as const).some((way) => resolveSpecifier(form, from, way) !== undefined);
+  return (forms.length === 1 ? undefined : forms.find(isThere)) ?? module;
 }
 
 function one(path: string | Problem): Located {
@@ -120,7 +135,8 @@ function mapped(map: unknown, key: string): string[] {
   const entries = map as Record<string, unknown>;
   const isConditions = !Object.keys(entries).some((each) => each.startsWith('.') || each.startsWith('#'));
   if (isConditions) return key === '.' ? leaves(map, '') : [];
-  if (key in entries) return leaves(entries[key], '');
+  const form = inEachForm(key).find((each) => each in entries);
+  if (form !== undefined) return leaves(entries[form], '');
   let best: { pattern: string; star: string } | undefined;
   for (const pattern of Object.keys(entries)) {
     const [before, after] = pattern.split('*');

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, join, relative } from 'node:path';
 import { isFile } from '../../ground/files/folders.ts';
 import { readManifest } from '../../ground/files/manifest.ts';
@@ -17,7 +17,7 @@ export function ownFile(path: string, baseDir: string): string | Problem {
     return { problem: `no such file: ${shown} (did you mean ${names.join(', ')}?)` };
   }
   const folder = dirname(path);
-  if (!existsSync(folder))
+  if (!isFolder(folder))
     return { problem: `no such file: ${shown} (there is no folder ${shownPath(folder, baseDir)})` };
   const near = nearFiles(path, folder).map((name) => shownPath(join(folder, name), baseDir));
   return { problem: `no such file: ${shown}${near.length > 0 ? ` (did you mean ${near.join(', ')}?)` : ''}` };
@@ -58,6 +58,8 @@ const typedOf: Readonly<Record<string, readonly string[]>> = {
   '.mjs': ['.mts'],
   '.cjs': ['.cts'],
 };
+
+const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory();
 
 /** Files of the folder whose names are like the wanted one; extensions are alike anyway. */
 function nearFiles(path: string, folder: string): string[] {

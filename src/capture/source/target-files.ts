@@ -1,7 +1,6 @@
-import { realpathSync } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { PackageFile } from './exports/package-files.ts';
+import { type PackageFile, realPath } from './exports/package-files.ts';
 import type { SourceTarget } from './rewrite-text.ts';
 
 /** The files that targets name, by their real paths. */
@@ -19,32 +18,38 @@ export function targetFileLookup(
   ofPackages: (path: string) => PackageFile | undefined = () => undefined,
 ): { byPath(path: string): TargetFile | undefined; byUrl(url: string): TargetFile | undefined } {
   const names = new Set([...files.keys()].map((path) => basename(path)));
+  const isLinked = keepsLinks();
 
   const byPath = (given: string): TargetFile | undefined => {
-    const exact = files.get(given);
-    if (exact) return { path: given, targets: exact };
-    const file = ofPackages(given);
-    if (file) return { path: given, targets: file.targets, ofPackage: file };
-    // The link may have another name than the file (package managers link folders, so this is rare).
-    if (!names.has(basename(given))) return undefined;
-    try {
-      const path = realpathSync(given);
-      const targets = files.get(path);
-      return targets && { path, targets };
-    } catch {
-      return undefined;
-    }
+    const path = isLinked || (names.has(basename(given)) && !files.has(given)) ? realPath(given) : given;
+    const targets = files.get(path);
+    if (targets) return { path, targets };
+    // A package is known by the folder that its file is in, or that the link is in.
+    const linked = path === given ? undefined : ofPackages(given);
+    const file = ofPackages(path) ?? linked;
+    return file && { path, targets: file.targets, ofPackage: file };
   };
 
   const byUrl = (url: string) => {
     if (!url.startsWith('file:')) return undefined;
     const plain = url.replace(/[?#].*$/s, '');
     const name = plain.slice(plain.lastIndexOf('/') + 1);
-    const isPossible = names.has(name) || name.includes('%') || plain.includes('/node_modules/');
+    const isPossible = isLinked || names.has(name) || name.includes('%') || plain.includes('/node_modules/');
     return isPossible ? byPath(fileURLToPath(plain)) : undefined;
   };
 
   return { byPath, byUrl };
+}
+
+/** Whether Node hands out modules under the names of links, which may be others than those of their files. */
+function keepsLinks(): boolean {
+  const { NODE_OPTIONS = '', NODE_PRESERVE_SYMLINKS, NODE_PRESERVE_SYMLINKS_MAIN } = process.env;
+  const flags = [...process.execArgv, ...NODE_OPTIONS.split(/\s+/)];
+  return (
+    NODE_PRESERVE_SYMLINKS === '1' ||
+    NODE_PRESERVE_SYMLINKS_MAIN === '1' ||
+    flags.some((flag) => /^--preserve-symlinks(-main)?$/.test(flag))
+  );
 }
 
 /** What files of this name are called without their extension. */

@@ -1,4 +1,5 @@
 import { shared } from '../../ground/lifecycle.ts';
+import { inEachForm } from '../../ground/nearest-names.ts';
 
 /** A property as `owner` has it, own or inherited. */
 export interface PropertyPlace {
@@ -8,9 +9,22 @@ export interface PropertyPlace {
   readonly isOwn: boolean;
 }
 
-/** Not what every object and function has. `undefined` as well where `owner` can have no properties. */
+/**
+ * Not what every object and function has. `undefined` as well where `owner` can have no properties. Where nothing has this very key, one that is
+ * the same name in another normal form of Unicode.
+ */
 export function findPlace(owner: unknown, key: string): PropertyPlace | undefined {
   if (!canHaveProperties(owner)) return undefined;
+  const place = placeOf(owner, key);
+  if (place !== undefined) return place;
+  for (const form of inEachForm(key).slice(1)) {
+    const other = placeOf(owner, form);
+    if (other !== undefined) return other;
+  }
+  return undefined;
+}
+
+function placeOf(owner: object, key: string): PropertyPlace | undefined {
   let holder: object | null = owner;
   while (holder !== null) {
     const descriptor = Object.getOwnPropertyDescriptor(holder, key);

@@ -6,11 +6,13 @@ import {
   existsSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readSync,
   type Stats,
   statSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
+import { basename, dirname, extname, join } from 'node:path';
+import { inEachForm, isSameName } from '../nearest-names.ts';
 
 /**
  * Makes a folder and those above it, all of them for this user alone. Returns whether it was made; `false` where it is there
@@ -96,4 +98,30 @@ export function changeableByOthers(path: string, beside?: Stats): string | undef
     // What is not there is said where it is read.
     return undefined;
   }
+}
+
+/**
+ * The path as the folders have it: a name in either normal form of Unicode (NFC, NFD) is the same name. Of the last one the extension may be missing,
+ * or another. The path itself where nothing has such a name.
+ */
+export function asNamed(path: string): string {
+  if (inEachForm(path).length === 1 || existsSync(path)) return path;
+  const above = dirname(path);
+  if (above === path) return path;
+  const folder = asNamed(above);
+  const name = basename(path);
+  try {
+    const names = readdirSync(folder);
+    const same = names.find((each) => isSameName(each, name));
+    if (same !== undefined) return join(folder, same);
+    const stems = [name, name.slice(0, name.length - extname(name).length)];
+    for (const stem of stems)
+      for (const each of names) {
+        const known = basename(each, extname(each));
+        if (isSameName(known, stem)) return join(folder, known + name.slice(stem.length));
+      }
+  } catch {
+    // There is no such folder.
+  }
+  return join(folder, name);
 }

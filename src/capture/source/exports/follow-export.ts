@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
-import { didYouMean } from '../../../ground/nearest-names.ts';
+import { didYouMean, inEachForm } from '../../../ground/nearest-names.ts';
 import { findPaths } from '../find/find.ts';
 import { isEsModule } from '../is-es-module.ts';
 import { parse } from '../parse-text.ts';
@@ -181,7 +181,11 @@ export function follower(): Follower {
   return {
     follow(entry, names) {
       left = mostFiles;
-      const found = exportOf(entry, names, new Set()).filter((each) => !each.isGuess || isShown(each));
+      let found: Definition[] = [];
+      for (const form of inEachForm(names.join('.'))) {
+        found = exportOf(entry, form.split('.'), new Set()).filter((each) => !each.isGuess || isShown(each));
+        if (found.length > 0) break;
+      }
       const isModule = tableOf(entry, names)?.isModule ?? isEsModule(entry);
       // What a CommonJS module exports may be computed: that shows when it has run.
       if (found.length === 0 && !isModule)

@@ -106,6 +106,14 @@ export function packageFiles(
     return file;
   };
 
+  const real = new Map<string, string>();
+  /** Of links that Node keeps it is the application's own copy as well. */
+  const realFolder = (folder: string): string => {
+    const known = real.get(folder) ?? realPath(folder);
+    real.set(folder, known);
+    return known;
+  };
+
   return (path) => {
     const place = placeIn(path);
     if (place === undefined) return tell(known.get(path));
@@ -113,7 +121,7 @@ export function packageFiles(
     if (wanted === undefined) return tell(known.get(path));
     for (const one of wanted) {
       // Of what it depends on, and under another name, it is the copy of the application.
-      const at = one.name === place.name ? place.folder : one.folder;
+      const at = one.name === place.name ? realFolder(place.folder) : one.folder;
       if (at !== undefined) search(one, at);
     }
     return tell(known.get(path)) ?? nothing;
@@ -232,6 +240,14 @@ function placeIn(path: string): { name: string; folder: string; owner: string } 
   const length = first.startsWith('@') ? first.length + 1 + second.length : first.length;
   const name = first.startsWith('@') ? `${first}/${second}` : first;
   return { name, folder: path.slice(0, start + length), owner: path.slice(0, at) };
+}
+
+export function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
 }
 
 /** The real folder of a package, as a folder sees it. */

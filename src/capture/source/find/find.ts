@@ -1,6 +1,7 @@
 // find/: where in a text the function of a target is defined.
 
 import type { Class, Expression, NewExpression, ObjectExpression, Program } from 'oxc-parser';
+import { inEachForm } from '../../../ground/nearest-names.ts';
 import type { Range } from '../outline.ts';
 import { parse, type TextKind } from '../parse-text.ts';
 import { behindGetter, type Found, isProblem, type Place, type Problem } from '../wrapper-place.ts';
@@ -28,9 +29,6 @@ import { thisField } from './this-field.ts';
 
 type Names = readonly string[];
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII.
-const isAscii = (text: string): boolean => /^[\x00-\x7f]*$/.test(text);
-
 /**
  * Reads a parsed file once; what it gives back finds one function path after the other in it.
  *
@@ -46,10 +44,9 @@ export function finder(
   const findOne = (functionPath: string) => find({ definitions, text, functionPath, seen: new Set(), asked });
   return (functionPath) => {
     const found = findOne(functionPath);
-    if (!isProblem(found) || isAscii(functionPath)) return found;
-    // One name in two normal forms of Unicode is two names for JavaScript, and one for whoever writes it.
-    for (const form of ['NFC', 'NFD'] as const) {
-      const other = findOne(functionPath.normalize(form));
+    if (!isProblem(found)) return found;
+    for (const form of inEachForm(functionPath).slice(1)) {
+      const other = findOne(form);
       if (!isProblem(other)) return other;
     }
     return found;
