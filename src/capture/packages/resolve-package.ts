@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { builtinModules, createRequire, isBuiltin } from 'node:module';
 import path from 'node:path';
-import { hasManifest, readManifest } from '../../ground/files/manifest.ts';
+import { installedManifest, readManifest } from '../../ground/files/manifest.ts';
 import { didYouMean } from '../../ground/nearest-names.ts';
 import { packageName } from '../source/exports/resolve-specifier.ts';
 
@@ -32,7 +32,7 @@ function withoutRequire(
 ): ResolvedPackage | { problem: string } {
   if (specifier.startsWith('#')) return { problem: `no package.json above ${baseDir} maps ${specifier}` };
   const name = packageName(specifier);
-  const folder = findPackage(name, baseDir);
+  const folder = installedManifest(name, baseDir)?.folder;
   if (folder === undefined) {
     return {
       problem: `no package ${name} is installed for ${baseDir}${didYouMean(name, installed(baseDir))}`,
@@ -55,15 +55,6 @@ function* moduleFolders(baseDir: string): Iterable<string> {
     yield path.join(folder, 'node_modules');
     if (path.dirname(folder) === folder) return;
   }
-}
-
-/** The folder that the name leads to, links and all. */
-export function findPackage(name: string, baseDir: string): string | undefined {
-  for (const modules of moduleFolders(baseDir)) {
-    const folder = path.join(modules, name);
-    if (hasManifest(folder)) return folder;
-  }
-  return undefined;
 }
 
 function installed(baseDir: string): string[] {

@@ -2,6 +2,7 @@ import Module, { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
+import { nodeFlags } from './exports/resolve-specifier.ts';
 
 const remedy = 'start with node --import svc/register instead of loading svc in the code';
 
@@ -47,6 +48,7 @@ export function entryFile(): string | undefined {
 }
 
 function hasPreloads(): boolean {
-  const flags = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(/\s+/)];
-  return flags.some((flag) => /^(?:-r|--(?:import|require|(?:experimental-)?loader)(?:=.*)?)$/.test(flag));
+  return nodeFlags().some((flag) =>
+    /^(?:-r|--(?:import|require|(?:experimental-)?loader)(?:=.*)?)$/.test(flag),
+  );
 }

@@ -1,9 +1,14 @@
 import { realpathSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
-import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
+import { isAbsolute, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { asNamed } from '../../ground/files/folders.ts';
-import { type Manifest, nearestManifest, readManifest } from '../../ground/files/manifest.ts';
+import {
+  installedManifest,
+  type Manifest,
+  nearestManifest,
+  readManifest,
+} from '../../ground/files/manifest.ts';
 import { inEachForm } from '../../ground/nearest-names.ts';
 import { resolveSpecifier } from './exports/resolve-specifier.ts';
 import { filesFor, ownFile, resolveOwnFile } from './own-file.ts';
@@ -92,14 +97,9 @@ function ownPackage(module: string, baseDir: string): Located | undefined {
 
 /** The manifest of a package whose real place is outside of any node_modules folder. */
 function linked(name: string, baseDir: string): Manifest | undefined {
-  for (let at = baseDir; ; at = dirname(at)) {
-    const folder = join(at, 'node_modules', name);
-    if (readManifest(folder)) {
-      const real = realpathSync(folder);
-      return real.split(sep).includes('node_modules') ? undefined : readManifest(real);
-    }
-    if (dirname(at) === at) return undefined;
-  }
+  const found = installedManifest(name, baseDir);
+  const real = found && realpathSync(found.folder);
+  return real === undefined || real.split(sep).includes('node_modules') ? undefined : readManifest(real);
 }
 
 function existing(manifest: Manifest, targets: readonly string[], module: string, baseDir: string): Located {

@@ -1,6 +1,7 @@
 import { basename, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type PackageFile, realPath } from './exports/package-files.ts';
+import { nodeFlags } from './exports/resolve-specifier.ts';
 import type { SourceTarget } from './rewrite-text.ts';
 
 /** The files that targets name, by their real paths. */
@@ -43,13 +44,9 @@ export function targetFileLookup(
 
 /** Whether Node hands out modules under the names of links, which may be others than those of their files. */
 function keepsLinks(): boolean {
-  const { NODE_OPTIONS = '', NODE_PRESERVE_SYMLINKS, NODE_PRESERVE_SYMLINKS_MAIN } = process.env;
-  const flags = [...process.execArgv, ...NODE_OPTIONS.split(/\s+/)];
-  return (
-    NODE_PRESERVE_SYMLINKS === '1' ||
-    NODE_PRESERVE_SYMLINKS_MAIN === '1' ||
-    flags.some((flag) => /^--preserve-symlinks(-main)?$/.test(flag))
-  );
+  const { NODE_PRESERVE_SYMLINKS: all, NODE_PRESERVE_SYMLINKS_MAIN: main } = process.env;
+  if (all === '1' || main === '1') return true;
+  return nodeFlags().some((flag) => /^--preserve-symlinks(-main)?$/.test(flag));
 }
 
 /** What files of this name are called without their extension. */

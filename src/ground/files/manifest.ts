@@ -34,6 +34,14 @@ export function nearestManifest(
   }
 }
 
+/** Of the package that a folder gets by this name, links and all. */
+export function installedManifest(name: string, from: string): Manifest | undefined {
+  for (let at = from; ; at = dirname(at)) {
+    const found = readManifest(join(at, 'node_modules', name));
+    if (found !== undefined || dirname(at) === at) return found;
+  }
+}
+
 /** `undefined` where there is none, and for one that is not readable as JSON: Node says so itself when it needs the file. */
 export function readManifest(folder: string): Manifest | undefined {
   if (!hasManifest(folder)) return undefined;

@@ -1,10 +1,9 @@
 import { realpathSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import path from 'node:path';
-import { findPackage } from '../../capture/packages/resolve-package.ts';
 import { packageName } from '../../capture/source/exports/resolve-specifier.ts';
 import { loadConfig } from '../../config/read/load.ts';
-import { readManifest } from '../../ground/files/manifest.ts';
+import { installedManifest, readManifest } from '../../ground/files/manifest.ts';
 import { followedSpecifiers } from '../drivers.ts';
 
 /** What a bundler has to know of an application with svc. */
@@ -41,7 +40,7 @@ export function neededPackages(directory: string, root?: string): NeededPackages
 
 /** Optional ones and peers count where they are installed: which of them are loaded is a matter of the configuration. */
 function addPackage(name: string, from: string, folders: Set<string>): void {
-  const link = findPackage(name, from);
+  const link = installedManifest(name, from)?.folder;
   if (link === undefined) return;
   const folder = realpathSync(link);
   const isKnown = folders.has(folder);

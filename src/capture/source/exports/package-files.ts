@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
-import { readManifest } from '../../../ground/files/manifest.ts';
+import { installedManifest, readManifest } from '../../../ground/files/manifest.ts';
 import { parseFunctionPath } from '../find/function-path.ts';
 import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
 import { isProblem } from '../wrapper-place.ts';
@@ -73,7 +73,8 @@ export function packageFiles(
     .filter(({ specifier }) => !isBuiltin(specifier))
     .map((each): Sought => {
       const name = packageName(each.specifier);
-      return { each, name, folder: folderOf(name, each.from) };
+      const manifest = installedManifest(name, each.from);
+      return { each, name, folder: manifest && realPath(manifest.folder) };
     });
   const listen = (name: string, one: Sought) => {
     const list = byName.get(name) ?? [];
@@ -247,18 +248,5 @@ export function realPath(path: string): string {
     return realpathSync(path);
   } catch {
     return path;
-  }
-}
-
-/** The real folder of a package, as a folder sees it. */
-function folderOf(name: string, from: string): string | undefined {
-  for (let at = from; ; at = join(at, '..')) {
-    const folder = join(at, 'node_modules', name);
-    try {
-      if (readManifest(folder) !== undefined) return realpathSync(folder);
-    } catch {
-      return undefined;
-    }
-    if (join(at, '..') === at) return undefined;
   }
 }

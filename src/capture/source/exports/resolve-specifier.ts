@@ -3,7 +3,7 @@ import { createRequire, isBuiltin } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isFile } from '../../../ground/files/folders.ts';
-import { type Manifest, nearestManifest, readManifest } from '../../../ground/files/manifest.ts';
+import { installedManifest, type Manifest, nearestManifest } from '../../../ground/files/manifest.ts';
 
 /** How a module names another one: conditions of package.json, and what a path may leave out, differ. */
 export type Way = 'import' | 'require';
@@ -40,11 +40,8 @@ function imported(specifier: string, from: string): string | undefined {
   const name = packageName(plain);
   const subpath = `.${plain.slice(name.length)}`;
   if (around?.name === name && around.exports !== undefined) return exported(around, subpath);
-  for (let at = folder; ; at = path.dirname(at)) {
-    const manifest = readManifest(path.join(at, 'node_modules', name));
-    if (manifest !== undefined) return exported(manifest, subpath);
-    if (path.dirname(at) === at) return undefined;
-  }
+  const manifest = installedManifest(name, folder);
+  return manifest && exported(manifest, subpath);
 }
 
 function exported({ folder, exports, main }: Manifest, subpath: string): string | undefined {
@@ -106,8 +103,13 @@ function conditions(): ReadonlySet<string> {
   return known;
 }
 
+export const nodeFlags = (): string[] => [
+  ...(process.env.NODE_OPTIONS ?? '').split(/\s+/),
+  ...process.execArgv,
+];
+
 function givenConditions(): string[] {
-  const flags = [...(process.env.NODE_OPTIONS ?? '').split(/\s+/), ...process.execArgv];
+  const flags = nodeFlags();
   return flags.flatMap((flag, at) => {
     const [name, value] = flag.split('=', 2);
     if (name !== '-C' && name !== '--conditions') return [];
