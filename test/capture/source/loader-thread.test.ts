@@ -2,11 +2,15 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
+import { before, describe, it } from 'mocha';
 import { initialize, load } from '../../../src/capture/source/loader-thread.ts';
 import { nothingListed } from '../../../src/capture/source/maps/listed-places.ts';
+import { importParser } from '../../../src/capture/source/parse-text.ts';
 import { writeApp } from './run-app.ts';
 
 describe('capture: the loader thread', () => {
+  before(importParser);
+
   const text = 'export function create(order) {}';
   const context = { conditions: [], format: 'module', importAttributes: {} };
   const setUp = () => {
