@@ -69,8 +69,10 @@ interface UnderWay {
   writtenMs?: number;
   /** Once it is open, and the records are written to it. */
   connection?: BrokerConnection;
-  /** Writes it to another connection as well: the first answer counts. Only of a batch that the broker knows again. */
-  again?: (fresh: BrokerConnection) => void;
+  /** What may be written to another connection as well: a batch that the broker knows again. */
+  request?: KafkaRequest<void> | undefined;
+  /** That was done. */
+  second?: Promise<void>;
   /** Why it was let go of. */
   failure?: SendFailure;
 }
@@ -115,18 +117,31 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
    * the batch is written there, too: stored once by its numbers, it costs no try, and is answered soon where the first is dead.
    */
   async function askAgain(send: UnderWay): Promise<void> {
-    const { topic, leader, connection, writtenMs, again } = send;
-    if (again === undefined || connection === undefined || writtenMs === undefined) return;
+    const { topic, leader, connection, writtenMs, request } = send;
+    if (request === undefined || connection === undefined || writtenMs === undefined) return;
     const usualMs = usualAnswers * (answerTimes.mean() ?? 0);
     if (systemClock.monotonic() - writtenMs < Math.max(patienceMs, usualMs)) return;
     const fresh = await connectionsFor(topic)
       .replace(leader, connection)
       .catch(() => undefined);
     if (fresh === undefined || fresh === connection || !underWay.has(send)) return;
-    delete send.again;
-    again(fresh);
+    send.request = undefined;
+    // Whoever lets go of the send drops both.
+    send.connection = both(connection, fresh);
+    send.second = fresh.ask(request);
+    // Whoever waits on the first one hears of it by that. Others that do have the same before them, as answers come in turn.
+    const answered = (): void => {
+      if (underWay.has(send)) connection.destroy();
+    };
+    send.second.then(answered, (error) => isAnswer(error) && answered());
   }
   const begins = watchForHangs(underWay, letGo);
+
+  function ended(entry: UnderWay): void {
+    underWay.delete(entry);
+    // V8 may hold the entry until it looks at the whole heap; the batch hangs on this.
+    entry.request = undefined;
+  }
 
   async function produce(
     entry: UnderWay,
@@ -148,28 +163,19 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     answerTimes.record(systemClock.monotonic() - entry.writtenMs);
   }
 
-  function firstAnswered(
+  /** The first answer counts, where it was written twice. A send that is answered soon costs no more than any question. */
+  async function firstAnswered(
     entry: UnderWay,
     connection: BrokerConnection,
     request: KafkaRequest<void>,
   ): Promise<void> {
-    return new Promise((resolve, reject) => {
-      let left = 1;
-      const failed = (error: unknown): void => {
-        if (--left === 0 || isAnswer(error)) reject(error);
-      };
-      entry.again = (fresh) => {
-        left++;
-        // Whoever lets go of the send drops both.
-        entry.connection = both(connection, fresh);
-        fresh.ask(request).then(() => {
-          // Others that wait on it have the same before them, as answers come in turn.
-          connection.destroy();
-          resolve();
-        }, failed);
-      };
-      connection.ask(request).then(resolve, failed);
-    });
+    entry.request = request;
+    try {
+      await connection.ask(request);
+    } catch (error) {
+      if (entry.second === undefined || isAnswer(error)) throw error;
+      await entry.second;
+    }
   }
 
   /** One try. */
@@ -202,7 +208,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
         result: failed(entry?.failure ?? toSendFailure(error, { options, topic, written })),
       };
     } finally {
-      if (entry !== undefined) underWay.delete(entry);
+      if (entry !== undefined) ended(entry);
     }
   }
 

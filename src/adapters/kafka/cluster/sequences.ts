@@ -55,6 +55,8 @@ interface Lane {
   /** Sends that run, or wait for their turn. */
   waiting: number;
   last: Promise<unknown>;
+  /** Since it was last passed over. */
+  isUsed: boolean;
 }
 
 /** Kafka counts to here, and begins at 0 again. */
@@ -85,21 +87,30 @@ export function createSequences(
     if (lane === undefined) {
       lane = {
         ...{ producer: undefined, next: 0, unended: undefined, isPlain: false, waiting: 0 },
-        last: Promise.resolve(),
+        ...{ last: Promise.resolve(), isUsed: false },
       };
-    } else lanes.delete(key);
-    // The one that was used last is behind.
-    lanes.set(key, lane);
+      lanes.set(key, lane);
+    } else lane.isUsed = true;
     lane.waiting++;
     if (lanes.size > maxLanes) forgetOne();
     return lane;
   }
 
+  /**
+   * One that nobody has used lately. A used one has a second chance: to move it at each use instead would make the map anew every few
+   * sends, and V8 keeps a chain of such maps, with all that hangs on them, until it looks at the whole heap.
+   */
   function forgetOne(): void {
-    for (const [key, { waiting, producer, unended }] of lanes) {
+    for (const [key, lane] of lanes) {
+      const { waiting, producer, unended, isUsed } = lane;
       // Of what may be stored, the numbers are needed still.
       if (waiting > 0 || unended !== undefined) continue;
       lanes.delete(key);
+      if (isUsed) {
+        lane.isUsed = false;
+        lanes.set(key, lane);
+        continue;
+      }
       // Its numbers are used up, in this epoch.
       if (producer !== undefined && producer.id === current?.id)
         current = producer.epoch < lastEpoch ? laterOf(current, nextEpoch(producer)) : undefined;
@@ -180,7 +191,8 @@ export function createSequences(
   return {
     send(topic, partition, records, attempt) {
       const lane = laneOf(`${topic}\n${partition}`);
-      const running = lane.last.then(() => run(lane, records, attempt));
+      const work = () => run(lane, records, attempt);
+      const running = lane.waiting === 1 ? work() : lane.last.then(work);
       lane.last = running.then(
         () => lane.waiting--,
         () => lane.waiting--,
