@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import kafkajs from 'kafkajs';
+import type { KafkaClientOptions } from '../../src/adapters/kafka/kafka-client-options.ts';
 import { systemClock } from '../../src/ground/clock.ts';
 import { createRetryPolicy } from '../../src/publish/main/batches/retry.ts';
 import { defaultBreaker } from '../../src/publish/main/breaker.ts';
@@ -32,8 +35,9 @@ for (const { name, create } of kafkaClients) {
     function queueOnKafka(
       topic: string,
       rest: Partial<QueueOptions> = {},
+      client: Partial<KafkaClientOptions> = {},
     ): { queue: Queue; sends: number[] } {
-      const broker = create(kafkaOptions(kafka.brokers));
+      const broker = create(kafkaOptions(kafka.brokers, client));
       const sends: number[] = [];
       const queue = createQueue({
         broker: {
@@ -146,6 +150,68 @@ for (const { name, create } of kafkaClients) {
           assert.match(failure.message, /that of this machine's clock .*: set the clock$/);
         }
         assert.equal(await kafka.count(topic), 0);
+      });
+
+    for (const [what, count] of [
+      ['as many', partitionCount],
+      ['more', 2 * partitionCount],
+      ['fewer', partitionCount / 2],
+    ] as const)
+      it(`a topic that is deleted under load and made again with ${what} partitions has each later event once, in the order of its key`, async () => {
+        const topic = `queue.anew.${count}.${Date.now()}`;
+        await kafka.createTopic(topic, { partitions: partitionCount });
+        const retry = createRetryPolicy({ ...usualRetry, maxAttempts: 100, maxIntervalMs: 100 });
+        const { queue } = queueOnKafka(topic, { retry }, { makesTopics: false });
+        const admin = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: 0 }).admin();
+        await admin.connect();
+        open.push(() => admin.disconnect());
+        const outcomes: Promise<unknown>[] = [];
+        const publishFor = async (ms: number, until?: Promise<unknown>): Promise<void> => {
+          let isOver = until === undefined;
+          until?.then(() => {
+            isOver = true;
+          });
+          for (const end = Date.now() + ms; Date.now() < end || !isOver; await sleep(2))
+            for (let more = 4; more > 0; more--) {
+              const id = outcomes.length;
+              outcomes.push(queue.publish(event(String(id), { key: `k${id % 40}` })));
+            }
+        };
+        await publishFor(500);
+        const made = (async () => {
+          await admin.deleteTopics({ topics: [topic] });
+          for (;;) {
+            try {
+              await admin.createTopics({ topics: [{ topic, numPartitions: count }], waitForLeaders: true });
+              return;
+            } catch {
+              await sleep(20);
+            }
+          }
+        })();
+        await publishFor(0, made);
+        const later = outcomes.length;
+        await publishFor(1_000);
+        assert.deepEqual(new Set(await Promise.all(outcomes)), new Set(['published']));
+
+        const records = await kafka.read(topic, { count: outcomes.length - later });
+        const ids = records.map(({ headers }) => Number(headers.eventId));
+        assert.equal(new Set(ids).size, ids.length, 'an event is there twice');
+        assert.deepEqual(
+          ids.filter((id) => id >= later).sort((a, b) => a - b),
+          Array.from({ length: outcomes.length - later }, (_, index) => later + index),
+        );
+        for (const [key, of] of Map.groupBy(records, (record) => record.key)) {
+          const order = of.map(({ headers }) => Number(headers.eventId));
+          assert.deepEqual(
+            order,
+            order.toSorted((a, b) => a - b),
+          );
+          assert.deepEqual(
+            new Set(of.map(({ partition }) => partition)),
+            new Set([partitionOfKey(key as string, count)]),
+          );
+        }
       });
 
     it('publishes to a topic that the broker makes for it', async () => {
