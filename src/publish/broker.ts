@@ -34,7 +34,13 @@ export interface SendFailure {
   readonly endedBy?: 'shutdown' | 'behind' | 'behind-unless-full';
 }
 
-export type SendResult = { readonly ok: true } | { readonly ok: false; readonly failure: SendFailure };
+export type SendResult =
+  | {
+      readonly ok: true;
+      /** The topic is another one than it was: deleted, and made again. It may have another number of partitions. */
+      readonly isAnew?: true;
+    }
+  | { readonly ok: false; readonly failure: SendFailure };
 
 /** What a client knows of its connections to the cluster. */
 export interface BrokerTraffic {

@@ -214,6 +214,36 @@ for (const { name, create } of kafkaClients) {
         }
       });
 
+    it('a topic that was made anew with more partitions while nothing was sent is noticed by its first answer', async () => {
+      const topic = `queue.anew.${Date.now()}`;
+      await kafka.createTopic(topic, { partitions: partitionCount });
+      const { queue } = queueOnKafka(topic, {}, { makesTopics: false });
+      const publish = (from: number) =>
+        Promise.all(
+          Array.from({ length: 40 }, (_, index) =>
+            queue.publish(event(String(from + index), { key: `k${index}` })),
+          ),
+        );
+      await publish(0);
+      const admin = new kafkajs.Kafka({ brokers: kafka.brokers, logLevel: 0 }).admin();
+      await admin.connect();
+      open.push(() => admin.disconnect());
+      await admin.deleteTopics({ topics: [topic] });
+      await kafka.createTopic(topic, { partitions: 2 * partitionCount });
+      // Until then the broker says that it does not lead them, which is noticed as well.
+      await sleep(2_000);
+      for (let from = 100; from <= 300; from += 100) await publish(from);
+      const records = await kafka.read(topic, { count: 120 });
+      assert.equal(records.length, 120);
+      const misplaced = records.filter(
+        ({ key, partition }) => partition !== partitionOfKey(key as string, 2 * partitionCount),
+      );
+      assert.ok(
+        misplaced.every(({ headers }) => Number(headers.eventId) < 200),
+        `${misplaced.length} misplaced`,
+      );
+    });
+
     it('publishes to a topic that the broker makes for it', async () => {
       const topic = `queue.made.${Date.now()}`;
       const { queue, sends } = queueOnKafka(topic);

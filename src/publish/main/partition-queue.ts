@@ -40,6 +40,8 @@ export interface PartitionQueueOptions {
   readonly mayStart: () => boolean;
   /** The topic may have another number of partitions than it had. */
   readonly onDoubt: (failure: SendFailure) => void;
+  /** A batch is in a topic that was made anew. */
+  readonly onAnew: () => void;
   /** A send has ended, and what follows from it was done. */
   readonly onSent: () => void;
 }
@@ -231,6 +233,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       else onFailure(withFailure(batch, result.failure), result.failure);
       if (state === 'sending') proceed(false);
       if (!result.ok && doubtsCount(result.failure)) options.onDoubt(result.failure);
+      else if (result.ok && result.isAnew) options.onAnew();
       options.onSent();
     });
   }

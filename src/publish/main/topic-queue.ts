@@ -14,6 +14,9 @@ import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts'
 import { createPartitionTurns } from './partition-turns.ts';
 import { createPartitioner } from './partitioner.ts';
 
+/** So often a topic that is said to be made anew is asked for. */
+const anewEveryMs = 1_000;
+
 export interface TopicQueueOptions {
   readonly topic: string;
   readonly batch: BatchSettings;
@@ -63,6 +66,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   /** The sends under way are waited for, to place anew what waits. */
   let isMoving = false;
   let wasMissing = false;
+  let anewAtMs = Number.NEGATIVE_INFINITY;
 
   function queueOf(partition: number | undefined): PartitionQueue {
     let queue = partitions.get(partition);
@@ -79,7 +83,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
         onIdle: () => left(partition),
         mayStart: () => !isInDoubt && !isMoving,
-        onDoubt: (failure) => void doubt(failure),
+        onDoubt: ({ cause }) => void doubt(passingOf(cause) === 'unknown'),
+        onAnew,
         onSent: () => isMoving && move(),
       });
       partitions.set(partition, queue);
@@ -95,8 +100,16 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const queueFor = ({ event: { key } }: QueuedEvent, count: number | undefined): PartitionQueue =>
     queueOf(count === undefined ? undefined : partitioner.partitionOf(key, count));
 
-  async function doubt({ cause }: SendFailure): Promise<void> {
-    wasMissing ||= passingOf(cause) === 'unknown';
+  /** Of each partition one batch says so, and a broker that tells no true offsets says it of all. */
+  function onAnew(): void {
+    const nowMs = sender.nowMs();
+    if (nowMs - anewAtMs < anewEveryMs) return;
+    anewAtMs = nowMs;
+    void doubt(true);
+  }
+
+  async function doubt(isMissing: boolean): Promise<void> {
+    wasMissing ||= isMissing;
     if (isInDoubt) return;
     isInDoubt = true;
     const count = await counts.ask(topic);

@@ -70,11 +70,18 @@ interface UnderWay {
   /** Once it is open, and the records are written to it. */
   connection?: BrokerConnection;
   /** What may be written to another connection as well: a batch that the broker knows again. */
-  request?: KafkaRequest<void> | undefined;
+  request?: KafkaRequest<number | undefined> | undefined;
   /** That was done. */
-  second?: Promise<void>;
+  second?: Promise<number | undefined>;
   /** Why it was let go of. */
   failure?: SendFailure;
+}
+
+interface Try {
+  readonly place: BatchPlace | undefined;
+  readonly placedBy: number | undefined;
+  /** What is stored in front of it is stored in a topic that was made anew. */
+  readonly endOffset: number;
 }
 
 export function createSends(parts: SendsParts, options: KafkaClientOptions): Sends {
@@ -147,7 +154,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     entry: UnderWay,
     records: readonly BrokerRecord[],
     place: BatchPlace | undefined,
-  ): Promise<void> {
+  ): Promise<number> {
     const { topic, partition, leader } = entry;
     await throttle.over(keyOf(leader));
     const connection = await connectionsFor(topic).get(leader);
@@ -158,23 +165,24 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     entry.connection = connection;
     const timeoutMs = options.requestTimeoutMs;
     const request = produceRequest({ topic, partition, acks, timeoutMs, batch });
-    if (place === undefined) await connection.ask(request);
-    else await firstAnswered(entry, connection, request);
+    const asking = place === undefined ? connection.ask(request) : firstAnswered(entry, connection, request);
+    const offset = await asking;
     answerTimes.record(systemClock.monotonic() - entry.writtenMs);
+    return offset ?? -1;
   }
 
   /** The first answer counts, where it was written twice. A send that is answered soon costs no more than any question. */
   async function firstAnswered(
     entry: UnderWay,
     connection: BrokerConnection,
-    request: KafkaRequest<void>,
-  ): Promise<void> {
+    request: KafkaRequest<number | undefined>,
+  ): Promise<number | undefined> {
     entry.request = request;
     try {
-      await connection.ask(request);
+      return await connection.ask(request);
     } catch (error) {
       if (entry.second === undefined || isAnswer(error)) throw error;
-      await entry.second;
+      return await entry.second;
     }
   }
 
@@ -183,7 +191,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     topic: string,
     partition: number,
     records: readonly BrokerRecord[],
-    { place, placedBy }: { readonly place: BatchPlace | undefined; readonly placedBy: number | undefined },
+    { place, placedBy, endOffset }: Try,
   ): Promise<Tried<SendResult>> {
     let entry: UnderWay | undefined;
     try {
@@ -195,8 +203,10 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       entry = { topic, partition, leader, begunMs: systemClock.monotonic() };
       underWay.add(entry);
       begins();
-      await produce(entry, records, place);
-      return { verdict: 'stored', result: { ok: true } };
+      const offset = await produce(entry, records, place);
+      if (offset < 0) return { verdict: 'stored', result: { ok: true } };
+      const result: SendResult = offset < endOffset ? { ok: true, isAnew: true } : { ok: true };
+      return { verdict: 'stored', result, endOffset: offset + records.length };
     } catch (error) {
       const written = entry?.connection !== undefined;
       const verdict = entry?.failure === undefined ? verdictOf(protocolErrorIn(error), written) : 'maybe';
@@ -218,7 +228,8 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
         const { kind, message } = invalidTopic({ options, topic, written: false });
         return failed({ kind, message, cause: 'INVALID_TOPIC_EXCEPTION' });
       }
-      const one = (place?: BatchPlace) => attempt(topic, partition, records, { place, placedBy });
+      const one = (place?: BatchPlace, endOffset = 0) =>
+        attempt(topic, partition, records, { place, placedBy, endOffset });
       try {
         return await (sequences?.send(topic, partition, records, one) ?? one().then(({ result }) => result));
       } catch (error) {

@@ -16,6 +16,8 @@ export type Verdict = 'stored' | 'refused' | 'maybe' | 'misplaced' | 'unplaced';
 export interface Tried<T> {
   readonly verdict: Verdict;
   readonly result: T;
+  /** Where the partition ended after a batch that was stored, as far as Kafka tells. */
+  readonly endOffset?: number | undefined;
 }
 
 /**
@@ -27,15 +29,18 @@ export interface Tried<T> {
 export interface Sequences {
   /**
    * Sends of one partition run one after another. The same records, by their first one and their number, are the same batch.
-   * `attempt` is called again where that helps, and never rejects. Rejects where no producer id can be had.
+   * `attempt` is called again where that helps, and never rejects. Rejects where no producer id can be had. Its `endOffset` is that of the
+   * last batch before, 0 where it is not known: what is stored in front of it is stored in another topic of this name.
    */
   send<T>(
     topic: string,
     partition: number,
     records: readonly BrokerRecord[],
-    attempt: (place: BatchPlace | undefined) => Promise<Tried<T>>,
+    attempt: Attempt<T>,
   ): Promise<T>;
 }
+
+type Attempt<T> = (place: BatchPlace | undefined, endOffset: number) => Promise<Tried<T>>;
 
 /** A batch that is not known to be stored. */
 interface Unended {
@@ -49,6 +54,7 @@ interface Unended {
 interface Lane {
   producer: ProducerId | undefined;
   next: number;
+  endOffset: number;
   unended: Unended | undefined;
   /** Takes no batch of a producer with an id. */
   isPlain: boolean;
@@ -87,7 +93,7 @@ export function createSequences(
     if (lane === undefined) {
       lane = {
         ...{ producer: undefined, next: 0, unended: undefined, isPlain: false, waiting: 0 },
-        ...{ last: Promise.resolve(), isUsed: false },
+        ...{ last: Promise.resolve(), isUsed: false, endOffset: 0 },
       };
       lanes.set(key, lane);
     } else lane.isUsed = true;
@@ -169,14 +175,11 @@ export function createSequences(
     else if (!unended.maybeStored) lane.unended = undefined;
   }
 
-  async function run<T>(
-    lane: Lane,
-    records: readonly BrokerRecord[],
-    attempt: (place: BatchPlace | undefined) => Promise<Tried<T>>,
-  ): Promise<T> {
+  async function run<T>(lane: Lane, records: readonly BrokerRecord[], attempt: Attempt<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       const place = lane.isPlain ? undefined : await placeOf(lane, records);
-      const { verdict, result } = await attempt(place);
+      const { verdict, result, endOffset = lane.endOffset } = await attempt(place, lane.endOffset);
+      lane.endOffset = endOffset;
       if (place === undefined) return result;
       if (verdict === 'unplaced') lane.isPlain = true;
       else if (verdict === 'misplaced') restart(lane, tries > 1);

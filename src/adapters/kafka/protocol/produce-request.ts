@@ -9,8 +9,8 @@ export interface Produce {
   readonly batch: Buffer;
 }
 
-/** One batch for one partition. */
-export function produceRequest(produce: Produce): KafkaRequest<void> {
+/** One batch for one partition. Its answer: the offset of the first record; negative, or nothing, where Kafka does not tell. */
+export function produceRequest(produce: Produce): KafkaRequest<number | undefined> {
   return {
     ...{ key: 0, name: 'Produce', oldest: 3, newest: 8 },
     throttle: { at: 'end', from: 6 },
@@ -34,10 +34,11 @@ function produceHead({ topic, partition, acks, timeoutMs, batch }: Produce): Buf
   return bytes;
 }
 
-function readProduced(bytes: Buffer): void {
+function readProduced(bytes: Buffer): number {
   const answer = new AnswerReader(bytes);
   answer.skip(4); // One topic.
   answer.text();
   answer.skip(4 + 4); // One partition, and its number.
   checkCode(answer.int16());
+  return Number(answer.int64());
 }

@@ -41,10 +41,11 @@ describe('a produce request', () => {
       bytes.writeInt32BE(1, 12);
       bytes.writeInt32BE(3, 16);
       bytes.writeInt16BE(code, 20);
+      bytes.writeBigInt64BE(2n ** 40n, 22);
       return bytes;
     };
     const { read } = produceRequest({ ...produce, acks: -1 });
-    read?.(answer(0), 8);
+    assert.equal(read?.(answer(0), 8), 2 ** 40);
     for (const [code, type] of [
       [6, 'NOT_LEADER_OR_FOLLOWER'],
       [10, 'MESSAGE_TOO_LARGE'],
