@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
+import { createKafkaBroker } from '../../src/adapters/kafka/kafka-broker.ts';
 import type { KafkaClientOptions } from '../../src/adapters/kafka/kafka-client-options.ts';
 import { systemClock } from '../../src/ground/clock.ts';
 import { createRetryPolicy } from '../../src/publish/main/batches/retry.ts';
@@ -9,7 +11,7 @@ import { createQueue, type Queue, type QueueOptions } from '../../src/publish/ma
 import { partitionOfKey } from '../../src/publish/partition-of-key.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
-import { kafkaOptions } from '../adapters/kafka/kafka-options.ts';
+import { kafkaOptions, textRecord } from '../adapters/kafka/kafka-options.ts';
 import { event, usualRetry } from '../publish/fake-cluster.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { silentLog } from '../support/log.ts';
@@ -17,7 +19,7 @@ import { requiring } from '../support/requires.ts';
 
 const partitionCount = 6;
 
-for (const { name, create } of kafkaClients) {
+for (const { name, create, load } of kafkaClients) {
   requiring('kafka', `the queue on a real Kafka: ${name}`, function () {
     this.timeout(120_000);
     let kafka: TestKafka;
@@ -241,6 +243,35 @@ for (const { name, create } of kafkaClients) {
       assert.ok(
         misplaced.every(({ headers }) => Number(headers.eventId) < 200),
         `${misplaced.length} misplaced`,
+      );
+    });
+
+    it('a connection that swallows its answers is closed after seconds, not after the time-out of a request, and no batch is stored twice', async () => {
+      const topic = `queue.swallowed.${Date.now()}`;
+      await kafka.createTopic(topic);
+      const sockets: Socket[] = [];
+      const options = kafkaOptions(kafka.brokers, { requestTimeoutMs: 28_000 });
+      const broker = createKafkaBroker(name, options, async (given) => {
+        const transport = await load(given);
+        return async (address, signal) => {
+          const signedIn = await transport(address, signal);
+          sockets.push(signedIn.socket);
+          return signedIn;
+        };
+      });
+      open.push(() => broker.close(1_000));
+      assert.deepEqual(await broker.send(topic, 0, [textRecord('before')]), { ok: true });
+      const swallowing = sockets.at(-1)?.pause();
+      const started = Date.now();
+      assert.deepEqual(await broker.send(topic, 0, [textRecord('during')]), { ok: true });
+      const tookMs = Date.now() - started;
+      assert.ok(tookMs > 2_500 && tookMs < 10_000, `${tookMs} ms`);
+      assert.equal(swallowing?.destroyed, true);
+      assert.deepEqual(await broker.send(topic, 0, [textRecord('after')]), { ok: true });
+      const records = await kafka.read(topic, { count: 3 });
+      assert.deepEqual(
+        records.map(({ value }) => String(value)),
+        ['"before"', '"during"', '"after"'],
       );
     });
 
