@@ -17,6 +17,7 @@ export interface FakeKafka {
 
 /** One broker that says what it is told to: InitProducerId in version 1 at most, Metadata 8, Produce 8. */
 export async function startFakeKafka({ hasProducerIds = true } = {}): Promise<FakeKafka> {
+  let produced = 0;
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket.on('error', () => {}));
@@ -91,7 +92,7 @@ export async function startFakeKafka({ hasProducerIds = true } = {}): Promise<Fa
     const topic = body.toString('utf8', 14, 14 + topicLength);
     const index = body.readInt32BE(18 + topicLength);
     return [
-      ...[i32(1), text(topic), i32(1), i32(index), i16(fake.produceError), i64(0), i64(-1), i64(0)],
+      ...[i32(1), text(topic), i32(1), i32(index), i16(fake.produceError), i64(produced++), i64(-1), i64(0)],
       ...[i32(0), i16(-1), i32(fake.throttleMs)],
     ];
   }
