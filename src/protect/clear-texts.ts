@@ -101,14 +101,22 @@ function formsOfTime(text: string): string[] {
  * space and what nobody sees. Upper case, as a lower-case sigma depends on what follows it.
  */
 export function fold(text: string): string {
+  if (isAscii.test(text)) {
+    const upper = text.toUpperCase().trim();
+    return spaces.test(upper) ? upper.replace(/\s+/g, ' ') : upper;
+  }
   const folded = text.normalize('NFKC').toUpperCase().trim();
   return odd.test(folded) ? folded.replace(unseen, '').replace(/\s+/g, ' ').trim() : folded;
 }
 /** Letters and digits without marks: separators, spaces, quotes and accents are what spellings of a value differ in most. */
 export function squeeze(folded: string): string {
+  if (isAscii.test(folded)) return folded.replace(/[^A-Za-z0-9]+/g, '');
   return folded.normalize('NFKD').replace(/[^\p{L}\p{N}]+/gu, '');
 }
 
+// Nearly all texts, and ten times as quick without the tables of Unicode.
+const isAscii = /^[\0-\x7f]*$/;
+const spaces = /\s\s/;
 const odd = /\p{Cf}|\s\s/u;
 const unseen = /\p{Cf}/gu;
 

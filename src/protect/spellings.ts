@@ -152,7 +152,7 @@ const decoders: readonly (readonly [sign: RegExp, decode: (text: string) => stri
     [/[A-Za-z0-9+/_-]{11}/, decodeBase64],
   ] as const),
   ...([
-    [/[0-9a-f]{2}/i, decodeHex],
+    [/[0-9a-f]{2}[\s:,-]{0,2}(?:0x|\\x)?[0-9a-f]{2}/i, decodeHex],
     [/\d,/, decodeNumbers],
     [/\\/, unescapeCss],
     [/=/, unquoteMail],
