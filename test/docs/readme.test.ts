@@ -17,7 +17,7 @@ const run = promisify(execFile);
 /** The blocks of the section that a newcomer follows, with the application that they speak of. */
 describe('README: add it to your application', function () {
   this.timeout(300_000);
-  const section = readme.slice(readme.indexOf('## Add it'), readme.indexOf('## How an event flows'));
+  const section = readme.slice(readme.indexOf('## Add it'), readme.indexOf('## What is guaranteed'));
   const [checkout, scoped, first, start] = [...section.matchAll(/```sh\n([\s\S]*?)```/g)].map(
     ([, block]) => block,
   );
