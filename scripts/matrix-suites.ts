@@ -18,6 +18,7 @@ export const NEWEST_NODES = ['22', '24', '26'];
 const MEETS_OTEL = ['install', 'metrics', 'preload', 'telemetry'];
 
 const ONCE_A_LINE = [
+  'context/users.test.ts',
   'outbox/crud.test.ts',
   'outbox/example.test.ts',
   'outbox/functions.test.ts',
@@ -28,13 +29,14 @@ const ONCE_A_LINE = [
   'recovery/backup.test.ts',
 ];
 
-/** What they look at are package managers, commands and documents, which run on the Node of the tests whatever is under test. */
+/** What they look at hangs on package managers, commands, documents and databases, which are the same whatever Node is under test. */
 const ONCE = [
   'examples/frameworks.test.ts',
   'examples/getting-started.test.ts',
   'forms/capture-table.test.ts',
   'install/copies.test.ts',
   'install/package-managers.test.ts',
+  'outbox/inbox-programs.test.ts',
   'outbox/joins-table.test.ts',
   'payloads/json-libraries.test.ts',
   'running-cli.test.ts',
