@@ -12,7 +12,7 @@ const EVERYDAY_NEEDS = ['kafka', 'postgres', 'proc', 'pipes', 'superuser', 'moun
 
 /** Modules of test/ that install packages, run svc's commands as processes, or start other servers. */
 const END_TO_END_MODULES =
-  /support\/(packed|run-svc|mysql|mariadb|kms|vault|schema-registry|prometheus|java|avro-readers|cloud-event-readers)\.ts'|\/mysql-under-test\.ts'|\/canary-databases\.ts'/;
+  /support\/(packed|run-svc|mysql|mariadb|kms|vault|schema-registry|prometheus|java|avro-readers|cloud-event-readers)\.ts'|scripts\/services\/(mysql|mariadb|s3|kms|vault|schema-registry)\.ts'|\/mysql-under-test\.ts'|\/canary-databases\.ts'/;
 
 /** Files that pass the rules above and take long: they wait for time-outs, start many processes, or load large packages. */
 const SLOW: readonly string[] = [
