@@ -2,6 +2,8 @@
 
 /** Snowflake ids count from 2024-01-01T00:00:00Z. */
 export const snowflakeEpochMs = 1_704_067_200_000;
+/** A UUID of any version, as text. */
+export const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 /** Worker and sequence of a Snowflake id; the counter of a UUID has as many. */
 export const bitsBelowMs = 22;
 

@@ -52,6 +52,12 @@ export class Budget {
     if (++this.protected % nodesBetweenLooks === 0) this.look();
   }
 
+  /** For a text that was decoded from another one. Decoding a long text takes long, so the clock is asked each time. */
+  spendReading(length: number): void {
+    this.spendText(length);
+    this.look();
+  }
+
   /** For a value that is about to be encrypted or hashed. */
   spendSeal(): void {
     if (++this.sealed > maxSealed)

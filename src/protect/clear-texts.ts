@@ -1,3 +1,5 @@
+import { uuidForm } from '../ground/event-id.ts';
+import type { Budget } from './budget.ts';
 import { refusal } from './refusal.ts';
 import { readingsOf } from './spellings.ts';
 
@@ -24,17 +26,19 @@ const refusals = {
 /** Texts that leave in clear beside the payload: no protected value may be one of them, or in one. */
 export class ClearTexts {
   readonly #texts: readonly ClearText[];
+  readonly #budget: Budget;
   #folded: readonly FoldedText[] | undefined;
   #longest = 0;
 
-  constructor(texts: readonly ClearText[]) {
+  constructor(texts: readonly ClearText[], budget: Budget) {
     this.#texts = texts;
+    this.#budget = budget;
   }
 
   /** Throws `SVC_PROTECT_KEY_IN_CLEAR` or `SVC_PROTECT_HEADER_IN_CLEAR` where one of the texts shows this value. */
   check(plain: string): void {
     this.#folded ??= this.#texts.flatMap(({ of, text }) =>
-      (isId(text) ? [text] : [text, ...readingsOf(text)]).map((each) => foldedOf(of, fold(each))),
+      this.#formsOf(text).map((each) => foldedOf(of, fold(each))),
     );
     if (this.#longest === 0) this.#longest = Math.max(1, ...this.#folded.map(({ text }) => text.length));
     if (plain.length > this.#longest * mostComposed) return;
@@ -42,6 +46,11 @@ export class ClearTexts {
     this.#compare(folded);
     if (this.#folded.some(({ letters }) => letters !== '')) this.#compareLetters(squeeze(folded));
     if (isIsoTime(plain)) for (const form of formsOfTime(plain)) this.#compare(form);
+  }
+
+  #formsOf(text: string): readonly string[] {
+    if (isId(text)) return [text];
+    return [text, ...readingsOf(text, (length) => this.#budget.spendReading(length))];
   }
 
   #compare(value: string): void {
@@ -54,12 +63,11 @@ export class ClearTexts {
   }
 }
 
-const isUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-/** Ids as most keys are: nothing is escaped in them. */
-const isId = (text: string): boolean => /^[A-Za-z]{0,20}[-_:.]?\d{0,20}$/.test(text) || isUuid.test(text);
+/** Most keys are ids, and nothing is escaped in an id. */
+const isId = (text: string): boolean => /^[A-Za-z]{0,20}[-_:.]?\d{0,20}$/.test(text) || uuidForm.test(text);
 
 interface FoldedText extends ClearText {
-  /** Its letters and digits; empty where no value is as short, and of a UUID. */
+  /** Its letters and digits. Empty for a UUID, and for a text that is shorter than any value that is looked for. */
   readonly letters: string;
 }
 
@@ -67,7 +75,7 @@ function foldedOf(of: ClearText['of'], text: string): FoldedText {
   return {
     of,
     text,
-    letters: text.length < shortestShown.anywhere || isUuid.test(text) ? '' : squeeze(text),
+    letters: text.length < shortestShown.anywhere || uuidForm.test(text) ? '' : squeeze(text),
   };
 }
 
@@ -97,8 +105,8 @@ function formsOfTime(text: string): string[] {
 }
 
 /**
- * A text without what spellings of one value differ in: forms of characters, upper and lower case, space around it, more than one
- * space and what nobody sees. Upper case, as a lower-case sigma depends on what follows it.
+ * The same text for each spelling of a value. Spellings differ in forms of characters, case, spaces and invisible characters.
+ * The result is in upper case, because a lower-case sigma depends on what follows it.
  */
 export function fold(text: string): string {
   if (isAscii.test(text)) {
@@ -108,13 +116,14 @@ export function fold(text: string): string {
   const folded = text.normalize('NFKC').toUpperCase().trim();
   return odd.test(folded) ? folded.replace(unseen, '').replace(/\s+/g, ' ').trim() : folded;
 }
-/** Letters and digits without marks: separators, spaces, quotes and accents are what spellings of a value differ in most. */
+
+/** Letters and digits alone: spellings of a value differ most in separators, spaces, quotes and accents. */
 export function squeeze(folded: string): string {
   if (isAscii.test(folded)) return folded.replace(/[^A-Za-z0-9]+/g, '');
   return folded.normalize('NFKD').replace(/[^\p{L}\p{N}]+/gu, '');
 }
 
-// Nearly all texts, and ten times as quick without the tables of Unicode.
+// Nearly all texts are ASCII and need no tables of Unicode.
 const isAscii = /^[\0-\x7f]*$/;
 const spaces = /\s\s/;
 const odd = /\p{Cf}|\s\s/u;

@@ -34,8 +34,8 @@ export interface WalkRules {
 export interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
   readonly budget: Budget;
   readonly clear: ClearTexts | undefined;
-  /** What has been looked through for marks, and has none. */
-  readonly barren: WeakSet<object>;
+  /** Objects that were searched for marks and have none. */
+  readonly withoutMarks: WeakSet<object>;
   /** The keys that lead to the value at hand; `element` for one of an array. */
   readonly keys: Step[];
   /** Which of `keys` are those of a `Map`; kept for `onUnmarked`. */

@@ -77,14 +77,14 @@ function ownParts(value: object, budget: Budget): Contents {
 
 export interface HoldingRules {
   readonly budget: Budget;
-  /** Objects of other classes that lead to no marks, as the connection of a model does: they are not looked through again. */
-  readonly barren: WeakSet<object>;
+  /** Objects of other classes that lead to no marks, such as the connection of a model. They are not searched again. */
+  readonly withoutMarks: WeakSet<object>;
 }
 
-/** How many objects of classes without `toJSON`, and what they hold, are looked through from one object. */
+/** So many objects of classes without `toJSON` are searched from one object, with what they hold. */
 const mostOthers = 500;
 const objectsBetweenLooks = 128;
-/** Reading so many values again for each object that holds them would take long. */
+/** From so many values on, a list without objects is remembered: each object that holds it would read it again. */
 const many = 64;
 
 /**
@@ -94,13 +94,13 @@ const many = 64;
  */
 export function heldMarked(
   root: object,
-  { budget, barren }: HoldingRules,
+  { budget, withoutMarks }: HoldingRules,
 ): readonly (readonly [object, ClassMarks])[] {
   const found: (readonly [object, ClassMarks])[] = [];
   const seen = new Set([root]);
   const others = new Set<object>();
   const waiting: object[] = [root];
-  let isBarren = true;
+  let leadsToNone = true;
   for (let at = 0; at < waiting.length; at++) {
     if (at % objectsBetweenLooks === objectsBetweenLooks - 1) budget.look();
     const object = waiting[at] as object;
@@ -116,18 +116,18 @@ export function heldMarked(
       const marks = marksOf(prototype);
       if (marks !== null) {
         found.push([value, marks]);
-        if (isOther) isBarren = false;
+        if (isOther) leadsToNone = false;
       }
       if (types.isDate(value) || types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) continue;
       const isNextOther = isOther || !(plainPrototypes.has(prototype) || marks !== null || isTold(value));
-      if (barren.has(value) || (isNextOther && others.size === mostOthers)) continue;
+      if (withoutMarks.has(value) || (isNextOther && others.size === mostOthers)) continue;
       if (isNextOther) others.add(value);
       waiting.push(value);
     }
-    if (!hasObjects && values.length > many) barren.add(object);
+    if (!hasObjects && values.length > many) withoutMarks.add(object);
   }
   // A look that ends early says nothing of what is plain, and could be reached in another way.
-  if (isBarren) for (const other of others) if (!isPlain(other)) barren.add(other);
+  if (leadsToNone) for (const other of others) if (!isPlain(other)) withoutMarks.add(other);
   return found;
 }
 
@@ -151,7 +151,7 @@ function enumerableValues(object: object, asStored: boolean): readonly unknown[]
   return Object.keys(object).map((key) => Object.getOwnPropertyDescriptor(object, key)?.value as unknown);
 }
 
-/** A class may have its own iterator, with no end. */
+/** The iterator of a class may never end. */
 function firstOf(values: Iterable<unknown>): readonly unknown[] {
   const first: unknown[] = [];
   for (const value of values) {

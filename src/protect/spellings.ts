@@ -10,9 +10,10 @@ const mayBeEscaped =
 
 /**
  * What a text says where it is one of JSON, a URL, HTML, CSS, CSV or SQL, or holds one in Base64 or hexadecimal: `O\"Brien`,
- * `a%40b`, `a&#64;b`, `O''Brien`. Empty where nothing in it is escaped.
+ * `a%40b`, `a&#64;b`, `O''Brien`. Empty where nothing in it is escaped. `spend` is called with the length of each reading before the
+ * next one is made; it throws where that is too much for one event.
  */
-export function readingsOf(text: string): readonly string[] {
+export function readingsOf(text: string, spend: (length: number) => void): readonly string[] {
   if (!mayBeEscaped.test(text)) return [];
   const readings = new Set<string>();
   let level = [text];
@@ -24,6 +25,7 @@ export function readingsOf(text: string): readonly string[] {
         const reading = decode(each);
         if (reading === each || reading === text || readings.has(reading)) continue;
         if (readings.size === mostReadings) return [...readings];
+        spend(reading.length);
         readings.add(reading);
         next.push(reading);
       }
@@ -38,7 +40,7 @@ const controls: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', 
 const latin =
   'nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest ' +
   'agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml times oslash ugrave uacute ucirc uuml yacute thorn szlig';
-/** Upper and lower case are the same here, and both have the same names. */
+/** HTML names them in upper and lower case; the comparison ignores case. */
 const latinNames = latin.split(' ');
 const entities: Readonly<Record<string, string>> = {
   ...Object.fromEntries(latinNames.map((name, index) => [name, String.fromCharCode(160 + index)])),
@@ -74,7 +76,7 @@ function unescapeCss(text: string): string {
   );
 }
 
-/** Of CSV and SQL, and of a shell. */
+/** Quotes of CSV, SQL and a shell. */
 function unquote(text: string): string {
   return text.replaceAll("'\\''", "'").replace(/(['"])\1/g, '$1');
 }
@@ -95,7 +97,7 @@ function decodeNumbers(text: string): string {
   });
 }
 
-/** Lines of Base64 are broken. */
+/** Base64 may be broken into lines. */
 function unwrap(text: string): string {
   return text.replace(/(?<=[A-Za-z0-9+/]{40})\r?\n/g, '');
 }
@@ -111,7 +113,7 @@ function decodeHex(text: string): string {
   });
 }
 
-/** Undefined for bytes that are none: most of what looks like Base64 is not. */
+/** `undefined` for bytes that are no text: most of what looks like Base64 is not. */
 function textIn(bytes: Buffer): string | undefined {
   const isWide = bytes.length % 2 === 0 && bytes.length > 3 && bytes[1] === 0 && bytes[3] === 0;
   if (!isWide && !isUtf8(bytes)) return undefined;

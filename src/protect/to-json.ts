@@ -158,8 +158,7 @@ export function markedValuesOf(
       values.find(fold(text), found, key);
       const { same, held } = found;
       if (same.length === 0) {
-        for (const reading of readingsOf(text)) {
-          budget.spendText(reading.length);
+        for (const reading of readingsOf(text, (length) => budget.spendReading(length))) {
           const inside: Found = { same: [], held: [] };
           values.find(fold(reading), inside);
           held.push(...inside.same, ...inside.held);

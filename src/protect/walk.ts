@@ -34,19 +34,20 @@ export const maxDepth = 64;
  * unsafe), and the errors of the sealer.
  */
 export function walkPayload(payload: unknown, rules: WalkRules): unknown {
+  const budget = new Budget(rules.monotonic);
   const walk: Walk = {
     eventType: rules.eventType,
     policy: rules.policy,
     sealer: rules.sealer,
     onUnmarked: rules.onUnmarked,
     onUnreadable: rules.onUnreadable,
-    budget: new Budget(rules.monotonic),
-    clear: rules.clearTexts && new ClearTexts(rules.clearTexts),
+    budget,
+    clear: rules.clearTexts && new ClearTexts(rules.clearTexts, budget),
     keys: [],
     entries: [],
     index: 0,
     usesMarks: rules.usesMarks,
-    barren: new WeakSet(),
+    withoutMarks: new WeakSet(),
     keepsTypes: rules.keepsTypes,
     sealed: rules.sealed,
     isQuick: rules.onUnmarked === undefined && !isPolluted(),

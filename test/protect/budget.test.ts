@@ -94,6 +94,26 @@ describe('what one event may cost', () => {
     assert.throws(looks(maxTimeMs + 1), { code: over });
   });
 
+  // Each reading of a text is decoded only while there is time.
+  for (const [escaped, text] of [
+    ['a URL', '%252525252525'],
+    ['HTML', '&amp;amp;amp;amp;amp;'],
+    ['JSON', '\\'.repeat(256)],
+    ['several of them', '\\u0025&#x25;%25+\'\'""=3D 61 62 63 64 65'],
+  ] as const)
+    it(`the time that it takes to decode ${escaped}, in what toJSON returns and in a key`, () => {
+      class Customer {
+        name = 'Jane Doe';
+        toJSON() {
+          return { text };
+        }
+      }
+      PiiField()(Customer.prototype, 'name');
+      const clock = clockOf(maxTimeMs / 2);
+      refuses(new Customer(), over, [], { clock });
+      refuses({ name: 'Jane Doe' }, over, ['name=NAME'], { clock, key: text });
+    });
+
   it('never a look at the clock for a small event', () => {
     const clock = {
       monotonic: (): number => {

@@ -1,3 +1,4 @@
+import { uuidForm } from '../../ground/event-id.ts';
 import { wholeOf } from './plain-json.ts';
 
 type Raw = number | bigint | string | Buffer;
@@ -179,11 +180,9 @@ function bytesOf(value: bigint, size: number | undefined): Buffer {
   return Buffer.from(hex.padStart(bits / 4, '0'), 'hex');
 }
 
-const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
 const textOfUuid: Conversion = {
   toRaw(value) {
-    if (typeof value === 'string' && !uuidPattern.test(value))
+    if (typeof value === 'string' && !uuidForm.test(value))
       throw new RangeError('it has not the form of one');
     return typeof value === 'string' ? value : undefined;
   },
@@ -193,7 +192,7 @@ const textOfUuid: Conversion = {
 const bytesOfUuid: Conversion = {
   toRaw(value) {
     if (typeof value !== 'string') return value as Buffer;
-    if (!uuidPattern.test(value)) throw new RangeError('it has not the form of one');
+    if (!uuidForm.test(value)) throw new RangeError('it has not the form of one');
     return Buffer.from(value.replaceAll('-', ''), 'hex');
   },
   fromRaw: (raw: Buffer) => raw.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'),
