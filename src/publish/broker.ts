@@ -37,8 +37,8 @@ export interface SendFailure {
 export type SendResult =
   | {
       readonly ok: true;
-      /** The topic is another one than it was: deleted, and made again. It may have another number of partitions. */
-      readonly isAnew?: true;
+      /** The topic was deleted and created again since the last send. It may have another number of partitions. */
+      readonly isRecreated?: true;
     }
   | { readonly ok: false; readonly failure: SendFailure };
 

@@ -3,7 +3,8 @@ import { chmodSync, chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readMap } from '../../src/capture/source/maps/read-map.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
-import { changeableByOthers, readBounded, readBoundedSync } from '../../src/ground/files/folders.ts';
+import { readBounded, readBoundedSync } from '../../src/ground/files/folders.ts';
+import { changeableByOthers } from '../../src/ground/files/foreign-file.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 const isWindows = process.platform === 'win32';

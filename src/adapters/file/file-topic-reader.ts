@@ -52,7 +52,10 @@ export function createFileTopicReader(options: FileTopicReaderOptions): TopicRea
       } catch (error) {
         const { code, message } = error as NodeJS.ErrnoException;
         if (code === 'ENOENT') done = createRanges();
-        else throw failed(`the note of what is done, "${doneFile}", cannot be used (${code ?? message})`);
+        else
+          throw failed(
+            `the list of records that are done, "${doneFile}", cannot be read (${code ?? message})`,
+          );
       }
     },
     async count() {

@@ -27,13 +27,13 @@ import type { TargetConfig } from '../../config/schema/target.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import { eventTypeOf } from '../../start/plans.ts';
 
-/** A target, and what reading shows of its function. */
+/** A target and its function in the source. */
 interface ReadTarget {
   readonly target: TargetConfig;
   readonly eventType: string;
   readonly source: Source;
   readonly node: AnyFunction | undefined;
-  /** The same for two targets: they capture one function. */
+  /** Two targets with the same place capture the same function. */
   readonly place: string;
 }
 
@@ -42,7 +42,7 @@ interface Source {
   readonly program: Program;
 }
 
-/** What is right by itself, and most likely wrong together: no error, as the one who wrote it may have meant it. */
+/** Warnings about targets and rules that are valid one by one and probably a mistake together. They may be meant, so none is an error. */
 export function doubtsOf(config: Config, declared: readonly DeclaredEvent[]): Problem[] {
   const read = readTargets(config);
   return [
@@ -102,18 +102,18 @@ function doubledCalls(read: readonly ReadTarget[]): Problem[] {
       if (a === b) continue;
       const name = `svc.targets[${a.index}]`;
       if (at < index && outer.place === inner.place) {
-        const message = `${a.id} and ${b.id} are one function under two names: each call makes two events, ${outer.eventType} and ${inner.eventType}`;
+        const message = `${a.id} and ${b.id} name the same function: each call makes two events, ${outer.eventType} and ${inner.eventType}`;
         found.push({ name, message, where: a.where, fix: 'Keep one of them' });
       } else if (outer.place !== inner.place && callsFor(outer, inner)) {
         const message = `${a.id} calls ${b.id}: one call makes two events, ${outer.eventType} and ${inner.eventType}`;
-        const fix = 'Keep one of them, unless both are meant: mostly that of the service';
+        const fix = 'Keep one of them, usually that of the service, unless you want both events';
         found.push({ name, message, where: a.where, fix });
       }
     }
   return found;
 }
 
-/** Whether the text of a function calls the other one on the same matter: both events are about it, or one returns what the other gave. */
+/** Whether a function calls another one about the same subject: their events name it, or the outer one returns the result. */
 function callsFor({ node, eventType, source }: ReadTarget, inner: ReadTarget): boolean {
   if (node?.body == null) return false;
   const firstOf = (type: string): string => (subjectOf(type).split(' ')[0] ?? '').replace(/s$/, '');
@@ -247,8 +247,8 @@ function differentKeys({ targets, broker, baseDir }: Config, declared: readonly 
       for (const b of all.slice(at + 1)) {
         if (areAlike(a.key, b.key, subject)) continue;
         const [bare, other] = a.key === undefined ? [a, b] : [b, a];
-        const message = `${other.eventType} has the key ${other.key === anyKey ? 'of a function' : other.key}, and ${bare.eventType} ${bare.key ?? 'none'}: Kafka keeps the order of events with one key only`;
-        const fix = `Give all events about one ${subject} the same value as key; nothing is wrong where these are the same`;
+        const message = `${other.eventType} has the key ${other.key === anyKey ? 'of a function' : other.key}, and ${bare.eventType} ${bare.key ?? 'none'}: Kafka keeps the order of events with the same key only`;
+        const fix = `Use the same key for all events about one ${subject}. Ignore this if both keys have the same value`;
         return [{ name: bare.name, message, where: bare.where, fix }];
       }
     return [];
@@ -264,8 +264,8 @@ function areAlike(a: string | undefined, b: string | undefined, subject: string)
 }
 
 /**
- * What the value of a key may be called: `#orderId` and `#order.id` are the id of the order, `#result.orderId` is it of a result that has an
- * id of its own. `undefined`: reading does not tell.
+ * Names for the value of a key: `#orderId` and `#order.id` are the id of the order, and so is `#result.orderId` of a result that has its own
+ * id. `undefined` if the source does not tell.
  */
 function namesOfKey(key: string, subject: string): string[] | undefined {
   const plain = key
@@ -296,7 +296,7 @@ function unmetRules(
   const inCode = [...declaredTypes(config).types.values()].filter(
     ({ from }) => !from.every((id) => targets.has(id)),
   );
-  // What code publishes under a name of its own may have any field.
+  // An event type that is computed in code may have any field.
   const isAllKnown = declared.every(({ eventType, file }) => eventType !== undefined || isTest(file));
   const all = [
     ...shapes.values(),
@@ -322,8 +322,8 @@ function unmetRules(
 
 function unmet(rule: PathRule, shapes: readonly Shape[], name: string, of: string): Problem[] {
   if (rule.path === '' || shapes.some((shape) => mayMeet(rule, shape))) return [];
-  const message = `the path "${rule.path}" is no field of ${of}, by the types of the sources: what it is to protect may be published as it is`;
-  return [{ name, message, fix: 'Correct the path, or take it out' }];
+  const message = `the path "${rule.path}" matches no field of ${of}, according to the types in the source: the value may be published in clear`;
+  return [{ name, message, fix: 'Correct the path or remove it' }];
 }
 
 /** By the types that the source of its function writes down. */
@@ -391,7 +391,7 @@ function shapeOfType(type: Node, source: Source, depth: number): Shape {
   return argument ? unknownShape : shapeNamed(name, source, depth);
 }
 
-/** One that is not known may be of any form, and so may they all. */
+/** If one of them is not known, the union may have any form. */
 function allOf(shapes: readonly Shape[]): Shape {
   if (shapes.some(({ type }) => type === undefined)) return unknownShape;
   return shapes.reduce(merged, unknownShape);
@@ -423,7 +423,7 @@ function shapeNamed(name: string, source: Source, depth: number): Shape {
   return unknownShape;
 }
 
-/** Anything that is no plain property, such as a toJSON or an index, may make others. */
+/** A member that is not a plain property, such as `toJSON` or an index signature, may add others. */
 function shapeOfMembers(members: readonly Node[], source: Source, depth: number): Shape {
   const entries: [string, Shape][] = [];
   for (const member of members) {

@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { isFile } from '../../ground/files/folders.ts';
+import { isOpenToStrangers } from '../../ground/files/foreign-file.ts';
 import { hasManifest, readManifest } from '../../ground/files/manifest.ts';
 import { fileVariable } from './env.ts';
-import { isOpenToStrangers } from './foreign-file.ts';
 
 /** In the order in which they are taken when a folder holds several. */
 export const fileNames: readonly string[] = ['yaml', 'yml', 'json', 'mjs', 'ts'].map(

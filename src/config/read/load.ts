@@ -141,14 +141,14 @@ function readSettings(found: FoundFile, cwd: string): FileSettings {
   return { settings, warnings: [...warnings, ...read.warnings, ...secrets], isReadable: true };
 }
 
-/** Secrets that stand in the file as they are: whoever reads the repository, an image or a backup of it has them. */
+/** Secrets in the file as text: whoever can read the repository, an image or a backup has them. */
 function secretsIn(settings: Settings['settings'], isLiteral: (value: string) => boolean): Problem[] {
   return [...settings.values()].flatMap(({ name, value, where }): Problem[] => {
     const option = optionNamed(name);
     const texts = option === undefined ? [] : secretTexts(option, value);
     if (!texts.some(isLiteral)) return [];
-    const message = 'is a secret, and stands in the file as text: whoever can read the file has it';
-    const fix = `Take it out, and set the environment variable ${variableOf(name)}`;
+    const message = 'is a secret that the file contains as text: whoever can read the file has it';
+    const fix = `Remove it and set the environment variable ${variableOf(name)}`;
     return [{ name, message, where: where(), fix }];
   });
 }

@@ -1,9 +1,9 @@
 import { relative } from 'node:path';
 import { readBoundedSync } from '../../ground/files/folders.ts';
+import { foreignFile } from '../../ground/files/foreign-file.ts';
 import type { RawPath } from '../check/flatten.ts';
 import { describeType, type Problem } from '../check/problem.ts';
 import type { FoundFile } from './find-file.ts';
-import { foreignFile } from './foreign-file.ts';
 import { loadModule } from './read-module.ts';
 import { type ParsedText, parseYaml } from './read-yaml.ts';
 

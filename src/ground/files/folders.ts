@@ -8,7 +8,6 @@ import {
   openSync,
   readdirSync,
   readSync,
-  type Stats,
   statSync,
 } from 'node:fs';
 import { basename, dirname, extname, join } from 'node:path';
@@ -40,10 +39,10 @@ export function isFile(path: string): boolean {
   }
 }
 
-/** What a file may have that somebody names and svc reads as a whole: keys, tokens, certificates, schemas. */
+/** The size limit of keys, tokens, certificates and schemas, which svc reads as a whole. */
 export const mostFileBytes = 1024 ** 2;
 
-/** The bytes of a file that others may write; throws `EFBIG` before it reads more than `most`, of a device without end too. */
+/** The bytes of a file. Throws `EFBIG` once it has read more than `most`, so that a device without end ends too. */
 export function readBoundedSync(path: string, most = mostFileBytes): Buffer {
   const file = openSync(path, 'r');
   try {
@@ -76,29 +75,6 @@ export async function readBounded(path: string, most = mostFileBytes): Promise<B
 
 const tooLarge = (most: number): Error =>
   Object.assign(new Error(`it has more than ${most} bytes`), { code: 'EFBIG' });
-
-const [ofOthers, superuser] = [0o002, 0];
-
-/**
- * Why a file that the configuration names may be changed by others than the user of this process, the superuser and whoever owns `beside`;
- * `undefined`: not so, or not known. Folders are not asked: those of mounted secrets are often open, and their files are not.
- */
-export function changeableByOthers(path: string, beside?: Stats): string | undefined {
-  const user = process.geteuid?.();
-  if (user === undefined) return undefined;
-  try {
-    const file = statSync(path);
-    if (![user, superuser].includes(file.uid) && file.uid !== beside?.uid)
-      return `another user owns it (uid ${file.uid}; svc runs as uid ${user})`;
-    const isAsOpen = beside !== undefined && (beside.mode & ofOthers) !== 0;
-    return (file.mode & ofOthers) === 0 || isAsOpen
-      ? undefined
-      : `others may write it (mode ${(file.mode & 0o7777).toString(8)})`;
-  } catch {
-    // What is not there is said where it is read.
-    return undefined;
-  }
-}
 
 /**
  * The path as the folders have it: a name in either normal form of Unicode (NFC, NFD) is the same name. Of the last one the extension may be missing,

@@ -1,9 +1,14 @@
 import { lstatSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { Mistake } from '../check/problem.ts';
 
 const [ofGroup, ofOthers, sticky] = [0o020, 0o002, 0o1000];
 const superuser = 0;
+
+/** Why a file is not used, and what to do. */
+interface Mistake {
+  readonly message: string;
+  readonly fix: string;
+}
 
 /**
  * Why a configuration that was found, and not named, may be the work of another user: code is run with all rights and secrets
@@ -25,6 +30,27 @@ export function foreignFile(path: string, isCode: boolean): Mistake | undefined 
     // What is not there, or may not be looked at, is said when it is read.
   }
   return undefined;
+}
+
+/**
+ * Why others than the user of this process, the superuser and the owner of `beside` may change a file. `undefined` if they may not, or if that
+ * is not known. Rights of folders and groups don't count: Kubernetes gives both to mounted secrets.
+ */
+export function changeableByOthers(path: string, beside?: Stats): string | undefined {
+  const user = process.geteuid?.();
+  if (user === undefined) return undefined;
+  try {
+    const file = statSync(path);
+    if (isForeign(file, user) && file.uid !== beside?.uid)
+      return `another user owns it (uid ${file.uid}; svc runs as uid ${user})`;
+    const isAsOpen = beside !== undefined && (beside.mode & ofOthers) !== 0;
+    return (file.mode & ofOthers) === 0 || isAsOpen
+      ? undefined
+      : `others may write it (mode ${modeOf(file)})`;
+  } catch {
+    // Whoever reads the file says that it is missing.
+    return undefined;
+  }
 }
 
 /** Whether others than the user of this process, the superuser and the owner of `cwd` can put files into a folder. */

@@ -41,7 +41,7 @@ export interface PartitionQueueOptions {
   /** The topic may have another number of partitions than it had. */
   readonly onDoubt: (failure: SendFailure) => void;
   /** A batch is in a topic that was made anew. */
-  readonly onAnew: () => void;
+  readonly onRecreated: () => void;
   /** A send has ended, and what follows from it was done. */
   readonly onSent: () => void;
 }
@@ -233,7 +233,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       else onFailure(withFailure(batch, result.failure), result.failure);
       if (state === 'sending') proceed(false);
       if (!result.ok && doubtsCount(result.failure)) options.onDoubt(result.failure);
-      else if (result.ok && result.isAnew) options.onAnew();
+      else if (result.ok && result.isRecreated) options.onRecreated();
       options.onSent();
     });
   }

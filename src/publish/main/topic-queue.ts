@@ -14,8 +14,8 @@ import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts'
 import { createPartitionTurns } from './partition-turns.ts';
 import { createPartitioner } from './partitioner.ts';
 
-/** So often a topic that is said to be made anew is asked for. */
-const anewEveryMs = 1_000;
+/** The number of partitions is asked for at most this often when answers say that the topic was created again. */
+const recreatedEveryMs = 1_000;
 
 export interface TopicQueueOptions {
   readonly topic: string;
@@ -66,7 +66,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   /** The sends under way are waited for, to place anew what waits. */
   let isMoving = false;
   let wasMissing = false;
-  let anewAtMs = Number.NEGATIVE_INFINITY;
+  let recreatedAtMs = Number.NEGATIVE_INFINITY;
 
   function queueOf(partition: number | undefined): PartitionQueue {
     let queue = partitions.get(partition);
@@ -84,7 +84,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         onIdle: () => left(partition),
         mayStart: () => !isInDoubt && !isMoving,
         onDoubt: ({ cause }) => void doubt(passingOf(cause) === 'unknown'),
-        onAnew,
+        onRecreated,
         onSent: () => isMoving && move(),
       });
       partitions.set(partition, queue);
@@ -100,11 +100,11 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const queueFor = ({ event: { key } }: QueuedEvent, count: number | undefined): PartitionQueue =>
     queueOf(count === undefined ? undefined : partitioner.partitionOf(key, count));
 
-  /** Of each partition one batch says so, and a broker that tells no true offsets says it of all. */
-  function onAnew(): void {
+  /** One batch of each partition says so. A broker with wrong offsets says so for every batch. */
+  function onRecreated(): void {
     const nowMs = sender.nowMs();
-    if (nowMs - anewAtMs < anewEveryMs) return;
-    anewAtMs = nowMs;
+    if (nowMs - recreatedAtMs < recreatedEveryMs) return;
+    recreatedAtMs = nowMs;
     void doubt(true);
   }
 
@@ -134,8 +134,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     if ([...partitions.values()].some((queue) => queue.isSending)) return;
     const count = counts.known(topic) ?? placedBy;
     // Only a topic that was made anew has nothing of what may be stored.
-    const isAnew = wasMissing || (count ?? 0) < (placedBy ?? 0);
-    const first = [...partitions.values()].flatMap((queue) => queue.takeAll(isAnew));
+    const isRecreated = wasMissing || (count ?? 0) < (placedBy ?? 0);
+    const first = [...partitions.values()].flatMap((queue) => queue.takeAll(isRecreated));
     const later = isAsking ? [] : unplaced.take(() => true);
     placedBy = count;
     for (const event of [...first, ...later]) queueFor(event, count).push(event);

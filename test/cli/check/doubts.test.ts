@@ -100,7 +100,7 @@ describe('what svc check and svc doctor doubt', function () {
         true,
       ],
       [
-        'one function under two names',
+        'name the same function',
         at('functions.ts#putOrder', 'A_B'),
         at('functions.ts#insertOrder', 'C_D'),
         true,
@@ -142,7 +142,7 @@ describe('what svc check and svc doctor doubt', function () {
 
     it('names both functions, both event types, and what to do', () => {
       assert.deepEqual(doubts([create, insert]), [
-        'svc.targets[0]: src/service.ts#OrderService.prototype.create calls src/repository.ts#OrderRepository.prototype.insert: one call makes two events, ORDER_CREATED and ORDER_INSERTED (svc.config.json:1). Keep one of them, unless both are meant: mostly that of the service.',
+        'svc.targets[0]: src/service.ts#OrderService.prototype.create calls src/repository.ts#OrderRepository.prototype.insert: one call makes two events, ORDER_CREATED and ORDER_INSERTED (svc.config.json:1). Keep one of them, usually that of the service, unless you want both events.',
       ]);
     });
   });
@@ -206,7 +206,7 @@ describe('what svc check and svc doctor doubt', function () {
         const told = doubts(targets, { pii: { fields: [path] } });
         assert.equal(told.length, isTold ? 1 : 0, told.join('\n'));
         if (isTold)
-          assert.ok(told[0]?.startsWith(`svc.pii.fields[0]: the path "${path}" is no field`), told[0]);
+          assert.ok(told[0]?.startsWith(`svc.pii.fields[0]: the path "${path}" matches no field`), told[0]);
       });
 
     it('those of a target are compared with its own payload', () => {

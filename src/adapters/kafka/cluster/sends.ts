@@ -69,9 +69,9 @@ interface UnderWay {
   writtenMs?: number;
   /** Once it is open, and the records are written to it. */
   connection?: BrokerConnection;
-  /** What may be written to another connection as well: a batch that the broker knows again. */
+  /** May be written to another connection as well: the broker stores the batch once by its numbers. */
   request?: KafkaRequest<number | undefined> | undefined;
-  /** That was done. */
+  /** The answer of that other connection. */
   second?: Promise<number | undefined>;
   /** Why it was let go of. */
   failure?: SendFailure;
@@ -80,7 +80,7 @@ interface UnderWay {
 interface Try {
   readonly place: BatchPlace | undefined;
   readonly placedBy: number | undefined;
-  /** What is stored in front of it is stored in a topic that was made anew. */
+  /** A batch that is stored before this offset is in a topic that was created again. */
   readonly endOffset: number;
 }
 
@@ -133,10 +133,10 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       .catch(() => undefined);
     if (fresh === undefined || fresh === connection || !underWay.has(send)) return;
     send.request = undefined;
-    // Whoever lets go of the send drops both.
+    // Giving up the send closes both connections.
     send.connection = both(connection, fresh);
     send.second = fresh.ask(request);
-    // Whoever waits on the first one hears of it by that. Others that do have the same before them, as answers come in turn.
+    // Closing the first one ends the wait for it. Other sends on it wait as well, because answers come in order.
     const answered = (): void => {
       if (underWay.has(send)) connection.destroy();
     };
@@ -146,7 +146,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
 
   function ended(entry: UnderWay): void {
     underWay.delete(entry);
-    // V8 may hold the entry until it looks at the whole heap; the batch hangs on this.
+    // V8 may keep the entry until a full garbage collection, and the request holds the batch.
     entry.request = undefined;
   }
 
@@ -171,7 +171,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     return offset ?? -1;
   }
 
-  /** The first answer counts, where it was written twice. A send that is answered soon costs no more than any question. */
+  /** Of a batch that was written twice the first answer counts. */
   async function firstAnswered(
     entry: UnderWay,
     connection: BrokerConnection,
@@ -205,7 +205,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       begins();
       const offset = await produce(entry, records, place);
       if (offset < 0) return { verdict: 'stored', result: { ok: true } };
-      const result: SendResult = offset < endOffset ? { ok: true, isAnew: true } : { ok: true };
+      const result: SendResult = offset < endOffset ? { ok: true, isRecreated: true } : { ok: true };
       return { verdict: 'stored', result, endOffset: offset + records.length };
     } catch (error) {
       const written = entry?.connection !== undefined;

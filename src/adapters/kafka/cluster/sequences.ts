@@ -16,7 +16,7 @@ export type Verdict = 'stored' | 'refused' | 'maybe' | 'misplaced' | 'unplaced';
 export interface Tried<T> {
   readonly verdict: Verdict;
   readonly result: T;
-  /** Where the partition ended after a batch that was stored, as far as Kafka tells. */
+  /** The offset after the stored batch, if Kafka told its offset. */
   readonly endOffset?: number | undefined;
 }
 
@@ -29,8 +29,8 @@ export interface Tried<T> {
 export interface Sequences {
   /**
    * Sends of one partition run one after another. The same records, by their first one and their number, are the same batch.
-   * `attempt` is called again where that helps, and never rejects. Rejects where no producer id can be had. Its `endOffset` is that of the
-   * last batch before, 0 where it is not known: what is stored in front of it is stored in another topic of this name.
+   * `attempt` is called again where that helps, and never rejects. Rejects where no producer id can be had. The `endOffset` that it gets is
+   * the offset after the last stored batch, or 0 if that is not known. A batch before it is in a topic that was created again.
    */
   send<T>(
     topic: string,
@@ -61,7 +61,7 @@ interface Lane {
   /** Sends that run, or wait for their turn. */
   waiting: number;
   last: Promise<unknown>;
-  /** Since it was last passed over. */
+  /** Used since `forgetOne` last passed over it. */
   isUsed: boolean;
 }
 
@@ -103,8 +103,8 @@ export function createSequences(
   }
 
   /**
-   * One that nobody has used lately. A used one has a second chance: to move it at each use instead would make the map anew every few
-   * sends, and V8 keeps a chain of such maps, with all that hangs on them, until it looks at the whole heap.
+   * Forgets one that was not used lately. A used one has a second chance. Moving it to the end at each use would rebuild the map every few
+   * sends, and V8 keeps the old tables and what they hold until a full garbage collection.
    */
   function forgetOne(): void {
     for (const [key, lane] of lanes) {

@@ -9,7 +9,7 @@ export interface Produce {
   readonly batch: Buffer;
 }
 
-/** One batch for one partition. Its answer: the offset of the first record; negative, or nothing, where Kafka does not tell. */
+/** One batch for one partition. The answer is the offset of the first record. It is negative or missing if Kafka does not tell. */
 export function produceRequest(produce: Produce): KafkaRequest<number | undefined> {
   return {
     ...{ key: 0, name: 'Produce', oldest: 3, newest: 8 },

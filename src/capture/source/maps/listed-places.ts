@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { foreignFile } from '../../../config/read/foreign-file.ts';
+import { foreignFile } from '../../../ground/files/foreign-file.ts';
 import type { Insertion } from '../insert-calls.ts';
 import type { SourceEvents, SourceTarget } from '../rewrite-text.ts';
 import type { Found } from '../wrapper-place.ts';

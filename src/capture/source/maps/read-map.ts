@@ -3,7 +3,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { changeableByOthers } from '../../../ground/files/folders.ts';
+import { changeableByOthers } from '../../../ground/files/foreign-file.ts';
 import type { Problem } from '../wrapper-place.ts';
 import { mapUrl } from './map-url.ts';
 import { type MapPart, partsOf } from './source-map.ts';
@@ -37,7 +37,7 @@ export function readMap(file: string, text: string, names: readonly string[]): R
           problem: `it has ${Math.round(size / 1_000_000)} MB, and the limit is ${Math.round(largestBytes / 1_000_000)}`,
         };
       const open = changeableByOthers(path, statSync(file, { throwIfNoEntry: false }));
-      if (open !== undefined) return { problem: `${open}, and it decides where svc inserts its calls` };
+      if (open !== undefined) return { problem: `${open}, and the map decides where svc inserts its calls` };
       json = readFileSync(path);
       // Without a comment in the text, the file beside it may be anybody's.
       if (url === undefined && readFileSync(file, 'utf8') !== text) return undefined;

@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import { isLoopback } from '../../../ground/addresses.ts';
-import { changeableByOthers } from '../../../ground/files/folders.ts';
+import { changeableByOthers } from '../../../ground/files/foreign-file.ts';
 import { variableOf } from '../../schema/option.ts';
 import type { TargetConfig } from '../../schema/target.ts';
 import type { Names } from '../names.ts';
@@ -36,8 +36,8 @@ export function checkAcrossOptions(
   for (const [name, path] of namedFiles(findings)) {
     const why = changeableByOthers(resolve(input.baseDir, path));
     if (why === undefined) continue;
-    const message = `names a file that decides whom svc trusts or what it writes, and ${why}`;
-    warn(name, message, 'Take that right away: chown and chmod go-w');
+    const message = `names a file that others can change: ${why}`;
+    warn(name, message, 'Change its owner or its mode: chown, chmod go-w');
   }
 
   if (values.get('svc.security.use-forwarded-headers') === true && isEmpty('svc.security.trusted-proxies')) {
