@@ -33,7 +33,7 @@ outbox have two applications with a database: each order that was committed has 
   --only <fault>       one of the faults; may be repeated
   --outage <seconds>   how long all brokers are away in the fault that takes them (default 60), and how long outbox-soak takes
   --runs <n>           all of them so many times (default 1)
-  --write-docs         writes the tables of docs/faults.md when all have passed; with --only, those of the outbox alone
+  --write-docs         writes the tables of docs/internals/faults.md when all have passed; with --only, those of the outbox alone
   --no-build           with the package as it was built last
   --json               results as one JSON array on standard output
   --list               the names of the faults
@@ -166,11 +166,11 @@ async function main(): Promise<number> {
         results.filter((result) => result.client === client).map((result) => [result.fault, result]),
       );
       const rows = faults.flatMap(({ name }) => last.get(name) ?? []);
-      writeDocs(join(checkoutFolder, 'docs', 'faults.md'), client, rows, runs);
+      writeDocs(join(checkoutFolder, 'docs', 'internals', 'faults.md'), client, rows, runs);
     }
   }
   if (values['write-docs'] && failed === 0 && ofOutbox.length > 0)
-    writeOutboxDocs(join(checkoutFolder, 'docs', 'faults.md'), ofOutbox);
+    writeOutboxDocs(join(checkoutFolder, 'docs', 'internals', 'faults.md'), ofOutbox);
   const all = [...results, ...ofOutbox];
   if (values.json) print(`${JSON.stringify(all, null, 2)}\n`);
   const passed = all.filter(({ problems }) => problems.length === 0).length;

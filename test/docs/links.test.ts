@@ -3,7 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '../..');
-const pages = globSync(['*.md', 'docs/*.md', 'examples/*/README.md'], { cwd: root });
+const pages = globSync(['*.md', 'docs/**/*.md', 'examples/*/README.md'], { cwd: root });
 
 /** As GitHub makes the anchors of headings. */
 function anchorsOf(page: string): string[] {

@@ -5,7 +5,7 @@ import { outboxDatabases } from './outbox-databases.ts';
 import { outboxFaults } from './outbox-faults.ts';
 import { outboxSection, readAccounts } from './outbox-report.ts';
 
-const page = join(resolve(import.meta.dirname, '../../..'), 'docs', 'faults.md');
+const page = join(resolve(import.meta.dirname, '../../..'), 'docs', 'internals', 'faults.md');
 
 describe('tables of the outbox faults', () => {
   const accounts = readAccounts();
