@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { joinsTable } from './joins-table.ts';
 import { libraries } from './libraries.ts';
 
-const page = join(import.meta.dirname, '../../../docs/outbox.md');
+const page = join(import.meta.dirname, '../../../docs/internals/outbox.md');
 const begin =
   '<!-- made from test/e2e/outbox: SVC_UPDATE_DOCS=1 npm test -- test/e2e/outbox/joins-table.test.ts -->\n';
 const end = '<!-- end -->';
 
-describe('docs/outbox.md', () => {
+describe('docs/internals/outbox.md', () => {
   it('every library has an id of its own', () => {
     assert.equal(new Set(libraries.map(({ id }) => id)).size, libraries.length);
   });

@@ -6,7 +6,7 @@ export type Form = 'esm' | 'cjs' | 'ts';
 /** One way of an application to its database, and what svc promises of it. */
 export interface Library {
   readonly id: string;
-  /** As the table in docs/outbox.md has it. */
+  /** As the table in docs/internals/outbox.md has it. */
   readonly title: string;
   /** Default: PostgreSQL. SQLite is a file. */
   readonly server?: 'postgres' | 'mariadb' | 'mysql' | 'sqlite';
