@@ -4,25 +4,28 @@ import type { FaultResult } from './run-fault.ts';
 const intro = `<!-- The tables are made by \`npm run test:faults -- --write-docs\`. -->
 # What svc does when things fail
 
-\`npm run test:faults\` runs an application with the packed svc as a preload, under load with 60 keys and 6 partitions, on a
-real cluster of three Kafka nodes (KRaft, replication factor 3, \`min.insync.replicas=2\`, a broker is taken for dead after
-3 s), does one fault after the other to it, and settles the accounts after each:
+For users: [what happens when something fails](../recovery.md#what-happens-when-something-fails).
 
-- calls = published + dead letters + backup + refused + lost, and every event is where the ledger says, read back by Kafka's
-  own Java consumer and from the files; nothing is refused, nothing lost, but where no place is left;
-- the events of a key stand in its topic in the order of their calls, all of them, whether they went there straight or by way
-  of the local backup. The first appearance of an event counts; dead letters are out of the order, also those that only the backup took. What S3 takes before the
-  files is not in the topic until it is restored: there the order is that of all others;
-- what the backup took is in the topic as well when it has drained.
+\`npm run test:faults\` runs an application with the packed svc as a preload, under load with 60 keys and 6 partitions. The Kafka cluster
+has three nodes (KRaft, replication factor 3, \`min.insync.replicas=2\`; a broker counts as dead after 3 s). The test applies one fault
+after another and checks the accounts after each:
 
-Error codes that a real cluster does not give on demand come from librdkafka's mock cluster. *Duplicates* are records of the
-topic beyond the first of their event, and consumers tell them by \`eventId\`. A batch that is sent again is stored once: on the real
-cluster only events can be twice that are in the backup or the dead letter topic as well, or a run fails. The mock cluster does not know a batch again.
-*Longest pause* is the longest time in which a partition got no new record while the load was on, the start of killed nodes
-among it. A leader that moves is followed within about a second; a broker that hangs without closing its connections is
-left as soon as the cluster has chosen other leaders, not after \`svc.broker.request-timeout-ms\`. *Longest wait* is the
-longest that a caller waited for its event, with \`svc.broker.async-mode: false\`: \`svc.broker.max-wait-ms\`, 2 s, at most, and
-what a busy machine takes on top.
+- Calls = published + dead letters + backup + refused + lost. Each event is where the ledger says: Kafka's own Java consumer and the
+  files confirm it. No event is refused, and none is lost unless no tier has room.
+- The events of a key are in the topic in the order of their calls, whether sent directly or through the local backup. The first
+  appearance of an event counts. Dead letters are out of the order, and so are events that S3 took before the files.
+- After the drain, the events of the backup are in the topic too.
+
+Error codes that a real cluster does not give on demand come from librdkafka's mock cluster.
+
+| Column | Meaning |
+|---|---|
+| Duplicates | records beyond the first of their event. On the real cluster only events of the backup or the dead letter topic can be there twice, or the run fails. The mock cluster does not recognize repeated batches |
+| Longest pause | longest time in which a partition got no new record under load, including the start of killed nodes |
+| Longest wait | longest time that a caller waited with \`svc.broker.async-mode: false\`: at most \`svc.broker.max-wait-ms\` (2 s), plus the delay of a busy machine |
+
+svc follows a moved leader within about a second. It leaves a broker that hangs with open connections as soon as the cluster has
+chosen other leaders, without waiting for \`svc.broker.request-timeout-ms\`.
 `;
 
 export const number = new Intl.NumberFormat('en-US');

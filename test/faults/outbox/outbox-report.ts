@@ -8,17 +8,17 @@ import type { OutboxFaultResult } from './run-outbox-fault.ts';
 /** The last green run of each fault, by database and client. */
 export const accountsFile: string = join(import.meta.dirname, 'accounts.json');
 
-const text = `Two applications, each with a relay, store orders in transactions, a fifth of which they roll back. After each fault the
-tables and the topic are compared row by row, in both directions: every order that has committed has one row of the outbox and its
-event in the topic, no other has one, none is FAILED, and the events of an aggregate stand in the order of their commits. *Cut off*
-are transactions that the fault has kept from their COMMIT; *backlog* is the most that waited at once, and *drained* the time from
-the end of the load to the last acknowledged row. On two shared cores: the counts are exact, the times are those of a busy machine.
+const text = `Two applications, each with a relay, store orders in transactions and roll back a fifth of them. After each fault the test compares
+tables and topic row by row, in both directions. Each committed order has one row in the outbox and one event in the topic; other orders
+have none. No row is FAILED, and the events of an aggregate are in the order of their commits.
 
-In the hour without a fault the two applications had 260 and 259 MB of memory after six minutes, 266 and 270 MB at its end.
+*Cut off*: transactions that the fault kept from their COMMIT. *Backlog*: the most rows that waited at once. *Drained*: time from the end of
+the load to the last acknowledged row. On two shared cores: the counts are exact, the times are those of a busy machine. Duplicates are rows
+that a relay sent but could not mark, because it was killed, frozen or without its database.
 
-What a relay has sent and could not mark, because it was killed, stood still or had no database, is sent again: those are the
-duplicates. \`npm run test:faults -- --database mariadb --client platformatic --outage 600\` chooses; \`accounts.json\` in
-\`test/faults/outbox\` holds the last green run of each.`;
+In the hour without a fault the two applications used 260 and 259 MB of memory after six minutes, and 266 and 270 MB at the end.
+\`npm run test:faults -- --database mariadb --client platformatic --outage 600\` selects runs; \`accounts.json\` in \`test/faults/outbox\` holds the
+last green run of each.`;
 
 /** Adds results to the accounts, and writes the section of the page anew from all of them. */
 export function writeOutboxDocs(page: string, results: readonly OutboxFaultResult[]): void {
