@@ -15,7 +15,7 @@ export function writeOptionTypes(): void {
   writeFileSync(file, renderOptionTypes());
 }
 
-const head = `import type { EncryptionKeyConfig } from '../src/config/check/pii-keys.ts';
+const head = `import type { EncryptionKeyConfig } from '../src/config/check/pii-rules.ts';
 
 /** The options as \`defineConfig\` shows them in an editor. Those with a form of their own are in \`define-config.ts\`. */
 export `;

@@ -4,10 +4,9 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Format, formats } from '../src/config/schema/format.ts';
-import { type Option, variableOf } from '../src/config/schema/option.ts';
+import { type Format, formats, type Option, variableOf } from '../src/config/schema/option.ts';
 import { options } from '../src/config/schema/schema.ts';
-import { type TargetField, targetFields } from '../src/config/schema/target-fields.ts';
+import { type TargetField, targetFields } from '../src/config/schema/target.ts';
 import { buildJsonSchema } from './json-schema.ts';
 import { wordsOf } from './option-words.ts';
 

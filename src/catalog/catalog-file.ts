@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { printableJson } from '../observe/printable.ts';
-import type { Shape } from './shape/shape.ts';
-import { areTexts, isObject, readShape, written } from './shape/written.ts';
+import { printableJson } from '../observe/logger.ts';
+import { areTexts, isObject, readShape, type Shape, written } from './shape.ts';
 
 /** What the catalog says of one event type. */
 export interface CatalogEvent {

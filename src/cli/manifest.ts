@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import { loadConfig } from '../config/read/load.ts';
-import { printable, printableJson } from '../observe/printable.ts';
+import { printable, printableJson } from '../observe/logger.ts';
 import { writeList } from '../start/commands/write-list.ts';
-import { builtFiles } from './check/check-start.ts';
+import { builtFiles } from './check-start.ts';
 import { settingsInCode } from './wrong-use.ts';
 
 export interface ManifestOptions {

@@ -1,8 +1,8 @@
 // config/: what can be set (`schema/`), what of it is wrong (`check/`), and where it comes from (`read/`).
 
 import type { PathRule } from '../ground/pii-rule.ts';
-import type { Names } from './check/names.ts';
-import type { EncryptionKeyConfig } from './check/pii-keys.ts';
+import type { EncryptionKeyConfig } from './check/pii-rules.ts';
+import type { Names } from './check/problem.ts';
 import type { Row } from './schema/option.ts';
 import type { OptionTable } from './schema/schema.ts';
 import type { TargetConfig } from './schema/target.ts';

@@ -1,4 +1,4 @@
-import type { Names } from './check/names.ts';
+import type { Names } from './check/problem.ts';
 import type { Camel, GivenOf, Nested } from './config.ts';
 import type { Row } from './schema/option.ts';
 import type { OptionTable } from './schema/schema.ts';

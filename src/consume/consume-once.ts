@@ -1,19 +1,21 @@
 import { within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import { isNamedValues, optionsProblem, plainObject } from '../ground/named-values.ts';
-import { type ConsumedCounts, consumedBy } from '../observe/consumed/consumed-counts.ts';
+import { isNamedValues, optionsProblem, plainObject } from '../ground/names.ts';
+import { type ConsumedCounts, consumedBy } from '../observe/consumed-counts.ts';
 import { consoleLogger } from '../observe/logger.ts';
-import { isKafkajsConsumer, kafkajsSource } from './clients/kafkajs-source.ts';
-import { isPlatformaticConsumer, platformaticSource } from './clients/platformatic-source.ts';
 import type { ConsumedRecord, ReadingOptions } from './consumed-event.ts';
-import { nameOf } from './database-fault.ts';
-import { type DeadLetterOptions, deadLettersTo } from './dead-letters.ts';
-import { createHandling, type EventHandler, type EventHandlers } from './handle-event.ts';
-import type { InboxOnce } from './inbox.ts';
+import {
+  createHandling,
+  type DeadLetterOptions,
+  deadLettersTo,
+  type EventHandler,
+  type EventHandlers,
+  type Upcasts,
+} from './handle-event.ts';
+import { type InboxOnce, nameOf, watchRetention } from './inbox.ts';
 import { createPartitionQueues } from './partition-queues.ts';
 import type { RecordSource, SourceOptions } from './source.ts';
-import type { Upcasts } from './upcast.ts';
-import { watchRetention } from './watch-retention.ts';
+import { isKafkajsConsumer, isPlatformaticConsumer, kafkajsSource, platformaticSource } from './sources.ts';
 
 /** Where nobody says what payloads hold. */
 // biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type

@@ -1,8 +1,16 @@
+import type { SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import { contextStorage, createScope } from '../context/context-store.ts';
+import { runWithContext } from '../context/run-with-context.ts';
+import { activeTracer, parseTraceparent } from '../context/trace.ts';
 import { sleep } from '../ground/builtins.ts';
 import { backoffMs } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import type { ConsumedEvents, ConsumedOutcome } from '../observe/consumed/consumed-counts.ts';
+import type { ConsumedEvents, ConsumedOutcome } from '../observe/consumed-counts.ts';
 import type { Logger } from '../observe/logger.ts';
+import { isolate, otelApi } from '../observe/otel-api.ts';
+import { can } from '../outbox/api/executor.ts';
+import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from '../publish/tiers/dlq-message.ts';
+import { EventValue } from '../serialize/serializer.ts';
 import {
   type ConsumedEvent,
   type ConsumedRecord,
@@ -11,12 +19,8 @@ import {
   type ReadingOptions,
   readEvent,
 } from './consumed-event.ts';
-import { databaseFault, nameOf } from './database-fault.ts';
-import type { DeathCause, SendDeadLetter } from './dead-letters.ts';
-import type { InboxOnce } from './inbox.ts';
+import { databaseFault, type InboxOnce, nameOf } from './inbox.ts';
 import type { PartitionWork } from './partition-queues.ts';
-import { type Upcasts, upcastEvent, upcastFailed } from './upcast.ts';
-import { withinEvent } from './within-event.ts';
 
 /** What a handler knows beside its event. */
 export interface EventInfo {
@@ -289,4 +293,219 @@ function unknownType(eventType: string, handlers: ReadonlyMap<string, EventHandl
     'SVC_CONSUME_UNKNOWN_TYPE',
     `there is no handler for events of the type ${/^[\w.:-]{1,100}$/.test(eventType) ? eventType : '(no name)'}: add one, or '*', or set otherTypes: 'ignore' (handled here: ${known})`,
   );
+}
+
+export interface DeadLetterOptions {
+  /** Another than those that are consumed. `svc dlq recover --dlq-topic` sends its events to their topics again. */
+  readonly topic: string;
+  /** A connected producer of `kafkajs` or `@platformatic/kafka`. */
+  readonly producer: object;
+  /** The two shapes of dead letters: `operations` (default) or `recovery`. */
+  readonly format?: DlqFormat;
+}
+
+/** Why nobody will handle an event. Nothing of its content. */
+export interface DeathCause {
+  readonly eventId: string | undefined;
+  readonly eventType: string | undefined;
+  /** The event as its topic has it, for people who read the dead letters of Avro. */
+  readonly document: unknown;
+  readonly attempts: number;
+  readonly cause: string;
+  readonly message: string;
+}
+
+/**
+ * What a dead letter holds: the event in the form that was asked for; where that is too large for the topic, the event as it is, with
+ * the rest in headers; where that is too large as well, its place alone.
+ */
+type LetterHolds = 'all' | 'value' | 'place';
+
+/** Rejects where no form of the letter was taken. */
+type SendDeadLetter = (record: ConsumedRecord & { value: Buffer }, cause: DeathCause) => Promise<LetterHolds>;
+
+interface Letter {
+  readonly key: string | null;
+  readonly value: Buffer;
+  readonly headers: Record<string, string>;
+}
+
+/** @throws SvcError `SVC_CONSUME_OPTIONS` */
+export function deadLettersTo({ topic, producer, format = 'operations' }: DeadLetterOptions): SendDeadLetter {
+  const send = senderOf(producer, topic);
+  return async (record, { eventId, eventType, document, attempts, cause, message }) => {
+    const { key, value, headers, timestamp } = record;
+    const event = {
+      eventId: eventId ?? headers.eventId ?? `${record.topic}-${record.partition}@${record.offset}`,
+      eventType: eventType ?? headers.eventType ?? '',
+      ...{ topic: record.topic, key: key ?? '', headers },
+      value: new EventValue({ ...form, toJson: () => document }, '', []),
+    };
+    const failed = {
+      ...{ event, topic: record.topic, attempts, failure: { kind: 'fatal' as const, cause, message } },
+      record: { key, value, headers, timestamp },
+    };
+    const nowMs = Date.now();
+    const sendForm = async (holds: LetterHolds): Promise<LetterHolds> => {
+      const letter =
+        holds === 'all'
+          ? toDlqRecord(failed, format, nowMs)
+          : toSmallerDlqRecord(failed, holds, nowMs, record);
+      await isolate(() => send({ key: letter.key, value: letter.value, headers: { ...letter.headers } }));
+      return holds;
+    };
+    for (const holds of ['all', 'value'] as const)
+      try {
+        return await sendForm(holds);
+      } catch (error) {
+        if (!isTooLarge(error)) throw error;
+      }
+    return sendForm('place');
+  };
+}
+
+const tooLarge: readonly unknown[] = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE'];
+
+/** Clients wrap what the broker has said, each in its own way. */
+function isTooLarge(error: unknown, depth = 0): boolean {
+  if (typeof error !== 'object' || error === null || depth > 5) return false;
+  const { type, apiId, cause, errors } = error as Record<string, unknown>;
+  return (
+    tooLarge.includes(type) ||
+    tooLarge.includes(apiId) ||
+    [cause, ...(Array.isArray(errors) ? errors : [])].some((each) => isTooLarge(each, depth + 1))
+  );
+}
+
+const form = { headers: {}, encoding: 'utf8' as const, publishedAt: () => '' };
+
+function senderOf(producer: unknown, topic: string): (letter: Letter) => Promise<void> {
+  if (can(producer, 'send', 'sendBatch', 'transaction'))
+    return async (letter) => {
+      await producer.send({ topic, acks: -1, messages: [letter] });
+    };
+  if (can(producer, 'send', 'initIdempotentProducer'))
+    return async ({ key, value, headers }) => {
+      const message = {
+        ...{ topic, value, headers: new Map(bytesOf(headers)) },
+        ...(key !== null && { key: Buffer.from(key) }),
+      };
+      await producer.send({ messages: [message], acks: -1 });
+    };
+  throw new SvcError(
+    'SVC_CONSUME_OPTIONS',
+    'deadLetters.producer must be a producer of kafkajs or @platformatic/kafka',
+  );
+}
+
+function bytesOf(headers: Readonly<Record<string, string>>): [Buffer, Buffer][] {
+  return Object.entries(headers).map(([name, value]) => [Buffer.from(name), Buffer.from(value)]);
+}
+
+/**
+ * Makes a payload of one version into one of the next. It is given each event of its type, and tells by the payload, or by a
+ * header that its producer sets, whether this one is older; what is not it returns as it is. At once, no promise.
+ */
+export type Upcast = (
+  // biome-ignore lint/suspicious/noExplicitAny: a payload of another version
+  payload: any,
+  of: { readonly event: ConsumedEvent; readonly headers: ConsumedRecord['headers'] },
+) => unknown;
+
+export type Upcasts = Readonly<Record<string, readonly Upcast[]>>;
+
+/** The event with its payload in the version that handlers know: each function gets what the one before it has returned. */
+function upcastEvent(
+  event: ConsumedEvent,
+  headers: ConsumedRecord['headers'],
+  upcasts: Upcasts | undefined,
+): ConsumedEvent {
+  const { eventType } = event;
+  if (upcasts === undefined || !Object.hasOwn(upcasts, eventType)) return event;
+  let { payload } = event;
+  for (const upcast of upcasts[eventType] ?? []) {
+    payload = upcast(payload, { event, headers });
+    if (payload === undefined || payload instanceof Promise)
+      throw new TypeError('an upcast returns the payload, and no promise');
+  }
+  return { ...event, payload };
+}
+
+function upcastFailed({ eventType }: ConsumedEvent, error: unknown): SvcError {
+  return new SvcError('SVC_CONSUME_UPCAST', `an upcast of ${eventType} failed with ${nameOf(error)}`);
+}
+
+// The API's constants, as numbers: reading them from the module would load it.
+const consumerKind: SpanKind.CONSUMER = 4;
+const errorStatus: SpanStatusCode.ERROR = 2;
+
+/**
+ * Runs what belongs to an event in its trace, with its actor, correlation id and tags in svc's context, so that what is published in
+ * there carries them. With a tracer it is a span of kind CONSUMER, whose parent is the producer's.
+ */
+export async function withinEvent<R>(
+  record: ConsumedRecord,
+  event: ConsumedEvent,
+  consumer: string,
+  work: () => Promise<R>,
+): Promise<R> {
+  const { actor, correlationId, tags } = event.metadata;
+  const values = {
+    ...{ userId: actor?.userId ?? null, sessionId: actor?.sessionId ?? null },
+    ...{ correlationId: correlationId ?? null, tags: tags ?? null },
+  };
+  const { traceparent, tracestate } = traceHeaders(record);
+  const scope = createScope(null, { traceparent, tracestate }, undefined);
+  return contextStorage().run({ scope, added: null }, () =>
+    runWithContext(values, () => spanned(record, event, consumer, work)),
+  );
+}
+
+async function spanned<R>(
+  record: ConsumedRecord,
+  { eventId }: ConsumedEvent,
+  consumer: string,
+  work: () => Promise<R>,
+): Promise<R> {
+  const tracer = activeTracer();
+  const api = otelApi();
+  if (tracer === undefined || api === undefined) return work();
+  const { topic, partition, offset } = record;
+  const { traceparent, tracestate } = traceHeaders(record);
+  const remote = parseTraceparent(traceparent ?? null);
+  let parent = api.ROOT_CONTEXT;
+  if (remote !== null)
+    parent = api.trace.setSpanContext(parent, {
+      ...{ traceId: remote.traceId, spanId: remote.spanId, traceFlags: remote.traceFlags, isRemote: true },
+      ...(tracestate !== undefined && { traceState: api.createTraceState(tracestate) }),
+    });
+  const attributes = {
+    ...{ 'messaging.system': 'kafka', 'messaging.destination.name': topic },
+    ...{ 'messaging.operation.name': 'process', 'messaging.operation.type': 'process' },
+    ...{ 'messaging.destination.partition.id': String(partition), 'messaging.kafka.offset': Number(offset) },
+    ...{ 'messaging.message.id': eventId, 'messaging.client.id': consumer },
+  };
+  const span = tracer.startSpan(`process ${topic}`, { kind: consumerKind, attributes }, parent);
+  try {
+    return await api.context.with(api.trace.setSpan(parent, span), work);
+  } catch (error) {
+    span.setAttribute('error.type', nameOf(error));
+    span.setStatus({ code: errorStatus });
+    throw error;
+  } finally {
+    span.end();
+  }
+}
+
+/** Those of the record, or of a CloudEvent that another producer has written. */
+function traceHeaders({ headers }: ConsumedRecord): TraceHeaders {
+  const { traceparent, tracestate, ce_traceparent, ce_tracestate } = headers;
+  return traceparent === undefined
+    ? { traceparent: ce_traceparent, tracestate: ce_tracestate }
+    : { traceparent, tracestate };
+}
+
+interface TraceHeaders {
+  readonly traceparent: string | undefined;
+  readonly tracestate: string | undefined;
 }

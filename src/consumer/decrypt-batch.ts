@@ -1,6 +1,16 @@
 import { SvcError } from '../ground/errors.ts';
-import { notAnEnvelope } from './cipher-fields.ts';
-import { type DecryptFailure, type DecryptOptions, tryDecryptFields, withPath } from './decrypt-fields.ts';
+import {
+  type CloudEvent,
+  cloudEventIn,
+  type DecryptFailure,
+  type DecryptOptions,
+  isCloudEvent,
+  isObject,
+  notAnEnvelope,
+  type TextHeaders,
+  tryDecryptFields,
+  withPath,
+} from './decrypt-fields.ts';
 import type { DecryptionKeys } from './decryption-keys.ts';
 
 /** What became of one event of a batch. */
@@ -62,4 +72,52 @@ function parsed<T>(value: T | string | Uint8Array): T {
 
 function isTemporaryError({ code }: SvcError): boolean {
   return code === 'SVC_PROTECT_KEY_UNAVAILABLE';
+}
+
+/** An envelope, and how to put another one into its place. */
+interface FoundEnvelope {
+  readonly envelope: object;
+  readonly withEnvelope: (envelope: object) => object;
+}
+
+/**
+ * The envelope in a parsed document: the document itself, or the `value` of a record as the file broker writes it, parsed or
+ * as text. A CloudEvent is one as well, of binary mode with the `headers` of its record.
+ * Throws `SVC_CONSUMER_NOT_AN_ENVELOPE`.
+ */
+export function findEnvelope(document: unknown): FoundEnvelope {
+  if (isEnvelope(document)) return { envelope: document, withEnvelope: (envelope) => envelope };
+  const record = isObject(document) ? (document as FoundRecord) : {};
+  const value = parsedOfFindEnvelope(record.value);
+  if (isEnvelope(value))
+    return { envelope: value, withEnvelope: (envelope) => ({ ...record, value: envelope }) };
+  const event = isObject(record.headers) ? cloudEventIn(value, record.headers) : undefined;
+  if (event !== undefined)
+    return {
+      envelope: event,
+      withEnvelope: (envelope) => ({ ...record, value: (envelope as CloudEvent).data }),
+    };
+  throw new SvcError(
+    'SVC_CONSUMER_NOT_AN_ENVELOPE',
+    'this is neither an envelope (eventId, eventType, payload) nor a record with one as its value',
+  );
+}
+
+interface FoundRecord {
+  readonly value?: unknown;
+  readonly headers?: TextHeaders;
+}
+
+function isEnvelope(value: unknown): value is object {
+  if (isCloudEvent(value)) return 'data' in value;
+  return isObject(value) && 'eventId' in value && 'eventType' in value && 'payload' in value;
+}
+
+function parsedOfFindEnvelope(value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,10 +1,12 @@
 // consumer/: for readers of events: opens what `protect/` has encrypted. Loads nothing of the running svc.
 
+import { cloudEventsType, extensions } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
-import { type CipherField, findCipherFields, notAnEnvelope } from './cipher-fields.ts';
-import { isCloudEvent } from './cloud-event.ts';
+import { attributePrefix, severities } from '../ground/event-fields.ts';
+import { isBound, isCipherText } from '../protect/keys/key-ring.ts';
+import { compilePaths, deadState, type PathState } from '../protect/marks/policy.ts';
+import { elementPath, memberPath, unmarkOwnText } from '../protect/own-text.ts';
 import { checkOptions, type DecryptionKeys, type EventCalls } from './decryption-keys.ts';
-import { type Chosen, chosenBy, everyField, type FieldChoice, noField } from './field-choice.ts';
 
 export interface DecryptOptions {
   /** Which fields to decrypt; any other text stays as it is. Default: format v1 wherever it stands, v0 nowhere. */
@@ -124,4 +126,257 @@ function namesIn(envelope: object): {
   if (!Object.hasOwn(envelope, 'payload')) throw notAnEnvelope('it has no payload');
   const { eventType } = envelope as { eventType?: unknown };
   return { payloadName: 'payload', eventType: typeof eventType === 'string' ? eventType : '' };
+}
+
+/** Deeper and larger than any payload that svc makes. */
+const maxDepth = 80;
+const maxNodes = 200_000;
+
+/** A ciphertext in the copy of a payload. */
+interface CipherField {
+  readonly cipherText: string;
+  readonly path: string;
+  /** For messages: keys that do not look like names are left out, as those of a map can be e-mail addresses. */
+  readonly shownPath: string;
+  /** Format v0, where nobody has said that it may be opened. */
+  readonly isOutOfPlace: boolean;
+  readonly replace: (plain: string) => void;
+}
+
+interface CipherFields {
+  /** A copy, with the own texts of the application as it gave them. */
+  readonly payload: unknown;
+  readonly fields: readonly CipherField[];
+}
+
+interface Place {
+  readonly path: string;
+  readonly shownPath: string;
+  readonly depth: number;
+  readonly only: Chosen;
+  readonly v0: Chosen;
+}
+
+/** Finds the ciphertexts of a payload. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE` for one that is too deep or too large. */
+function findCipherFields(payload: unknown, only: Chosen, v0: Chosen): CipherFields {
+  const fields: CipherField[] = [];
+  let copied: unknown;
+  let nodes = 0;
+
+  function visit(value: unknown, place: Place, replace: (plain: string) => void): unknown {
+    if (++nodes > maxNodes) throw notAnEnvelope(`it holds more than ${maxNodes} values`);
+    if (typeof value === 'string') return visitText(value, place, replace);
+    if (typeof value !== 'object' || value === null) return value;
+    if (place.depth > maxDepth) throw notAnEnvelope(`it is nested deeper than ${maxDepth} levels`);
+    return Array.isArray(value) ? visitArray(value, place) : visitObject(value as Parsed, place);
+  }
+
+  function visitText(text: string, place: Place, replace: (plain: string) => void): string {
+    if (!isCipherText(text)) return unmarkOwnText(text);
+    const { path, shownPath } = place;
+    const isOutOfPlace = !isBound(text) && !place.v0.has(path);
+    if (place.only.has(path)) fields.push({ cipherText: text, path, shownPath, isOutOfPlace, replace });
+    return text;
+  }
+
+  function visitArray(array: readonly unknown[], place: Place): unknown[] {
+    const copy: unknown[] = [];
+    const item: Place = {
+      path: elementPath(place.path),
+      shownPath: elementPath(place.shownPath),
+      depth: place.depth + 1,
+      only: place.only.element(),
+      v0: place.v0.element(),
+    };
+    for (let index = 0; index < array.length; index++)
+      copy[index] = visit(array[index], item, (plain) => {
+        copy[index] = plain;
+      });
+    return copy;
+  }
+
+  function visitObject(object: Parsed, place: Place): object {
+    const copy: Parsed = {};
+    for (const key of Object.keys(object)) {
+      const member: Place = {
+        path: memberPath(place.path, key),
+        shownPath: isName(key) ? memberPath(place.shownPath, key) : `${place.shownPath}[?]`,
+        depth: place.depth + 1,
+        only: place.only.member(key),
+        v0: place.v0.member(key),
+      };
+      define(
+        copy,
+        key,
+        visit(object[key], member, (plain) => define(copy, key, plain)),
+      );
+    }
+    return copy;
+  }
+
+  const root: Place = { path: '', shownPath: '', depth: 1, only, v0 };
+  copied = visit(payload, root, (plain) => {
+    copied = plain;
+  });
+  return {
+    get payload() {
+      return copied;
+    },
+    fields,
+  };
+}
+
+type Parsed = Record<string, unknown>;
+
+function isName(key: string): boolean {
+  return /^[A-Za-z_$][\w$-]{0,63}$/.test(key);
+}
+
+/** `__proto__` as a key of its own, and never as the prototype. */
+function define(target: object, key: string, value: unknown): void {
+  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+export function notAnEnvelope(why: string): SvcError {
+  return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', `this is no envelope of svc: ${why}`);
+}
+
+/**
+ * Fields of a payload: paths as rules write them (`customer.email`, `items[*].phone`, `**.iban`; what stands below is meant
+ * too), or a function that is asked with the path of one field.
+ */
+export type FieldChoice = readonly string[] | ((path: string) => boolean);
+
+/** A choice, followed from the payload down to one field. */
+interface Chosen {
+  member(key: string): Chosen;
+  element(): Chosen;
+  has(path: string): boolean;
+}
+
+/** Throws a `TypeError` for a path that is none. */
+function chosenBy(choice: FieldChoice): Chosen {
+  if (typeof choice === 'function') return same(choice);
+  let chosen = compiled.get(choice);
+  if (chosen === undefined) {
+    chosen = at(compilePaths(choice.map((path) => ({ path, ...anyRule }))));
+    compiled.set(choice, chosen);
+  }
+  return chosen;
+}
+
+/** A consumer gives the same list with every event. */
+const compiled = new WeakMap<readonly string[], Chosen>();
+/** Only where the paths lead is asked for. */
+const anyRule = { type: 'CUSTOM', strategy: 'ENCRYPT', level: 'NORMAL' } as const;
+
+function same(has: (path: string) => boolean): Chosen {
+  const chosen: Chosen = { member: () => chosen, element: () => chosen, has };
+  return chosen;
+}
+
+const everyField: Chosen = same(() => true);
+const noField: Chosen = same(() => false);
+
+function at(state: PathState): Chosen {
+  if (state.rule !== undefined) return everyField;
+  if (state === deadState) return noField;
+  return {
+    member: (key) => at(state.next(key)),
+    element: () => at(state.element()),
+    has: () => false,
+  };
+}
+
+/** Headers of a record, as texts. */
+export type TextHeaders = Readonly<Record<string, string | undefined>>;
+
+/** A CloudEvent by its attributes, `data` beside them. */
+export type CloudEvent = Readonly<Record<string, unknown>>;
+
+/** True for one as JSON has it, and for one of the official SDK. */
+export function isCloudEvent(
+  value: unknown,
+): value is CloudEvent & { readonly id: string; readonly type: string } {
+  if (!isObject(value)) return false;
+  const { specversion, id, type, source } = value as CloudEvent;
+  return [specversion, id, type, source].every((text) => typeof text === 'string' && text !== '');
+}
+
+/**
+ * The CloudEvent in a record, `undefined` where it is none. Structured mode is told by the content type, binary mode by the
+ * attributes that each event has. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE` for one that no envelope can be made of.
+ */
+export function cloudEventIn(value: unknown, headers: TextHeaders): CloudEvent | undefined {
+  if (isStructured(headers)) {
+    if (!isCloudEvent(value))
+      throw notAnEnvelope('its CloudEvent lacks id, type, source or specversion, or is a batch');
+    if ('data_base64' in value) throw notAnEnvelope('the data of its CloudEvent is no JSON');
+    return value;
+  }
+  // Of a dead letter: those of the event that it tells of.
+  if (headers.originalTopic !== undefined) return undefined;
+  const attributes: Record<string, unknown> = {};
+  for (const [name, text] of Object.entries(headers))
+    if (name.startsWith(attributePrefix)) attributes[name.slice(attributePrefix.length)] = text;
+  return isCloudEvent(attributes) ? { ...attributes, data: value } : undefined;
+}
+
+function isStructured(headers: TextHeaders): boolean {
+  return headers['content-type']?.toLowerCase().startsWith(cloudEventsType) === true;
+}
+
+/** The envelope that svc would have written in its place; of another producer, as much of it as the attributes say. */
+export function envelopeOf(event: CloudEvent, timestampMs: number): object {
+  const text = (name: string): string | null => {
+    const value = event[name];
+    return typeof value === 'string' ? value : null;
+  };
+  const recordedAt = inUtc(text(extensions.publishedAt)) ?? timeText(timestampMs);
+  const [, traceId = null, spanId = null] =
+    /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-/.exec(text(extensions.traceparent) ?? '') ?? [];
+  const severity = severities.find((each) => each === event[extensions.severity]) ?? 'INFO';
+  return {
+    eventId: event.id,
+    eventType: event.type,
+    occurredAt: inUtc(text('time')) ?? recordedAt,
+    publishedAt: recordedAt,
+    severity,
+    metadata: {
+      source: {
+        serviceName: text(extensions.serviceName),
+        serviceVersion: text(extensions.serviceVersion),
+        hostname: text(extensions.hostname),
+      },
+      actor: { userId: text(extensions.userId), sessionId: text(extensions.sessionId) },
+      trace: { traceId, spanId, parentSpanId: text(extensions.parentSpanId) },
+      correlationId: text(extensions.correlationId),
+      clientIp: text(extensions.clientIp),
+      tags: tagsOf(text(extensions.tags)),
+    },
+    payload: event.data ?? null,
+  };
+}
+
+/** Other producers may write another offset. What is in UTC keeps its digits. */
+function inUtc(time: string | null): string | null {
+  return time === null || /z$/i.test(time) ? time : timeText(Date.parse(time));
+}
+
+function timeText(ms: number): string | null {
+  return Math.abs(ms) <= 8_640_000_000_000_000 ? new Date(ms).toISOString() : null;
+}
+
+function tagsOf(json: string | null): object {
+  try {
+    const tags: unknown = JSON.parse(json ?? '{}');
+    if (isObject(tags) && Object.values(tags).every((tag) => typeof tag === 'string')) return tags;
+  } catch {
+    // Those of another producer.
+  }
+  return {};
 }

@@ -1,6 +1,5 @@
 import { parseBounded } from '../ground/bounds.ts';
-import { isObject, notAnEnvelope } from './cipher-fields.ts';
-import { cloudEventIn, envelopeOf, type TextHeaders } from './cloud-event.ts';
+import { cloudEventIn, envelopeOf, isObject, notAnEnvelope, type TextHeaders } from './decrypt-fields.ts';
 
 /** A record as a client of Kafka gives it: a message of `kafkajs`, for one. */
 export interface EventRecord {

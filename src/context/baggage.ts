@@ -1,7 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import { otelApi } from '../observe/otel-api.ts';
-import type { ContextScope } from './context-store.ts';
-import { boundedText, rawHeader } from './request/header-value.ts';
+import { boundedText, type ContextScope, rawHeader } from './context-store.ts';
 
 /**
  * One baggage entry: of OpenTelemetry's context where it carries baggage, else of the request's W3C `baggage` header.

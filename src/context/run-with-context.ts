@@ -1,8 +1,13 @@
 import { SvcError } from '../ground/errors.ts';
-import { isNamedValues, plainObject, unknownName } from '../ground/named-values.ts';
-import { type AddedContext, type ContextStore, contextStorage, createScope } from './context-store.ts';
+import { isNamedValues, plainObject, unknownName } from '../ground/names.ts';
+import {
+  type AddedContext,
+  type ContextStore,
+  contextStorage,
+  createScope,
+  scalarText,
+} from './context-store.ts';
 import { followContextManager } from './otel-carrier.ts';
-import { scalarText } from './request/header-value.ts';
 
 /** What the application knows better than any header. `undefined` leaves a value as it is, `null` says there is none. */
 export interface ContextValues {

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import type { Source } from '../envelope/envelope.ts';
-import { type Manifest, nearestManifest } from '../ground/files/manifest.ts';
+import { type Manifest, nearestManifest } from '../ground/files.ts';
 import { percentDecoded } from './baggage.ts';
 
 export interface SourceOptions {

@@ -1,5 +1,5 @@
 import type { ActionId, EndpointId } from '../ground/management.ts';
-import type { ActionContext } from './actions/action.ts';
+import type { ActionContext } from './actions.ts';
 import type { Reply } from './reply.ts';
 
 export interface RouteContext extends ActionContext {

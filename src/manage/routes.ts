@@ -1,9 +1,14 @@
-import { outboxStatistics, replayOutbox } from './actions/outbox-endpoint.ts';
-import { progressOf, recoverFrom } from './actions/recovery-endpoint.ts';
-import { invalidateKeys, resetBreakers } from './actions/simple-actions.ts';
-import { consoleRoutes } from './console/console-routes.ts';
+import {
+  deadLetters,
+  invalidateKeys,
+  outboxStatistics,
+  progressOf,
+  recoverFrom,
+  replayOutbox,
+  resetBreakers,
+} from './actions.ts';
+import { consoleRoutes } from './console-routes.ts';
 import type { Controls, Health } from './controls.ts';
-import { deadLetters } from './dead-letters-endpoint.ts';
 import { json, problem, type Reply } from './reply.ts';
 import type { Route, RouteContext } from './route.ts';
 
@@ -145,7 +150,7 @@ const documents = new WeakMap<readonly Route[], Buffer>();
 async function openapi({ routes, jsonType }: RouteContext): Promise<Reply> {
   let document = documents.get(routes);
   if (document === undefined) {
-    const { openapiDocument } = await import('./openapi/document.ts');
+    const { openapiDocument } = await import('./openapi.ts');
     document = Buffer.from(JSON.stringify(openapiDocument(routes)));
     documents.set(routes, document);
   }

@@ -2,8 +2,9 @@ import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import type * as OpenTelemetry from '@opentelemetry/api';
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
-import { nearestManifest } from '../ground/files/manifest.ts';
-import { shared } from '../ground/lifecycle.ts';
+import { nearestManifest } from '../ground/files.ts';
+import { shared, startOwnWork } from '../ground/lifecycle.ts';
+import { suppressTracing } from './spans.ts';
 
 export type OtelApi = typeof OpenTelemetry;
 
@@ -147,4 +148,12 @@ export function keepsNothing(meters: MeterProvider): boolean {
     Object.keys(meters).length === 0 &&
     Object.getOwnPropertyNames(Object.getPrototypeOf(meters)).length === 2;
   return isBare && meters.getMeter('svc') === meters.getMeter('svc', 'none');
+}
+
+/** Starts svc's own work (a send, a query): nothing it calls is captured nor makes spans, now or later. */
+export function isolate<T>(work: () => T): T {
+  return startOwnWork(() => {
+    const api = otelApi();
+    return api === undefined ? work() : api.context.with(suppressTracing(api.context.active()), work);
+  });
 }

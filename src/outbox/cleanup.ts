@@ -1,6 +1,5 @@
 import type { Clock } from '../ground/clock.ts';
-import type { Logger } from '../observe/logger.ts';
-import { createQuietLog } from '../observe/quiet-log.ts';
+import { createQuietLog, type Logger } from '../observe/logger.ts';
 import type { OutboxStore } from './outbox-store.ts';
 import type { RelaySettings } from './relay/relay-settings.ts';
 import { createSignal, reasonOf } from './relay/signal.ts';

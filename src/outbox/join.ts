@@ -1,11 +1,18 @@
+import { backoffMs, type Clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import type { Dialect } from '../transaction/dialect.ts';
-import type { Statement, TransactionEnd } from '../transaction/driver.ts';
-import { findTransactions, isUndone, startIn, transactionsToFail } from '../transaction/find-transaction.ts';
-import { currentScope, type Scope } from '../transaction/scope.ts';
+import type { Dialect, Statement, TransactionEnd } from '../transaction/driver.ts';
+import {
+  currentScope,
+  findTransactions,
+  isUndone,
+  type Scope,
+  startIn,
+  transactionsToFail,
+} from '../transaction/scope.ts';
 import type { ParticipantEnd } from '../transaction/transaction.ts';
 import { insertError } from './insert-error.ts';
 import { assertPacketFits, type SqlValue } from './insert-row.ts';
+import type { Notices } from './notices.ts';
 import { checkRow, type OutboxRow } from './outbox-row.ts';
 import { type OnRowEnd, rowWatch } from './row-watch.ts';
 import type { SameTable } from './same-table.ts';
@@ -198,4 +205,71 @@ function severalTransactions(): SvcError {
     'SVC_OUTBOX_SEVERAL_TRANSACTIONS',
     'a call took part in more than one open transaction, and its event can be in one only: name a function that uses one of them, or say which one with outbox.withTransaction',
   );
+}
+
+/** From one notice of a process to its next: PostgreSQL commits them one after the other, for all of its databases. */
+export const noticeIntervalMs = 100;
+const firstPauseMs = 500;
+const longestPauseMs = 30_000;
+
+/** Gathers what was committed into few notices. */
+interface Notifier {
+  /** A row of this shard was committed. */
+  add(shard: number): void;
+  stop(): void;
+}
+
+interface NotifierOptions {
+  readonly notices: Pick<Notices, 'send'>;
+  readonly clock: Clock;
+  /** Runs svc's own work. */
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
+/** The first one goes at once. Its timers hold no process. What cannot be told is found without it. */
+export function createNotifier({ notices, clock, isolate }: NotifierOptions): Notifier {
+  const shards = new Set<number>();
+  let nextAtMs = Number.NEGATIVE_INFINITY;
+  let failures = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let isSending = false;
+  let isStopped = false;
+
+  function plan(): void {
+    if (isSending || isStopped || timer !== undefined || shards.size === 0) return;
+    const waitMs = nextAtMs - clock.monotonic();
+    if (waitMs <= 0) void send();
+    else
+      timer = setTimeout(() => {
+        timer = undefined;
+        void send();
+      }, waitMs).unref();
+  }
+
+  async function send(): Promise<void> {
+    const told = [...shards];
+    shards.clear();
+    isSending = true;
+    try {
+      await isolate(() => notices.send(told));
+      failures = 0;
+      nextAtMs = clock.monotonic() + noticeIntervalMs;
+    } catch {
+      failures++;
+      nextAtMs = clock.monotonic() + backoffMs(failures, firstPauseMs, longestPauseMs);
+    }
+    isSending = false;
+    plan();
+  }
+
+  return {
+    add(shard) {
+      shards.add(shard);
+      plan();
+    },
+    stop() {
+      isStopped = true;
+      clearTimeout(timer);
+    },
+  };
 }

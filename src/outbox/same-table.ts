@@ -1,7 +1,6 @@
 import { SvcError } from '../ground/errors.ts';
 import type { Logger } from '../observe/logger.ts';
-import type { Dialect } from '../transaction/dialect.ts';
-import type { DriverSession } from '../transaction/driver.ts';
+import type { Dialect, DriverSession } from '../transaction/driver.ts';
 import type { OutboxStore } from './outbox-store.ts';
 
 /**

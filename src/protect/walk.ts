@@ -1,25 +1,30 @@
 import { isTooBig } from '../ground/bounds.ts';
-import { Budget } from './budget.ts';
-import { ClearTexts } from './clear-texts.ts';
+import { SvcError } from '../ground/errors.ts';
+import type { FieldRule } from '../ground/pii-rule.ts';
+import { asRefusal, Budget, refusal, textOfBigInt, trusted } from './budget.ts';
+import { type ClearText, ClearTexts } from './clear-texts.ts';
+import { type ClassMarks, marksOf } from './marks/class-marks.ts';
+import { deadState, type PathState, type Policy } from './marks/policy.ts';
+import { mask } from './mask.ts';
+import { NativeValue } from './native-value.ts';
+import { elementPath, memberPath } from './own-text.ts';
 import {
+  contentsOf,
+  copyOf,
   decidesItsJson,
   hasToJson,
   isBigIntWithToJson,
   isRawText,
   type Kind,
   kindOf,
+  listOfSet,
+  type MarkedValues,
+  markedValuesOf,
+  objectOfMap,
   primitiveOf,
-} from './kind.ts';
-import { element, excluded, leaf, nameLike, type Step, textOf, type Walk, type WalkRules } from './leaf.ts';
-import { type ClassMarks, marksOf } from './marks/class-marks.ts';
-import { deadState } from './marks/path-states.ts';
-import { NativeValue } from './native-value.ts';
-import { contentsOf, copyOf, listOfSet, objectOfMap, textsOfList } from './parts-of.ts';
-import { asRefusal, refusal } from './refusal.ts';
-import { type MarkedValues, markedValuesOf } from './to-json.ts';
-import { elementPlace, type Place, placeOf, placeOfObject, rootPlace } from './value-place.ts';
-
-export type { WalkRules } from './leaf.ts';
+  textsOfList,
+} from './parts-of.ts';
+import type { SealedField, Sealer } from './sealer.ts';
 
 /** Objects nested deeper than this are refused; a cycle is found by it as well. */
 export const maxDepth = 64;
@@ -313,4 +318,185 @@ function compareLeftOut(value: unknown, clear: ClearTexts, budget: Budget): void
 
 function isFair(part: unknown): boolean {
   return typeof part === 'bigint' && !isTooBig(part);
+}
+
+/** What the walk applies on its way. */
+interface WalkRules {
+  readonly eventType: string;
+  readonly policy: Policy;
+  readonly sealer: Sealer;
+  /** False: marks of classes have no effect. */
+  readonly usesMarks: boolean;
+  /** Bytes and BigInts that no rule means become a `NativeValue`. Default: their text. */
+  readonly keepsTypes?: boolean | undefined;
+  /** Where the walk leaves the ciphertexts and hashes that it makes. */
+  readonly sealed: string[];
+  /** Told of each unmarked string and number, with the path to it: a key of a `Map` that could be a name is `*` in it. */
+  readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
+  /** Told of a marked field that holds an object whose text cannot be read, so that all around it is protected. */
+  readonly onUnreadable?: ((field: string) => void) | undefined;
+  /** What goes out in clear beside the payload: no protected value may be seen in it. */
+  readonly clearTexts?: readonly ClearText[] | undefined;
+  /** Milliseconds of a clock that never steps. */
+  readonly monotonic: () => number;
+}
+
+interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
+  readonly budget: Budget;
+  readonly clear: ClearTexts | undefined;
+  /** Objects that were searched for marks and have none. */
+  readonly withoutMarks: WeakSet<object>;
+  /** The keys that lead to the value at hand; `element` for one of an array. */
+  readonly keys: Step[];
+  /** Which of `keys` are those of a `Map`; kept for `onUnmarked`. */
+  readonly entries: boolean[];
+  /** Of the element that is visited, or was last. */
+  index: number;
+  /** Nobody asks for unmarked values, and a `for … in` finds what an object owns only. */
+  readonly isQuick: boolean;
+}
+
+/** In the place of a value that is left out. */
+const excluded: unique symbol = Symbol('excluded');
+/** In the place of a key. No text, so that no key of a payload is taken for it. */
+export const element: unique symbol = Symbol('element');
+/** One step on the way to a value. */
+export type Step = string | typeof element;
+
+/** A value without parts: its text, protected, where a rule says so; what JSON makes nothing of stays for the caller. */
+function leaf(value: unknown, depth: number, walk: Walk, place: Place): unknown {
+  const type = typeof value;
+  if (value === null || type === 'undefined' || type === 'function' || type === 'symbol') return value;
+  const rule =
+    place.json === undefined
+      ? place.rule
+      : place.json.ruleOfText(
+          textOf(value),
+          place.rule,
+          place.rule === place.state.rule,
+          walk.keys[depth - 1],
+        );
+  if (rule === undefined) {
+    if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
+      walk.onUnmarked(value as string | number, shownKeys(walk, depth));
+    if (type !== 'bigint') return value;
+    const text = textOfBigInt(value as bigint);
+    return walk.keepsTypes ? new NativeValue(text, 'bigint') : text;
+  }
+  const plain = textOf(value);
+  if (type !== 'boolean') walk.clear?.check(plain);
+  if (rule.strategy === 'EXCLUDE') return excluded;
+  if (type === 'number' && !Number.isFinite(value)) return null;
+  walk.budget.spendText(plain.length);
+  return rule.strategy === 'MASK' ? mask(plain, rule) : sealedText(plain, rule, walk, depth);
+}
+
+function shownKeys({ keys, entries }: Walk, depth: number): Step[] {
+  return keys.slice(0, depth).map((key, at) => (entries[at] && nameLike.test(String(key)) ? '*' : key));
+}
+
+/** Keys of another form may be personal data themselves, as in a Map by e-mail address. */
+export const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
+
+/** The text of a value without parts. */
+function textOf(value: unknown): string {
+  return typeof value === 'bigint' ? textOfBigInt(value) : String(value);
+}
+
+function sealedText(plain: string, { strategy, keyId }: FieldRule, walk: Walk, depth: number): string {
+  const { budget, sealer, sealed } = walk;
+  budget.spendSeal();
+  if (strategy !== 'ENCRYPT' && strategy !== 'HASH')
+    throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value has a strategy that cannot protect it');
+  const field = strategy === 'ENCRYPT' ? new WalkedField(keyId, walk, depth) : undefined;
+  const text = seal(plain, sealer, field);
+  budget.spendResult(text.length);
+  sealed.push(text);
+  return text;
+}
+
+/** Only ciphertexts of format v1 are bound to the path, so it is put together on demand. */
+class WalkedField implements SealedField {
+  readonly keyId: string | undefined;
+  readonly eventType: string;
+  readonly #keys: readonly Step[];
+  readonly #depth: number;
+
+  constructor(keyId: string | undefined, { eventType, keys }: Walk, depth: number) {
+    this.keyId = keyId;
+    this.eventType = eventType;
+    this.#keys = keys;
+    this.#depth = depth;
+  }
+
+  get path(): string {
+    return pathOf(this.#keys, this.#depth);
+  }
+}
+
+function pathOf(keys: readonly Step[], depth: number): string {
+  if (depth === 0) return 'value';
+  let path = '';
+  for (let index = 0; index < depth; index++) {
+    const key = keys[index] as Step;
+    path = key === element ? elementPath(path === '' ? 'value' : path) : memberPath(path, key);
+  }
+  return path;
+}
+
+/**
+ * The text that a sealer makes of a marked value: encrypted where it is told the field, else hashed. Fails closed: throws where
+ * there is none, or where it is the value itself.
+ */
+function seal(plain: string, sealer: Sealer, field: SealedField | undefined): string {
+  let text: unknown;
+  try {
+    text = field === undefined ? sealer.hash(plain) : sealer.encrypt(plain, field);
+  } catch (error) {
+    if (error instanceof SvcError) throw trusted(error);
+    text = undefined;
+  }
+  if (typeof text === 'string' && text !== plain) return text;
+  throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value could not be encrypted or hashed');
+}
+
+/** What holds for the value at hand. */
+interface Place {
+  readonly state: PathState;
+  /** Of the value itself, or inherited from what it stands in. */
+  readonly rule: FieldRule | undefined;
+  /** Of the object whose `toJSON` returned it. */
+  readonly json: MarkedValues | undefined;
+}
+
+/** What is no object with keys is published as `{ "value": … }`. */
+function rootPlace(payload: unknown, { root, valueRoot }: Policy): Place {
+  if (root === valueRoot) return root;
+  return typeof payload === 'object' && payload !== null && hasKeys(payload) ? root : valueRoot;
+}
+
+function hasKeys(payload: object): boolean {
+  const kind = kindOf(payload, Object.getPrototypeOf(payload));
+  return kind === 'plain' || kind === 'map';
+}
+
+/** Where the value of a key stands. The rules of paths go before marks, and both before the rule of the whole object. */
+function placeOf(key: string, { state, rule, json }: Place, marks: ClassMarks | null): Place {
+  const next = state === deadState ? deadState : state.next(key);
+  if (marks === null && rule === undefined && json === undefined) return next;
+  const own = next.rule ?? marks?.get(key) ?? json?.marks.get(key) ?? rule;
+  return own === next.rule && json === undefined ? next : { state: next, rule: own, json };
+}
+
+function elementPlace(place: Place): Place {
+  if (place.state === deadState) return place;
+  const state = place.state.element();
+  if (place.rule === undefined && place.json === undefined) return state;
+  return { state, rule: state.rule ?? place.rule, json: place.json };
+}
+
+/** Where an object stands that a marked field holds, and `toJSON` has returned under whatever name. */
+function placeOfObject(value: object, place: Place): Place {
+  const rule = place.rule ?? place.json?.ruleOfObject(value);
+  return rule === place.rule ? place : { state: place.state, rule, json: place.json };
 }

@@ -1,47 +1,45 @@
 import type { TargetReport } from '../capture/report.ts';
 import type { Config } from '../config/config.ts';
-import type { ContextOptions } from '../context/context-options.ts';
+import type { ContextOptions } from '../context/context-store.ts';
 import { createOriginReader } from '../context/origin.ts';
 import { readSource } from '../context/source.ts';
-import { createTraceStarter } from '../context/trace/event-trace.ts';
-import { createEnvelopeBuilder } from '../envelope/build.ts';
-import { createTemplates } from '../envelope/template.ts';
+import { createTraceStarter } from '../context/trace.ts';
+import { createEnvelopeBuilder, createTemplates } from '../envelope/build.ts';
 import { systemClock, within } from '../ground/clock.ts';
-import { loadChunk } from '../ground/load-chunk.ts';
+import { loadChunk } from '../ground/lifecycle.ts';
 import { version } from '../ground/version.ts';
-import { createPublishDurations } from '../observe/durations.ts';
-import { isolate } from '../observe/isolate.ts';
-import { inLines, type Logger } from '../observe/logger.ts';
+import { createQuietLog, inLines, type Logger } from '../observe/logger.ts';
 import { bindMeter } from '../observe/meter.ts';
 import type { MetricSources } from '../observe/metrics.ts';
-import { meterProvider } from '../observe/otel-api.ts';
-import type { Ledger } from '../observe/outcomes.ts';
-import { createQuietLog } from '../observe/quiet-log.ts';
-import { hearActions, tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
-import { withCounts } from '../observe/thread-counts.ts';
-import { createPipeline, type Pipeline, type PipelineParts } from '../pipeline/pipeline.ts';
-import { reasonOf } from '../pipeline/refusals.ts';
-import { createKeyWait } from '../publish/api/key-wait.ts';
+import { isolate, meterProvider } from '../observe/otel-api.ts';
+import { createPublishDurations, type Ledger } from '../observe/outcomes.ts';
+import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../observe/thread-counts.ts';
+import { createPipeline, type Pipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
+import { createKeyWait } from '../publish/api/publish.ts';
 import { type Broker, throttledMs } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
-import { brokenQueue, shutDown } from '../publish/main/failures.ts';
 import { createQueue, type Queue } from '../publish/main/queue.ts';
+import { brokenQueue, shutDown } from '../publish/main/queued-event.ts';
 import { createLossAlert } from '../publish/tiers/loss-alert.ts';
 import { openBroker } from './adapters.ts';
-import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
-import { eventTypeOf, eventTypesOf, storedTypesOf } from './plans.ts';
-import { type Protection, startProtection } from './protection.ts';
+import { type Protection, savedRules, startProtection } from './protection.ts';
 import { createRefusalAlert } from './refusal-alert.ts';
-import { savedRules } from './saved-rules.ts';
-import { openSerde } from './serde/serde.ts';
-import { brokerSettingsOf, goesToKafka, queueSettingsOf } from './settings.ts';
-import { dlqWaitingOf } from './tiers/dlq-waiting.ts';
-import { startTiers } from './tiers/start-tiers.ts';
+import { openSerde } from './serde.ts';
+import {
+  brokerSettingsOf,
+  eventTypeOf,
+  eventTypesOf,
+  goesToKafka,
+  queueSettingsOf,
+  startIds,
+  storedTypesOf,
+} from './settings.ts';
+import { dlqWaitingOf, startTiers } from './tiers/start-tiers.ts';
 
-export { declaredRules } from '../capture/declare/declared-rules.ts';
-export { planOfDeclaration, planOfTarget } from './plans.ts';
+export { declaredRules } from '../capture/declare/make-plan.ts';
+export { planOfDeclaration, planOfTarget } from './settings.ts';
 
 /** What is made at the first event, or soon after the start: a start pays for hooks only. */
 export interface Engine {

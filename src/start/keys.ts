@@ -1,7 +1,7 @@
 import fs from 'node:fs';
-import type { Names } from '../config/check/names.ts';
+import type { Names } from '../config/check/problem.ts';
 import type { Config } from '../config/config.ts';
-import { readKeyText } from '../ground/key-text.ts';
+import { readKeyText } from '../ground/event-fields.ts';
 import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
 import { type ConfiguredKey, defaultKeyId } from '../protect/keys/key-ring.ts';
 import { ownKeyProvider } from '../protect/own-key-provider.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../ground/clock.ts';
-import { isoSeconds } from '../ground/instant.ts';
+import { isoSeconds } from '../ground/event-fields.ts';
 import { type EventTypeCounts, outcomes } from '../observe/outcomes.ts';
 
 /** Nothing but refusals for so long: it is not one caller with one bad argument. */

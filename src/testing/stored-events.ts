@@ -1,3 +1,7 @@
+import { shared } from '../ground/lifecycle.ts';
+import type { OutboxRow } from '../outbox/outbox-row.ts';
+import { rowWatch } from '../outbox/row-watch.ts';
+import type { TransactionEnd } from '../transaction/driver.ts';
 import {
   checkMatch,
   describeMatch,
@@ -7,14 +11,12 @@ import {
   type Listed,
   matches,
   matchNames,
+  type PublishedEvent,
+  parseEvent,
+  seen,
   waitNames,
-} from './event-match.ts';
-import { type PublishedEvent, parseEvent } from './published-event.ts';
-import { seen } from './seen.ts';
-import { type StoredRow, type StoredState, sharedStoredRows } from './stored-rows.ts';
-import { waitUntil } from './wait-until.ts';
-
-export type { StoredState };
+  waitUntil,
+} from './published-event.ts';
 
 /** One event of a target with `outbox`, as it was written into the application's transaction. */
 export interface StoredEvent<Payload = Record<string, unknown>> extends PublishedEvent<Payload> {
@@ -150,4 +152,52 @@ function storedFailure(problem: string, match: StoredMatch): Error {
       }),
     );
   return failure(problem, match, 'stored', found);
+}
+
+/** Where the transaction of a row stands. `unknown`: its COMMIT was sent, and the answer never came. */
+export type StoredState = 'open' | TransactionEnd;
+
+interface StoredRow {
+  readonly row: OutboxRow;
+  state: StoredState;
+}
+
+/** The rows that this process has stored, in the order of the calls. */
+interface StoredRows {
+  all(): readonly StoredRow[];
+  clear(): void;
+  /** Calls `listener` when a row comes and when its transaction ends; the result stops it. */
+  onChange(listener: () => void): () => void;
+}
+
+function watchRows(): StoredRows {
+  let rows: StoredRow[] = [];
+  const listeners = new Set<() => void>();
+  const changed = (): void => {
+    for (const listener of [...listeners]) listener();
+  };
+  rowWatch().onRow = (row) => {
+    const stored: StoredRow = { row, state: 'open' };
+    rows.push(stored);
+    changed();
+    return (how) => {
+      stored.state = how;
+      changed();
+    };
+  };
+  return {
+    all: () => [...rows],
+    clear() {
+      rows = [];
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+/** Of this process, from the first call on. */
+export function sharedStoredRows(): StoredRows {
+  return shared('stored-rows', watchRows);
 }

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import type { Catalog } from '../../src/catalog/catalog-file.ts';
-import { typescriptText } from '../../src/catalog/forms/typescript.ts';
+import { typescriptText } from '../../src/catalog/forms.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 // Below the packages that the text imports.

@@ -4,7 +4,7 @@ import { formatProblem } from '../../src/config/check/problem.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { camelCase, variableOf } from '../../src/config/schema/option.ts';
 import { options, targetsName } from '../../src/config/schema/schema.ts';
-import { targetFields } from '../../src/config/schema/target-fields.ts';
+import { targetFields } from '../../src/config/schema/target.ts';
 import { folderWith, removeFolders } from './config-folder.ts';
 
 const anything = fc.anything({

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
-import type { VaultEngine } from '../../src/adapters/vault/vault-options.ts';
+import { createVaultKeyProvider, type VaultEngine } from '../../src/adapters/vault/vault-key-provider.ts';
 import { requiring } from '../support/requires.ts';
 import { startVault, type TestVault } from '../support/vault.ts';
 import { type KeyProviderUnderTest, testKeyProvider } from './key-provider.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { findingsOf, type Measured } from '../../src/manage/monitoring-state.ts';
-import { openapiDocument } from '../../src/manage/openapi/document.ts';
+import { findingsOf, type Measured } from '../../src/manage/controls.ts';
+import { openapiDocument } from '../../src/manage/openapi.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
-import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
+import { renderMetrics } from '../../src/observe/prometheus.ts';
 import { filledSources } from '../observe/metric-sources.ts';
 
 const root = resolve(import.meta.dirname, '../..');

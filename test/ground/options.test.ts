@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-provider.ts';
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
-import { checkDeclaration } from '../../src/capture/declare/check-declaration.ts';
+import { checkDeclaration } from '../../src/capture/declare/make-plan.ts';
 import { checkRulesOf } from '../../src/config/check/pii-rules.ts';
-import { checkHeadersOf, checkOutboxOf } from '../../src/config/check/target-parts.ts';
+import { checkHeadersOf, checkOutboxOf } from '../../src/config/check/targets.ts';
 import { consumeOnce } from '../../src/consume/consume-once.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
 import { decryptBatch } from '../../src/consumer/decrypt-batch.ts';
@@ -14,7 +14,7 @@ import { runWithContext, setContext } from '../../src/context/run-with-context.t
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
-import { headersOf } from '../../src/publish/api/headers.ts';
+import { headersOf } from '../../src/publish/api/publish.ts';
 import {
   assertNothingStored,
   assertPublished,

@@ -11,7 +11,7 @@ import * as consumer from '../../src/consumer.ts';
 import * as everything from '../../src/index.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { type Outcome, outcomes } from '../../src/observe/outcomes.ts';
-import type { Producer } from '../../src/publish/producer.ts';
+import type { Producer } from '../../src/publish/publisher.ts';
 import { type Service, start } from '../../src/start/start.ts';
 import { forgetDeclarations } from '../capture/forget-declarations.ts';
 import { temporaryFolder } from '../support/folders.ts';

@@ -5,13 +5,13 @@ import fc from 'fast-check';
 import { decryptFields } from '../../src/consumer/decrypt-fields.ts';
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
 import { readEnvelope } from '../../src/consumer/read-envelope.ts';
+import { createTemplate } from '../../src/envelope/build.ts';
 import type { Origin } from '../../src/envelope/envelope.ts';
-import { createTemplate } from '../../src/envelope/template.ts';
 import type { Severity } from '../../src/ground/event-fields.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import type { ProtectedEnvelope } from '../../src/protect/protect.ts';
 import { bytesOf, headersAt, toRecord, valueBytesOf } from '../../src/publish/main/record.ts';
-import { createCloudEventsSerializer } from '../../src/serialize/cloudevents/cloudevents.ts';
+import { createCloudEventsSerializer } from '../../src/serialize/cloudevents.ts';
 import type { RecordParts, SerializedEvent } from '../../src/serialize/serializer.ts';
 import { readWithJavaScript } from '../support/cloud-event-readers.ts';
 

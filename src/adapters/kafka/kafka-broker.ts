@@ -13,11 +13,10 @@ import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { Broker, SendFailure } from '../../publish/broker.ts';
-import { failed } from './cluster/sends.ts';
-import { type KafkaSession, openSession } from './cluster/session.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { createPatientSend } from './patient-send.ts';
 import { toSendFailure } from './send-failure.ts';
+import { failed, type KafkaSession, openSession } from './session.ts';
 import type { LoadTransport } from './transport.ts';
 
 const closedFailure: SendFailure = {

@@ -1,9 +1,6 @@
-import { dialects, tablesOf } from '../sql/dialect.ts';
-import { migrate } from '../sql/prepare.ts';
-import { schemaVersion } from '../sql/schema.ts';
-import { runWorkAtOnce } from '../sql/statement.ts';
-import { loadNodeSqlite } from './sqlite-handle.ts';
-import { pathOf } from './sqlite-path.ts';
+import { migrate, schemaVersion } from '../sql/schema.ts';
+import { dialects, runWorkAtOnce, tablesOf } from '../sql/statement.ts';
+import { loadNodeSqlite, pathOf } from './sqlite-handle.ts';
 
 /** The longest that the start of a process waits for another one that has the file. */
 const busyMs = 2_000;

@@ -2,15 +2,14 @@
 
 import Module, { createRequire, isBuiltin, syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
-import { addNote } from '../notes.ts';
+import { addNote } from '../report.ts';
 import { runtimePatches } from '../source/capture-runtime.ts';
-import { buildsOf, type SoughtPackage } from '../source/exports/package-files.ts';
-import { type FunctionPath, parseFunctionPath } from '../source/find/function-path.ts';
+import { type FunctionPath, parseFunctionPath } from '../source/function-path.ts';
 import type { PackageWork } from '../source/hook-source.ts';
 import { hasSoundSyncHooks } from '../source/node-hooks.ts';
-import type { PackageTarget, PatchEvents } from './package-target.ts';
+import { buildsOf, type SoughtPackage } from '../source/package-files.ts';
 import { type ExportTarget, type PatchOutcome, patchExports } from './patch-exports.ts';
-import { namesOf, resolvePackage } from './resolve-package.ts';
+import { namesOf, type PackageTarget, type PatchEvents, resolvePackage } from './resolve-package.ts';
 
 export interface PackageHookOptions {
   /**

@@ -1,14 +1,12 @@
 import { types } from 'node:util';
-import { didYouMean } from '../../ground/nearest-names.ts';
+import { didYouMean } from '../../ground/names.ts';
 import { type Callable, heldOf } from '../captured-functions.ts';
 import { parameterNames } from '../declare/parameter-names.ts';
 import type { CaptureSlot } from '../slot.ts';
-import type { FunctionPath } from '../source/find/function-path.ts';
-import { hasPrivateStatics } from '../wrap/imitate.ts';
-import { canHaveProperties, findPlace, putInPlace } from '../wrap/property-place.ts';
+import type { FunctionPath } from '../source/function-path.ts';
+import { canHaveProperties, findPlace, hasPrivateStatics, putInPlace } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
-import { wrapFactory } from '../wrap/wrap-factory.ts';
-import type { WrapResult } from '../wrap/wrap-property.ts';
+import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
 
 /** One target's part in the work on a module. */
 export interface ExportTarget {

@@ -1,11 +1,12 @@
 import { readdirSync } from 'node:fs';
 import { builtinModules, createRequire, isBuiltin } from 'node:module';
 import path from 'node:path';
-import { installedManifest, readManifest } from '../../ground/files/manifest.ts';
-import { didYouMean } from '../../ground/nearest-names.ts';
-import { packageName } from '../source/exports/resolve-specifier.ts';
+import { installedManifest, readManifest } from '../../ground/files.ts';
+import { didYouMean } from '../../ground/names.ts';
+import type { CaptureSlot } from '../slot.ts';
+import { packageName } from '../source/resolve-specifier.ts';
 
-export interface ResolvedPackage {
+interface ResolvedPackage {
   /** What `require` of it loads; `undefined` for a package that only `import` can load. */
   readonly file: string | undefined;
 }
@@ -91,4 +92,28 @@ function isExported(folder: string, subpath: string): boolean {
     if (star < 0) return key === subpath;
     return subpath.startsWith(key.slice(0, star)) && subpath.endsWith(key.slice(star + 1));
   });
+}
+
+/** One export of a package in node_modules that is to be captured. */
+export interface PackageTarget {
+  /** The target's id: `stripe#Stripe.prototype.refund`. */
+  readonly id: string;
+  /** As written in the configuration: `stripe`, `@scope/name/sub`, `node:fs`. */
+  readonly specifier: string;
+  readonly functionPath: string;
+  /** Absolute; where the specifier is resolved from. */
+  readonly baseDir: string;
+  /**
+   * The slot of the target, made on the first call and the same one after it. Throws `SvcError` when the plan cannot be
+   * made (an expression that does not parse): the function then stays as it is, and the target has failed.
+   */
+  readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
+}
+
+/** What becomes of targets in which builds of their package, told as it happens; without builds, as a whole. None throws. */
+export interface PatchEvents {
+  /** The function holds its wrapper now. */
+  patched(id: string, builds?: readonly string[]): void;
+  failed(id: string, reason: string, builds?: readonly string[]): void;
+  isPatched(id: string, builds?: readonly string[]): boolean;
 }

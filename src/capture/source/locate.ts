@@ -2,16 +2,16 @@ import { realpathSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { isAbsolute, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { asNamed } from '../../ground/files/folders.ts';
 import {
+  asNamed,
   installedManifest,
   type Manifest,
   nearestManifest,
   readManifest,
-} from '../../ground/files/manifest.ts';
-import { inEachForm } from '../../ground/nearest-names.ts';
-import { resolveSpecifier } from './exports/resolve-specifier.ts';
-import { filesFor, ownFile, resolveOwnFile } from './own-file.ts';
+} from '../../ground/files.ts';
+import { inEachForm } from '../../ground/names.ts';
+import { resolveSpecifier } from './resolve-specifier.ts';
+import { filesFor, ownFile, resolveOwnFile } from './target-files.ts';
 import { isProblem, type Problem } from './wrapper-place.ts';
 
 /** Where a target's module is. */

@@ -1,8 +1,6 @@
 import { SvcError } from '../../ground/errors.ts';
-import { isolate } from '../../observe/isolate.ts';
-import { isPostgresJs, isSqliteHandle } from './driver-executors.ts';
-import { executorOf } from './recognise.ts';
-import { can, has, isShape, type Shape } from './shape.ts';
+import { isolate } from '../../observe/otel-api.ts';
+import { can, executorOf, has, isPostgresJs, isShape, isSqliteHandle, type Shape } from './executor.ts';
 
 /**
  * Runs work in a transaction of its own, committed where it resolves and rolled back where it does not. Rejects where the database has

@@ -1,11 +1,11 @@
-import { type Clock, inTime } from '../../ground/clock.ts';
+import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 import { halvesOf } from '../../publish/cut-batches.ts';
 import { notMadeFailure, passingOf } from '../../publish/fault.ts';
-import { brokenPromise } from '../../publish/main/failures.ts';
+import { brokenPromise } from '../../publish/main/queued-event.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
-import type { QueueEntry, RowEnd } from './aggregate-order.ts';
-import { maxSendBytes, maxSendRecords, maxSends } from './relay-settings.ts';
+import type { Aggregate, StoredRow } from '../outbox-store.ts';
+import { maxBlocked, maxSendBytes, maxSendRecords, maxSends } from './relay-settings.ts';
 
 /** One partition of a topic: one send at a time. */
 export interface TopicPartition {
@@ -48,7 +48,7 @@ export interface PartitionSendsOptions {
 }
 
 /** Sends rows: several partitions at once, each in its order. */
-export interface PartitionSends {
+interface PartitionSends {
   put(entry: QueueEntry, partition: number | undefined): void;
   /** Sends what can be sent. */
   pump(): void;
@@ -246,3 +246,166 @@ function tooLate(sendTimeoutMs: number): SendFailure {
     message: `not acknowledged within ${sendTimeoutMs} ms (svc.outbox.send-timeout-seconds)`,
   };
 }
+
+interface Place {
+  readonly untilMs: number;
+  readonly failures: number;
+}
+
+/** Topics or partitions that take nothing for a while, each time twice as long. */
+export interface Pauses {
+  /** True: it was not paused before, nor has it been resumed since. */
+  pause(key: string): boolean;
+  /**
+   * Until the next pass begins, which reads the rows that were left out: in the middle of one, later rows would be sent
+   * before them.
+   */
+  has(key: string): boolean;
+  /** It took something. True: it was paused before. */
+  resume(key: string): boolean;
+  /** All are tried again from the next pass on, as if they never had been paused. */
+  forget(): void;
+  /** A pass begins: what has waited long enough is tried again. */
+  newPass(): void;
+  /** Milliseconds until the next one is tried again; `Infinity`: there is none. */
+  nextMs(): number;
+}
+
+interface PausesOptions {
+  readonly firstMs: number;
+  readonly longestMs: number;
+  readonly clock: Clock;
+}
+
+/** Places that are remembered; topic names can come from application data. */
+const maxPlaces = 10_000;
+
+export function createPauses({ firstMs, longestMs, clock }: PausesOptions): Pauses {
+  const places = new Map<string, Place>();
+  const paused = new Set<string>();
+  return {
+    pause(key) {
+      const failures = (places.get(key)?.failures ?? 0) + 1;
+      if (failures === 1 && places.size >= maxPlaces) places.delete(places.keys().next().value as string);
+      places.set(key, { failures, untilMs: clock.monotonic() + backoffMs(failures, firstMs, longestMs) });
+      paused.add(key);
+      return failures === 1;
+    },
+    has: (key) => paused.has(key),
+    resume(key) {
+      return places.size > 0 && !paused.has(key) && places.delete(key);
+    },
+    forget: () => places.clear(),
+    newPass() {
+      const nowMs = clock.monotonic();
+      for (const key of paused) if ((places.get(key)?.untilMs ?? 0) <= nowMs) paused.delete(key);
+    },
+    nextMs() {
+      let nextMs = Number.POSITIVE_INFINITY;
+      for (const key of paused) nextMs = Math.min(nextMs, places.get(key)?.untilMs ?? 0);
+      return Math.max(0, nextMs - clock.monotonic());
+    },
+  };
+}
+
+/**
+ * How a row leaves the relay's memory: `sent`; `deferred`, and so do the later rows of its aggregate in this pass; `paused`,
+ * with its topic, which holds up no rows of other topics.
+ */
+export type RowEnd = 'sent' | 'deferred' | 'paused';
+
+/** A row in memory, in the queue of its partition. */
+export interface QueueEntry {
+  readonly row: StoredRow;
+  /** Of its shard, when it was read. */
+  readonly epoch: number;
+  /** What was read together; `remaining`: rows of it that have not ended. */
+  readonly page: { remaining: number };
+  /** When it was taken in, and when the broker had it, by the monotonic clock. */
+  readonly takenMs: number;
+  sentMs?: number;
+  /** Its neighbours in its aggregate, as long as they matter. */
+  previous: QueueEntry | undefined;
+  next: QueueEntry | undefined;
+  end: RowEnd | undefined;
+}
+
+/** The rows of each aggregate in their order: one that is deferred keeps back those behind it, and no others. */
+interface AggregateOrder {
+  /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so is this one. */
+  add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined;
+  /** A row that is not in memory is deferred, and what comes after it. */
+  block(row: Aggregate): void;
+  /** Returns the rows that have ended by it, itself the first: those behind one that is deferred are so too. */
+  end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[];
+  /** The row that has to be sent first, or with it. */
+  predecessorOf(entry: QueueEntry): QueueEntry | undefined;
+  /** Everything is read again from the first row: nothing is blocked. */
+  newPass(): void;
+  readonly blocked: number;
+  /** No more aggregates can be remembered. */
+  readonly isFull: boolean;
+}
+
+export function createAggregateOrder(): AggregateOrder {
+  /** The last row in memory of each aggregate. */
+  const last = new Map<string, QueueEntry>();
+  const blocked = new Set<string>();
+
+  function block(key: string): void {
+    blocked.add(key);
+    last.delete(key);
+  }
+
+  function predecessorOf(entry: QueueEntry): QueueEntry | undefined {
+    let previous = entry.previous;
+    while (previous?.end !== undefined) previous = previous.previous;
+    return previous;
+  }
+
+  return {
+    add(read) {
+      const key = keyOf(read.row);
+      if (blocked.has(key)) return undefined;
+      const previous = last.get(key);
+      const entry: QueueEntry = { ...read, previous, next: undefined, end: undefined };
+      if (previous !== undefined) previous.next = entry;
+      last.set(key, entry);
+      return entry;
+    },
+    block: (row) => block(keyOf(row)),
+    end(entry, end) {
+      const key = keyOf(entry.row);
+      if (end !== 'deferred') {
+        entry.end = end;
+        const first = end === 'sent' ? undefined : predecessorOf(entry);
+        // What is paused stays a link: what is before it still counts for what is behind it.
+        if (end === 'sent' && entry.next !== undefined) entry.next.previous = undefined;
+        if (last.get(key) !== entry) return [entry];
+        if (first === undefined) last.delete(key);
+        else last.set(key, first);
+        return [entry];
+      }
+      const ended: QueueEntry[] = [];
+      for (let each: QueueEntry | undefined = entry; each !== undefined; each = each.next) {
+        if (each.end !== undefined) continue;
+        each.end = 'deferred';
+        ended.push(each);
+      }
+      block(key);
+      return ended;
+    },
+    predecessorOf,
+    newPass: () => blocked.clear(),
+    get blocked() {
+      return blocked.size;
+    },
+    get isFull() {
+      return blocked.size >= maxBlocked;
+    },
+  };
+}
+
+/** Tells one aggregate from all others. */
+export const keyOf = ({ aggregateType, aggregateId }: Aggregate): string =>
+  `${aggregateType}\n${aggregateId}`;

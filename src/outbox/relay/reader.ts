@@ -1,10 +1,9 @@
 import { backoffMs, type Clock } from '../../ground/clock.ts';
-import type { Logger } from '../../observe/logger.ts';
-import type { QuietLog } from '../../observe/quiet-log.ts';
+import type { Logger, QuietLog } from '../../observe/logger.ts';
 import type { Breaker } from '../../publish/main/breaker.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
 import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
-import { keyOf } from './aggregate-order.ts';
+import { keyOf } from './partition-sends.ts';
 import type { Pipeline } from './pipeline.ts';
 import {
   firstStorePauseMs,

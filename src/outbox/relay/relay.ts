@@ -1,22 +1,23 @@
 // relay/: the way of a stored event from its table to its topic.
 
 import { type Clock, within } from '../../ground/clock.ts';
-import type { Logger } from '../../observe/logger.ts';
-import { createQuietLog } from '../../observe/quiet-log.ts';
+import { createQuietLog, type Logger } from '../../observe/logger.ts';
 import type { Broker } from '../../publish/broker.ts';
-import type { CircuitState } from '../../publish/main/breaker.ts';
-import { nameOf } from '../../publish/main/failures.ts';
-import { createPartitionCounts } from '../../publish/main/partition-counts.ts';
-import { createTopicRefusals } from '../../publish/main/topic-refusals.ts';
+import {
+  type Breaker,
+  breakerOpen,
+  type CircuitState,
+  createCircuit,
+  defaultBreaker,
+} from '../../publish/main/breaker.ts';
+import { nameOf } from '../../publish/main/queued-event.ts';
+import { createPartitionCounts, createTopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { createCleanup } from '../cleanup.ts';
 import type { OutboxStore } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';
-import { createDatabaseTime } from './database-time.ts';
-import { createPipeline } from './pipeline.ts';
+import { createDatabaseTime, createPipeline, type Processed, type RelayCounters } from './pipeline.ts';
 import { createReader } from './reader.ts';
-import { createRelayBreaker } from './relay-breaker.ts';
 import { leaseMsFor, type RelaySettings, standbyMs } from './relay-settings.ts';
-import type { Processed, RelayCounters } from './row-counts.ts';
 import { createShardLease } from './shard-lease.ts';
 import { reasonOf } from './signal.ts';
 
@@ -268,4 +269,40 @@ export function createRelay(parts: RelayParts): Relay {
       return stopped;
     },
   };
+}
+
+/** From opening to the test of the cluster, and from one test to the next. */
+export const openMs = 60_000;
+
+export interface RelayBreakerOptions {
+  /** `false`: it is always CLOSED. */
+  readonly enabled: boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** It is OPEN now: nothing more is to be sent. */
+  readonly onOpen: () => void;
+}
+
+/**
+ * The breaker of the publisher, with the numbers of the outbox: OPEN after 5 consecutive failures of the cluster, HALF-OPEN
+ * 60 seconds later, and one send decides. Nobody loses anything by it: rows wait in their table.
+ */
+export function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBreakerOptions): Breaker {
+  return createCircuit({
+    threshold: enabled ? defaultBreaker.threshold : Number.POSITIVE_INFINITY,
+    probeIntervalMs: openMs,
+    clock,
+    // Faults of one row are told apart before.
+    countsFatal: true,
+    onChange(to, _, why) {
+      if (to === 'CLOSED') logger.info(`outbox: Circuit breaker is CLOSED${why}: rows are sent again`);
+      else if (to === 'HALF-OPEN')
+        logger.info('outbox: Circuit breaker is HALF-OPEN: one batch tests the cluster');
+      else {
+        const wait = `rows wait in their table for ${openMs / 1_000} s`;
+        logger.info(`outbox: ${breakerOpen.message}: ${wait} (${why})`);
+        onOpen();
+      }
+    },
+  });
 }

@@ -1,6 +1,5 @@
 import { backoffMs, type Clock } from '../../ground/clock.ts';
-import type { Logger } from '../../observe/logger.ts';
-import type { QuietLog } from '../../observe/quiet-log.ts';
+import type { Logger, QuietLog } from '../../observe/logger.ts';
 import { shardCount } from '../outbox-row.ts';
 import type { OutboxStore } from '../outbox-store.ts';
 import { firstStorePauseMs, leaseMarginMs, standbyJitter, standbyMs } from './relay-settings.ts';

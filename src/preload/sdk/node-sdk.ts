@@ -5,12 +5,9 @@ import { readSource } from '../../context/source.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { ProcessEnd } from '../process-end.ts';
-import { type Application, applicationOf } from './application.ts';
+import { type Application, applicationOf, isSdkRegistered, watchLaterSdks } from './application.ts';
 import { finishBeforeSdk } from './finish-before-sdk.ts';
-import { hookSdkImports } from './hook-sdk-imports.ts';
-import { findInstrumentations } from './instrumentations.ts';
-import { isSdkRegistered, watchLaterSdks } from './registrations.ts';
-import { type SdkModule, startSdk } from './start-sdk.ts';
+import { findInstrumentations, hookSdkImports, type SdkModule, startSdk } from './start-sdk.ts';
 
 export interface RunningSdk {
   /** Lets the instrumentations see what ES modules import. After svc has set its own hooks: Node takes the loader once. */

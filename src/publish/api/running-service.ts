@@ -1,5 +1,5 @@
 import { shared } from '../../ground/lifecycle.ts';
-import type { Producer } from '../producer.ts';
+import type { Producer } from '../publisher.ts';
 
 export interface RunningService {
   readonly producer: Producer;

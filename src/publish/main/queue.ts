@@ -9,19 +9,29 @@ import { createTurnMemory, type MemoryLimits } from '../memory-limits.ts';
 import { isBehindBackup, type KeyOrder, noOrder } from '../order/key-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
-import { createBatchSender } from './batch-sender.ts';
-import type { BatchSettings } from './batches/batch.ts';
-import { QueuedEvent } from './batches/queued-event.ts';
-import { type RetryPolicy, spread } from './batches/retry.ts';
-import { type Breaker, type BreakerSettings, breakerOpen, createBreaker } from './breaker.ts';
-import { createEventOutcomes } from './event-outcomes.ts';
-import { shutDown, stopped, timedOut, tooManyAtOnce } from './failures.ts';
-import { createIntake } from './intake.ts';
-import { createPartitionCounts } from './partition-counts.ts';
+import type { BatchSettings } from './batch.ts';
+import {
+  type Breaker,
+  type BreakerSettings,
+  breakerOpen,
+  createBreaker,
+  type RetryPolicy,
+  spread,
+} from './breaker.ts';
+import { createClusterWatch } from './cluster-watch.ts';
+import { createBatchSender } from './partition-queue.ts';
+import {
+  createEventOutcomes,
+  createIntake,
+  QueuedEvent,
+  shutDown,
+  stopped,
+  timedOut,
+  tooManyAtOnce,
+} from './queued-event.ts';
 import { bytesOf, toRecord } from './record.ts';
 import { createTopicQueue, earliest, type TopicQueue } from './topic-queue.ts';
-import { createTopicRefusals } from './topic-refusals.ts';
-import { createClusterWatch } from './watch/cluster-watch.ts';
+import { createPartitionCounts, createTopicRefusals } from './topic-refusals.ts';
 
 export interface QueueOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo' | 'heldBack'>;

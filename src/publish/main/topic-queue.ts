@@ -1,18 +1,18 @@
-import { orderOf } from '../../ground/event-id.ts';
+import { orderOf } from '../../ground/event-fields.ts';
 import type { SendFailure } from '../broker.ts';
 import { passingOf } from '../fault.ts';
 import { behindBackup } from '../order/key-order.ts';
-import type { BatchSender } from './batch-sender.ts';
-import type { BatchSettings } from './batches/batch.ts';
-import type { QueuedEvent } from './batches/queued-event.ts';
-import { WaitingEvents } from './batches/waiting-events.ts';
-import type { EventOutcomes } from './event-outcomes.ts';
-import { timedOut } from './failures.ts';
-import { createOrderGate } from './order-gate.ts';
-import type { PartitionCounts } from './partition-counts.ts';
-import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts';
-import { createPartitionTurns } from './partition-turns.ts';
-import { createPartitioner } from './partitioner.ts';
+import { type BatchSettings, WaitingEvents } from './batch.ts';
+import {
+  type BatchSender,
+  createOrderGate,
+  createPartitioner,
+  createPartitionQueue,
+  createPartitionTurns,
+  type PartitionQueue,
+} from './partition-queue.ts';
+import { type EventOutcomes, type QueuedEvent, timedOut } from './queued-event.ts';
+import type { PartitionCounts } from './topic-refusals.ts';
 
 /** The number of partitions is asked for at most this often when answers say that the topic was created again. */
 const recreatedEveryMs = 1_000;

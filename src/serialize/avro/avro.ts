@@ -1,17 +1,24 @@
 // avro/: envelopes as records of Avro, in the wire format of Confluent.
 
 import { SvcError } from '../../ground/errors.ts';
+import { readBoundedSync } from '../../ground/files.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
-import { type EventForm, EventValue } from '../event-value.ts';
 import { jsonForm, payloadJson, readJson, toJson } from '../json.ts';
-import { type Serializer, schemaHeader } from '../serializer.ts';
-import { type AvroEvent, type EventCodec, prefixBytes, prefixOf, timeText } from './event-codec.ts';
+import { type EventForm, EventValue, type Serializer, schemaHeader } from '../serializer.ts';
+import {
+  type AvroEvent,
+  createEventCodec,
+  type EventCodec,
+  prefixBytes,
+  prefixOf,
+  timeText,
+} from './event-codec.ts';
 import { plainJson, typedJson } from './plain-json.ts';
 import type { SchemaIds } from './schema-ids.ts';
 
 export const avroContentType = 'application/avro';
 
-export interface AvroSerializerOptions {
+interface AvroSerializerOptions {
   readonly codecOf: (eventType: string) => EventCodec;
   readonly ids: SchemaIds;
   /** `false`: nothing of svc sends the record later (an outbox that a connector reads), so that it cannot wait as JSON. */
@@ -123,4 +130,34 @@ export function splitRecord(value: Buffer): { readonly id: number; readonly body
       'it does not begin with a magic byte 0 and the id of a schema',
     );
   return { id: value.readUInt32BE(1), body: value.subarray(prefixBytes) };
+}
+
+/** As of templates: `publish()` takes any event type. */
+const maxKept = 1_000;
+
+/** `fileOf`: where the schema of a typed payload is. The codec of each event type is made once. Throws `SVC_SERIALIZE_SCHEMA` where its file holds none. */
+export function createCodecs(
+  fileOf: (eventType: string) => string | undefined,
+): (eventType: string) => EventCodec {
+  const codecs = new Map<string, EventCodec | SvcError>();
+  function made(eventType: string): EventCodec | SvcError {
+    const file = fileOf(eventType);
+    try {
+      const payload = file === undefined ? undefined : JSON.parse(readBoundedSync(file).toString());
+      return createEventCodec(eventType, payload);
+    } catch (error) {
+      if (error instanceof SvcError) return error;
+      const why = error instanceof Error ? error.message : String(error);
+      return new SvcError('SVC_SERIALIZE_SCHEMA', `${file ?? eventType} holds no schema of Avro: ${why}`);
+    }
+  }
+  return (eventType) => {
+    let codec = codecs.get(eventType);
+    if (codec === undefined) {
+      codec = made(eventType);
+      if (codecs.size < maxKept) codecs.set(eventType, codec);
+    }
+    if (codec instanceof SvcError) throw codec;
+    return codec;
+  };
 }

@@ -1,10 +1,10 @@
 import { isMainThread, type Worker } from 'node:worker_threads';
 import { systemClock } from '../../ground/clock.ts';
-import { isolate } from '../../observe/isolate.ts';
-import { type Channel, openChannel } from '../../observe/thread-channel.ts';
+import { isolate } from '../../observe/otel-api.ts';
+import { type Channel, openChannel } from '../../observe/thread-counts.ts';
+import { createNotifier } from '../../outbox/join.ts';
 import type { Notices } from '../../outbox/notices.ts';
-import { createNotifier } from '../../outbox/notifier.ts';
-import type { RelayInProcess } from './relay-in-process.ts';
+import type { RelayInProcess } from './relay-alone.ts';
 
 const channelName = 'svc.outbox.stored';
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { createVaultKeyProvider } from '../../../src/adapters/vault/vault-key-provider.ts';
-import type { VaultOptions } from '../../../src/adapters/vault/vault-options.ts';
+import { createVaultKeyProvider, type VaultOptions } from '../../../src/adapters/vault/vault-key-provider.ts';
 import type { StaticKeyProvider } from '../../../src/protect/keys/key-provider.ts';
 import { rejection } from '../../contract/key-provider.ts';
 import { type Fault, type HttpFront, startHttpFront } from '../../support/http-front.ts';

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { createVaultKeyProvider } from '../../../src/adapters/vault/vault-key-provider.ts';
-import type { VaultOptions } from '../../../src/adapters/vault/vault-options.ts';
+import { createVaultKeyProvider, type VaultOptions } from '../../../src/adapters/vault/vault-key-provider.ts';
 import type { StaticKeyProvider } from '../../../src/protect/keys/key-provider.ts';
 import { codeOf } from '../../contract/key-provider.ts';
 

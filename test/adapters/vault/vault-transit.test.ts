@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { createVaultKeyProvider } from '../../../src/adapters/vault/vault-key-provider.ts';
-import type { VaultOptions } from '../../../src/adapters/vault/vault-options.ts';
+import { createVaultKeyProvider, type VaultOptions } from '../../../src/adapters/vault/vault-key-provider.ts';
 import type { EnvelopeKeyProvider } from '../../../src/protect/keys/key-provider.ts';
 import { rejection } from '../../contract/key-provider.ts';
 import { requiring } from '../../support/requires.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { findDeclared } from '../../../src/capture/source/declared/declared.ts';
-import { doubtsOf } from '../../../src/cli/check/doubts.ts';
+import { findDeclared } from '../../../src/capture/source/declared.ts';
+import { doubtsOf } from '../../../src/cli/findings.ts';
 import { formatProblem } from '../../../src/config/check/problem.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { folderWith, removeFolders } from '../../config/config-folder.ts';

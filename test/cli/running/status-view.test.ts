@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { ratesOf, type Sample } from '../../../src/cli/running/sample.ts';
-import { statusScreen } from '../../../src/cli/running/status-view.ts';
+import { ratesOf, type Sample } from '../../../src/cli/running.ts';
+import { statusScreen } from '../../../src/cli/status.ts';
 
 const sample = (atMs: number, published: number): Sample => ({
   ...{

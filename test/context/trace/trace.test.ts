@@ -7,8 +7,13 @@ import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-ho
 import { AlwaysOffSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import { contextStorage, createScope } from '../../../src/context/context-store.ts';
 import { runWithContext } from '../../../src/context/run-with-context.ts';
-import { currentTrace, parseTraceparent, spanParent, spanTrace } from '../../../src/context/trace/trace.ts';
-import { activeTracer } from '../../../src/context/trace/tracer.ts';
+import {
+  activeTracer,
+  currentTrace,
+  parseTraceparent,
+  spanParent,
+  spanTrace,
+} from '../../../src/context/trace.ts';
 import { formatTraceparent } from '../../../src/observe/spans.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';

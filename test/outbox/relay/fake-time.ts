@@ -1,6 +1,5 @@
 import sinon from 'sinon';
-import { createPublishDurations } from '../../../src/observe/durations.ts';
-import { createLedger } from '../../../src/observe/outcomes.ts';
+import { createLedger, createPublishDurations } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import type { RelaySettings } from '../../../src/outbox/relay/relay-settings.ts';
 import { createMemoryOutboxStore, type MemoryTable } from '../memory-outbox-store.ts';

@@ -1,5 +1,4 @@
-import { createPublishDurations } from '../../../src/observe/durations.ts';
-import { createLedger } from '../../../src/observe/outcomes.ts';
+import { createLedger, createPublishDurations } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import { createRelay, type Relay, type RelayParts } from '../../../src/outbox/relay/relay.ts';
 import type { RelaySettings } from '../../../src/outbox/relay/relay-settings.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
-import type { BatchSender } from '../../../src/publish/main/batch-sender.ts';
-import { QueuedEvent } from '../../../src/publish/main/batches/queued-event.ts';
-import type { PartitionCounts } from '../../../src/publish/main/partition-counts.ts';
+import type { BatchSender } from '../../../src/publish/main/partition-queue.ts';
+import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
 import { createTopicQueue } from '../../../src/publish/main/topic-queue.ts';
+import type { PartitionCounts } from '../../../src/publish/main/topic-refusals.ts';
 import { noOrder } from '../../../src/publish/order/key-order.ts';
 import { event } from '../fake-cluster.ts';
 

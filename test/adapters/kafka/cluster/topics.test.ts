@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { type SinonFakeTimers, stub, useFakeTimers } from 'sinon';
-import type { BrokerConnection } from '../../../../src/adapters/kafka/cluster/broker-connection.ts';
-import { BrokerError } from '../../../../src/adapters/kafka/cluster/broker-error.ts';
-import type { Connections } from '../../../../src/adapters/kafka/cluster/connections.ts';
-import { createTopics } from '../../../../src/adapters/kafka/cluster/topics.ts';
-import { ProtocolError } from '../../../../src/adapters/kafka/protocol/kafka-request.ts';
+import type { BrokerConnection, Connections } from '../../../../src/adapters/kafka/connections.ts';
+import { ProtocolError } from '../../../../src/adapters/kafka/protocol.ts';
+import { BrokerError } from '../../../../src/adapters/kafka/send-failure.ts';
+import { createTopics } from '../../../../src/adapters/kafka/topics.ts';
 import { type Address, keyOf } from '../../../../src/adapters/kafka/transport.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
 import { kafkaOptions } from '../kafka-options.ts';

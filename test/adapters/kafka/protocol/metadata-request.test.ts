@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import {
-  type ClusterMetadata,
-  metadataRequest,
-} from '../../../../src/adapters/kafka/protocol/metadata-request.ts';
+import { type ClusterMetadata, metadataRequest } from '../../../../src/adapters/kafka/protocol.ts';
 import { newTopic } from '../../../contract/broker.ts';
 import { startKafka, type TestKafka } from '../../../support/kafka.ts';
 import { requiring } from '../../../support/requires.ts';
