@@ -1,5 +1,4 @@
-import { camelCase, formats, kebabCase, type Option } from '../src/config/schema/option.ts';
-import { options } from '../src/config/schema/schema.ts';
+import { camelCase, formats, kebabCase, type Option, options } from '../src/config/schema/schema.ts';
 import { type TargetField, targetFields } from '../src/config/schema/target.ts';
 import { keyIdPattern, maxHeaders } from '../src/ground/event-fields.ts';
 import { ownName } from '../src/ground/own-parts.ts';

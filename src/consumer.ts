@@ -20,15 +20,15 @@ export type {
   OnceResult,
 } from './consume/inbox.ts';
 export { createInbox } from './consume/inbox.ts';
-export type { BatchResult } from './consumer/decrypt-batch.ts';
-export { decryptBatch } from './consumer/decrypt-batch.ts';
 export type {
+  BatchResult,
   DecryptFailure,
   DecryptOptions,
   DecryptResult,
+  EventRecord,
   FieldChoice,
 } from './consumer/decrypt-fields.ts';
-export { decryptFields, tryDecryptFields } from './consumer/decrypt-fields.ts';
+export { decryptBatch, decryptFields, readEnvelope, tryDecryptFields } from './consumer/decrypt-fields.ts';
 export type {
   CipherPlace,
   DecryptionKeyOptions,
@@ -36,8 +36,6 @@ export type {
   EventCalls,
 } from './consumer/decryption-keys.ts';
 export { createDecryptionKeys } from './consumer/decryption-keys.ts';
-export type { EventRecord } from './consumer/read-envelope.ts';
-export { readEnvelope } from './consumer/read-envelope.ts';
 export type { KeyCacheOptions } from './protect/keys/key-cache.ts';
 export type {
   DataKey,

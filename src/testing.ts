@@ -34,10 +34,10 @@ import {
   type PublishedEvent,
   parseEvent,
   seen,
+  sharedStoredRows,
   waitNames,
   waitUntil,
-} from './testing/published-event.ts';
-import { sharedStoredRows } from './testing/stored-events.ts';
+} from './testing/stored-events.ts';
 
 export type { BrokerUnderTest, ContractRecord } from './testing/broker-contract.ts';
 export { brokerContract, type ContractCase } from './testing/broker-contract.ts';

@@ -7,12 +7,10 @@ import { inspectPackageTarget } from './packages/hook.ts';
 import type { TargetReport } from './report.ts';
 import { type Follower, follower } from './source/follow-export.ts';
 import { parseFunctionPath } from './source/function-path.ts';
-import { locate } from './source/locate.ts';
-import { buildsOf, filesOfPackage, untold } from './source/package-files.ts';
 import { isEsModule, lineAt, parse } from './source/parse-text.ts';
 import { findAll, type SourceEvents } from './source/rewrite-text.ts';
 import { memberPath, stringOf, walk } from './source/syntax.ts';
-import { filesFor } from './source/target-files.ts';
+import { buildsOf, filesFor, filesOfPackage, locate, untold } from './source/target-files.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 

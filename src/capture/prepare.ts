@@ -6,8 +6,13 @@ import { type Clock, systemClock } from '../ground/clock.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
-import { hookPackages, type PackageHooks, type PackagePatch } from './packages/hook.ts';
-import type { PackageTarget, PatchEvents } from './packages/resolve-package.ts';
+import {
+  hookPackages,
+  type PackageHooks,
+  type PackagePatch,
+  type PackageTarget,
+  type PatchEvents,
+} from './packages/hook.ts';
 import { inPlaceOf, type TargetReport, writeMaps } from './report.ts';
 import { layDown, pickUp } from './slot.ts';
 import { type RuntimeTarget, runtimeTargets } from './source/capture-runtime.ts';
@@ -23,13 +28,11 @@ import {
 import { whyCoverageDiffers } from './source/insert-calls.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
 import { listName, readList } from './source/listed-places.ts';
-import { type Located, locate, missingFile } from './source/locate.ts';
 import { preloadedBy } from './source/node-hooks.ts';
-import { buildsOf } from './source/package-files.ts';
 import { isEsModule } from './source/parse-text.ts';
 import { runsBuild } from './source/rewrite-mapped.ts';
 import type { BuiltFile, SourceTarget } from './source/rewrite-text.ts';
-import { shownPath } from './source/target-files.ts';
+import { buildsOf, type Located, locate, missingFile, shownPath } from './source/target-files.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 

@@ -1,5 +1,5 @@
 import { relative } from 'node:path';
-import { type Token, tokenize } from '../capture/expression/parse.ts';
+import { type Token, tokenize } from '../capture/expression/compile.ts';
 import {
   type DeclaredEvent,
   findDeclared,
@@ -8,7 +8,7 @@ import {
   spelledByText,
 } from '../capture/source/declared.ts';
 import { sourceOf, sourcesIn } from '../capture/source/source-files.ts';
-import { checkRulesOf } from '../config/check/pii-rules.ts';
+import { checkRulesOf } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import type { PathRule } from '../ground/pii-rule.ts';

@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { readSource } from '../context/source.ts';
-import type { Catalog, CatalogEvent } from './catalog-file.ts';
 import type { DeclaredTypes } from './declared.ts';
-import { madeCatalog, seenIn } from './made-catalog.ts';
+import { madeCatalog, seenIn } from './forms.ts';
 import {
+  type Catalog,
+  type CatalogEvent,
   isObject,
   type Kind,
   kindsOf,

@@ -1,16 +1,10 @@
 import { relative, resolve } from 'node:path';
-import {
-  type Catalog,
-  CatalogError,
-  catalogFileName,
-  catalogText,
-  readCatalog,
-} from '../catalog/catalog-file.ts';
 import { type Change, changesBetween } from '../catalog/changes.ts';
 import { declaredTypes, sourceWords } from '../catalog/declared.ts';
+import { filesOf, madeCatalog, outdated, writeFolder } from '../catalog/forms.ts';
 import { type Application, createLearner, type Learner } from '../catalog/learner.ts';
-import { filesOf, madeCatalog, outdated, writeFolder } from '../catalog/made-catalog.ts';
-import { formatProblem, type Problem } from '../config/check/problem.ts';
+import { type Catalog, CatalogError, catalogFileName, catalogText, readCatalog } from '../catalog/shape.ts';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
@@ -23,7 +17,7 @@ import {
   tailTopic,
   topicsOf,
   valueReader,
-} from '../start/commands/tail-topic.ts';
+} from '../start/commands/inspect.ts';
 import { onStopSignal } from './progress.ts';
 import { onRequest, recoveryConfig } from './recovery.ts';
 import { program, settingsInCode, WrongUse } from './wrong-use.ts';

@@ -1,4 +1,4 @@
-import { formatProblem, type Problem } from '../config/check/problem.ts';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { consoleLogger, printable } from '../observe/logger.ts';
 import {
@@ -15,7 +15,7 @@ import {
   type SchemasReport,
   type TablesReport,
 } from '../start/commands/inspect.ts';
-import { formatTables } from './outbox-tables.ts';
+import { formatTables } from './outbox.ts';
 import { isInTheWay } from './recovery.ts';
 import { processesIn, unjoinedOf } from './running.ts';
 

@@ -1,11 +1,12 @@
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/read/load.ts';
 import { isFile, nearestManifest } from '../ground/files.ts';
-import { printable } from '../observe/logger.ts';
+import { printable, printableJson } from '../observe/logger.ts';
 import { inspectBundle, inspectStart, type StartReport } from '../start/commands/inspect-targets.ts';
-import { scriptsBelow } from '../start/commands/write-list.ts';
-import { program, WrongUse } from './wrong-use.ts';
+import { scriptsBelow, writeList } from '../start/commands/write-list.ts';
+import { program, settingsInCode, WrongUse } from './wrong-use.ts';
 
 /** As `svc check --json` shows it: the start that was looked at, and what it loads. */
 export interface StartCheck extends Partial<StartReport> {
@@ -62,7 +63,7 @@ export function checkBundle(config: Config, given: readonly string[]): StartChec
  *
  * @throws WrongUse
  */
-export function builtFiles(given: readonly string[]): string[] {
+function builtFiles(given: readonly string[]): string[] {
   return given.flatMap((each) => {
     const path = resolve(each);
     const found = isFile(path) ? [realpathSync(path)] : scriptsBelow(path);
@@ -143,4 +144,36 @@ export function formatStart(
       ? `start: ${command} loads ${count} of ${targets.length} targets in files, by its imports`
       : `bundle: ${command} has ${count} of ${targets.length} targets in files, by source maps`;
   return `${[head, ...lines].map(printable).join('\n')}\n`;
+}
+
+interface ManifestOptions {
+  readonly config?: string;
+  readonly json?: true;
+}
+
+/** `svc manifest`: the list of places that a production start reads instead of source maps and the text of modules. */
+export async function runManifest(options: ManifestOptions, paths: readonly string[]): Promise<number> {
+  const { config, notFound } = loadConfig({ file: options.config });
+  if (notFound !== undefined) {
+    process.stderr.write(`svc: ${notFound} ${settingsInCode}\n`);
+    return 1;
+  }
+  // A path without any is a wrong use.
+  builtFiles(paths);
+  const { file, targets } = writeList(
+    config,
+    paths.map((each) => resolve(each)),
+  );
+  const isWell = targets.every(({ files }) => files.length > 0);
+  if (options.json) {
+    process.stdout.write(`${printableJson({ ok: isWell, file, targets }, 2)}\n`);
+    return isWell ? 0 : 1;
+  }
+  const found = targets.filter(({ files }) => files.length > 0).length;
+  const lines = targets.map(({ id, files, reason }) =>
+    files.length > 0 ? `  listed     ${id}  ${files.join(', ')}` : `  NOT FOUND  ${id}  ${reason}`,
+  );
+  const head = `${file}: ${found} of ${targets.length} targets`;
+  process.stdout.write(`${[head, ...lines].map(printable).join('\n')}\n`);
+  return isWell ? 0 : 1;
 }

@@ -1,11 +1,11 @@
 import { formatInspection } from '../capture/report.ts';
 import type { DeclaredFunction } from '../capture/source/declared.ts';
-import { formatProblem } from '../config/check/problem.ts';
+import { formatProblem } from '../config/check/validate.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { checkOnline, formatOnline } from './check-online.ts';
 import { checkBundle, formatStart, isStartWell } from './check-start.ts';
 import { type Finding, findingsOf, inspectApplication } from './findings.ts';
-import { sayUnguarded } from './outbox-tables.ts';
+import { sayUnguarded } from './outbox.ts';
 import { settingsInCode } from './wrong-use.ts';
 
 // what would keep an application from starting, and what its services allow.

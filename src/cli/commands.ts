@@ -2,12 +2,12 @@ import { Command, Help, Option } from 'commander';
 import { version } from '../ground/version.ts';
 import { type CatalogOptions, runCatalog } from './catalog.ts';
 import { type DoctorOptions, runCheck, runDoctor } from './check.ts';
+import { runManifest } from './check-start.ts';
 import { runCompletion, shells } from './completion.ts';
-import { runDecrypt } from './decrypt.ts';
 import { addInbox } from './inbox.ts';
 import { type InitOptions, runInit } from './init.ts';
-import { runManifest } from './manifest.ts';
 import { addOutbox } from './outbox.ts';
+import { runRelayCommand } from './outbox-config.ts';
 import {
   type ExportOptions,
   repeated,
@@ -19,10 +19,8 @@ import {
   withFilters,
   withRecoveryOptions,
 } from './recovery.ts';
-import { runRelayCommand } from './relay.ts';
-import { runBreakerReset, withProcess } from './running.ts';
-import { runStatus } from './status.ts';
-import { limitOf, runTail } from './tail.ts';
+import { runBreakerReset, runStatus, withProcess } from './running.ts';
+import { limitOf, runDecrypt, runTail } from './tail.ts';
 import { does, group, program } from './wrong-use.ts';
 
 const broker = ['--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers'] as const;

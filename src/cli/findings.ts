@@ -9,7 +9,6 @@ import {
   findDeclared,
 } from '../capture/source/declared.ts';
 import { finder } from '../capture/source/find.ts';
-import { locate } from '../capture/source/locate.ts';
 import { parse } from '../capture/source/parse-text.ts';
 import {
   type AnyFunction,
@@ -20,11 +19,11 @@ import {
   parametersOf,
   walk,
 } from '../capture/source/syntax.ts';
-import { resolveOwnFile } from '../capture/source/target-files.ts';
+import { locate, resolveOwnFile } from '../capture/source/target-files.ts';
 import { isProblem } from '../capture/source/wrapper-place.ts';
 import { declaredTypes, isTest, spelledOut } from '../catalog/declared.ts';
 import { mayMeet, merged, propertiesOf, type Shape, unknownShape } from '../catalog/shape.ts';
-import { formatProblem, type Problem } from '../config/check/problem.ts';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
 import type { TargetConfig } from '../config/schema/target.ts';

@@ -1,6 +1,6 @@
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatProblem } from '../config/check/problem.ts';
+import { formatProblem } from '../config/check/validate.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { fileNames } from '../config/read/read-file.ts';
 import { nextTurn } from '../ground/builtins.ts';

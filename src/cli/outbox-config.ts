@@ -1,8 +1,11 @@
-import { formatProblem, type Problem } from '../config/check/problem.ts';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
+import { SvcError } from '../ground/errors.ts';
+import { consoleLogger } from '../observe/logger.ts';
 import { erasesRows } from '../outbox/erase-row.ts';
+import { relayAlone } from '../start/outbox/relay-alone.ts';
 import { dialectOf } from '../transaction/driver.ts';
 import { onStopSignal } from './progress.ts';
 import { recoveryConfig } from './recovery.ts';
@@ -43,7 +46,7 @@ export function sendingConfig(options: {
  *
  * @throws WrongUse
  */
-export function relayConfig(options: {
+function relayConfig(options: {
   readonly config?: string | undefined;
   readonly broker?: string | undefined;
 }): Config {
@@ -92,4 +95,25 @@ export async function stoppable<T>(
 /** Says that what is under way is still done. */
 export function sayStopping(): void {
   process.stderr.write('\nsvc: stopping after the batch under way\n');
+}
+
+interface RelayOptions {
+  readonly config?: string;
+  readonly broker?: string;
+}
+
+/** `svc relay`. */
+export async function runRelayCommand(options: RelayOptions): Promise<number> {
+  const config = relayConfig(options);
+  const logger = consoleLogger(config.log.level, config.log.format);
+  const stopping = new AbortController();
+  // A second time ends the process: what is under way is then sent again, when the leases have ended.
+  onStopSignal(() => stopping.abort());
+  try {
+    return (await relayAlone(config, logger, stopping.signal)) ? 0 : 1;
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    logger.error(`relay: ${error.message}`, { code: error.code });
+    return 1;
+  }
 }

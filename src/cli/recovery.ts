@@ -1,12 +1,13 @@
 import { basename, dirname, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { formatProblem, type Problem } from '../config/check/problem.ts';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { SvcError } from '../ground/errors.ts';
 import { parsePast } from '../ground/event-fields.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
+import { createTopicRefusal } from '../start/commands/inspect.ts';
 import {
   acceptedBy,
   type ExportReport,
@@ -16,7 +17,6 @@ import {
   runRecovery,
   type StoredEvent,
 } from '../start/commands/recovery.ts';
-import { createTopicRefusal } from '../start/commands/tail-topic.ts';
 import { recoveryGroup } from '../start/tiers/start-tiers.ts';
 import { createColumns } from './columns.ts';
 import { createProgress, onStopSignal } from './progress.ts';

@@ -9,10 +9,10 @@ import {
   executorOf,
   has,
   type OutboxDataSource,
+  rolledBack,
   type TransactionOf,
 } from '../outbox/api/executor.ts';
 import { outbox } from '../outbox/api/outbox.ts';
-import { rolledBack } from '../outbox/api/run-transaction.ts';
 import {
   besideTable,
   type DialectName,

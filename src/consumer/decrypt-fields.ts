@@ -1,6 +1,7 @@
 // consumer/: for readers of events: opens what `protect/` has encrypted. Loads nothing of the running svc.
 
 import { cloudEventsType, extensions } from '../envelope/envelope.ts';
+import { parseBounded } from '../ground/bounds.ts';
 import { SvcError } from '../ground/errors.ts';
 import { attributePrefix, severities } from '../ground/event-fields.ts';
 import { isBound, isCipherText } from '../protect/keys/key-ring.ts';
@@ -61,7 +62,7 @@ export async function tryDecryptFields<T>(
 }
 
 /** The error of a field, as one of its event. */
-export function withPath({ path, error: { code, message, name } }: DecryptFailure): SvcError {
+function withPath({ path, error: { code, message, name } }: DecryptFailure): SvcError {
   return new SvcError(code, `${path}: ${message}`, { name });
 }
 
@@ -237,11 +238,11 @@ function define(target: object, key: string, value: unknown): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-export function isObject(value: unknown): value is object {
+function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-export function notAnEnvelope(why: string): SvcError {
+function notAnEnvelope(why: string): SvcError {
   return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', `this is no envelope of svc: ${why}`);
 }
 
@@ -293,7 +294,7 @@ function at(state: PathState): Chosen {
 }
 
 /** Headers of a record, as texts. */
-export type TextHeaders = Readonly<Record<string, string | undefined>>;
+type TextHeaders = Readonly<Record<string, string | undefined>>;
 
 /** A CloudEvent by its attributes, `data` beside them. */
 export type CloudEvent = Readonly<Record<string, unknown>>;
@@ -380,3 +381,156 @@ function tagsOf(json: string | null): object {
   }
   return {};
 }
+
+/** What became of one event of a batch. */
+export type BatchResult<T> =
+  | { readonly ok: true; readonly envelope: T; readonly decrypted: number }
+  | {
+      readonly ok: false;
+      /** The first thing that is wrong with it, with the path in front of its message. */
+      readonly error: SvcError;
+      /** All of them. Empty for what is no envelope at all. */
+      readonly failures: readonly DecryptFailure[];
+      /** True: the same event may open later, as a key service was away. Otherwise set it aside. */
+      readonly isTemporary: boolean;
+    };
+
+/**
+ * Decrypts events one by one, so that a bad one costs no other: one result for each value, in the same order. A value is a
+ * parsed envelope, or one as text or bytes, as it comes from the broker; `null` (a tombstone) passes. Nothing that stands in
+ * an event makes it reject.
+ */
+export async function decryptBatch<T = unknown>(
+  values: Iterable<T | string | Uint8Array>,
+  keys: DecryptionKeys,
+  options: DecryptOptions = {},
+): Promise<BatchResult<T>[]> {
+  const results: BatchResult<T>[] = [];
+  for (const value of values) results.push(await decryptOne<T>(value, keys, options));
+  return results;
+}
+
+async function decryptOne<T>(
+  value: T | string | Uint8Array,
+  keys: DecryptionKeys,
+  options: DecryptOptions,
+): Promise<BatchResult<T>> {
+  try {
+    const { envelope, decrypted, failures } = await tryDecryptFields(parsed<T>(value), keys, options);
+    const [first] = failures;
+    if (first === undefined) return { ok: true, envelope, decrypted };
+    const isTemporary = failures.every(({ error }) => isTemporaryError(error));
+    return { ok: false, error: withPath(first), failures, isTemporary };
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    return { ok: false, error, failures: [], isTemporary: isTemporaryError(error) };
+  }
+}
+
+function parsed<T>(value: T | string | Uint8Array): T {
+  if (typeof value !== 'string' && !(value instanceof Uint8Array)) return value;
+  let envelope: unknown;
+  try {
+    envelope = JSON.parse(typeof value === 'string' ? value : Buffer.from(value).toString());
+  } catch {
+    // The message of a JSON error quotes the text.
+  }
+  if (typeof envelope === 'object' && envelope !== null) return envelope as T;
+  throw notAnEnvelope('it is not the JSON of an object');
+}
+
+function isTemporaryError({ code }: SvcError): boolean {
+  return code === 'SVC_PROTECT_KEY_UNAVAILABLE';
+}
+
+/** An envelope, and how to put another one into its place. */
+interface FoundEnvelope {
+  readonly envelope: object;
+  readonly withEnvelope: (envelope: object) => object;
+}
+
+/**
+ * The envelope in a parsed document: the document itself, or the `value` of a record as the file broker writes it, parsed or
+ * as text. A CloudEvent is one as well, of binary mode with the `headers` of its record.
+ * Throws `SVC_CONSUMER_NOT_AN_ENVELOPE`.
+ */
+export function findEnvelope(document: unknown): FoundEnvelope {
+  if (isEnvelope(document)) return { envelope: document, withEnvelope: (envelope) => envelope };
+  const record = isObject(document) ? (document as FoundRecord) : {};
+  const value = parsedOfFindEnvelope(record.value);
+  if (isEnvelope(value))
+    return { envelope: value, withEnvelope: (envelope) => ({ ...record, value: envelope }) };
+  const event = isObject(record.headers) ? cloudEventIn(value, record.headers) : undefined;
+  if (event !== undefined)
+    return {
+      envelope: event,
+      withEnvelope: (envelope) => ({ ...record, value: (envelope as CloudEvent).data }),
+    };
+  throw new SvcError(
+    'SVC_CONSUMER_NOT_AN_ENVELOPE',
+    'this is neither an envelope (eventId, eventType, payload) nor a record with one as its value',
+  );
+}
+
+interface FoundRecord {
+  readonly value?: unknown;
+  readonly headers?: TextHeaders;
+}
+
+function isEnvelope(value: unknown): value is object {
+  if (isCloudEvent(value)) return 'data' in value;
+  return isObject(value) && 'eventId' in value && 'eventType' in value && 'payload' in value;
+}
+
+function parsedOfFindEnvelope(value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A record as a client of Kafka gives it: a message of `kafkajs`, for one. */
+export interface EventRecord {
+  readonly value: Uint8Array | string | null;
+  /** Of `@platformatic/kafka`: the map that it gives. */
+  readonly headers?: object | undefined;
+  /** Milliseconds since the epoch; for CloudEvents of others, which need not say when they were made. */
+  readonly timestamp?: number | bigint | string | undefined;
+}
+
+/**
+ * The envelope of a record: JSON as it is, and CloudEvents in both modes as the envelope that svc would have written in their
+ * place. Nothing is decrypted. Throws an `SvcError` with code `SVC_CONSUMER_NOT_AN_ENVELOPE` that holds nothing of the value.
+ */
+export function readEnvelope<T = unknown>({ value, headers = {}, timestamp = Number.NaN }: EventRecord): T {
+  return toEnvelope(parsedValue(value), textHeaders(headers), Number(timestamp)) as T;
+}
+
+/** The same of what a value says. What is no CloudEvent is returned as it is. */
+export function toEnvelope(document: unknown, headers: TextHeaders, timestampMs = Number.NaN): unknown {
+  const event = cloudEventIn(document, headers);
+  return event === undefined ? document : envelopeOf(event, timestampMs);
+}
+
+function parsedValue(value: EventRecord['value']): unknown {
+  const text = typeof value === 'string' ? value : Buffer.from(value ?? []).toString();
+  const document = parseBounded(text);
+  if (isObject(document)) return document;
+  throw notAnEnvelope('its value is not the JSON of an object');
+}
+
+function textHeaders(headers: object): TextHeaders {
+  const entries: Iterable<[unknown, unknown]> = headers instanceof Map ? headers : Object.entries(headers);
+  const texts: Record<string, string> = Object.create(null);
+  for (const [name, value] of entries) {
+    // Kafka lets one name stand several times; kafkajs gives a list then.
+    const first = Array.isArray(value) ? value[0] : value;
+    if (typeof first === 'string' || first instanceof Uint8Array) texts[textOf(name)] = textOf(first);
+  }
+  return texts;
+}
+
+const textOf = (value: unknown): string =>
+  value instanceof Uint8Array ? Buffer.from(value).toString() : String(value);

@@ -7,7 +7,6 @@ import { nodeNet } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
-import { baggageEntry } from './baggage.ts';
 import {
   type ActorSource,
   boundedText,
@@ -23,6 +22,7 @@ import {
   scalarText,
   toHeaderName,
 } from './context-store.ts';
+import { baggageEntry } from './source.ts';
 
 type Tags = Origin['tags'];
 

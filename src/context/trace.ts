@@ -1,16 +1,19 @@
 import type { Context, Span, SpanContext, Tracer, TracerProvider } from '@opentelemetry/api';
 import { version } from '../ground/version.ts';
-import { hasDelegate, otelApi, tellOfForeignApi, tracerProvider } from '../observe/otel-api.ts';
-import type { Outcome } from '../observe/outcomes.ts';
 import {
   definedFlags,
   endProducerSpan,
   formatTraceparent,
+  hasDelegate,
+  otelApi,
   type ProducerSpanShape,
   producerSpanShape,
   type SpanFailure,
   startProducerSpan,
-} from '../observe/spans.ts';
+  tellOfForeignApi,
+  tracerProvider,
+} from '../observe/otel-api.ts';
+import type { Outcome } from '../observe/outcomes.ts';
 import { type ContextScope, currentStore, printable, rawHeader, type ScopeTrace } from './context-store.ts';
 
 // ids of the trace that an event belongs to, with an SDK of OpenTelemetry or without.

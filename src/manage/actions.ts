@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isoSeconds, parseInstant, parsePast } from '../ground/event-fields.ts';
+import type { ActionId, EndpointId } from '../ground/management.ts';
 import type {
   Controls,
   DeadLetterAsk,
@@ -13,7 +14,7 @@ import { type JsonBody, json, problem, type Reply } from './reply.ts';
 
 // what a request does to the process, and what keeps it from being done by the wrong one, twice or too often.
 
-export interface ActionContext {
+interface ActionContext {
   readonly controls: Controls;
   readonly jsonType: string;
   readonly hasBody: boolean;
@@ -356,4 +357,40 @@ function limitUpTo(most: number): (value: unknown) => string | undefined {
     typeof value === 'string' && /^[1-9]\d{0,3}$/.test(value) && Number(value) <= most
       ? undefined
       : `must be a whole number from 1 to ${most}.`;
+}
+
+export interface RouteContext extends ActionContext {
+  readonly routes: readonly Route[];
+  /** Whether health details may be shown to this request. */
+  readonly showDetails: boolean;
+  readonly readinessNeedsBroker: boolean;
+  /** Of the request target, `?` and all that follows. */
+  readonly query: URLSearchParams;
+}
+
+export type RouteName =
+  | ('metrics' | 'prometheus' | 'actuatorMetrics' | 'metricsReport' | 'info' | 'index' | 'openapi')
+  | ('health' | 'ownHealth' | 'liveness' | 'readiness')
+  | ('targets' | 'deadLetters' | 'outboxStatistics' | 'recoveryOfDeadLetters' | 'drainOfBackup')
+  | ('console' | 'consoleScript' | 'consoleStyle' | 'consoleDocument')
+  | ('resetBreakers' | 'invalidateKeys' | 'replayOutbox' | 'recoverDeadLetters' | 'drainBackup');
+
+export interface Route {
+  /** Its own, among all of them. */
+  readonly name: RouteName;
+  readonly path: string;
+  /** Exposed when one of these ids is; without ids it always is. */
+  readonly ids: readonly EndpointId[];
+  readonly method: 'GET' | 'POST';
+  /** Of a POST: its name in `management.actions.exclude`. */
+  readonly action?: ActionId;
+  /** Of an action: whoever may read may try it out. */
+  readonly hasDryRun?: true;
+  /** Answers without a token, with less in it. */
+  readonly open?: true;
+  /** What a browser opens: a link on another site leads here, too. It holds no data. */
+  readonly isPage?: true;
+  /** Name in the index of links. */
+  readonly link?: string;
+  handle(context: RouteContext): Reply | Promise<Reply>;
 }

@@ -256,7 +256,7 @@ export interface Controls {
   metricsText(): Promise<string>;
   metricsReport(): Promise<MetricsReport>;
   flatMetricsReport(): Promise<FlatMetricsReport>;
-  /** What the page for people shows, of its history what came after this time (Unix, in milliseconds): `console/document.ts`. */
+  /** What the page for people shows, of its history what came after this time (Unix, in milliseconds): `console.ts`. */
   console(afterMs: number): Promise<object>;
   info(): Info;
   targets(): readonly CaptureTarget[];

@@ -1,9 +1,8 @@
 import { circuitStates } from '../ground/management.ts';
 import { version } from '../ground/version.ts';
-import { mostDeadLetters } from './actions.ts';
+import { mostDeadLetters, type Route, type RouteName } from './actions.ts';
 import { runStates } from './controls.ts';
 import { versionedJsonType } from './reply.ts';
-import type { Route, RouteName } from './route.ts';
 
 /** JSON Schema, draft 2020-12. */
 export type Schema = { readonly [keyword: string]: unknown };
@@ -135,7 +134,7 @@ export const schemas = {
   }),
   Report: { anyOf: [ref('MetricsReport'), ref('FlatMetricsReport')] },
   Text: string,
-  // Between the page and the server of one version: `manage/console/document.ts`.
+  // Between the page and the server of one version: `manage/console.ts`.
   Console: { type: 'object' },
   Document: { type: 'object' },
   DeadLetter: object({ eventType: string, failureReason: string, timestamp: time }),

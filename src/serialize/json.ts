@@ -1,4 +1,4 @@
-import { isoTime } from '../envelope/build.ts';
+import { isoTime } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
 import { markedJson, mayHoldOwnText } from '../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';

@@ -1,9 +1,12 @@
 import { mysql2Drivers } from '../adapters/mysql/mysql2-driver.ts';
 import { type OrmPatch, ormPatches } from '../adapters/orms/orms.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
-import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
-import { betterSqlite3Driver, nodeSqliteDriver } from '../adapters/sqlite/sqlite-driver.ts';
-import { foreignSqliteIsLoaded } from '../adapters/sqlite/used-driver.ts';
+import {
+  betterSqlite3Driver,
+  foreignSqliteIsLoaded,
+  nodeSqliteDriver,
+  prepareSqliteAtOnce,
+} from '../adapters/sqlite/sqlite-driver.ts';
 import type { PackagePatch } from '../capture/packages/hook.ts';
 import type { Config } from '../config/config.ts';
 import { isOwnWork, runOwnWork, shared } from '../ground/lifecycle.ts';
@@ -11,7 +14,7 @@ import type { Logger } from '../observe/logger.ts';
 import { watchDriver } from '../outbox/api/functions.ts';
 import { createConnections } from '../transaction/connection.ts';
 import { type Connections, type Dialect, type DriverPatch, dialectOf } from '../transaction/driver.ts';
-import { type ForeignDriver, foreignDrivers, foreignText } from './outbox/use-outbox.ts';
+import { type ForeignDriver, foreignDrivers, foreignText } from './outbox/outbox-health.ts';
 
 export { createOutboxFunctions } from '../outbox/api/functions.ts';
 

@@ -7,20 +7,23 @@ import type { OutboxState } from '../observe/metrics.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { eraseStatement, erasesRows, eraseValues } from '../outbox/erase-row.ts';
 import { insertionFor } from '../outbox/insert-row.ts';
-import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
+import { createOutboxJoin, createSameTable, type OutboxJoin } from '../outbox/join.ts';
 import { checkRow, type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
 import type { RelayCounters } from '../outbox/relay/pipeline.ts';
-import { createSameTable } from '../outbox/same-table.ts';
 import type { Broker } from '../publish/broker.ts';
 import { type Dialect, dialectOf, dialects } from '../transaction/driver.ts';
 import { openOutboxStore } from './adapters.ts';
 import type { ResettableBreaker } from './management.ts';
 import { openRelay } from './outbox/open-relay.ts';
-import { breakerOf, type ManagedOutbox, manageOutbox, outboxState } from './outbox/outbox-health.ts';
-import { runRelay } from './outbox/relay-alone.ts';
+import {
+  breakerOf,
+  type ManagedOutbox,
+  manageOutbox,
+  outboxState,
+  prepareStore,
+} from './outbox/outbox-health.ts';
+import { runRelay, tellOfRows } from './outbox/relay-alone.ts';
 import { tellUnjoined, watchSenders } from './outbox/senders.ts';
-import { tellOfRows } from './outbox/stored-rows.ts';
-import { prepareStore } from './outbox/use-outbox.ts';
 
 /** The outbox of a process: the way of events into the application's transactions, and out of the table. */
 export interface StartedOutbox {

@@ -1,3 +1,4 @@
+import fs from 'node:fs';
 import type { CapturePlan } from '../capture/call.ts';
 import type { Declaration } from '../capture/declare/declarations.ts';
 import {
@@ -7,6 +8,7 @@ import {
   refuseInClear,
   withOutbox,
 } from '../capture/declare/make-plan.ts';
+import type { Names } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import {
@@ -17,11 +19,15 @@ import {
   type WorkerIdLease,
 } from '../envelope/ids.ts';
 import type { Clock } from '../ground/clock.ts';
+import { readKeyText } from '../ground/event-fields.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
+import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
+import { type ConfiguredKey, defaultKeyId } from '../protect/keys/key-ring.ts';
+import { ownKeyProvider } from '../protect/own-key-provider.ts';
 import { createRetryPolicy, defaultBreaker } from '../publish/main/breaker.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
-import { type BrokerSettings, openWorkerIdLease, type S3Settings } from './adapters.ts';
+import { type BrokerSettings, openKeyProvider, openWorkerIdLease, type S3Settings } from './adapters.ts';
 
 // What the configuration means for the parts that engine.ts builds.
 
@@ -208,4 +214,73 @@ export function storedTypesOf({ targets }: Config): string[] {
 
 export function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
   return eventType ?? defaultEventType(name, module);
+}
+
+/** The keys of `svc.pii.crypto`. */
+export function configuredKeys({
+  defaultKey,
+  keys,
+}: Config['pii']['crypto']): (ConfiguredKey & { readonly key: Buffer })[] {
+  const others = keys.map(({ id, key, status }) => ({ id, key: readKeyText(key).bytes, status }));
+  if (defaultKey === undefined) return others;
+  const hasPrimary = keys.some(({ status }) => status === 'primary');
+  const status = hasPrimary ? undefined : 'primary';
+  return [{ id: defaultKeyId, key: readKeyText(defaultKey).bytes, status }, ...others];
+}
+
+type KmsConfig = Config['pii']['kms'];
+
+/** The key service of `svc.pii.kms`, loaded at its first use, or what the application has registered. What cannot work with these settings is an error of every call. */
+export function openProvider({ keys, aws, vault }: KmsConfig, type: string): KeyProvider {
+  if (type !== 'aws' && type !== 'vault') return ownKeyProvider(type);
+  const defaultKey = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
+  const named: Names = defaultKey === undefined ? { ...keys } : { [defaultKeyId]: [defaultKey], ...keys };
+  const engine = vault.mode === 'kv' ? 'kv-v2' : vault.mode;
+  const settings =
+    type === 'aws'
+      ? {
+          keys: named,
+          region: aws.region,
+          endpoint: aws.endpoint,
+          encryptionContext: single(aws.encryptionContext),
+        }
+      : { ...vault, keys: named, engine, mount: vault.mountPath };
+  let opening: Promise<KeyProvider> | undefined;
+  const open = <P extends KeyProvider>(): Promise<P> => {
+    opening ??= openKeyProvider(type, settings);
+    return opening as Promise<P>;
+  };
+  const { tokenFile } = vault;
+  const watch =
+    type === 'vault' && tokenFile !== undefined
+      ? (onChange: () => void) => watchFile(tokenFile, onChange)
+      : undefined;
+  const close = async () => (await opening?.catch(() => undefined))?.close?.();
+  if (type === 'vault' && engine !== 'transit') {
+    return {
+      name: `vault-${engine}`,
+      supportsEnvelopeEncryption: false,
+      getKey: async (keyId) => (await open<StaticKeyProvider>()).getKey(keyId),
+      ...(watch && { watch }),
+      close,
+    };
+  }
+  return {
+    name: type === 'aws' ? 'aws-kms' : 'vault-transit',
+    supportsEnvelopeEncryption: true,
+    generateDataKey: async (keyId) => (await open<EnvelopeKeyProvider>()).generateDataKey(keyId),
+    decryptDataKey: async (keyId, key) => (await open<EnvelopeKeyProvider>()).decryptDataKey(keyId, key),
+    ...(watch && { watch }),
+    close,
+  };
+}
+
+/** By looking once a second: links that Kubernetes swaps, and files that are not there yet, are seen as well. */
+function watchFile(file: string, onChange: () => void): () => void {
+  fs.watchFile(file, { interval: 1_000, persistent: false }, onChange);
+  return () => fs.unwatchFile(file, onChange);
+}
+
+function single(names: Names | undefined): Record<string, string> | undefined {
+  return names && Object.fromEntries(Object.entries(names).map(([name, [text = '']]) => [name, text]));
 }

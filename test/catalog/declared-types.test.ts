@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { declaredTypes, spelledOut } from '../../src/catalog/declared.ts';
-import { madeCatalog } from '../../src/catalog/made-catalog.ts';
+import { madeCatalog } from '../../src/catalog/forms.ts';
 import { readShape, type Shape, written } from '../../src/catalog/shape.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { writeFiles } from '../e2e/support/run-app.ts';

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import { ddl } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
-import { daysAhead } from '../../src/adapters/sql/tables.ts';
+import { daysAhead } from '../../src/adapters/sql/statement.ts';
 import { insertColumns, insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { TestDatabase } from '../support/database.ts';

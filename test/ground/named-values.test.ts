@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { runWithContext, setContext } from '../../src/context/run-with-context.ts';
+import { runWithContext, setContext } from '../../src/context/request.ts';
 import { entriesOf, isNamedValues } from '../../src/ground/names.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
 import { headersOf } from '../../src/publish/api/publish.ts';

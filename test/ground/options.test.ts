@@ -3,14 +3,13 @@ import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
 import { checkDeclaration } from '../../src/capture/declare/make-plan.ts';
-import { checkRulesOf } from '../../src/config/check/pii-rules.ts';
 import { checkHeadersOf, checkOutboxOf } from '../../src/config/check/targets.ts';
+import { checkRulesOf } from '../../src/config/check/validate.ts';
 import { consumeOnce } from '../../src/consume/consume-once.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
-import { decryptBatch } from '../../src/consumer/decrypt-batch.ts';
-import { decryptFields, tryDecryptFields } from '../../src/consumer/decrypt-fields.ts';
+import { decryptBatch, decryptFields, tryDecryptFields } from '../../src/consumer/decrypt-fields.ts';
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
-import { runWithContext, setContext } from '../../src/context/run-with-context.ts';
+import { runWithContext, setContext } from '../../src/context/request.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { Call, CapturePlan } from '../../src/capture/call.ts';
-import { createEnvelopeBuilder, createTemplates } from '../../src/envelope/build.ts';
+import { createEnvelopeBuilder, createTemplates } from '../../src/envelope/envelope.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
 import { createLedger, createPublishDurations, type Outcome } from '../../src/observe/outcomes.ts';

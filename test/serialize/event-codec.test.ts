@@ -8,7 +8,7 @@ import {
   prefixOf,
   recordName,
   timeText,
-} from '../../src/serialize/avro/event-codec.ts';
+} from '../../src/serialize/avro/avro.ts';
 import { notPlain, plainJson, typedJson } from '../../src/serialize/avro/plain-json.ts';
 
 const atMs = Date.UTC(2026, 10, 24);

@@ -11,9 +11,13 @@ import type {
 import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
 import { compressionOf } from './compressors.ts';
 import {
+  type AnswerTimes,
   type BrokerConnection,
   type Connections,
+  createAnswerTimes,
   createConnections,
+  createDialPace,
+  createSilence,
   createThrottle,
   type Throttle,
 } from './connections.ts';
@@ -45,7 +49,6 @@ import {
   toSendFailure,
   who,
 } from './send-failure.ts';
-import { type AnswerTimes, createAnswerTimes, createDialPace, createSilence } from './silence.ts';
 import { createTopics, type Topics } from './topics.ts';
 import { keyOf, type LoadTransport } from './transport.ts';
 

@@ -1,7 +1,15 @@
 import { inTime, systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
 import { isNoTopic } from '../../publish/fault.ts';
-import { type BrokerConnection, type Connections, createThrottle, type Throttle } from './connections.ts';
+import {
+  type BrokerConnection,
+  type Connections,
+  createThrottle,
+  firstAnswer,
+  oneAtATime,
+  type Silence,
+  type Throttle,
+} from './connections.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import {
   type ClusterMetadata,
@@ -12,7 +20,6 @@ import {
   type TopicMetadata,
 } from './protocol.ts';
 import { BrokerError, isAnswer, NoAnswer, protocolErrorIn } from './send-failure.ts';
-import { firstAnswer, oneAtATime, type Silence } from './silence.ts';
 import { type Address, keyOf, parseAddress } from './transport.ts';
 
 interface Topic {

@@ -7,7 +7,6 @@ import { SvcError } from '../../ground/errors.ts';
 import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
 import { toSendFailure } from '../kafka/send-failure.ts';
 import { countPartitions } from '../kafka/session.ts';
-import { readBounded } from './add-codecs.ts';
 import {
   createHandOver,
   disconnectWithin,
@@ -15,6 +14,7 @@ import {
   type KafkajsClient,
   type KafkajsClientOptions,
   loadKafkajs,
+  readBounded,
 } from './kafkajs-client.ts';
 import { loadKafkajsTransport } from './kafkajs-transport.ts';
 

@@ -4,13 +4,13 @@ import { SvcError } from '../../ground/errors.ts';
 import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
 import { countPartitions } from '../kafka/session.ts';
-import { readBounded } from './add-codecs.ts';
 import {
   clusterOf,
   disconnectWithin,
   type KafkajsClient,
   type KafkajsClientOptions,
   loadKafkajs,
+  readBounded,
 } from './kafkajs-client.ts';
 import { toRecord } from './kafkajs-topic-reader.ts';
 import { loadKafkajsTransport } from './kafkajs-transport.ts';

@@ -2,8 +2,18 @@
 
 import { type DialectName, insertColumns, partsOfTable, quoteName } from '../../outbox/insert-row.ts';
 import { badTable } from '../../outbox/store-error.ts';
-import { command, type Dialect, dialects, query, type Tables, tablesOf, type Work } from './statement.ts';
-import { firstVersion, guardSteps, innodb } from './tables.ts';
+import {
+  command,
+  type Dialect,
+  dialects,
+  firstVersion,
+  guardSteps,
+  innodb,
+  query,
+  type Tables,
+  tablesOf,
+  type Work,
+} from './statement.ts';
 
 /** How tables are made where there are none. */
 export interface Layout {

@@ -33,12 +33,17 @@ import {
 import { databaseTraits } from './database-traits.ts';
 import { type Migration, migrate, migrations, readVersion, tryStatements, versionOf } from './schema.ts';
 import {
+  addPartition,
   type Condition,
   command,
+  countStrays,
   type Dialect,
   dialects,
+  dropPartition,
   highestId,
   integers,
+  lookAtPartitions,
+  missingGuard,
   query,
   queryInOrder,
   rowFault,
@@ -47,7 +52,6 @@ import {
   tablesOf,
   type Work,
 } from './statement.ts';
-import { addPartition, countStrays, dropPartition, lookAtPartitions, missingGuard } from './tables.ts';
 
 export interface SqlStoreOptions {
   /** As in `svc.outbox.datasource.url`. */

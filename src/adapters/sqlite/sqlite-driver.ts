@@ -1,10 +1,23 @@
-import { isOwnWork } from '../../ground/lifecycle.ts';
-import type { Connections, DriverPatch, WatchedConnection } from '../../transaction/driver.ts';
+import { realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
+import {
+  type Connections,
+  type Dialect,
+  type DriverPatch,
+  type DriverSession,
+  type Statement,
+  type TransactionEnd,
+  TransactionOver,
+  type TransactionStatus,
+  type WatchedConnection,
+} from '../../transaction/driver.ts';
 import { assertShape, patchMethod, patchOnce } from '../../transaction/patch-method.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
-import { openSession, ownStatements, tellStatement } from './own-statements.ts';
-import { type DatabaseClass, driverOf, type SqliteDriver } from './sqlite-handle.ts';
-import { driverIsLoaded, driverIsUsed } from './used-driver.ts';
+import { kindOf } from '../../transaction/statements.ts';
+import { migrate, schemaVersion } from '../sql/schema.ts';
+import { dialects, runWorkAtOnce, tablesOf } from '../sql/statement.ts';
+import { type DatabaseClass, driverOf, loadNodeSqlite, pathOf, type SqliteDriver } from './sqlite-handle.ts';
 
 type Method = (this: object, ...args: unknown[]) => unknown;
 type Methods = Record<string, Method>;
@@ -141,7 +154,7 @@ interface Database {
   readonly inTransaction: boolean;
 }
 
-interface Statement {
+interface SqliteDriverStatement {
   readonly source: string;
   readonly database: Database;
 }
@@ -202,7 +215,7 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
   /** Their class is the native module's own: it is reached through the first of them. */
   function patchStatements(handle: Database, first: () => unknown): void {
     try {
-      const statement = first() as Statement;
+      const statement = first() as SqliteDriverStatement;
       if (statement.database !== handle || typeof statement.source !== 'string')
         throw new Error('its statements do not tell what they are of');
       const methods = Object.getPrototypeOf(statement) as StatementMethods;
@@ -219,7 +232,7 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
     for (const name of runningOfBetterSqlite3Driver) {
       const original = methods[name];
       methods[name] = function (this: unknown, ...args) {
-        const { database, source } = this as Statement;
+        const { database, source } = this as SqliteDriverStatement;
         return tell(database, source, () => Reflect.apply(original, this, args));
       };
     }
@@ -276,4 +289,175 @@ function inScopes(made: TransactionFunction): TransactionFunction {
   for (const [, one] of wrapped)
     Object.defineProperties(one, { ...properties, ...(database && { database }) });
   return properties.default?.value as TransactionFunction;
+}
+
+/** Runs svc's own statements, each of them prepared once per handle with the driver's unpatched method. */
+function ownStatements<Handle extends object>(
+  prepare: (this: Handle, text: string) => unknown,
+): (handle: Handle, statement: Statement) => void {
+  const ofSvc = new WeakMap<Handle, Map<string, Runnable>>();
+  return (handle, { text, values }) => {
+    const known = ofSvc.get(handle) ?? new Map<string, Runnable>();
+    ofSvc.set(handle, known);
+    const own = known.get(text) ?? (Reflect.apply(prepare, handle, [text]) as Runnable);
+    known.set(text, own);
+    // Own work, which the patched method lets pass.
+    own.run(...values);
+  };
+}
+
+/** What is needed of a handle, whichever driver it is of: all of it answers at once. */
+interface SqliteHandle {
+  isInTransaction(): boolean;
+  /** With the driver's own methods. */
+  run(statement: Statement): void;
+}
+
+/** A prepared statement of either. */
+interface Runnable {
+  run(...values: readonly unknown[]): unknown;
+}
+
+const dialect: Dialect = 'sqlite';
+
+/** Connections whose COMMIT was refused, and what begins an empty transaction there: see `tellStatement`. */
+const refused = new WeakMap<WatchedConnection, () => void>();
+
+function openSession(handle: SqliteHandle, connection: WatchedConnection): DriverSession {
+  const status = (): TransactionStatus => (handle.isInTransaction() ? 'open' : 'none');
+  return {
+    dialect,
+    status,
+    run(statement) {
+      if (status() === 'none') {
+        if (statement.text === 'ROLLBACK') return undefined;
+        throw new TransactionOver();
+      }
+      try {
+        handle.run(statement);
+      } finally {
+        // An error may have ended the transaction: a full disk does.
+        connection.answered(status(), status() === 'none' ? 'rolled_back' : undefined);
+      }
+      if (statement.text === 'ROLLBACK')
+        refused.set(connection, () => runOwnWork(() => handle.run({ text: 'BEGIN', values: [] })));
+      return undefined;
+    },
+  };
+}
+
+/**
+ * Sends a statement of the application, and tells its connection before and after. Throws where a COMMIT must not be sent: svc has
+ * rolled back then. SQLite itself would have left the transaction open, and takes no ROLLBACK without one, whose error would
+ * hide ours: an application that sends it next has an empty one to roll back.
+ */
+function tellStatement<R>(connection: WatchedConnection | undefined, text: string, send: () => R): R {
+  if (connection === undefined) return send();
+  const { session } = connection;
+  const beginEmpty = refused.get(connection);
+  refused.delete(connection);
+  connection.sends(text);
+  if (session.status() === 'none' && kindOf(text, dialect).is === 'rollback') beginEmpty?.();
+  let isTaken = false;
+  try {
+    const result = send();
+    isTaken = true;
+    return result;
+  } finally {
+    connection.answered(session.status(), endAfter(text, session.status(), isTaken));
+  }
+}
+
+/** Of the transaction that a statement has ended, if it was in one. */
+function endAfter(text: string, status: TransactionStatus, isTaken: boolean): TransactionEnd | undefined {
+  const kind = kindOf(text, dialect).is;
+  if (!isTaken || kind === 'rollback') return status === 'none' || isTaken ? 'rolled_back' : undefined;
+  return status === 'none' || kind === 'commit' ? 'committed' : undefined;
+}
+
+/**
+ * Two copies of SQLite in one process undo each other's locks on a file, and damage it (sqlite.org/howtocorrupt.html, 2.2.1): svc
+ * opens the application's file with the very driver that the application uses, and lets go of it as soon as that turns out
+ * to be another one than it has taken.
+ */
+const used = shared('sqlite-driver', () => ({
+  /** The first one that the application has loaded. */
+  first: undefined as SqliteDriver | undefined,
+  /** Files on which it uses another one. */
+  onFile: new Map<string, SqliteDriver>(),
+  /** One that svc has no patch for. */
+  foreign: undefined as string | undefined,
+  /** Of those who have a file open. */
+  listeners: new Set<() => void>(),
+}));
+
+export function usedDriver(path: string): SqliteDriver | undefined {
+  return used.onFile.get(realPath(path)) ?? used.first;
+}
+
+/** The name of a driver with a SQLite of its own, where svc would open the file beside it. */
+export function foreignSqlite(path: string): string | undefined {
+  return usedDriver(path) === undefined ? used.foreign : undefined;
+}
+
+/** Until the returned function is called. */
+export function onOtherDriver(listener: () => void): () => void {
+  used.listeners.add(listener);
+  return () => void used.listeners.delete(listener);
+}
+
+/** Before the application can open a file with it. svc itself loads drivers, too: that counts for nothing. */
+function driverIsLoaded(driver: SqliteDriver): void {
+  if (isOwnWork() || used.first !== undefined) return;
+  used.first = driver;
+  tell();
+}
+
+export function foreignSqliteIsLoaded(name: string): void {
+  used.foreign = name;
+  tell();
+}
+
+/** Before the first statement on a handle of the application. */
+function driverIsUsed(driver: SqliteDriver, path: string | null): void {
+  if (isOwnWork() || path === null || path === '' || path === ':memory:' || usedDriver(path) === driver)
+    return;
+  used.onFile.set(realPath(path), driver);
+  tell();
+}
+
+function tell(): void {
+  for (const listener of used.listeners) runOwnWork(listener);
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return resolve(path);
+  }
+}
+
+/** The longest that the start of a process waits for another one that has the file. */
+const busyMs = 2_000;
+
+/**
+ * Makes the tables before the application's first turn, in which its first event may be stored. What is wrong with them, the
+ * store tells when it is prepared.
+ */
+export function prepareSqliteAtOnce(url: string, table: string): void {
+  const database = loadNodeSqlite().open(pathOf(url));
+  try {
+    database.exec(`PRAGMA busy_timeout = ${busyMs}`);
+    database.exec('PRAGMA journal_mode = WAL');
+    for (let version = 0; version < schemaVersion; ) {
+      database.exec('BEGIN IMMEDIATE');
+      const work = migrate(dialects.sqlite, table, tablesOf('sqlite', table), { limitMs: busyMs });
+      version = runWorkAtOnce(work, (statement) => database.run(statement))?.after ?? schemaVersion;
+      database.exec('COMMIT');
+    }
+  } finally {
+    // Before the application opens it: two copies of SQLite in one process undo each other's locks.
+    database.close();
+  }
 }

@@ -17,8 +17,8 @@ import {
   type SqlStoreOptions,
 } from '../sql/sql-store.ts';
 import { runWorkAtOnce, type Work } from '../sql/statement.ts';
+import { foreignSqlite, onOtherDriver, usedDriver } from './sqlite-driver.ts';
 import { loadSqlite, pathOf, type SqliteDriver, type SqliteHandle } from './sqlite-handle.ts';
-import { foreignSqlite, onOtherDriver, usedDriver } from './used-driver.ts';
 
 /** Between two tries while somebody else has the file: the first and the longest wait. */
 const firstWaitMs = 2;

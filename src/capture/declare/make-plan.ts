@@ -1,8 +1,8 @@
 import { shownInClear } from '../../config/check/across.ts';
-import { checkRulesOf } from '../../config/check/pii-rules.ts';
 import { checkOutboxOf, outboxMistakes } from '../../config/check/targets.ts';
+import { checkRulesOf } from '../../config/check/validate.ts';
 import type { Config } from '../../config/config.ts';
-import { formats, hasFormat } from '../../config/schema/option.ts';
+import { formats, hasFormat } from '../../config/schema/schema.ts';
 import {
   type TargetField,
   type TargetFields,

@@ -3,7 +3,7 @@ import type { CaptureSlot } from '../slot.ts';
 import { findPlace, putAhead } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
-import { buildsOf } from './package-files.ts';
+import { buildsOf } from './target-files.ts';
 import { behindGetter } from './wrapper-place.ts';
 
 /** What inserted calls need to know about their target. */

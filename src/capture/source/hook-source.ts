@@ -11,18 +11,20 @@ import { handingOver } from './insert-calls.ts';
 import { watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
+import { loadParser } from './parse-text.ts';
+import { rewriteLoaded } from './rewrite-loaded.ts';
+import type * as RewriteText from './rewrite-text.ts';
+import { type Sought, type SoughtFiles, seek } from './sought.ts';
 import {
   type PackageFile,
   type PackageFiles,
   packageFiles,
   type SoughtPackage,
+  type TargetFiles,
+  targetFileLookup,
   untold,
-} from './package-files.ts';
-import { loadParser } from './parse-text.ts';
-import { rewriteLoaded } from './rewrite-loaded.ts';
-import type * as RewriteText from './rewrite-text.ts';
-import { type Sought, type SoughtFiles, seek } from './sought.ts';
-import { type TargetFiles, targetFileLookup, watchNamesakes } from './target-files.ts';
+  watchNamesakes,
+} from './target-files.ts';
 
 export interface SourceHookEvents extends RewriteText.SourceEvents {
   /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */

@@ -2,10 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { Insertion } from './insert-calls.ts';
 import { hashOf, type ListedFile, type ListedTarget, type PlaceList } from './listed-places.ts';
-import { locate, missingFile } from './locate.ts';
 import { findMapped } from './rewrite-mapped.ts';
 import { findAll, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
-import { shownPath, type TargetFiles } from './target-files.ts';
+import { locate, missingFile, shownPath, type TargetFiles } from './target-files.ts';
 
 /** What reading the source maps of built files says about a target. */
 export interface InBuilt {

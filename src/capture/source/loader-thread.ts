@@ -1,13 +1,12 @@
 import { isBuiltin, type LoadFnOutput, type LoadHookContext } from 'node:module';
 import type { MessagePort } from 'node:worker_threads';
 import { follower } from './follow-export.ts';
-import { packageFiles, type SoughtPackage } from './package-files.ts';
 import { importParser } from './parse-text.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
 import { rewriteMapped } from './rewrite-mapped.ts';
 import { type BuiltFile, rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { type Sought, type SoughtFiles, seek } from './sought.ts';
-import { targetFileLookup } from './target-files.ts';
+import { packageFiles, type SoughtPackage, targetFileLookup } from './target-files.ts';
 
 /** What `module.register` carries to this thread. */
 export interface LoaderData {

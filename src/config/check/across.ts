@@ -4,12 +4,18 @@ import { isLoopback } from '../../ground/addresses.ts';
 import { attributePrefix, isAttributeHeader, isAttributeText } from '../../ground/event-fields.ts';
 import { changeableByOthers, readBoundedSync } from '../../ground/files.ts';
 import { type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
-import { variableOf } from '../schema/option.ts';
-import { targetsName } from '../schema/schema.ts';
+import { targetsName, variableOf } from '../schema/schema.ts';
 import type { KeyFields, TargetConfig } from '../schema/target.ts';
-import { type EncryptionKeyConfig, wrongKey } from './pii-rules.ts';
-import { type Names, type Problem, printable, type Setting } from './problem.ts';
-import { topicRequired, type Values } from './validate.ts';
+import {
+  type EncryptionKeyConfig,
+  type Names,
+  type Problem,
+  printable,
+  type Setting,
+  topicRequired,
+  type Values,
+  wrongKey,
+} from './validate.ts';
 
 // what options ask of each other, a file for each part of the configuration.
 

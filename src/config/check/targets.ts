@@ -6,7 +6,7 @@ import {
 } from '../../ground/event-fields.ts';
 import { isNamedValues, nearestName } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
-import { camelCase, kebabCase } from '../schema/option.ts';
+import { camelCase, kebabCase } from '../schema/schema.ts';
 import {
   type OutboxFields,
   type TargetConfig,
@@ -16,8 +16,10 @@ import {
   targetId,
 } from '../schema/target.ts';
 import { shownInClear } from './across.ts';
-import { checkRulesOf } from './pii-rules.ts';
 import {
+  type Checked,
+  checkRulesOf,
+  checkValue,
   describeType,
   describeTyped,
   emptyValue,
@@ -28,8 +30,7 @@ import {
   problemsOf,
   type Setting,
   shownName,
-} from './problem.ts';
-import { type Checked, checkValue } from './validate.ts';
+} from './validate.ts';
 
 /** A target that cannot be used, and everything that is wrong with it. The other targets are not affected. */
 export interface TargetProblem {

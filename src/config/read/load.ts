@@ -3,6 +3,7 @@
 import { dirname, parse, resolve } from 'node:path';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import { checkAcrossOptions } from '../check/across.ts';
+import { type AroundTargets, checkTargets, type TargetProblem } from '../check/targets.ts';
 import {
   flatten,
   kindOfError,
@@ -10,12 +11,11 @@ import {
   type RawPath,
   type Setting,
   type Settings,
-} from '../check/problem.ts';
-import { type AroundTargets, checkTargets, type TargetProblem } from '../check/targets.ts';
-import { type Values, validate } from '../check/validate.ts';
+  type Values,
+  validate,
+} from '../check/validate.ts';
 import type { Config, OptionValues } from '../config.ts';
-import { camelCase, type Option, variableOf } from '../schema/option.ts';
-import { optionNamed, options, targetsName } from '../schema/schema.ts';
+import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
 import type { TargetConfig } from '../schema/target.ts';
 import {
   asksForSvc,

@@ -20,9 +20,8 @@ import {
   type RawPath,
   type Setting,
   type Settings,
-} from '../check/problem.ts';
-import { type Option, variableOf } from '../schema/option.ts';
-import { options, targetsName } from '../schema/schema.ts';
+} from '../check/validate.ts';
+import { type Option, options, targetsName, variableOf } from '../schema/schema.ts';
 
 export interface FileContent {
   readonly root: object;

@@ -1,6 +1,6 @@
 import { type Severity, severities } from '../../ground/event-fields.ts';
 import type { PathRule, PiiRules } from '../../ground/pii-rule.ts';
-import type { Row } from './option.ts';
+import type { Row } from './schema.ts';
 
 /** What a function in the place of an expression is given. */
 interface CallValues {

@@ -4,9 +4,8 @@ import type { Connections, DriverPatch, DriverSession } from '../../transaction/
 import { isPatched } from '../../transaction/patch-method.ts';
 import { currentScope, findTransactions, namedOf, runInScope, Scope } from '../../transaction/scope.ts';
 import { Transaction, type TransactionEnd } from '../../transaction/transaction.ts';
-import { can, type Executor, executorOf, isShape, type Shape } from './executor.ts';
+import { can, type Executor, executorOf, isShape, rolledBack, type Shape } from './executor.ts';
 import { type CheckedEvent, checkEvent } from './outbox-event.ts';
-import { rolledBack } from './run-transaction.ts';
 import type { CurrentTransaction, RunningOutbox } from './running-outbox.ts';
 
 interface FunctionParts {

@@ -11,25 +11,23 @@ import {
   createAggregateOrder,
   createPartitionSends,
   createPauses,
-  type PartitionSendsOptions,
-  type Pauses,
-  type QueueEntry,
-  type RowEnd,
-  type TopicPartition,
-} from './partition-sends.ts';
-import {
   firstRetryMs,
   firstStorePauseMs,
   longestRetryMs,
   longestStorePauseMs,
   maxDeferred,
   maxSendBytes,
+  type PartitionSendsOptions,
+  type Pauses,
   partitionPauses,
+  type QueueEntry,
   type RelaySettings,
+  type RowEnd,
+  type ShardLease,
   stallMs,
+  type TopicPartition,
   topicPauses,
-} from './relay-settings.ts';
-import type { ShardLease } from './shard-lease.ts';
+} from './partition-sends.ts';
 import { createSignal, reasonOf } from './signal.ts';
 
 interface PipelineOptions {

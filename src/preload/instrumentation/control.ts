@@ -1,7 +1,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { DiagLogger, MeterProvider, TracerProvider } from '@opentelemetry/api';
-import { flatten } from '../../config/check/problem.ts';
+import { flatten } from '../../config/check/validate.ts';
 import { loadConfig } from '../../config/read/load.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadChunk, shared } from '../../ground/lifecycle.ts';

@@ -106,7 +106,7 @@ export function checkKeyId(keyId: string): string {
 export { keyLengthBytes };
 
 /**
- * The key of AES-256 as a key object, which Node uses several times faster than raw bytes. A string is read by `key-text.ts`.
+ * The key of AES-256 as a key object, which Node uses several times faster than raw bytes. `readKeyText` reads a string.
  * Throws `SVC_PROTECT_KEY_LENGTH` (`IllegalArgumentException`), with the found length and nothing of the key.
  */
 export function toSecretKey(key: string | Uint8Array): KeyObject {

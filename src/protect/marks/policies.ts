@@ -2,8 +2,7 @@
 
 import type { PathRule } from '../../ground/pii-rule.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { Detect } from '../protect.ts';
-import { element, nameLike, type Step } from '../walk.ts';
+import { type Detect, element, nameLike, type Step } from '../protect.ts';
 import { compilePolicy, type Policy } from './policy.ts';
 
 export interface Policies {

@@ -4,7 +4,7 @@ import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
 import { createSendSlots, type SendSlots } from '../memory-limits.ts';
-import { behindBackup, behindUnlessFull, type KeyOrder, type OrderState } from '../order/key-order.ts';
+import { behindBackup, behindUnlessFull, type KeyOrder, type OrderState } from '../order/backup-order.ts';
 import { partitionOfKey } from '../partition-of-key.ts';
 import {
   type Batch,

@@ -4,7 +4,7 @@ import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
 import { createMemory, type Memory, type MemoryLimits } from '../memory-limits.ts';
-import { behindBackup, type KeyOrder } from '../order/key-order.ts';
+import { behindBackup, type KeyOrder } from '../order/backup-order.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { type Breaker, breakerOpen } from './breaker.ts';
 import { bytesOf, toRecord } from './record.ts';

@@ -4,7 +4,7 @@ import { createQuietLog, type Logger, type QuietLog } from '../../observe/logger
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import { nameOf } from '../main/queued-event.ts';
 import { createMemory, createSendSlots, type Memory } from '../memory-limits.ts';
-import { isBehindBackup } from '../order/key-order.ts';
+import { isBehindBackup } from '../order/backup-order.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 
 export interface BackupTierOptions {

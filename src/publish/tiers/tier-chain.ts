@@ -5,7 +5,7 @@ import { createQuietLog, type Logger } from '../../observe/logger.ts';
 import { maxRecentDlqEvents, type RecentDlqEvent } from '../../observe/metrics.ts';
 import { faultOf } from '../fault.ts';
 import { createMemory, type MemoryLimits } from '../memory-limits.ts';
-import { isBehindBackup } from '../order/key-order.ts';
+import { isBehindBackup } from '../order/backup-order.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
 
 interface TierChainOptions {

@@ -8,8 +8,8 @@ import { openTopicTail } from '../adapters.ts';
 import { brokerSettingsOf, goesToKafka } from '../settings.ts';
 import { createNewestDeadLetters } from '../tiers/newest-dead-letters.ts';
 import { recoveryGroup } from '../tiers/start-tiers.ts';
+import { createTopicRefusal } from './inspect.ts';
 import type { RecoverReport, RecoveryPlace, RecoveryResult } from './recovery.ts';
-import { createTopicRefusal } from './tail-topic.ts';
 
 interface RecoveryRunsOptions {
   readonly config: Config;

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { isMainThread, type Worker } from 'node:worker_threads';
 import type { Config } from '../../config/config.ts';
 import { readSource } from '../../context/source.ts';
 import { sleep } from '../../ground/builtins.ts';
@@ -8,9 +9,12 @@ import type { Logger } from '../../observe/logger.ts';
 import type { MetricSources, OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { createLedger, createPublishDurations } from '../../observe/outcomes.ts';
+import { type Channel, openChannel } from '../../observe/thread-counts.ts';
+import { createNotifier } from '../../outbox/join.ts';
+import type { Notices } from '../../outbox/notices.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
+import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/partition-sends.ts';
 import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
-import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/relay-settings.ts';
 import { reasonOf } from '../../outbox/relay/signal.ts';
 import { isPassing } from '../../outbox/store-error.ts';
 import { type Broker, throttledMs } from '../../publish/broker.ts';
@@ -239,6 +243,60 @@ export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) =>
       await finishing;
       await opening;
       await relay?.stop(deadlineMs);
+    },
+  };
+}
+
+const channelName = 'svc.outbox.stored';
+
+/** Tells of rows that this thread has committed. */
+export interface StoredRows {
+  tell(shard: number): void;
+  close(): void;
+}
+
+/** The relay of this process hears of every row, those of others where it is theirs to send. */
+export function tellOfRows(
+  relay: Pick<RelayInProcess, 'wake' | 'holds'> | undefined,
+  notices: Notices | undefined,
+): StoredRows {
+  return isMainThread ? tellRelays(relay, notices) : tellMainThread();
+}
+
+/** The relay, and the connection for notices, are in the main thread. */
+function tellMainThread(): StoredRows {
+  const channel = openChannel(channelName);
+  return { tell: (shard) => channel.postMessage(shard), close: () => channel.close() };
+}
+
+function tellRelays(
+  relay: Pick<RelayInProcess, 'wake' | 'holds'> | undefined,
+  notices: Notices | undefined,
+): StoredRows {
+  const notifier = notices && createNotifier({ notices, clock: systemClock, isolate });
+  let channel: Channel | undefined;
+
+  function tell(shard: number): void {
+    relay?.wake();
+    if (relay?.holds(shard) !== true) notifier?.add(shard);
+  }
+
+  function onWorker(worker: Worker): void {
+    if (channel === undefined) {
+      channel = openChannel(channelName);
+      channel.onmessage = (event) => tell((event as { data: number }).data);
+    }
+    // Its last word may not arrive any more.
+    worker.once('exit', () => relay?.wake());
+  }
+
+  process.on('worker', onWorker);
+  return {
+    tell,
+    close() {
+      process.removeListener('worker', onWorker);
+      channel?.close();
+      notifier?.stop();
     },
   };
 }

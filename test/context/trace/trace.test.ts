@@ -6,7 +6,7 @@ import { type Context, context, createTraceState, ROOT_CONTEXT, TraceFlags, trac
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { AlwaysOffSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import { contextStorage, createScope } from '../../../src/context/context-store.ts';
-import { runWithContext } from '../../../src/context/run-with-context.ts';
+import { runWithContext } from '../../../src/context/request.ts';
 import {
   activeTracer,
   currentTrace,
@@ -14,7 +14,7 @@ import {
   spanParent,
   spanTrace,
 } from '../../../src/context/trace.ts';
-import { formatTraceparent } from '../../../src/observe/spans.ts';
+import { formatTraceparent } from '../../../src/observe/otel-api.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const spanId = 'b7ad6b7169203331';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { hasFormat } from '../../../src/config/schema/option.ts';
-import { createTemplate } from '../../../src/envelope/build.ts';
+import { hasFormat } from '../../../src/config/schema/schema.ts';
+import { createTemplate } from '../../../src/envelope/envelope.ts';
 import type { Logger } from '../../../src/observe/logger.ts';
 import type { ProtectedEnvelope } from '../../../src/protect/protect.ts';
 import { openSerde } from '../../../src/start/serde.ts';

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import type { BrokerConnection, Connections } from '../../../../src/adapters/kafka/connections.ts';
+import {
+  type BrokerConnection,
+  type Connections,
+  createAnswerTimes,
+} from '../../../../src/adapters/kafka/connections.ts';
 import type { Node } from '../../../../src/adapters/kafka/protocol.ts';
 import { createSends, createSequences, lookMs, patienceMs } from '../../../../src/adapters/kafka/session.ts';
-import { createAnswerTimes } from '../../../../src/adapters/kafka/silence.ts';
 import type { Topics } from '../../../../src/adapters/kafka/topics.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
 import type { SendResult } from '../../../../src/publish/broker.ts';

@@ -8,7 +8,7 @@ import Decoder from 'kafkajs/src/protocol/decoder.js';
 import decodeBatch from 'kafkajs/src/protocol/recordBatch/v0/decoder.js';
 import { expand, mayExpandTo, mostExpandedBytes } from '../../../../src/adapters/kafka/compressors.ts';
 import { codecNumbers, encodeCompressedBatch } from '../../../../src/adapters/kafka/record-batch.ts';
-import { addCodecs, readBounded } from '../../../../src/adapters/kafkajs/add-codecs.ts';
+import { addCodecs, readBounded } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
 
 const compress = {
   gzip: gzipSync,
