@@ -58,7 +58,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['prompts', /node_modules\/(?:@clack|sisteransi|fast-(?:string|wrap))/],
   [
     'state',
-    /src\/(?:observe\/(?:logger|thread-counts|otel-api|outcomes|spans)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage)\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:driver|scope)\.)/,
+    /src\/(?:observe\/(?:logger|thread-counts|otel-api|outcomes|spans)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage)\.|(?:outbox\/api\/running-outbox|publish\/api\/publish)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:driver|scope)\.)/,
   ],
   ['config', /src\/config\/(?!define-config)/],
   // What a consumer, publishEvent() and the running svc share.

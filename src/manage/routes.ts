@@ -21,7 +21,7 @@ const contentSecurityPolicy =
 
 /** Beside the files of the package; beside the sources lies what was built last. */
 const folder = new URL(
-  import.meta.url.endsWith('.ts') ? '../../../dist/console/' : './console/',
+  import.meta.url.endsWith('.ts') ? '../../dist/console/' : './console/',
   import.meta.url,
 );
 

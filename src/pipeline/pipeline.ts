@@ -15,7 +15,6 @@ import type { OutboxJoin } from '../outbox/join.ts';
 import type { ClearText } from '../protect/clear-texts.ts';
 import { hasMarks, isMarkedField } from '../protect/marks/class-marks.ts';
 import { type Protect, type ProtectedEnvelope, type Unsealed, UnsealedError } from '../protect/protect.ts';
-import { checkPublishOptions } from '../publish/api/check-options.ts';
 import {
   createCallerWait,
   createUnderWay,
@@ -24,7 +23,8 @@ import {
   type KeyWait,
   outcomeWithin,
   throwUnlessStored,
-} from '../publish/api/publish.ts';
+} from '../publish/api/caller-wait.ts';
+import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersAt, valueBytesOf } from '../publish/main/record.ts';
 import type { Producer, Publisher } from '../publish/publisher.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';

@@ -15,7 +15,7 @@ import { loadChunk, shared } from '../ground/lifecycle.ts';
 import { notStartedExitCode } from '../ground/version.ts';
 import { consoleLogger, inLines, type Logger, stderrLogger, structured } from '../observe/logger.ts';
 import { runningOutbox } from '../outbox/api/running-outbox.ts';
-import { runningService } from '../publish/api/running-service.ts';
+import { runningService } from '../publish/api/publish.ts';
 import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
 import { watchProcessEnd } from './process-end.ts';

@@ -16,7 +16,7 @@ import { isolate, meterProvider } from '../observe/otel-api.ts';
 import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
 import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../observe/thread-counts.ts';
 import { createPipeline, type Pipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
-import { createKeyWait } from '../publish/api/publish.ts';
+import { createKeyWait } from '../publish/api/caller-wait.ts';
 import { type Broker, throttledMs } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
 import { createQueue, type Queue } from '../publish/main/queue.ts';

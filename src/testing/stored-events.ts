@@ -8,7 +8,7 @@ import { shared } from '../ground/lifecycle.ts';
 import { optionsProblem } from '../ground/names.ts';
 import { rowWatch } from '../outbox/join.ts';
 import type { OutboxRow } from '../outbox/outbox-row.ts';
-import { runningService } from '../publish/api/running-service.ts';
+import { runningService } from '../publish/api/publish.ts';
 import type { TransactionEnd } from '../transaction/driver.ts';
 
 /** One published event, as its consumers read it. What was not known is `null`. */

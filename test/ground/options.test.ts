@@ -12,8 +12,8 @@ import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
 import { runWithContext, setContext } from '../../src/context/request.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
+import { headersOf } from '../../src/publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
-import { headersOf } from '../../src/publish/api/publish.ts';
 import {
   assertNothingStored,
   assertPublished,

@@ -7,8 +7,11 @@ import { loadConfig } from '../../src/config/read/load.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import type { SvcError } from '../../src/ground/errors.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
-import { invalidateEncryptionKeys } from '../../src/publish/api/publish.ts';
-import { type RunningService, runningService } from '../../src/publish/api/running-service.ts';
+import {
+  invalidateEncryptionKeys,
+  type RunningService,
+  runningService,
+} from '../../src/publish/api/publish.ts';
 import { type Protection, startProtection } from '../../src/start/protection.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
 

@@ -6,7 +6,7 @@ import { nodeSqliteDriver } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
-import { type RunningService, runningService } from '../../src/publish/api/running-service.ts';
+import { type RunningService, runningService } from '../../src/publish/api/publish.ts';
 import {
   assertNothingPublished,
   assertNothingStored,

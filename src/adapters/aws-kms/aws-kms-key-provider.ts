@@ -135,7 +135,7 @@ function orAbort<T>(limitMs: number, work: (signal: AbortSignal) => Promise<T>):
   return inTime(work(abort.signal), { limitMs, keepsAlive: true, late });
 }
 
-export interface AwsKmsClientOptions {
+interface AwsKmsClientOptions {
   /** Default: what the AWS SDK finds (AWS_REGION, the shared configuration). */
   readonly region?: string | undefined;
   /** Another address of the service: a VPC endpoint, a test server. Default: the one of the region. */
@@ -149,12 +149,12 @@ export interface AwsKmsClientOptions {
 }
 
 /** The part of a `KMSClient` that is used here. */
-export interface AwsKmsClient {
+interface AwsKmsClient {
   send(command: object, options: { abortSignal: AbortSignal }): Promise<AwsKmsAnswer>;
   destroy(): void;
 }
 
-export interface AwsKmsAnswer {
+interface AwsKmsAnswer {
   readonly Plaintext?: Uint8Array;
   readonly CiphertextBlob?: Uint8Array;
 }
@@ -178,7 +178,7 @@ interface AwsKmsModule {
   readonly GenerateDataKeyCommand: new (input: GenerateInput) => object;
 }
 
-export interface AwsKms {
+interface AwsKms {
   readonly client: AwsKmsClient;
   decrypt(input: DecryptInput): object;
   generate(input: GenerateInput): object;
@@ -188,7 +188,7 @@ export interface AwsKms {
 const packageName: string = '@aws-sdk/client-kms';
 
 /** Loads the SDK (some 50 ms and 15 MB) and makes a client, which connects at its first call. */
-export async function openAwsKms(options: AwsKmsClientOptions): Promise<AwsKms> {
+async function openAwsKms(options: AwsKmsClientOptions): Promise<AwsKms> {
   const sdk = await loadSdk();
   const client = new sdk.KMSClient({
     ...(options.region !== undefined && { region: options.region }),
@@ -262,7 +262,7 @@ interface SdkError {
 }
 
 /** One line for an operator. Of the SDK's error only its name is told: its text can quote the request. */
-export function toKeyProviderError(thrown: unknown, key: string): SvcError {
+function toKeyProviderError(thrown: unknown, key: string): SvcError {
   if (thrown instanceof SvcError) return thrown;
   const error = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as SdkError;
   const name = nameOf(error);

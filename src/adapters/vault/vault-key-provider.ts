@@ -149,7 +149,7 @@ function found(value: unknown): string {
 }
 
 /** What was asked for, for messages. */
-export interface VaultQuestion {
+interface VaultQuestion {
   /** `https://vault.example.com:8200` */
   readonly address: string;
   /** `secret/data/customer` */
@@ -166,7 +166,7 @@ const codes = {
 } as const;
 
 /** One line for an operator. The text of an answer is compared with what is known, and never told. */
-export function answerError(answer: JsonAnswer, question: VaultQuestion): SvcError {
+function answerError(answer: JsonAnswer, question: VaultQuestion): SvcError {
   const [kind, why] = judge(answer, question);
   return keyProviderError(codes[kind], `Vault at ${question.address}: ${why}`);
 }
@@ -217,7 +217,7 @@ function judgeNotFound(body: unknown, errors: string, { path, engine }: VaultQue
 }
 
 /** Why there was no whole answer at all. */
-export function transportError(thrown: unknown, address: string): SvcError {
+function transportError(thrown: unknown, address: string): SvcError {
   const { code } = thrown as NodeJS.ErrnoException;
   const word = typeof code === 'string' && /^\w{1,60}$/.test(code) ? code : 'unknown error';
   const [kind, why] = judgeTransport(word);
@@ -250,10 +250,10 @@ function textsOf(body: unknown, name: 'errors' | 'warnings'): string {
   return Array.isArray(texts) ? texts.filter((each) => typeof each === 'string').join('\n') : '';
 }
 
-export const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
-export type VaultEngine = (typeof vaultEngines)[number];
+const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
+type VaultEngine = (typeof vaultEngines)[number];
 
-export interface VaultOptions {
+interface VaultOptions {
   /** Default `https://127.0.0.1:8200`, as of Vault's own tools. `http:` only on loopback, where an agent or a test server listens. */
   readonly address?: string | undefined;
   /**
@@ -283,7 +283,7 @@ export interface VaultOptions {
 const pathPattern = /^[A-Za-z0-9_-]+(\/[A-Za-z0-9_-]+)*$/;
 
 /** Throws what could only fail later, or would send the token over an open network. Returns the address without its last `/`. */
-export function checkVaultOptions(options: VaultOptions): string {
+function checkVaultOptions(options: VaultOptions): string {
   const { engine = 'kv-v2', mount = 'secret', keys = {}, namespace } = options;
   if (!vaultEngines.includes(engine)) throw refused(`the engine must be one of ${vaultEngines.join(', ')}`);
   if (!pathPattern.test(mount)) throw refused('the mount is not a path of letters, digits, _ and -');
@@ -301,7 +301,7 @@ export function checkVaultOptions(options: VaultOptions): string {
 }
 
 /** The path of a key below its mount. What comes from outside cannot leave it: `Invalid key id`. */
-export function pathOf(keyId: string, { keys }: VaultOptions): string {
+function pathOf(keyId: string, { keys }: VaultOptions): string {
   if (!keyIdPattern.test(keyId)) throw invalidKeyId();
   const [path = keyId] = keys !== undefined && Object.hasOwn(keys, keyId) ? [keys[keyId]].flat() : [];
   return path;

@@ -3,7 +3,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
 import { createQuietLog, type Logger } from '../../observe/logger.ts';
-import { createUnderWay, type Generation } from '../api/publish.ts';
+import { createUnderWay, type Generation } from '../api/caller-wait.ts';
 import type { SendFailure } from '../broker.ts';
 import type { FailedEvent } from '../tier.ts';
 
