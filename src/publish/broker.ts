@@ -30,6 +30,8 @@ export interface SendFailure {
   /** Class name or code of the root cause as the client names it, such as `UNKNOWN_TOPIC_OR_PARTITION`. */
   readonly cause: string;
   readonly message: string;
+  /** The topic was deleted and created again: it has nothing of what was sent before. */
+  readonly isRecreated?: true;
   /** Not of a broker: why svc itself has ended the way to the topic, whatever the last answer was. The tiers go by it. */
   readonly endedBy?: 'shutdown' | 'behind' | 'behind-unless-full';
 }

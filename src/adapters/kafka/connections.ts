@@ -3,7 +3,14 @@ import { type Clock, systemClock } from '../../ground/clock.ts';
 import { createQuietLog } from '../../observe/logger.ts';
 import { askAgainMs, type HeldBack } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import { type KafkaRequest, requestHead, throttleIn, type Versions, versionsRequest } from './protocol.ts';
+import {
+  bodyOf,
+  type KafkaRequest,
+  requestHead,
+  throttleIn,
+  type Versions,
+  versionsRequest,
+} from './protocol.ts';
 import { BrokerError, isAnswer, NoAnswer, NoCommonVersion, socketCodeIn, who } from './send-failure.ts';
 import { type Address, keyOf, type Transport } from './transport.ts';
 
@@ -176,7 +183,7 @@ export async function openConnection(
       const version = versionOf(request, versions);
       await throttle.over(broker);
       const answer = requests.send(request.key, version, request.write(version), request.read !== undefined);
-      const bytes = await answered(answer);
+      const bytes = bodyOf(request, await answered(answer), version);
       throttle.heard(broker, throttleIn(request, bytes, version), request.name);
       return request.read?.(bytes, version) as T;
     } catch (error) {

@@ -2,18 +2,32 @@ import type { Address } from './transport.ts';
 
 // requests of Kafka's protocol and their answers, as svc itself writes and reads them, whatever the client is.
 
-/** One request, in the versions that svc knows: before Kafka's "flexible" ones, which say the same in another form. */
+/** One request, in the versions that svc knows. Most are older than Kafka's "flexible" versions, which have compact lists and tags. */
 export interface KafkaRequest<T> {
   readonly key: number;
   readonly name: string;
   readonly oldest: number;
   readonly newest: number;
+  /** The first version whose head, of request and answer, ends with tags. Default: none of those that svc knows. */
+  readonly flexible?: number | undefined;
   /** In pieces, so that a batch is not copied. */
   write(version: number): readonly Buffer[];
   /** Where its answer says for how long nothing is to be written (a quota), and from which version on the client is to wait by itself. */
   readonly throttle?: { readonly at: 'start' | 'end'; readonly from: number } | undefined;
   /** Throws a {@link ProtocolError}. Left out: the broker does not answer. */
   readonly read?: ((answer: Buffer, version: number) => T) | undefined;
+}
+
+/** The body of an answer, behind the tags of its head. */
+export function bodyOf(
+  { flexible }: Pick<KafkaRequest<unknown>, 'flexible'>,
+  bytes: Buffer,
+  version: number,
+): Buffer {
+  if (flexible === undefined || version < flexible) return bytes;
+  const answer = new AnswerReader(bytes);
+  answer.tags();
+  return answer.rest();
 }
 
 /** What Kafka refuses, by its own name for it. */
@@ -92,6 +106,21 @@ function text(value: string | null): Buffer {
   return Buffer.concat([int16(bytes.length), bytes]);
 }
 
+/** A number of flexible versions: seven bits in a byte, the lowest first. */
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest > 127; rest >>>= 7) bytes.push((rest & 127) | 128);
+  return Buffer.from([...bytes, rest]);
+}
+
+function compactText(value: string): Buffer {
+  const bytes = Buffer.from(value, 'utf8');
+  return Buffer.concat([varint(bytes.length + 1), bytes]);
+}
+
+const noTags = Buffer.from([0]);
+
 function blob(bytes: Buffer): Buffer {
   return Buffer.concat([int32(bytes.length), bytes]);
 }
@@ -139,6 +168,45 @@ class AnswerReader {
   list<T>(read: () => T): T[] {
     return Array.from({ length: Math.max(0, this.int32()) }, read);
   }
+
+  varint(): number {
+    let value = 0;
+    for (let shift = 0; shift < 35; shift += 7) {
+      const byte = this.bytes.readUInt8(this.skip(1));
+      value += (byte & 127) * 2 ** shift;
+      if (byte < 128) return value;
+    }
+    throw new RangeError('a number of more than five bytes');
+  }
+
+  compactText(): string | null {
+    const length = this.varint() - 1;
+    return length < 0 ? null : this.bytes.toString('utf8', this.skip(length), this.at);
+  }
+
+  compactList<T>(read: () => T): T[] {
+    const length = this.varint() - 1;
+    // Each item has a byte at least.
+    if (length > this.bytes.length - this.at) throw new RangeError('a list that is longer than its answer');
+    return Array.from({ length: Math.max(0, length) }, read);
+  }
+
+  /** A topic id of zeros says nothing. */
+  uuid(): string | undefined {
+    const hex = this.bytes.toString('hex', this.skip(16), this.at);
+    return /^0*$/.test(hex) ? undefined : hex;
+  }
+
+  tags(): void {
+    for (let left = this.varint(); left > 0; left--) {
+      this.varint();
+      this.skip(this.varint());
+    }
+  }
+
+  rest(): Buffer {
+    return this.bytes.subarray(this.at);
+  }
 }
 
 export interface Node {
@@ -151,6 +219,8 @@ export interface Node {
 export interface TopicMetadata {
   readonly errorCode: number;
   readonly name: string | null;
+  /** Another one under the same name is another topic (KIP-516). Not there before version 10. */
+  readonly id?: string | undefined;
   /** `leaderId`: negative where there is none now. */
   readonly partitions: readonly { readonly partition: number; readonly leaderId: number }[];
   /** One bit for each right. Not there before version 8. */
@@ -163,6 +233,12 @@ export interface ClusterMetadata {
   readonly topics: readonly TopicMetadata[];
 }
 
+/** Names may be left out from here on. They are not. */
+const newestMetadata = 12;
+/** The rights on the cluster are no part of it from here on. */
+const withoutClusterRights = 11;
+const withTopicIds = 10;
+const flexibleMetadata = 9;
 /** The rights of a user are told from here on. */
 const withRights = 8;
 const withLeaderEpoch = 7;
@@ -175,14 +251,51 @@ export function metadataRequest(
 ): KafkaRequest<ClusterMetadata> {
   return {
     // The first of them is the first with the leave to make no topic.
-    ...{ key: 3, name: 'Metadata', oldest: 4, newest: withRights },
+    ...{ key: 3, name: 'Metadata', oldest: 4, newest: newestMetadata, flexible: flexibleMetadata },
     throttle: { at: 'start', from: 6 },
     write(version) {
-      const flags = version >= withRights ? [mayCreate, false, true] : [mayCreate];
-      return [list(topics, text), Buffer.from(flags.map(Number))];
+      const rights = version < withRights ? [] : version < withoutClusterRights ? [false, true] : [true];
+      const flags = Buffer.from([mayCreate, ...rights].map(Number));
+      if (version < flexibleMetadata) return [list(topics, text), flags];
+      const id = version < withTopicIds ? Buffer.alloc(0) : Buffer.alloc(16);
+      const named = topics.flatMap((name) => [id, compactText(name), noTags]);
+      return [noTags, varint(topics.length + 1), ...named, flags, noTags];
     },
-    read: readMetadata,
+    read: (bytes, version) =>
+      version < flexibleMetadata ? readMetadata(bytes, version) : readFlexibleMetadata(bytes, version),
   };
+}
+
+function readFlexibleMetadata(bytes: Buffer, version: number): ClusterMetadata {
+  const answer = new AnswerReader(bytes);
+  answer.skip(4); // How long to hold further requests.
+  const brokers = answer.compactList(() => {
+    const node = { nodeId: answer.int32(), host: answer.compactText() ?? '', port: answer.int32() };
+    answer.compactText(); // Its rack.
+    answer.tags();
+    return node;
+  });
+  const clusterId = answer.compactText();
+  answer.skip(4); // The controller.
+  const topics = answer.compactList(() => {
+    const errorCode = answer.int16();
+    const name = answer.compactText();
+    const id = version < withTopicIds ? undefined : answer.uuid();
+    answer.skip(1); // Whether it is one of Kafka's own.
+    const partitions = answer.compactList(() => {
+      answer.skip(2); // Its error, such as no leader.
+      const [partition, leaderId] = [answer.int32(), answer.int32()];
+      answer.skip(4); // The epoch of the leader.
+      // Replicas, those in sync, those offline.
+      for (let lists = 3; lists > 0; lists--) answer.compactList(() => answer.int32());
+      answer.tags();
+      return { partition, leaderId };
+    });
+    const topicAuthorizedOperations = answer.int32();
+    answer.tags();
+    return { errorCode, name, id, partitions, topicAuthorizedOperations };
+  });
+  return { clusterId, brokers, topics };
 }
 
 function readMetadata(bytes: Buffer, version: number): ClusterMetadata {

@@ -170,9 +170,16 @@ export function noSuchPartition(topic: string, partition: number | undefined): S
 }
 
 /** `placedBy`: how many it had when a partition was chosen. */
-export function otherCount(topic: string, count: number, placedBy: number): SendFailure {
-  const message = `topic "${topic}" has ${count} partitions now instead of ${placedBy}: its events are placed anew`;
-  return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
+export function otherCount(
+  topic: string,
+  count: number,
+  placedBy: number,
+  isRecreated: boolean,
+): SendFailure {
+  const what = isRecreated ? 'was created again, and has' : 'has';
+  const message = `topic "${topic}" ${what} ${count} partitions now instead of ${placedBy}: its events are placed anew`;
+  const failure: SendFailure = { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
+  return isRecreated ? { ...failure, isRecreated } : failure;
 }
 
 function requestTimedOut(

@@ -318,7 +318,10 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     try {
       const { leader, count } = await leaderOf(topics, topic, partition, placedBy);
       if (placedBy !== undefined && placedBy !== count)
-        return { verdict: 'refused', result: failed(otherCount(topic, count, placedBy)) };
+        return {
+          verdict: 'refused',
+          result: failed(otherCount(topic, count, placedBy, topics.isRecreated(topic))),
+        };
       if (leader === undefined)
         return { verdict: 'refused', result: failed(noSuchPartition(topic, partition)) };
       entry = { topic, partition, leader, begunMs: systemClock.monotonic() };

@@ -24,6 +24,8 @@ import { type Address, keyOf, parseAddress } from './transport.ts';
 
 interface Topic {
   readonly fetchedAtMs: number;
+  /** `undefined` where the broker tells no ids of topics. */
+  readonly id: string | undefined;
   /** By partition; `undefined` where it has none now. */
   readonly leaders: readonly (Node | undefined)[];
 }
@@ -42,6 +44,8 @@ export interface Topics {
   partitionCount(topic: string): Promise<number | undefined>;
   /** What `partitionCount` was last, where it was asked for: a topic that has another number now would have them elsewhere. */
   placedBy(topic: string): number | undefined;
+  /** Whether it has another id than when `partitionCount` was asked for: it was deleted and created again (KIP-516). */
+  isRecreated(topic: string): boolean;
   /** As `partitionCount`, of who places nothing by it. */
   isThere(topic: string): Promise<boolean>;
   describe(): Promise<ClusterInfo>;
@@ -74,7 +78,7 @@ export function createTopics(
   const lastMs = Math.min(options.requestTimeoutMs, longestAnswerMs);
   const known = new Map<string, Topic>();
   const asked = new Map<string, Promise<Topic>>();
-  const told = new Map<string, number>();
+  const told = new Map<string, { readonly count: number; readonly id: string | undefined }>();
   const describing = oneAtATime<ClusterMetadata>();
   let brokers: readonly Address[] = [];
   let lastDescribed: ClusterMetadata | undefined;
@@ -164,7 +168,7 @@ export function createTopics(
     const nodes = new Map(answer.brokers.map((node) => [node.nodeId, node]));
     const leaders: (Node | undefined)[] = [];
     for (const { partition, leaderId } of partitionsIn(answer)) leaders[partition] = nodes.get(leaderId);
-    const found = { leaders, fetchedAtMs: systemClock.monotonic() };
+    const found = { leaders, id: idIn(answer), fetchedAtMs: systemClock.monotonic() };
     known.set(topic, found);
     return found;
   }
@@ -178,9 +182,12 @@ export function createTopics(
     return asking;
   }
 
-  async function countOf(topic: string): Promise<number | undefined> {
+  async function countOf(
+    topic: string,
+  ): Promise<{ readonly count: number; readonly id: string | undefined } | undefined> {
     try {
-      return partitionsIn(await ask([topic], false)).length;
+      const answer = await ask([topic], false);
+      return { count: partitionsIn(answer).length, id: idIn(answer) };
     } catch (error) {
       if (isNoTopic(protocolErrorIn(error))) return undefined;
       throw error;
@@ -198,14 +205,18 @@ export function createTopics(
     leaderOf: (topic, partition) => known.get(topic)?.leaders[partition],
     forget: (topic) => known.delete(topic),
     async partitionCount(topic) {
-      const count = await countOf(topic);
-      if (count === undefined) return undefined;
+      const found = await countOf(topic);
+      if (found === undefined) return undefined;
       told.delete(topic);
-      told.set(topic, count);
+      told.set(topic, found);
       if (told.size > maxTold) told.delete(told.keys().next().value as string);
-      return count;
+      return found.count;
     },
-    placedBy: (topic) => told.get(topic),
+    placedBy: (topic) => told.get(topic)?.count,
+    isRecreated(topic) {
+      const [before, now] = [told.get(topic)?.id, known.get(topic)?.id];
+      return before !== undefined && now !== undefined && before !== now;
+    },
     isThere: async (topic) => (await countOf(topic)) !== undefined,
     async describe() {
       // Brokers that hold this process back are there, and want to be asked nothing.
@@ -219,4 +230,9 @@ export function createTopics(
 function partitionsIn({ topics }: ClusterMetadata): TopicMetadata['partitions'] {
   for (const { errorCode } of topics) checkCode(errorCode);
   return topics.flatMap(({ partitions }) => partitions);
+}
+
+/** Of the one topic that was asked for. */
+function idIn({ topics: [topic] }: ClusterMetadata): string | undefined {
+  return topic?.id;
 }

@@ -404,7 +404,8 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
         onIdle: () => left(partition),
         mayStart: () => !isInDoubt && !isMoving,
-        onDoubt: ({ cause }) => void doubt(passingOf(cause) === 'unknown'),
+        onDoubt: ({ cause, isRecreated }) =>
+          void doubt(isRecreated === true || passingOf(cause) === 'unknown'),
         onRecreated,
         onSent: () => isMoving && move(),
       });

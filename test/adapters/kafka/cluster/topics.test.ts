@@ -92,6 +92,31 @@ describe('topics of a cluster', () => {
     }
   });
 
+  it('tells a topic that was created again by its id, where the cluster tells ids, until its partitions are counted anew', async () => {
+    const topics = create();
+    const idIs = (id: string | undefined): void => {
+      const answer = async () => {
+        const { topics: found, ...cluster } = answerOf([1, 2]);
+        return { ...cluster, topics: found.map((topic) => ({ ...topic, id })) };
+      };
+      answers = { 'one:1': answer, 'two:2': answer };
+    };
+    for (const [before, after, isRecreated] of [
+      ['a', 'a', false],
+      ['a', 'b', true],
+      [undefined, 'b', false],
+      ['a', undefined, false],
+    ] as const) {
+      idIs(before);
+      await topics.partitionCount('t');
+      idIs(after);
+      await topics.refresh('t');
+      assert.equal(topics.isRecreated('t'), isRecreated);
+      await topics.partitionCount('t');
+      assert.equal(topics.isRecreated('t'), false);
+    }
+  });
+
   it('drops a broker that hangs and asks the next one', async () => {
     clock = useFakeTimers();
     answers['one:1'] = () => new Promise(() => {});
