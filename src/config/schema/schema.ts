@@ -212,166 +212,166 @@ function isPort(text: string): boolean {
 
 /** Switches, identity, logging, end of the process, event ids. */
 const serviceOptions = {
-  /** Switches svc on. When false nothing is patched and nothing is loaded. */
+  /** Switches svc on. If false, svc patches and loads nothing. */
   'svc.enabled': flag(true),
-  /** When true the process does not start where svc cannot work: it ends with exit code 78 and a line that says why (a wrong configuration, a Node that is too old, a target that cannot be patched, or whose compiled file is loaded in its place). In the environment it counts even where the file cannot be read. */
+  /** If true, the process doesn't start without svc: it ends with exit code 78 and logs why. Reasons: an invalid configuration, an old Node, or a target that can't be patched or whose compiled file is loaded in its place. In the environment, it applies even if the configuration file can't be read. */
   'svc.required': flag(false),
-  /** Captures calls. When false only what the application publishes itself with publish() becomes an event. */
+  /** Captures calls. If false, only `publish()` makes events. */
   'svc.aop.enabled': flag(true),
-  /** Name of the service in `metadata.source.serviceName`. */
+  /** Service name in `metadata.source.serviceName`. */
   'svc.service.name': text('text', {
     defaultText:
       'OTEL_SERVICE_NAME, service.name of OTEL_RESOURCE_ATTRIBUTES, name in package.json of the application',
   }),
-  /** Version of the service in `metadata.source.serviceVersion`. In YAML in quotes when it looks like a number. */
+  /** Service version in `metadata.source.serviceVersion`. Quote it in YAML if it looks like a number. */
   'svc.service.version': text('text', {
     defaultText: 'service.version of OTEL_RESOURCE_ATTRIBUTES, version in package.json of the application',
   }),
-  /** `node`: svc starts `@opentelemetry/sdk-node`, as the variables `OTEL_*` say, with the application's instrumentations. `none`: spans and metrics go to the SDK that the application starts, if any. */
+  /** `node`: svc starts `@opentelemetry/sdk-node` with the `OTEL_*` variables and the application's instrumentations. `none`: spans and metrics go to the SDK that the application starts, if any. */
   'svc.telemetry.sdk': oneOf(['none', 'node'], 'none'),
-  /** Least level of svc's own lines on standard error. */
+  /** Lowest level of svc's log lines on standard error. */
   'svc.log.level': oneOf(['debug', 'info', 'warn', 'error', 'off'], 'info'),
-  /** Form of svc's own lines on standard error: `text`, or `json`, one object a line. */
+  /** Format of svc's log lines on standard error: `text`, or `json` with one object a line. */
   'svc.log.format': oneOf(['text', 'json'], 'text'),
-  /** Longest wait at the end of the process for events under way. 0 waits for none. */
+  /** Longest wait for in-flight events at the end of the process. 0 doesn't wait. */
   'svc.shutdown.timeout-ms': ms(0, 10_000),
-  /** How event ids are made: `snowflake` numbers, or `uuidv7`: UUIDs of version 7, which need no worker ids. */
+  /** Type of event ids: `snowflake` numbers, or `uuidv7`, which needs no worker ids. */
   'svc.id-generator.type': oneOf(['snowflake', 'uuidv7'], 'snowflake'),
-  /** Worker id inside Snowflake ids. Must differ between all processes that publish. */
+  /** Worker id in Snowflake ids. It must be unique among all processes that publish. */
   'svc.id-generator.worker-id': integer(0, 1023, {
     namesBothBounds: true,
     defaultText: 'derived, then leased, so that no two processes of a host share one',
   }),
-  /** Folder in which processes of one host lease their worker ids. */
+  /** Folder in which the processes of a host lease worker ids. */
   'svc.id-generator.lease-path': text('path', {
     defaultText: 'a folder under the temporary folder of the system',
   }),
-  /** Where a worker id is leased: in Kafka, so that no two processes of any hosts share one, or on the host. `auto`: in Kafka where events go to Kafka. */
+  /** Place where worker ids are leased: in `kafka` for all hosts, or on the `host`. `auto` uses Kafka if events go to Kafka. */
   'svc.id-generator.lease': oneOf(['auto', 'host', 'kafka'], 'auto', {
     laterValues: {
       database: 'leases worker ids in the database of the outbox, and is not yet available in this version',
     },
   }),
-  /** Group in Kafka whose members share the worker ids out among them. Needs the Read permission. */
+  /** Kafka group whose members share out the worker ids. Needs the Read permission. */
   'svc.id-generator.group': text('text', { default: 'svc-workers' }),
 } as const satisfies Rows;
 
 /** Where events go, how they get there, and what becomes of those that their topic did not take. */
 const brokerOptions = {
-  /** What sends the events: `kafkajs` or `platformatic` (package `@platformatic/kafka`) to Kafka, `file` to a file per topic on this machine, `memory` keeps them for tests. */
+  /** Client that sends the events. `kafkajs` and `platformatic` (package `@platformatic/kafka`) send to Kafka. `file` writes a file per topic on this machine. `memory` keeps events for tests. */
   'svc.broker.client': oneOf(['kafkajs', 'platformatic', 'file', 'memory'], undefined, {
     registeredBy: 'registerBroker',
     defaultText: 'kafkajs where svc.broker.bootstrap-servers is set, else file',
   }),
-  /** Addresses of Kafka brokers, each host:port. */
+  /** Addresses of Kafka brokers, as host:port. */
   'svc.broker.bootstrap-servers': list('host-and-port', [], { aliases: ['KAFKA_BROKERS'] }),
-  /** Topic of every event whose target names none. */
+  /** Topic of events whose target doesn't name one. */
   'svc.broker.topic': text('topic', { defaultText: 'none: required' }),
-  /** Client id as the brokers see it in their logs, metrics and quotas. */
+  /** Client id in the logs, metrics and quotas of the brokers. */
   'svc.broker.client-id': text('text', { default: 'svc' }),
-  /** false: an async function resolves when its event is acknowledged, after `svc.broker.max-wait-ms` at the latest. true: nothing waits. Synchronous functions never wait. */
+  /** false: a captured async function resolves once its event is acknowledged, or after `svc.broker.max-wait-ms`. true: calls don't wait. Synchronous functions never wait. */
   'svc.broker.async-mode': flag(false),
-  /** Longest wait of a captured call for the outcome of its event. Then the call returns what it returned, and the event goes on in the background; with `failOnError` it fails with `TimeoutException` (`SVC_PUBLISH_TIMEOUT`), and the event may still arrive. */
+  /** Longest wait of a captured call for its event. After it, the call returns normally and the event continues in the background. With `failOnError`, the call fails with `TimeoutException` (`SVC_PUBLISH_TIMEOUT`), and the event may still arrive. */
   'svc.broker.max-wait-ms': ms(1, 2_000),
-  /** Longest wait for the answer of a broker to one request. */
+  /** Longest wait for a broker to answer a request. */
   'svc.broker.request-timeout-ms': ms(1, 30_000),
   /** Longest wait for a connection to a broker. */
   'svc.broker.connection-timeout-ms': ms(1, 3_000),
-  /** Who confirms an event before it counts as published: `all` replicas in sync, the leader alone (`1`), or nobody (`0`). Less than `all` loses events when a broker fails, and nothing tells of those lost. */
+  /** Replicas that must confirm an event: `all` in-sync ones, the leader (`1`), or none (`0`). Less than `all` loses events without notice when a broker fails. */
   'svc.broker.acks': oneOf(['all', '1', '0'], 'all'),
-  /** Each batch has a number by which Kafka stores it once, however often it is sent (an idempotent producer). Needs `svc.broker.acks: all`. false: a batch whose answer was lost may be stored twice. */
+  /** Idempotent producer: Kafka stores each batch once, however often svc sends it. Needs `svc.broker.acks: all`. If false, a batch whose answer was lost may be stored twice. */
   'svc.broker.idempotence': flag(true),
-  /** How a send is compressed. `snappy` and `lz4` only with client `platformatic`; recovery reads all of them. */
+  /** Compression of sends. `snappy` and `lz4` need the client `platformatic`. Recovery reads all of them. */
   'svc.broker.compression': oneOf(compressions, 'none'),
-  /** Sends to the broker at once, each a batch for one partition. Further events wait in the buffer. */
+  /** Concurrent sends, each a batch for one partition. Further events wait in the buffer. */
   'svc.broker.max-in-flight': integer(1, 1_000, { unit: 'sends', default: 8 }),
-  /** Events in memory until they are acknowledged. One more goes to the next tier at once. */
+  /** Events in memory that aren't acknowledged yet. Further events go to the next tier at once. */
   'svc.broker.buffer.max-events': integer(1, 1_000_000, { unit: 'events', default: 10_000 }),
-  /** Bytes of events in memory until they are acknowledged. What exceeds them goes to the next tier at once. */
+  /** Bytes of events in memory that aren't acknowledged yet. Further events go to the next tier at once. */
   'svc.broker.buffer.max-bytes': integer(1024 ** 2, 1024 ** 3, { unit: 'bytes', default: 32 * 1024 ** 2 }),
-  /** Events in one send. */
+  /** Events per send. */
   'svc.broker.batch.max-events': integer(1, 5_000, { unit: 'events', default: 500 }),
-  /** Bytes in one send; a larger event is sent alone. Keep it below message.max.bytes of the brokers (1 MB by default). */
+  /** Bytes per send. A larger event is sent alone. Stay below `message.max.bytes` of the brokers (1 MB by default). */
   'svc.broker.batch.max-bytes': integer(1024, 100 * 1024 ** 2, { unit: 'bytes', default: 900_000 }),
-  /** How long an event waits at most for others to share its send, where its partition is busy or was sent to within that time; 5 ms where the last send was of one event. Then small sends to several partitions of a topic leave one after the other, within as long again. None waits where the partition has rested, or where 100 events or 128 KiB are there. With svc.broker.async-mode false: 2 ms where the last send was of 10 events or more, otherwise none. */
+  /** Longest wait of an event for others to share its send, if its partition is busy or was sent to within that time. The wait is 5 ms if the last send had one event. Small sends to several partitions of a topic then leave one after the other, within as long again. Events don't wait if the partition was idle, or from 100 events or 128 KiB on. With `svc.broker.async-mode: false` the wait is 2 ms if the last send had 10 events or more, otherwise none. */
   'svc.broker.batch.linger-ms': integer(0, 60_000, { unit: 'ms', default: 20 }),
-  /** What an event may take in all, retries among it. The last two seconds (a quarter of less than eight) are for the dead letter topic and the backup, where it goes when its topic has not acknowledged it by then. */
+  /** Total time for an event, retries included. The last two seconds (a quarter of less than eight) are reserved for the dead letter topic and the backup. */
   'svc.broker.delivery-timeout-ms': ms(1, 30_000),
-  /** Folder of the topic files of client `file`: `<path>/<topic>.ndjson`, one record a line. */
+  /** Folder of the topic files with client `file`: `<path>/<topic>.ndjson`, one record a line. */
   'svc.broker.file.path': text('path', { default: './svc-topics' }),
-  /** Encrypts the connection to the brokers. */
+  /** Encrypts the connections to the brokers. */
   'svc.broker.tls.enabled': flag(false),
-  /** PEM file with the authorities to trust instead. */
+  /** PEM file of certificate authorities to trust. */
   'svc.broker.tls.ca-file': text('path', { defaultText: 'the authorities that Node trusts' }),
-  /** PEM file with the client certificate. Needs svc.broker.tls.key-file. */
+  /** PEM file of the client certificate. Needs `svc.broker.tls.key-file`. */
   'svc.broker.tls.cert-file': text('path'),
-  /** PEM file with the key of the client certificate. */
+  /** PEM file of the client certificate's key. */
   'svc.broker.tls.key-file': text('path'),
-  /** Name that the certificate of the broker must bear. */
+  /** Name that the broker's certificate must have. */
   'svc.broker.tls.server-name': text('text', { defaultText: 'the host of the broker' }),
-  /** How svc signs in to the brokers. `oauthbearer` takes a token, the others username and password. */
+  /** SASL mechanism. `oauthbearer` uses a token, the others a user name and password. */
   'svc.broker.sasl.mechanism': oneOf(saslMechanisms),
-  /** Name to sign in with. */
+  /** SASL user name. */
   'svc.broker.sasl.username': text('text'),
-  /** Password to sign in with. Better as an environment variable than in a file. */
+  /** SASL password. Prefer the environment variable to the file. */
   'svc.broker.sasl.password': secret(),
-  /** Where svc gets its tokens (OAuth client credentials), and new ones before they expire. Needs client-id and client-secret. */
+  /** Endpoint that issues tokens (OAuth client credentials). svc renews them before they expire. Needs `client-id` and `client-secret`. */
   'svc.broker.sasl.oauthbearer.token-endpoint-url': text('url'),
-  /** Client id at the token endpoint. */
+  /** Client id for the token endpoint. */
   'svc.broker.sasl.oauthbearer.client-id': text('text'),
-  /** Client secret at the token endpoint. Better as an environment variable than in a file. */
+  /** Client secret for the token endpoint. Prefer the environment variable to the file. */
   'svc.broker.sasl.oauthbearer.client-secret': secret(),
-  /** Scope to ask the token endpoint for. */
+  /** Scope to request from the token endpoint. */
   'svc.broker.sasl.oauthbearer.scope': text('text'),
-  /** File with the token, instead of an endpoint. Read again for each connection, as Kubernetes renews it. */
+  /** File with the token, instead of an endpoint. svc reads it for each connection, as Kubernetes renews it. */
   'svc.broker.sasl.oauthbearer.token-file': text('path'),
-  /** The token itself, instead of an endpoint. It is not renewed. */
+  /** The token, instead of an endpoint. svc doesn't renew it. */
   'svc.broker.sasl.oauthbearer.token': secret(),
-  /** SASL extensions that go with the token, each name=value, such as logicalCluster=lkc-1. */
+  /** SASL extensions for the token, as name=value, such as `logicalCluster=lkc-1`. */
   'svc.broker.sasl.oauthbearer.extensions': list('name-and-value', []),
-  /** Retries failed sends. When false a failed event goes to the next tier at once. */
+  /** Retries failed sends. If false, a failed event goes to the next tier at once. */
   'svc.retry.enabled': flag(true),
-  /** Retries after the first try, which is immediate. Events behind wait, so that their order is kept. */
+  /** Retries after the first send. Later events wait, so that the order is kept. */
   'svc.retry.max-attempts': integer(1, 100, { default: 3 }),
   /** Wait before the first retry. */
   'svc.retry.initial-interval': ms(1, 1_000),
-  /** Growth of the wait from one retry to the next: 1 s, 2 s, 4 s by default. */
+  /** Factor from one wait to the next: 1 s, 2 s, 4 s by default. */
   'svc.retry.multiplier': { type: 'number', min: 1, max: 100, default: 2 },
   /** Longest wait between retries. */
   'svc.retry.max-interval': ms(1, 10_000),
-  /** Makes each wait up to 20 % shorter or longer, so that many processes do not come back at once. */
+  /** Varies each wait by up to 20 %, so that many processes don't retry at once. */
   'svc.retry.jitter': flag(false),
-  /** Dead letter topic of events that could not be sent. */
+  /** Dead letter topic for events that could not be sent. */
   'svc.broker.dlq-topic': text('topic', { defaultText: 'none: events go to the backup' }),
-  /** Form of a dead letter: `operations` holds the event as a text, `recovery` as an object. `svc dlq` reads both. */
+  /** Format of dead letters: `operations` holds the event as text, `recovery` as an object. `svc dlq` reads both. */
   'svc.broker.dlq-format': oneOf(['operations', 'recovery'], 'operations'),
-  /** Folder of local backup files. Made when it is needed, open to its owner only (0700). */
+  /** Folder of the local backup. svc creates it on demand, for its owner only (0700). */
   'svc.broker.dlq-backup-path': text('path', { default: './dlq-backup' }),
-  /** Backup to local files, after S3 where that is enabled too. */
+  /** Backup to local files; after S3, if S3 is enabled too. */
   'svc.broker.backup.local-enabled': flag(true),
-  /** Backup to S3 or a compatible object store. Needs the package @aws-sdk/client-s3. */
+  /** Backup to S3 or a compatible store. Needs the package `@aws-sdk/client-s3`. */
   'svc.broker.backup.s3-enabled': flag(false),
   /** Bucket of the S3 backup. */
   'svc.broker.backup.s3-bucket': text('text'),
-  /** Prefix of the object keys: `<prefix>/yyyy/MM/dd/<eventId>.json`. */
+  /** Prefix of object keys: `<prefix>/yyyy/MM/dd/<eventId>.json`. */
   'svc.broker.backup.s3-prefix': { type: 'string', default: 'dlq-backup' },
-  /** Region of the bucket. Credentials are found by the AWS SDK as well. */
+  /** Region of the bucket. The AWS SDK finds the credentials. */
   'svc.broker.backup.s3-region': text('text', {
     defaultText: 'as the AWS SDK finds it (AWS_REGION, profile)',
   }),
-  /** Address of a compatible store such as MinIO or Ceph; buckets are then named in the path. */
+  /** Address of a compatible store, such as MinIO or Ceph. The bucket name goes into the path. */
   'svc.broker.backup.s3-endpoint': text('url', { defaultText: 'AWS' }),
-  /** What the local backup is written as. `journal`: segments, that many events share and that keep their order. `event`, `record`: a file an event, as long as few come at once: the event itself (`<eventId>.json`), or the event with reason and time (`<epoch_millis>.json`); no order is kept then. */
+  /** Format of the local backup. `journal`: segments that many events share, in order. `event`: a file with each event (`<eventId>.json`). `record`: a file with each event, the reason and the time (`<epoch_millis>.json`). `event` and `record` keep no order, and use segments if many events come at once. */
   'svc.broker.backup.format': oneOf(['journal', 'event', 'record'], 'journal'),
-  /** Event files in the folder, with `format: event` or `record`. Further events are appended to segments. */
+  /** Event files in the folder, with `format: event` or `record`. Further events go to segments. */
   'svc.broker.backup.max-files': integer(0, 1_000_000, { unit: 'files', default: 10_000 }),
-  /** Most that the local backup may hold. Further events are lost, with the alert. */
+  /** Size limit of the local backup. Further events are lost, with an alert. */
   'svc.broker.backup.max-bytes': integer(1, 1024 ** 5, { unit: 'bytes', default: 10 * 1024 ** 3 }),
-  /** When the cluster is back, a running process sends its local backup to the original topics by itself. */
+  /** A running process sends its local backup to the original topics when Kafka is back. */
   'svc.broker.backup.drain.enabled': flag(true),
-  /** How many events of the backup are sent a second. With `drain.order: key` only those that a process left which is gone, and that no new event waits behind; the others are sent as fast as the cluster takes them. */
+  /** Events of the backup sent per second. With `drain.order: key`, this limits only events that an ended process left and that no new event waits behind. All others are sent at full speed. */
   'svc.broker.backup.drain.rate': integer(1, 1_000_000, { unit: 'events/s', default: 500 }),
-  /** Whether events keep the order of their key over an outage. `key`: while events of a partition wait in the local backup, later ones of it go behind them. `none`: later ones go to the topic at once, and those in the backup arrive after them. */
+  /** Order over an outage. `key`: while events of a partition wait in the local backup, its later events queue behind them. `none`: later events go to the topic at once, and those in the backup arrive after them. */
   'svc.broker.backup.drain.order': oneOf(['key', 'none'], undefined, {
     defaultText: '`key`; `none` where `svc.broker.backup.format` is `event` or `record`',
   }),
@@ -379,21 +379,21 @@ const brokerOptions = {
 
 /** What an event knows of the request that caused it. */
 const contextOptions = {
-  /** Takes the client address from svc.security.forwarded-header, as far as the proxies in svc.security.trusted-proxies vouch for it. */
+  /** Takes the client address from `svc.security.forwarded-header`, if the proxies in `svc.security.trusted-proxies` vouch for it. */
   'svc.security.use-forwarded-headers': flag(false),
-  /** The header that your proxies write: `x-forwarded-for`, `forwarded` (RFC 7239), or one that holds an address, such as `cf-connecting-ip` or `x-real-ip`. No other is read. */
+  /** Header that your proxies write: `x-forwarded-for`, `forwarded` (RFC 7239), or one with a single address, such as `cf-connecting-ip` or `x-real-ip`. svc reads no other. */
   'svc.security.forwarded-header': text('header-name', { default: 'x-forwarded-for' }),
-  /** Addresses and ranges of proxies whose forwarding header is believed; `unix` for whoever connects to a server that listens on a Unix domain socket. */
+  /** Addresses and ranges of trusted proxies. `unix` trusts all clients of a server on a Unix domain socket. */
   'svc.security.trusted-proxies': list('trusted-proxy', []),
-  /** Request headers that may bring a correlation id; the first one present counts. */
+  /** Request headers that may carry a correlation id. The first one present counts. */
   'svc.context.correlation-id.headers': list('header-name', ['x-correlation-id', 'x-request-id']),
-  /** Makes a correlation id for requests that bring none. */
+  /** Generates a correlation id for requests without one. */
   'svc.context.correlation-id.generate': flag(false),
   /** Response header that returns the correlation id. */
   'svc.context.correlation-id.response-header': text('header-name'),
-  /** Where `metadata.actor.userId` comes from: `header:x-user-id`, `baggage:user.id`, `request:user.id`, or a function of the request. */
+  /** Source of `metadata.actor.userId`: `header:x-user-id`, `baggage:user.id`, `request:user.id`, or a function of the request. */
   'svc.context.actor.user-id': text('actor-source', { orFunction: true }),
-  /** Where `metadata.actor.sessionId` comes from, in the same forms. */
+  /** Source of `metadata.actor.sessionId`, in the same forms. */
   'svc.context.actor.session-id': text('actor-source', { orFunction: true }),
   /** Keys of baggage entries that become `metadata.tags`. */
   'svc.context.tags.baggage': list('text', []),
@@ -401,166 +401,166 @@ const contextOptions = {
 
 /** The management server. */
 const managementOptions = {
-  /** Port of the management server. 0 takes a free one, -1 starts no server. One that is named here and taken by others is a warning, and there is no server; processes of node:cluster and of pm2 take the next free one. */
+  /** Port of the management server. 0 takes a free port, -1 starts no server. If a configured port is in use, svc logs a warning and starts no server. Processes of `node:cluster` and pm2 take the next free port. */
   'management.server.port': integer(-1, 65_535, {
     defaultText: `${usualPorts.first}, or the next free one up to ${usualPorts.first + usualPorts.count - 1}`,
   }),
-  /** Address that the management server listens on. Any other than loopback needs management.server.token. */
+  /** Address to listen on. Any other than loopback needs `management.server.token`. */
   'management.server.address': text('listen-address', { default: '127.0.0.1' }),
-  /** Bearer token that callers must send: 16 characters or more. */
+  /** Bearer token for callers. */
   'management.server.token': secret('management-token'),
-  /** Bearer token for the endpoints that change or send something, such as a replay of the outbox: 16 characters or more. It reads as well; with it, management.server.token reads only. Without either, nothing acts. */
+  /** Bearer token for endpoints that change or send something, such as a replay. It can read as well. If set, `management.server.token` can only read. Without either token, actions are off. */
   'management.server.action-token': secret('management-token', { defaultText: 'management.server.token' }),
-  /** How people and their tools reach the management server behind a proxy that speaks TLS: requests to its host and from its origin are taken. Every request then needs management.server.token, from this machine too, as behind a proxy everybody looks local; the bare status of health, liveness and readiness and the files of the console need none. */
+  /** Address of the management server behind a TLS proxy: svc accepts requests to its host and from its origin. Every request then needs `management.server.token`, local ones too, because behind a proxy all clients look local. The bare status of health, liveness and readiness and the console's files need no token. */
   'management.server.public-url': text('url'),
-  /** Actions that nobody may do over HTTP, whatever token they have. */
+  /** Actions that are switched off over HTTP for every token. */
   'management.actions.exclude': { type: 'list', values: actionIds, default: [] },
-  /** Endpoints that are served. `*` is all of them, an empty list starts no server. svc-console is the page for people, `/actuator/svc`. */
+  /** Endpoints to serve. `*` serves all, an empty list starts no server. `svc-console` is the page `/actuator/svc`. */
   'management.endpoints.web.exposure.include': {
     type: 'list',
     values: [...endpointIds, '*'],
     default: undefined,
     defaultText: 'all of them, svc-console only on loopback',
   },
-  /** Who sees the details of the health endpoint. */
+  /** When the health endpoint shows its details. */
   'management.endpoint.health.show-details': oneOf(showDetails, 'always'),
-  /** Whether `/actuator/health/readiness` is DOWN wherever `/actuator/health` is. false: only where this instance itself does not do its work, so that an outage of Kafka takes no instance out of service. */
+  /** true: `/actuator/health/readiness` is DOWN whenever `/actuator/health` is. false: only if this instance can't do its work, so that a Kafka outage takes no instance out of service. */
   'management.endpoint.health.readiness-needs-broker': flag(false),
 } as const satisfies Rows;
 
 /** Events that wait in a table of the application's database, and what sends them from there. */
 const outboxOptions = {
-  /** Transactional outbox: targets with `outbox` store their events in the transaction of the call, and they are sent from there. */
+  /** Transactional outbox: targets with `outbox` store their events in the transaction of the call, and a relay sends them. */
   'svc.outbox.enabled': flag(false),
-  /** Database of the outbox table, which is that of the application: svc opens connections of its own to it. */
+  /** Database of the outbox table, which is the application's database. svc opens its own connections. */
   'svc.outbox.datasource.url': secret('datasource-url', {
     shared: { variable: 'DATABASE_URL', switch: 'svc.outbox.enabled' },
     defaultText: 'the variable `DATABASE_URL`',
   }),
-  /** Table of the outbox; with its schema as in `app.svc_outbox_events`. */
+  /** Table of the outbox, with or without its schema: `app.svc_outbox_events`. */
   'svc.outbox.table': text('table', { default: 'svc_outbox_events' }),
-  /** When svc makes the table where there is none: `embedded` in SQLite only, `always`, or `never`. Else a missing table is an error. */
+  /** When svc creates a missing table: `embedded` in SQLite only, `always`, or `never`. Otherwise a missing table is an error. */
   'svc.outbox.initialize-schema': oneOf(['embedded', 'always', 'never'], 'embedded'),
-  /** What becomes of a call outside any transaction: `autocommit` stores its event by itself, right after the call, and says so once for each event type; `error` lets the call fail, though what it wrote stays. So of a call whose own transaction commits before what it returns is known. */
+  /** What happens to a call outside any transaction. `autocommit` stores its event separately, right after the call, and logs that once per event type. `error` fails the call, but its writes stay. The same applies if the call's own transaction commits before its result is known. */
   'svc.outbox.on-no-transaction': oneOf(['error', 'autocommit'], 'autocommit'),
-  /** Sends the rows from this process; false leaves that to `svc relay`, or to another tool such as Debezium. */
+  /** Sends rows from this process. If false, `svc relay` or another tool such as Debezium sends them. */
   'svc.outbox.publisher-enabled': flag(true),
-  /** Wait between two looks at the table. */
+  /** Interval between polls of the table. */
   'svc.outbox.poll-interval-ms': ms(1, 1_000),
-  /** Rows taken at once. */
+  /** Rows per batch. */
   'svc.outbox.batch-size': integer(1, 1_000, { unit: 'rows', default: 100 }),
-  /** More rows are taken at once while many wait. */
+  /** Takes larger batches while many rows wait. */
   'svc.outbox.dynamic-batching-enabled': flag(true),
-  /** Tries of one row that may fail by its own fault; then it is FAILED. While the broker is away no row loses a try. */
+  /** Tries of a row that fails by its own fault, before it is FAILED. Tries don't count while the broker is away. */
   'svc.outbox.max-retries': integer(1, 1_000, { default: 3 }),
-  /** What becomes of the later rows of an aggregate that has a FAILED one: `skip` sends them, `block` keeps them back until that row is retried or discarded. */
+  /** What happens to later rows of an aggregate with a FAILED row: `skip` sends them, `block` holds them until that row is retried or discarded. */
   'svc.outbox.on-failed': oneOf(['skip', 'block'], 'skip'),
-  /** Longest wait for one send. */
+  /** Longest wait for a send. */
   'svc.outbox.send-timeout-seconds': integer(1, 86_400, { unit: 's', default: 10 }),
-  /** Stops sending while the broker is away. */
+  /** Pauses sending while the broker is away. */
   'svc.outbox.circuit-breaker-enabled': flag(true),
-  /** Deletes rows whose time is over: svc.outbox.retention-days, svc.outbox.failed-retention-days. */
+  /** Deletes rows after `svc.outbox.retention-days` and `svc.outbox.failed-retention-days`. */
   'svc.outbox.cleanup-enabled': flag(false),
-  /** How long published rows are kept, with svc.outbox.cleanup-enabled. 0, also without it: a row is deleted as soon as it is sent; where svc.outbox.publisher-enabled is false, in the transaction that wrote it (docs/debezium.md). */
+  /** Time to keep published rows, with `svc.outbox.cleanup-enabled`. 0 needs no cleanup: each row is deleted once it is sent, or with `svc.outbox.publisher-enabled: false` in the transaction that wrote it (docs/debezium.md). */
   'svc.outbox.retention-days': integer(0, 36_500, { unit: 'days', default: 7 }),
-  /** How long rows are kept that are FAILED, with svc.outbox.cleanup-enabled. */
+  /** Time to keep FAILED rows, with `svc.outbox.cleanup-enabled`. */
   'svc.outbox.failed-retention-days': integer(1, 36_500, { unit: 'days', default: 30 }),
 } as const satisfies Rows;
 
 /** Protection of personal data: which fields, with which keys. */
 const piiOptions = {
-  /** Protects what is marked, by rules here and by `@PiiField`. When false everything is published as it is. */
+  /** Protects values that rules here or `@PiiField` mark. If false, everything is published unprotected. */
   'svc.pii.enabled': flag(true),
-  /** Rules for fields of all payloads: `customer.email`, `items[*].phone`, `**.ssn` (at any depth), each as a path, as `path=TYPE:STRATEGY:LEVEL`, or as `{ path, type, strategy, level, keyId, masker }`. */
+  /** Rules for all payloads: `customer.email`, `items[*].phone`, `**.ssn` (at any depth). Each is a path, `path=TYPE:STRATEGY:LEVEL`, or `{ path, type, strategy, level, keyId, masker }`. */
   'svc.pii.fields': { type: 'rules', default: [] },
-  /** `report` warns once of each path whose values look like personal data (e-mail, phone, card, IBAN) and carry no mark. Costs time: for tests and staging. */
+  /** `report` warns once per path about unmarked values that look like personal data (email, phone, card, IBAN). It costs time: use it in tests and staging. */
   'svc.pii.detect': oneOf(['off', 'report'], 'off'),
-  /** Key of ENCRYPT: Base64 of 32 bytes (or 32 characters). Its id is `default`. */
+  /** Key for ENCRYPT: 32 bytes in Base64 (or 32 characters). Its id is `default`. */
   'svc.pii.crypto.default-key': secret('text', { aliases: ['PII_ENCRYPTION_KEY'] }),
-  /** Further keys, for rotation: a list of `{ id, key, status }`. The one with status `primary` encrypts; those with `decrypt` encrypt nothing any more. */
+  /** Keys for rotation: a list of `{ id, key, status }`. The key with status `primary` encrypts. Keys with `decrypt` no longer encrypt. */
   'svc.pii.crypto.keys': { type: 'keys', secret: true },
-  /** Key of HASH: 16 random bytes or more. */
+  /** Key for HASH: 16 random bytes or more. */
   'svc.pii.crypto.salt': secret('text', {
     aliases: ['PII_HASH_SALT'],
     defaultText: 'a public text, with a security warning; none in production',
   }),
-  /** Refuses to start when a rule hashes and no salt is configured. */
+  /** Refuses to start if a rule hashes and no salt is configured. */
   'svc.pii.crypto.require-salt': flag(undefined, { defaultText: '`true` where NODE_ENV is `production`' }),
-  /** Layout of ciphertexts. `specification` is read by other languages; `v1` adds the key id, and opens only in the field it was written to. */
+  /** Layout of ciphertexts. Other languages can read `specification`. `v1` adds the key id, and opens only in the field it was written for. */
   'svc.pii.crypto.format': oneOf(['specification', 'v1'], 'specification'),
-  /** Takes the keys of ENCRYPT from a key management service instead of `svc.pii.crypto`. */
+  /** Takes the keys for ENCRYPT from a key management service instead of `svc.pii.crypto`. */
   'svc.pii.kms.enabled': flag(false),
-  /** AWS KMS (install `@aws-sdk/client-kms`), or HashiCorp Vault and OpenBao. */
+  /** `aws`: AWS KMS (install `@aws-sdk/client-kms`). `vault`: HashiCorp Vault or OpenBao. */
   'svc.pii.kms.type': oneOf(['aws', 'vault'], undefined, { registeredBy: 'registerKeyProvider' }),
-  /** What becomes of events while their key cannot be had: `refuse`, or `hold` in memory until it can, as many as `svc.broker.buffer.max-events` and each for `svc.broker.delivery-timeout-ms`; later events wait behind them. Events of the outbox are refused, as their transaction cannot wait. */
+  /** What happens to events while their key is unavailable. `refuse`, or `hold` in memory: at most `svc.broker.buffer.max-events`, each for `svc.broker.delivery-timeout-ms`, and later events wait behind them. Outbox events are always refused, because their transaction can't wait. */
   'svc.pii.kms.on-unavailable': oneOf(['refuse', 'hold'], 'refuse'),
-  /** What the service calls each key, by the `keyId` of rules: `{ customer: arn:… }`. Of a list the first makes new keys. Default: the same name. */
+  /** The service's name of each key, by the `keyId` of rules: `{ customer: arn:… }`. The first of a list makes new keys. Default: the same name. */
   'svc.pii.kms.keys': { type: 'names' },
   /** Region of the keys. */
   'svc.pii.kms.aws.region': text('text', { defaultText: 'as the AWS SDK finds it' }),
-  /** A VPC endpoint, or a test server. */
+  /** VPC endpoint or test server. */
   'svc.pii.kms.aws.endpoint': text('url'),
-  /** Key of rules without `keyId`: ARN, key id or `alias/…`. */
+  /** Key for rules without `keyId`: ARN, key id or `alias/…`. */
   'svc.pii.kms.aws.default-key-arn': text('text'),
-  /** Bound to each data key and shown in CloudTrail; readers must give the same. Not secret. */
+  /** Context bound to each data key and shown in CloudTrail. Readers must send the same. Not secret. */
   'svc.pii.kms.aws.encryption-context': { type: 'names' },
-  /** How long a key is used before it is replaced, in the background. */
+  /** Lifetime of a key before svc replaces it in the background. */
   'svc.pii.kms.aws.dek-cache-ttl-ms': integer(1_000, 86_400_000, { unit: 'ms', default: 300_000 }),
-  /** Keys that are kept; the oldest one goes first. */
+  /** Keys in the cache. The oldest is dropped first. */
   'svc.pii.kms.aws.dek-cache-max-size': integer(1, 10_000, { default: 100 }),
-  /** Address of the server. `http:` only on loopback. */
+  /** Address of the server. `http:` is allowed on loopback only. */
   'svc.pii.kms.vault.address': text('url', { aliases: ['VAULT_ADDR'], default: 'https://127.0.0.1:8200' }),
-  /** Token to read keys with. */
+  /** Token for reading keys. */
   'svc.pii.kms.vault.token': secret('token', { aliases: ['VAULT_TOKEN'] }),
-  /** File that holds the token, read at each call: an agent may renew it. */
+  /** File with the token. svc reads it at each call, so an agent can renew it. */
   'svc.pii.kms.vault.token-file': text('path'),
   /** Namespace of the server. */
   'svc.pii.kms.vault.namespace': text('text', { aliases: ['VAULT_NAMESPACE'] }),
-  /** `kv` (as `kv-v2`) and `kv-v1`: a K/V store holds the keys. `transit`: the server makes data keys (envelope encryption). */
+  /** `kv` (the same as `kv-v2`) and `kv-v1`: a K/V store holds the keys. `transit`: the server makes data keys (envelope encryption). */
   'svc.pii.kms.vault.mode': oneOf(['kv', 'kv-v1', 'kv-v2', 'transit'], 'kv'),
-  /** Where the engine is mounted. */
+  /** Path where the engine is mounted. */
   'svc.pii.kms.vault.mount-path': text('text', { defaultText: '`secret`, for Transit `transit`' }),
-  /** Key of rules without `keyId`: path of the secret below the mount, or name of the Transit key. */
+  /** Key for rules without `keyId`: path of the secret below the mount, or name of the Transit key. */
   'svc.pii.kms.vault.default-key-path': text('text'),
-  /** Field of the secret that holds the key: Base64 of 32 bytes. */
+  /** Field of the secret that holds the key: 32 bytes in Base64. */
   'svc.pii.kms.vault.field': text('text', { default: 'key' }),
-  /** PEM file of the authorities to trust. */
+  /** PEM file of certificate authorities to trust. */
   'svc.pii.kms.vault.ca-file': text('path', { defaultText: 'the authorities that Node trusts' }),
-  /** How long a key is used before it is replaced, in the background. */
+  /** Lifetime of a key before svc replaces it in the background. */
   'svc.pii.kms.vault.dek-cache-ttl-ms': integer(1_000, 86_400_000, { unit: 'ms', default: 300_000 }),
-  /** Keys that are kept; the oldest one goes first. */
+  /** Keys in the cache. The oldest is dropped first. */
   'svc.pii.kms.vault.dek-cache-max-size': integer(1, 10_000, { default: 100 }),
 } as const satisfies Rows;
 
 /** The form of record values. */
 const serdeOptions = {
-  /** Form of the record value: `JSON`, or `AVRO` in the wire format of Confluent, with schemas in a registry (install `avsc`). */
+  /** Format of the record value: `JSON`, or `AVRO` in Confluent's wire format with a schema registry (install `avsc`). */
   'svc.serde.type': oneOf(['JSON', 'AVRO'], 'JSON'),
-  /** What surrounds the payload: `svc`, the envelope of svc, or `cloudevents`: CloudEvents 1.0, the payload as their `data`. */
+  /** Envelope around the payload: `svc`, or `cloudevents` (CloudEvents 1.0, with the payload as `data`). */
   'svc.serde.envelope': oneOf(['svc', 'cloudevents'], 'svc'),
-  /** Mode of the Kafka protocol binding of CloudEvents: `binary`, attributes in headers and the payload as value, or `structured`, all in the value. */
+  /** Content mode of CloudEvents. `binary`: attributes in headers, the payload as the value. `structured`: everything in the value. */
   'svc.serde.cloudevents.mode': oneOf(['binary', 'structured'], 'binary'),
-  /** Attribute `source` of CloudEvents: a URI-reference, such as `https://example.com/orders`. */
+  /** Attribute `source` of CloudEvents: a URI reference, such as `https://example.com/orders`. */
   'svc.serde.cloudevents.source': text('uri-reference', { defaultText: '`/` and the name of the service' }),
-  /** Schema registry with the API of Confluent, such as `https://registry.example.com:8081`. Required for `AVRO`. */
+  /** Schema registry with Confluent's API, such as `https://registry.example.com:8081`. Required for `AVRO`. */
   'svc.serde.schema-registry-url': text('url', { aliases: ['SCHEMA_REGISTRY_URL'] }),
   /** User of the registry, or its API key (basic authentication). */
   'svc.serde.schema-registry-username': text('text'),
-  /** Password of that user, or the secret of the API key. */
+  /** Password of the user, or secret of the API key. */
   'svc.serde.schema-registry-password': secret(),
   /** Token for the registry (bearer authentication). */
   'svc.serde.schema-registry-token': secret('token'),
-  /** File that holds the token, read at each request: an agent may renew it. */
+  /** File with the token. svc reads it at each request, so an agent can renew it. */
   'svc.serde.schema-registry-token-file': text('path'),
-  /** PEM file of the authorities to trust. */
+  /** PEM file of certificate authorities to trust. */
   'svc.serde.schema-registry-ca-file': text('path', { defaultText: 'the authorities that Node trusts' }),
-  /** Files with the Avro schema of the payload, by event type: `{ ORDER_CREATED: schemas/order.avsc }`. The payload of other types is JSON in a string. */
+  /** Files with the Avro schema of the payload, by event type: `{ ORDER_CREATED: schemas/order.avsc }`. Payloads of other types are JSON in a string. */
   'svc.serde.schemas': { type: 'names' },
   /** Subject of a schema: `topic` (`<topic>-value`, for topics with one event type), `record` (its full name), or both. */
   'svc.serde.subject-name-strategy': oneOf(['topic', 'record', 'topic-record'], 'topic-record'),
-  /** Registers schemas that the registry lacks. When false they must be there. */
+  /** Registers missing schemas. If false, the registry must have them. */
   'svc.serde.auto-register': flag(true),
-  /** Where events go whose schema id is not known yet, while the registry is away: `wait` in memory while `svc.retry` tries again, then in the backup, or straight in the `backup`: as JSON, which is encoded once the registry answers. */
+  /** Where events with an unknown schema id go while the registry is away. `wait`: they stay in memory during the retries, then go to the backup. `backup`: they go there at once, as JSON, and are encoded once the registry answers. */
   'svc.serde.on-registry-unavailable': oneOf(['wait', 'backup'], 'wait'),
 } as const satisfies Rows;
 

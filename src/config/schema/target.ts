@@ -53,26 +53,23 @@ const phases = ['BEFORE', 'AFTER_RETURNING', 'AFTER'] as const;
 /** When a captured function makes its event: before it runs, after it succeeded, or after it ended either way. */
 export type Phase = (typeof phases)[number];
 
-/** The transactional outbox of a target: its events are stored in the transaction of the call, and sent from there. */
+/** The transactional outbox of a target: svc stores its events in the transaction of the call, and sends them from there. */
 export interface OutboxFields<Select> {
-  /** What the event is about, such as `Order`. */
+  /** Type of the aggregate, such as `Order`. */
   readonly aggregateType: string;
   /**
-   * Which one: a function of the call, or an expression (`#result.id`). Events of one aggregate keep their order, and it is
-   * the record key where `key` is not given.
+   * Id of the aggregate: a function of the call, or an expression (`#result.id`). Events of one aggregate keep their order. It
+   * is also the record key, unless `key` is set.
    */
   readonly aggregateId: Select;
   /**
-   * `transaction`: `#result` is what the transaction that the function opens itself gives back, as the callback of
-   * `transaction(…)` returns it, or what an ORM saves in one of its own. Default: what the function returns.
+   * `transaction`: `#result` is the value that the function's own transaction returns (the callback of `transaction(…)`), or
+   * that an ORM saves in its own. Default: the return value of the function.
    */
   readonly result?: 'transaction' | undefined;
 }
 
-/**
- * What a publish target says of its events, in the configuration and in code alike. `Select` is an expression or a function
- * of the call.
- */
+/** The fields of a target, in the configuration and in code. `Select` is an expression or a function of the call. */
 export interface TargetFields<Select, Pii = PiiRules> {
   /** Default: `ClassName.methodName`, or the function's name. */
   readonly eventType?: string | undefined;
@@ -82,28 +79,28 @@ export interface TargetFields<Select, Pii = PiiRules> {
   readonly topic?: string | undefined;
   /** A function of the call, or an expression (`#result.orderId`). Default: the return value. */
   readonly payload?: Select | undefined;
-  /** -1, the default: the return value; 0 and up: that argument. `payload` wins. */
+  /** -1, the default: the return value. 0 and up: that argument. `payload` takes precedence. */
   readonly payloadIndex?: number | undefined;
-  /** Which calls make an event: a function of the call, or an expression (`#result != null`). Default: all. */
+  /** Selects the calls that make an event: a function of the call, or an expression (`#result != null`). Default: all. */
   readonly when?: Select | undefined;
   /** The record key: a function of the call, or an expression. Default: the event id. */
   readonly key?: Select | undefined;
-  /** Headers of the record by their names, each a function of the call or an expression; null and undefined are left out. */
+  /** Headers of the record by name, each a function of the call or an expression. svc omits null and undefined. */
   readonly headers?: Readonly<Record<string, Select>> | undefined;
   /** Default: AFTER_RETURNING. */
   readonly phase?: Phase | undefined;
-  /** `last`: the last argument is a callback in Node's form, the error first; what follows the error is the result. */
+  /** `last`: the last argument is a Node callback, with the error first. The value after the error is the result. */
   readonly callback?: 'last' | undefined;
-  /** The call fails with the event's error instead of going on without the event. Default: false. */
+  /** Fails the call with the event's error, instead of continuing without the event. Default: false. */
   readonly failOnError?: boolean | undefined;
   /**
-   * The event is stored in the transaction of the call. Goes with phase AFTER_RETURNING only, and implies `failOnError`: an
-   * event that cannot be stored fails the transaction.
+   * Stores the event in the transaction of the call. Needs phase AFTER_RETURNING and implies `failOnError`: an event that can't
+   * be stored fails the transaction.
    */
   readonly outbox?: OutboxFields<Select> | undefined;
-  /** The event is sent when the transaction of the call has committed, and not at all when it has not. Default: false. */
+  /** Sends the event after the transaction of the call has committed, and drops it otherwise. Default: false. */
   readonly afterCommit?: boolean | undefined;
-  /** Rules for personal data in payloads of this event type, in the forms of `svc.pii.fields`; `{ type: 'EMAIL' }` for the whole. */
+  /** Rules for personal data in payloads of this event type, as in `svc.pii.fields`. `{ type: 'EMAIL' }` covers the whole payload. */
   readonly pii?: Pii | undefined;
 }
 
@@ -129,39 +126,39 @@ const expression = { type: 'string', format: 'text', orFunction: true } as const
 
 /** As the options: the comment of each is its text in docs, JSON Schema and types. */
 const rows: Readonly<Record<TargetField['name'], Omit<TargetField, 'name'>>> = {
-  /** A path relative to the configuration file (`./src/orders.ts`), a package name, or a `#import`. */
+  /** Path relative to the configuration file (`./src/orders.ts`), package name, or `#import`. */
   module: { type: 'string', required: true, configuredOnly: true, format: 'text' },
-  /** Which function: `createOrder`, `default`, `OrderService.prototype.create`, `OrderService.create`, `repo.save`, `createRepository().insert`. */
+  /** Function to capture: `createOrder`, `default`, `OrderService.prototype.create`, `OrderService.create`, `repo.save`, `createRepository().insert`. */
   function: { type: 'string', required: true, configuredOnly: true, format: 'text' },
-  /** Event type in the envelope. Default: the path of the function, as in `OrderService.create`. */
+  /** Event type in the envelope. Default: the path of the function, such as `OrderService.create`. */
   eventType: { type: 'string', format: 'text' },
   /** Severity in the envelope. */
   severity: { type: 'enum', values: severities, default: targetDefaults.severity },
-  /** Topic instead of `svc.broker.topic`. */
+  /** Topic, instead of `svc.broker.topic`. */
   topic: { type: 'string', format: 'topic' },
-  /** Expression for the payload, such as `#result` or `#args[0].email`. Default: what the function returns. */
+  /** Expression for the payload, such as `#result` or `#args[0].email`. Default: the return value. */
   payload: expression,
-  /** Payload by position instead: 0 is the first argument, -1 the returned value. */
+  /** Payload by position: 0 is the first argument, -1 the return value. */
   payloadIndex: { type: 'integer', min: -1, max: 254, default: targetDefaults.payloadIndex },
-  /** Expression for which calls make an event, such as `#result != null`. The others are counted as skipped. Default: all. */
+  /** Expression that selects the calls that make an event, such as `#result != null`. Other calls count as skipped. Default: all calls. */
   when: expression,
   /** Expression for the record key. Default: the event id. */
   key: expression,
-  /** Headers of the record beside those of svc, each an expression: `{ tenant: "#args[0].tenant" }`. They go out in clear. A value of null is left out. */
+  /** Additional record headers, each an expression: `{ tenant: "#args[0].tenant" }`. They go out in clear. svc omits headers that are null. */
   headers: { type: 'headers' },
   /** When the event is made: before the call, after it succeeded, or after it ended either way. */
   phase: { type: 'enum', values: phases, default: targetDefaults.phase },
-  /** The function ends with a call of its last argument, the error first, as `charge(x, (error, receipt) => …)`: the event is made then, and `#result` is what follows the error. Default: it ends when it returns or its promise settles. */
+  /** `last`: the function ends when it calls its last argument with the error first, as in `charge(x, (error, receipt) => …)`. The event is made then, and `#result` is the value after the error. Default: the function ends when it returns or its promise settles. */
   callback: { type: 'enum', values: ['last'] },
-  /** Lets the call fail when its event cannot be published. */
+  /** Fails the call if its event can't be published. */
   failOnError: { type: 'boolean', default: targetDefaults.failOnError },
-  /** Stores the event in the transaction of the call, from where it is sent: `{ aggregateType: Order, aggregateId: "#result.id" }`. The aggregate id, an expression, is the record key too where `key` is not given. `result: transaction` takes for `#result` what the transaction gives back that the function opens itself, or an ORM for it. Implies `failOnError`; needs `svc.outbox.enabled`, and phase AFTER_RETURNING. `false` is none. */
+  /** Stores the event in the transaction of the call: `{ aggregateType: Order, aggregateId: "#result.id" }`. The aggregate id, an expression, is also the record key unless `key` is set. With `result: transaction`, `#result` is the value that the function's own transaction returns, or that an ORM saves in its own. Implies `failOnError`. Needs `svc.outbox.enabled` and phase AFTER_RETURNING. `false` means no outbox. */
   outbox: { type: 'outbox' },
-  /** Sends the event, without an outbox, when the transaction of the call has committed, and not at all when it has not. */
+  /** Without an outbox: sends the event after the transaction of the call has committed, and drops it otherwise. */
   afterCommit: { type: 'boolean', default: targetDefaults.afterCommit },
-  /** Names of the parameters for expressions, where the source does not tell (minified code, packages). */
+  /** Parameter names for expressions, if the source doesn't show them (minified code, packages). */
   params: { type: 'list', configuredOnly: true, format: 'text' },
-  /** Rules for the payload of this event type, as in `svc.pii.fields`, before which they go; or `{ type: EMAIL, strategy: MASK }` for the whole payload, as with `payload: "#newEmail"`. */
+  /** Rules for the payload of this event type, before those of `svc.pii.fields`. `{ type: EMAIL, strategy: MASK }` covers the whole payload, for example with `payload: "#newEmail"`. */
   pii: { type: 'rules' },
 };
 
