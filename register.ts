@@ -1,7 +1,7 @@
 import * as nodeModule from 'node:module';
 import { runInThisContext } from 'node:vm';
 import { notStartedExitCode, unsupportedNode } from './src/ground/version.ts';
-import type { LogFormat } from './src/observe/log-line.ts';
+import type { LogFormat } from './src/observe/logger.ts';
 import type * as Preload from './src/preload/preload.ts';
 
 // The way in: `node --import svc/register app.js`, or `--require`. Whatever fails here is said, and the application runs on,
@@ -35,7 +35,7 @@ if (tooOld !== undefined) {
   }
 }
 
-/** The lines of `src/observe/log-line.ts`, which is not loaded where svc is switched off. */
+/** The lines of `src/observe/logger.ts`, which is not loaded where svc is switched off. */
 function say(format: LogFormat, message: string): void {
   const line = { timestamp: new Date().toISOString(), severity: 'ERROR', message, logger: 'svc' };
   process.stderr.write(`${format === 'json' ? JSON.stringify(line) : `svc: ${message}`}\n`);

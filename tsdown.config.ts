@@ -53,29 +53,29 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['runtime', /rolldown\/runtime/],
   ['version', /src\/ground\/version\./],
   // Without what loads node:http, for those who ask a service.
-  ['ground', /src\/ground\/(?!http\/)/],
+  ['ground', /src\/ground\/(?!http\.)/],
   // What `svc init` asks with, and nothing else.
   ['prompts', /node_modules\/(?:@clack|sisteransi|fast-(?:string|wrap))/],
   [
     'state',
-    /src\/(?:observe\/(?:logger|own-logger|thread-counts|thread-channel|otel-api|outcomes|durations|spans|quiet-log)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage|correlation-id|request\/(?:header-value|request-object))\.|(?:outbox\/api\/running-outbox|publish\/api\/running-service)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:dialect|scope|find-transaction)\.)/,
+    /src\/(?:observe\/(?:logger|thread-counts|otel-api|outcomes|spans)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|baggage)\.|(?:outbox\/api\/running-outbox|publish\/api\/publish)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:driver|scope)\.)/,
   ],
   ['config', /src\/config\/(?!define-config)/],
   // What a consumer, publishEvent() and the running svc share.
   [
     'ports',
-    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/(?:topic-refusals|partition-counts)\.|tiers\/(?:loss-alert|dlq-message))|serialize\/(?:serializer|json)\.|protect\/(?:maskers\/|marks\/(?:class-marks|path-states|policy)|own-text|field-path|keys\/(?:cipher|data|encrypt|encryption|key|secret-key)[^/]*$)|observe\/(?:consumed\/consumed-counts|event-rows)\.|context\/trace\/tracer?\.|ground\/bounds\.)/,
+    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/topic-refusals\.|tiers\/(?:loss-alert|dlq-message))|serialize\/(?:serializer|json)\.|protect\/(?:mask\.|marks\/(?:class-marks|policy)\.|own-text|keys\/key[^/]*$)|observe\/consumed-counts\.|context\/trace\.|ground\/bounds\.)/,
   ],
-  ['file', /src\/adapters\/file\/(?:file-failure|files|topic-name|topic-file|file-broker)\./],
-  ['backup', /src\/adapters\/local-backup\/(?!local-backup\.|source\/local-source)/],
+  ['file', /src\/adapters\/file\/file-broker\./],
+  ['backup', /src\/adapters\/local-backup\/(?!local-backup\.|local-source)/],
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [
     'prepare',
-    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|outline|late-start|is-es-module|coverage|insert-calls|shift-source-map|target-files|find\/function-path|exports\/(?:package-files|resolve-specifier)|maps\/(?:listed-places|map-url)))/,
+    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|outline|late-start|insert-calls|target-files|function-path|package-files|resolve-specifier|listed-places)\.)/,
   ],
   [
     'engine',
-    /src\/(?:start\/(?:plans|management-later|serde\/(?:serde|encoding-broker)|tiers\/(?:start-tiers|dlq-waiting)|keys|adapters|ids|settings)|observe\/(?:metrics|instruments))\./,
+    /src\/(?:start\/(?:management-later|serde|tiers\/start-tiers|keys|adapters|settings)|observe\/metrics)\./,
   ],
 ];
 const groups = rooms.map(([name, files], index) => ({
@@ -111,14 +111,14 @@ export default defineConfig([
       drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
       outbox: 'src/start/outbox.ts',
-      'open-avro': 'src/start/serde/open-avro.ts',
-      'open-cloudevents': 'src/start/serde/open-cloudevents.ts',
+      'open-avro': 'src/start/open-avro.ts',
+      'open-cloudevents': 'src/start/open-cloudevents.ts',
       drains: 'src/start/tiers/drains.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
-      'compiled-from': 'src/capture/source/maps/compiled-from.ts',
-      'follow-export': 'src/capture/source/exports/follow-export.ts',
-      'rewrite-mapped': 'src/capture/source/maps/rewrite-mapped.ts',
+      'compiled-from': 'src/capture/source/compiled-from.ts',
+      'follow-export': 'src/capture/source/follow-export.ts',
+      'rewrite-mapped': 'src/capture/source/rewrite-mapped.ts',
       'needed-packages': 'src/start/commands/needed-packages.ts',
       'write-list': 'src/start/commands/write-list.ts',
       'insert-targets': 'src/start/commands/insert-targets.ts',

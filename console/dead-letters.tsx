@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { ConsoleDocument } from '../src/manage/console/document.ts';
+import type { ConsoleDocument } from '../src/manage/console.ts';
 import type { DeadLettersOfTopic, StoredDeadLetter } from '../src/manage/controls.ts';
 import { ask } from './ask.ts';
 import { count, plural } from './format.ts';

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { ConsoleDocument } from '../src/manage/console/document.ts';
+import type { ConsoleDocument } from '../src/manage/console.ts';
 import { count, milliseconds, percent } from './format.ts';
 import { trends } from './live.ts';
 import { Sparkline } from './sparkline.tsx';

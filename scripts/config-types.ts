@@ -1,7 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { camelCase, type Option } from '../src/config/schema/option.ts';
-import { options } from '../src/config/schema/schema.ts';
+import { camelCase, type Option, options } from '../src/config/schema/schema.ts';
 import { wordsOf } from './option-words.ts';
 
 const file = resolve(import.meta.dirname, '../.cache/options-in-code.d.ts');
@@ -15,7 +14,7 @@ export function writeOptionTypes(): void {
   writeFileSync(file, renderOptionTypes());
 }
 
-const head = `import type { EncryptionKeyConfig } from '../src/config/check/pii-keys.ts';
+const head = `import type { EncryptionKeyConfig } from '../src/config/check/validate.ts';
 
 /** The options as \`defineConfig\` shows them in an editor. Those with a form of their own are in \`define-config.ts\`. */
 export `;

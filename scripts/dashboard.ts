@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { observedInstruments, publishDuration } from '../src/observe/instruments.ts';
-import type { ObservedInstrument } from '../src/observe/metrics.ts';
+import { type ObservedInstrument, observedInstruments, publishDuration } from '../src/observe/metrics.ts';
 
 /** Where the dashboard stands. `node scripts/dashboard.ts` makes it anew. */
 export const dashboardFile = fileURLToPath(new URL('../ops/dashboard.json', import.meta.url));

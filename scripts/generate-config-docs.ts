@@ -4,10 +4,8 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Format, formats } from '../src/config/schema/format.ts';
-import { type Option, variableOf } from '../src/config/schema/option.ts';
-import { options } from '../src/config/schema/schema.ts';
-import { type TargetField, targetFields } from '../src/config/schema/target-fields.ts';
+import { type FormatName, type Option, options, variableOf } from '../src/config/schema/schema.ts';
+import { type TargetField, targetFields } from '../src/config/schema/target.ts';
 import { buildJsonSchema } from './json-schema.ts';
 import { wordsOf } from './option-words.ts';
 
@@ -35,22 +33,7 @@ const sections: readonly (readonly [prefix: string, title: string])[] = [
 const head = `<!-- Made by scripts/generate-config-docs.ts: change the options in src/config, not this page. -->
 # Configuration
 
-svc reads \`svc.config.yaml\` (also \`.yml\`, \`.json\`, \`.mjs\`, \`.ts\`) from the working directory or the nearest folder above
-it, no further than the project: the nearest package.json, or the root of the workspace that it belongs to. Without a
-package.json it is the working directory alone. The line \`svc: configuration …\` says which file was taken. Where a folder holds
-several, the first of that order is used and a warning says so.
-
-\`SVC_CONFIG\` (\`--config\` for commands) names another file, wherever it lies. A file that was found, and not named, is refused
-where somebody else may have written it: code (\`.mjs\`, \`.ts\`) that another user than that of the process or the superuser
-owns, or that others may write, or that lies in a folder for which that holds; YAML and JSON of another user in a folder that
-everybody may write. Who names the file answers for it. So in a container that runs as root on files of another user, and on
-file systems without rights of their own, name a configuration that is code: \`SVC_CONFIG=./svc.config.mjs\`.
-
-No message shows the text of a value, nor a name that is near to no known one: \`svc.?\`. Fields of
-targets, where nothing is secret, are shown.
-
-In TypeScript, \`export default defineConfig({ svc: { … } })\` with \`import { defineConfig } from 'svc'\` lets editors and the
-compiler check it.
+This page lists all options. This configuration publishes the calls of one function:
 
 \`\`\`yaml
 # yaml-language-server: $schema=./node_modules/svc/svc.config.schema.json
@@ -65,22 +48,29 @@ management:
   server: { port: 17820, address: 127.0.0.1 }
 \`\`\`
 
-- **Order.** Defaults, then the file, then environment variables, then code; what comes later wins, name by name. A list is
-  replaced as a whole.
-- **Names** may be nested or dotted (\`svc.broker.topic: orders\`), in kebab-case or camelCase (\`asyncMode\`). One name given
-  twice is a problem. A name with nothing after it counts as not given.
-- **Environment.** Every name is a variable too: \`svc.broker.request-timeout-ms\` is \`SVC_BROKER_REQUEST_TIMEOUT_MS\`. Lists
-  are separated by commas, switches are \`true\` or \`false\` (or 1 or 0), \`SVC_TARGETS\` is JSON. An empty variable counts as not set.
-- **Paths** are relative to the folder of the configuration file, without a file to the working directory.
-- **Words** out of a fixed list are taken in upper and lower case.
-- **\`.mjs\` and \`.ts\` files** export the same object as \`default\`, and may hold functions. They run before the application and
-  synchronously, so without top-level \`await\`. What they import is loaded before svc can patch it: import nothing of the
-  application there. \`.ts\` needs a Node that runs TypeScript (22.18 or later), or a loader such as tsx.
-- **Mistakes** are reported at start, all together: name, what is wrong, value, file and line or variable, what to do. svc
-  then does not start, and the application runs without it. A mistake in one target only leaves out that target.
-  Values of passwords, tokens and keys are in no message.
-- **No configuration at all** is no mistake: one line says where svc looked.
-- \`svc.enabled: false\` in the environment or in code means that not even the file is read.
+## The file
+
+svc reads \`svc.config.yaml\`, \`.yml\`, \`.json\`, \`.mjs\` or \`.ts\`, in this order. It searches the working directory and the folders above it, up to the
+nearest package.json or the root of its workspace. The line \`svc: configuration …\` names the file. To choose another, set \`SVC_CONFIG\`,
+or use \`--config\` with commands.
+
+- **Order.** Defaults, the file, environment variables, code: later values win. A list is replaced as a whole.
+- **Names.** Nested or dotted (\`svc.broker.topic: orders\`), in kebab-case or camelCase (\`asyncMode\`). Don't set a name twice. A name without a
+  value is unset.
+- **Environment.** Each name is a variable: \`svc.broker.request-timeout-ms\` is \`SVC_BROKER_REQUEST_TIMEOUT_MS\`. Separate list items by commas,
+  and write \`SVC_TARGETS\` as JSON. Switches are \`true\` or \`false\` (or 1 or 0). An empty variable is unset.
+- **Paths** start at the folder of the file, or at the working directory if there is no file.
+- **Fixed values** ignore upper and lower case.
+- **Code.** \`.mjs\` and \`.ts\` files export the object as \`default\`, and can contain functions. \`defineConfig({ svc: { … } })\` of \`svc\` checks its types.
+  The file runs synchronously before the application: don't use top-level \`await\`, and don't import application code, which svc could
+  then no longer patch. \`.ts\` needs Node 22.18 or later, or a loader such as tsx.
+- **Mistakes.** svc reports all of them at the start, with the place and the fix. It then doesn't start, and your application runs without it.
+  A mistake in a target omits only that target. Messages show no values and no unknown names (\`svc.?\`), except fields of targets.
+- **No file.** svc logs where it searched.
+- **Off.** With \`svc.enabled: false\` in the environment or in code, svc doesn't read the file.
+- **Permissions.** svc refuses a file that it found and others can change. Code must belong to the user of the process or the superuser, and nobody else may write
+  it or its folder. YAML and JSON of another user are refused in a folder that everybody can write. \`SVC_CONFIG\` skips this check:
+  use it in a container that runs as root on files of another user.
 `;
 
 /** The whole of docs/configuration.md. */
@@ -89,7 +79,7 @@ export function renderPage(): string {
   for (const title of new Set(sections.map(([, title]) => title))) {
     page += `\n## ${title}\n\n${table(options.filter((option) => titleOf(option) === title))}`;
   }
-  page += `\n## Targets\n\n\`svc.targets\` is a list; each entry makes one function publish. Names may be kebab-case here as well.\n\n`;
+  page += `\n## Targets\n\nEach entry of the list \`svc.targets\` captures one function. Kebab-case works here too.\n\n`;
   page += `| Field | Values | Default | Meaning |\n|---|---|---|---|\n${targetFields.map(targetRow).join('')}`;
   return page;
 }
@@ -124,18 +114,40 @@ function defaultOf(option: Option | TargetField): string {
   return value === '' ? 'empty' : `\`${value}\``;
 }
 
-const typeNames: Readonly<Record<string, string>> = { enum: '', headers: 'object', outbox: 'object' };
+const typeNames: Readonly<Record<string, string>> = {
+  enum: '',
+  headers: 'object',
+  outbox: 'object',
+  string: '',
+};
+
+/** Short here: the messages of the check say each form in full. */
+const formNames: Readonly<Record<FormatName, string>> = {
+  text: 'text',
+  topic: 'topic name',
+  'host-and-port': 'host:port',
+  'name-and-value': 'name=value',
+  path: 'path',
+  'header-name': 'header name',
+  'actor-source': 'source',
+  'trusted-proxy': 'address, range or `unix`',
+  'listen-address': 'IP address or host name',
+  token: 'token',
+  'management-token': 'token of 16 characters or more',
+  url: 'http or https URL',
+  'uri-reference': 'URI reference',
+  'datasource-url': 'URL: `postgres://`, `mysql://`, `mariadb://`, or `sqlite:` and a path',
+  table: 'table name',
+};
 
 function valuesOf(option: Option | TargetField): string {
-  const parts: string[] = [typeNames[option.type] ?? option.type];
+  const isBareText = option.type === 'string' && option.format === undefined;
+  const parts: string[] = [isBareText ? 'text' : (typeNames[option.type] ?? option.type)];
   if (option.type === 'enum' || option.values)
     parts.push((option.values ?? []).map((value) => `\`${value}\``).join(', '));
   if (option.min !== undefined) parts.push(`${option.min} to ${option.max}`);
   if ('unit' in option && option.unit) parts.push(option.unit);
-  if (option.format)
-    parts.push(
-      (formats[option.format] as Format).says.replace(/^must (not )?be /, (_, not) => (not ? 'not ' : '')),
-    );
+  if (option.format) parts.push(formNames[option.format]);
   if ('registeredBy' in option && option.registeredBy)
     parts.push(`or a name that \`${option.registeredBy}()\` has`);
   if (option.orFunction) parts.push('or a function');

@@ -1,10 +1,7 @@
-import { formats } from '../src/config/schema/format.ts';
-import { camelCase, kebabCase, type Option } from '../src/config/schema/option.ts';
-import { options } from '../src/config/schema/schema.ts';
-import { type TargetField, targetFields } from '../src/config/schema/target-fields.ts';
-import { maxHeaders } from '../src/ground/event-fields.ts';
-import { keyIdPattern } from '../src/ground/key-text.ts';
-import { ownName } from '../src/ground/own/own-parts.ts';
+import { camelCase, formats, kebabCase, type Option, options } from '../src/config/schema/schema.ts';
+import { type TargetField, targetFields } from '../src/config/schema/target.ts';
+import { keyIdPattern, maxHeaders } from '../src/ground/event-fields.ts';
+import { ownName } from '../src/ground/own-parts.ts';
 import { piiLevels, piiStrategies, piiTypes } from '../src/ground/pii-rule.ts';
 import { wordsOf } from './option-words.ts';
 

@@ -24,7 +24,8 @@ const root = resolve(import.meta.dirname, '..');
 const isEndToEnd = process.argv[2] === '--e2e';
 const isAfterTest = isEndToEnd && process.argv[3] === '--after-test';
 const only = isEndToEnd ? [] : process.argv.slice(2);
-const AT_ONCE = 3;
+/** What runs end to end waits more than it works: for leases, time-outs and servers. */
+const AT_ONCE = isEndToEnd ? 4 : 3;
 const env = {
   ...process.env,
   PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
@@ -51,7 +52,7 @@ const packageChecks = [
 ].map((check) => ({ ...check, env: { ...env, npm_config_ignore_scripts: 'true' } }));
 
 /**
- * Three runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. What takes
+ * Several runs of mocha side by side, as most tests wait for servers and processes; each run has servers of its own. What takes
  * longest comes first.
  */
 function suites(): Task[] {
@@ -74,7 +75,7 @@ function everydaySuites(): Task[] {
   ];
 }
 
-/** There are more parts than three, so that none is left alone for long at the end. */
+/** What takes longest comes first, so that none is left alone for long at the end. */
 function endToEndSuites(): Task[] {
   const left = new Set(endToEndFiles());
   const take = (...beginnings: string[]): string[] => {
@@ -90,14 +91,20 @@ function endToEndSuites(): Task[] {
     // Loads drivers whose source it has changed: in a process whose modules others have not.
     'integration/other-drivers',
   );
-  const parts: Task[] = [
-    suite('end to end, in an application', ...ONCE_MORE, ...take('e2e/preload', 'e2e/telemetry')),
-    suite('integration with other servers', ...ONCE_MORE, ...take('integration')),
-    suite('what waits', ...ONCE_MORE, ...waiting),
-    suite('end to end, the others', ...ONCE_MORE, ...take('e2e')),
-    suite('adapters and the command line', ...ONCE_MORE, ...take('adapters', 'cli', 'contract', 'ops')),
-  ];
-  return [...parts, suite('the others end to end', ...ONCE_MORE, ...left)];
+  const application = suite(
+    'end to end, in an application',
+    ...ONCE_MORE,
+    ...take('e2e/preload', 'e2e/telemetry'),
+  );
+  const servers = suite('integration with other servers', ...ONCE_MORE, ...take('integration'));
+  const endToEnd = suite('end to end, the others', ...ONCE_MORE, ...take('e2e'));
+  const commands = suite(
+    'adapters and the command line',
+    ...ONCE_MORE,
+    ...take('adapters', 'cli', 'contract', 'ops'),
+  );
+  const others = suite('the others end to end', ...ONCE_MORE, ...left);
+  return [commands, suite('what waits', ...ONCE_MORE, ...waiting), servers, others, endToEnd, application];
 }
 
 function suite(title: string, ...args: string[]): Task {

@@ -1,11 +1,11 @@
-// Writes src/capture/source/maps/segments-wasm.ts from segments.wat.
+// Writes src/capture/source/segments-wasm.ts from segments.wat.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import loadWabt from 'wabt';
 
 const source = resolve(import.meta.dirname, 'segments.wat');
-export const made = resolve(import.meta.dirname, '../src/capture/source/maps/segments-wasm.ts');
+export const made = resolve(import.meta.dirname, '../src/capture/source/segments-wasm.ts');
 
 export async function renderWasm(): Promise<string> {
   const wabt = await loadWabt();

@@ -1,8 +1,14 @@
 export type { ConsumeOptions, Consumption } from './consume/consume-once.ts';
 export { consumeOnce } from './consume/consume-once.ts';
 export type { ConsumedEvent, ConsumedRecord } from './consume/consumed-event.ts';
-export type { DeadLetterOptions } from './consume/dead-letters.ts';
-export type { EventHandler, EventHandlers, EventInfo } from './consume/handle-event.ts';
+export type {
+  DeadLetterOptions,
+  EventHandler,
+  EventHandlers,
+  EventInfo,
+  Upcast,
+  Upcasts,
+} from './consume/handle-event.ts';
 export { RefusedEvent } from './consume/handle-event.ts';
 export type {
   Inbox,
@@ -14,11 +20,15 @@ export type {
   OnceResult,
 } from './consume/inbox.ts';
 export { createInbox } from './consume/inbox.ts';
-export type { Upcast, Upcasts } from './consume/upcast.ts';
-export type { BatchResult } from './consumer/decrypt-batch.ts';
-export { decryptBatch } from './consumer/decrypt-batch.ts';
-export type { DecryptFailure, DecryptOptions, DecryptResult } from './consumer/decrypt-fields.ts';
-export { decryptFields, tryDecryptFields } from './consumer/decrypt-fields.ts';
+export type {
+  BatchResult,
+  DecryptFailure,
+  DecryptOptions,
+  DecryptResult,
+  EventRecord,
+  FieldChoice,
+} from './consumer/decrypt-fields.ts';
+export { decryptBatch, decryptFields, readEnvelope, tryDecryptFields } from './consumer/decrypt-fields.ts';
 export type {
   CipherPlace,
   DecryptionKeyOptions,
@@ -26,10 +36,7 @@ export type {
   EventCalls,
 } from './consumer/decryption-keys.ts';
 export { createDecryptionKeys } from './consumer/decryption-keys.ts';
-export type { FieldChoice } from './consumer/field-choice.ts';
-export type { EventRecord } from './consumer/read-envelope.ts';
-export { readEnvelope } from './consumer/read-envelope.ts';
-export type { KeyCacheOptions } from './protect/keys/key-cache-options.ts';
+export type { KeyCacheOptions } from './protect/keys/key-cache.ts';
 export type {
   DataKey,
   EnvelopeKeyProvider,
@@ -37,4 +44,4 @@ export type {
   StaticKeyProvider,
 } from './protect/keys/key-provider.ts';
 export type { ConfiguredKey } from './protect/keys/key-ring.ts';
-export { createStaticKeyProvider } from './protect/keys/static-key-provider.ts';
+export { createStaticKeyProvider } from './protect/keys/key-ring.ts';

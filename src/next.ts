@@ -1,5 +1,5 @@
 import { relative, resolve } from 'node:path';
-import { loadChunk } from './ground/load-chunk.ts';
+import { loadChunk } from './ground/lifecycle.ts';
 import type * as Needed from './start/commands/needed-packages.ts';
 import type * as Lists from './start/commands/write-list.ts';
 

@@ -31,15 +31,16 @@ import {
   inTopic,
   matches,
   matchNames,
+  type PublishedEvent,
+  parseEvent,
+  seen,
+  sharedStoredRows,
   waitNames,
-} from './testing/event-match.ts';
-import { type PublishedEvent, parseEvent } from './testing/published-event.ts';
-import { seen } from './testing/seen.ts';
-import { sharedStoredRows } from './testing/stored-rows.ts';
-import { waitUntil } from './testing/wait-until.ts';
+  waitUntil,
+} from './testing/stored-events.ts';
 
+export type { BrokerUnderTest, ContractRecord } from './testing/broker-contract.ts';
 export { brokerContract, type ContractCase } from './testing/broker-contract.ts';
-export type { BrokerUnderTest, ContractRecord } from './testing/broker-under-test.ts';
 export {
   assertNothingStored,
   assertRolledBack,

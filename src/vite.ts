@@ -1,4 +1,4 @@
-import { loadChunk } from './ground/load-chunk.ts';
+import { loadChunk } from './ground/lifecycle.ts';
 import type * as Insert from './start/commands/insert-targets.ts';
 
 /** The part of Vite's plugins that this one is. */

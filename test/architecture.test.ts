@@ -241,8 +241,7 @@ describe('architecture', () => {
     ];
     const eager = all.filter((one) => heavy.includes(one.to) && !one.typeOnly && !one.dynamic);
     assert.deepEqual(list(eager), []);
-    const room = 'observe/prometheus/';
-    const serializer = own.filter(({ from, to }) => to.startsWith(room) && !from.startsWith(room));
+    const serializer = own.filter(({ to }) => to === 'observe/prometheus.ts');
     assert.deepEqual(
       serializer.map(({ dynamic }) => dynamic),
       [true],
@@ -251,12 +250,12 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 790,
-      lines: 77_200,
-      namesWithOneImporter: 1_490,
-      filesWithOneImporter: 292,
-      besideFaces: 418,
-      levels: 3,
+      files: 300,
+      lines: 76_300,
+      namesWithOneImporter: 1_245,
+      filesWithOneImporter: 74,
+      besideFaces: 178,
+      levels: 2,
     };
     const over = Object.entries(measured()).filter(
       ([name, value]) => value > most[name as keyof typeof most],

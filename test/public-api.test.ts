@@ -204,7 +204,7 @@ describe('public API', () => {
 
 describe('what the built package loads', () => {
   // By these a process with svc would start slower, and an application that only imports a part of svc.
-  const later = /^(?:engine|node-sdk|prepare|rewrite-text|cli|prompts|render-metrics)\d*\.cjs$/;
+  const later = /^(?:engine|node-sdk|prepare|rewrite-text|cli|prompts|prometheus)\d*\.cjs$/;
 
   it('`register` loads nothing before it knows its Node and whether svc is on', () => {
     assert.deepEqual(loadedBy('register.cjs').sort(), [
@@ -247,8 +247,8 @@ describe('what the built package loads', () => {
       (file) =>
         /\.[cm]js$/.test(file) && readFileSync(join(root, 'dist', file), 'utf8').includes('le: upperBound'),
     );
-    assert.deepEqual(serializing, ['render-metrics.cjs']);
-    const text = readFileSync(join(root, 'dist', 'render-metrics.cjs'), 'utf8');
+    assert.deepEqual(serializing, ['prometheus.cjs']);
+    const text = readFileSync(join(root, 'dist', 'prometheus.cjs'), 'utf8');
     assert.ok(text.length < 25_000, `${text.length} characters`);
     const needed = [...text.matchAll(/\b(?:require|import)\("([^"]+)"\)/g)].map(([, name = '']) => name);
     const parts = ['register.cjs', 'start.cjs', 'engine.cjs', 'management.cjs'];

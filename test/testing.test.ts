@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createMemoryBroker } from '../src/adapters/memory/memory-broker.ts';
-import { type RunningService, runningService } from '../src/publish/api/running-service.ts';
+import { type RunningService, runningService } from '../src/publish/api/publish.ts';
 import {
   assertNothingPublished,
   assertNothingStored,

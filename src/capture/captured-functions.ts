@@ -1,5 +1,5 @@
 import { shared } from '../ground/lifecycle.ts';
-import { addNote } from './notes.ts';
+import { addNote } from './report.ts';
 import { type CaptureSlot, createSlot } from './slot.ts';
 
 /** Anything that can be called or constructed. */
@@ -89,7 +89,7 @@ export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', ()
  * `already`: it serves this target; `replaced`: the configured target took over from the one in the code; `overruled`: the
  * configured target stays; `taken`: another target of the same rank was first.
  */
-export type Adoption = 'already' | 'replaced' | 'overruled' | 'taken';
+type Adoption = 'already' | 'replaced' | 'overruled' | 'taken';
 
 /** A second target arrives at a function that is captured. One event per call: exactly one of the two goes on. */
 export function adopt(held: Held, slot: CaptureSlot): Adoption {
@@ -120,4 +120,15 @@ export function adopt(held: Held, slot: CaptureSlot): Adoption {
     : 'the first target of a function wins';
   addNote({ winner: current.plan.id, loser: slot.plan.id, reason });
   return isOverruled ? 'overruled' : 'taken';
+}
+
+export const functionText: () => string = Function.prototype.toString;
+
+/** The source text of a function; empty for what has none. */
+export function textOf(fn: Callable): string {
+  try {
+    return functionText.call(fn);
+  } catch {
+    return '';
+  }
 }

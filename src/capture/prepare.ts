@@ -3,17 +3,21 @@
 import type Cluster from 'node:cluster';
 import { isMainThread } from 'node:worker_threads';
 import { type Clock, systemClock } from '../ground/clock.ts';
-import { loadChunk } from '../ground/load-chunk.ts';
+import { loadChunk } from '../ground/lifecycle.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
-import { hookPackages, type PackageHooks, type PackagePatch } from './packages/hook.ts';
-import type { PackageTarget, PatchEvents } from './packages/package-target.ts';
+import {
+  hookPackages,
+  type PackageHooks,
+  type PackagePatch,
+  type PackageTarget,
+  type PatchEvents,
+} from './packages/hook.ts';
 import { inPlaceOf, type TargetReport, writeMaps } from './report.ts';
-import { layDown, pickUp } from './resting-slots.ts';
+import { layDown, pickUp } from './slot.ts';
 import { type RuntimeTarget, runtimeTargets } from './source/capture-runtime.ts';
-import { whyCoverageDiffers } from './source/coverage.ts';
-import { buildsOf } from './source/exports/package-files.ts';
-import { parseFunctionPath } from './source/find/function-path.ts';
+import type * as Compiled from './source/compiled-from.ts';
+import { parseFunctionPath } from './source/function-path.ts';
 import {
   hookSource,
   type PackageWork,
@@ -21,15 +25,14 @@ import {
   type SourceHooks,
   whyNoModules,
 } from './source/hook-source.ts';
-import { isEsModule } from './source/is-es-module.ts';
+import { whyCoverageDiffers } from './source/insert-calls.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
-import { type Located, locate, missingFile } from './source/locate.ts';
-import type * as Compiled from './source/maps/compiled-from.ts';
-import { listName, readList } from './source/maps/listed-places.ts';
-import { runsBuild } from './source/maps/runs-build.ts';
+import { listName, readList } from './source/listed-places.ts';
 import { preloadedBy } from './source/node-hooks.ts';
-import { shownPath } from './source/own-file.ts';
+import { isEsModule } from './source/parse-text.ts';
+import { runsBuild } from './source/rewrite-mapped.ts';
 import type { BuiltFile, SourceTarget } from './source/rewrite-text.ts';
+import { buildsOf, type Located, locate, missingFile, shownPath } from './source/target-files.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
@@ -187,7 +190,7 @@ function createInsteads(
 
 /** Reads source maps: a process that loads what its targets name has no use for it. */
 function compiledParts(): typeof Compiled {
-  return loadChunk(import.meta.url, './source/maps/compiled-from.ts') as typeof Compiled;
+  return loadChunk(import.meta.url, './source/compiled-from.ts') as typeof Compiled;
 }
 
 function hasForked(): boolean {

@@ -1,6 +1,7 @@
+import { join } from 'node:path';
+import { shared } from '../ground/lifecycle.ts';
 import type { Scope } from '../transaction/scope.ts';
-import type { OnCall } from './call.ts';
-import type { CapturePlan } from './plan.ts';
+import type { CapturePlan, OnCall } from './call.ts';
 
 /** What became of the calls of one captured function. The rest of `calls` went on as events. */
 export interface CallCounts {
@@ -48,4 +49,38 @@ export function countFailure(slot: CaptureSlot, scope?: Scope): void {
   }
   slot.calls++;
   slot.failed++;
+}
+
+/** What the wrappers of an earlier start hold: a module is loaded once, and its wrappers stay what they are. */
+export interface RestingSlot {
+  readonly slot: CaptureSlot;
+  readonly parameterNames: readonly string[] | undefined;
+  /** Builds of a package that have no such wrapper, and why. */
+  readonly failedIn: ReadonlyMap<string, string>;
+}
+
+interface Place {
+  /** A path relative to the configuration, a package, or a `#import`. */
+  readonly module: string;
+  readonly functionPath: string;
+}
+
+/** By file or package, and function. */
+const resting = shared('resting-slots', () => new Map<string, RestingSlot>());
+
+/** At the end of a capture: for the next one of this process. */
+export function layDown(place: Place, baseDir: string, slot: RestingSlot): void {
+  resting.set(keyOf(place, baseDir), slot);
+}
+
+/** The slot that wrappers of an earlier start hold; `undefined` where there was none. */
+export function pickUp(place: Place, baseDir: string): RestingSlot | undefined {
+  const key = keyOf(place, baseDir);
+  const found = resting.get(key);
+  resting.delete(key);
+  return found;
+}
+
+function keyOf({ module, functionPath }: Place, baseDir: string): string {
+  return `${join(baseDir, module)}#${functionPath}`;
 }

@@ -1,10 +1,7 @@
 import type { TargetState } from '../observe/metrics.ts';
-import type { OnCall } from './call.ts';
-import { captureNotes } from './notes.ts';
-import type { CapturePlan } from './plan.ts';
-import type { TargetReport } from './report.ts';
-import type { RestingSlot } from './resting-slots.ts';
-import { type CallCounts, type CaptureSlot, createSlot } from './slot.ts';
+import type { CapturePlan, OnCall } from './call.ts';
+import { captureNotes, type TargetReport } from './report.ts';
+import { type CallCounts, type CaptureSlot, createSlot, type RestingSlot } from './slot.ts';
 
 /** One publish target of the configuration. */
 export interface CaptureTarget {

@@ -1,6 +1,13 @@
-import { loadAvsc } from '../serialize/avro/avsc.ts';
-import type { Catalog, CatalogEvent } from './catalog-file.ts';
-import { isKnown, type Kind, namesOf, propertyNamed, type Shape } from './shape/shape.ts';
+import { loadAvsc } from '../serialize/avro/exact-types.ts';
+import {
+  type Catalog,
+  type CatalogEvent,
+  isKnown,
+  type Kind,
+  namesOf,
+  propertyNamed,
+  type Shape,
+} from './shape.ts';
 
 /** One difference between two catalogs. */
 export interface Change {

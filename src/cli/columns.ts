@@ -1,4 +1,4 @@
-import { printable } from '../observe/printable.ts';
+import { printable } from '../observe/logger.ts';
 
 /** So many rows are held to know how wide their columns are; those that come later keep to it where they can. */
 const heldRows = 100;

@@ -1,30 +1,27 @@
 import { Command, Help, Option } from 'commander';
 import { version } from '../ground/version.ts';
-import { type CatalogOptions, runCatalog } from './catalog/catalog.ts';
-import { runCheck } from './check/check.ts';
-import { type DoctorOptions, runDoctor } from './check/doctor.ts';
-import { runCompletion, shells } from './completion/completion.ts';
-import { runDecrypt } from './decrypt.ts';
-import { does, group } from './does.ts';
+import { type CatalogOptions, runCatalog } from './catalog.ts';
+import { type DoctorOptions, runCheck, runDoctor } from './check.ts';
+import { runManifest } from './check-start.ts';
+import { runCompletion, shells } from './completion.ts';
 import { addInbox } from './inbox.ts';
-import { type InitOptions, runInit } from './init/init.ts';
-import { runManifest } from './manifest.ts';
-import { addOutbox } from './outbox/outbox-commands.ts';
-import { runRelayCommand } from './outbox/relay.ts';
-import { type ExportOptions, runExport } from './recovery/export-backup.ts';
+import { type InitOptions, runInit } from './init.ts';
+import { addOutbox } from './outbox.ts';
+import { runRelayCommand } from './outbox-config.ts';
 import {
+  type ExportOptions,
   repeated,
+  runBackup,
+  runDlq,
+  runExport,
   sinceText,
   timeOf,
   withFilters,
   withRecoveryOptions,
-} from './recovery/recovery-options.ts';
-import { runBackup, runDlq } from './recovery/recovery-places.ts';
-import { runBreakerReset } from './running/breaker.ts';
-import { withProcess } from './running/find-process.ts';
-import { runStatus } from './running/status.ts';
-import { limitOf, runTail } from './tail/tail.ts';
-import { program } from './wrong-use.ts';
+} from './recovery.ts';
+import { runBreakerReset, runStatus, withProcess } from './running.ts';
+import { limitOf, runDecrypt, runTail } from './tail.ts';
+import { does, group, program } from './wrong-use.ts';
 
 const broker = ['--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers'] as const;
 

@@ -1,14 +1,12 @@
 import type { Command } from 'commander';
-import { createInbox } from '../consume/inbox.ts';
-import { defaultInboxTable, inboxDdl } from '../consume/inbox-table.ts';
+import { createInbox, defaultInboxTable, inboxDdl } from '../consume/inbox.ts';
 import { SvcError } from '../ground/errors.ts';
-import { printable, printableJson } from '../observe/printable.ts';
+import { printable, printableJson } from '../observe/logger.ts';
 import { partsOfTable } from '../outbox/insert-row.ts';
-import { useConnection } from '../start/outbox/use-connection.ts';
-import { type Dialect, dialectOf } from '../transaction/dialect.ts';
-import { does, group } from './does.ts';
-import { repeated } from './recovery/recovery-options.ts';
-import { WrongUse } from './wrong-use.ts';
+import { useConnection } from '../start/outbox/outbox-health.ts';
+import { type Dialect, dialectOf } from '../transaction/driver.ts';
+import { repeated } from './recovery.ts';
+import { does, group, WrongUse } from './wrong-use.ts';
 
 interface InboxOptions {
   readonly json?: true;

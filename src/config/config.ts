@@ -1,10 +1,8 @@
 // config/: what can be set (`schema/`), what of it is wrong (`check/`), and where it comes from (`read/`).
 
 import type { PathRule } from '../ground/pii-rule.ts';
-import type { Names } from './check/names.ts';
-import type { EncryptionKeyConfig } from './check/pii-keys.ts';
-import type { Row } from './schema/option.ts';
-import type { OptionTable } from './schema/schema.ts';
+import type { EncryptionKeyConfig, Names } from './check/validate.ts';
+import type { OptionTable, Row } from './schema/schema.ts';
 import type { TargetConfig } from './schema/target.ts';
 
 /** The whole configuration, checked, with its defaults. Paths are absolute. Durations are milliseconds. */
@@ -20,7 +18,7 @@ export interface Config extends OptionValues {
 /** What the list of options says, each at its place: `svc.broker.client-id` at `broker.clientId`. */
 export type OptionValues = Nested<Omit<ByPath, keyof FoundByPath> & FoundByPath>;
 
-/** Options that have a value although nothing is given and there is no default; see `build-config.ts`. */
+/** Options that have a value although nothing is given and there is no default. */
 interface FoundByPath {
   readonly 'broker.client': NonNullable<ByPath['broker.client']>;
   /** Empty only when there are problems, no configuration, or svc is off. */

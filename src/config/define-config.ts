@@ -1,7 +1,6 @@
 import type { OptionsInCode } from 'options-in-code';
 import type { PiiRules } from '../ground/pii-rule.ts';
-import type { Expression } from './schema/target.ts';
-import type { TargetFields } from './schema/target-fields.ts';
+import type { Expression, TargetFields } from './schema/target.ts';
 
 /** What `svc.config.ts` and `svc.config.mjs` export. Names may be written in camelCase or with hyphens. */
 export interface SvcConfig {

@@ -1,7 +1,6 @@
-import type { Names } from './check/names.ts';
+import type { Names } from './check/validate.ts';
 import type { Camel, GivenOf, Nested } from './config.ts';
-import type { Row } from './schema/option.ts';
-import type { OptionTable } from './schema/schema.ts';
+import type { OptionTable, Row } from './schema/schema.ts';
 
 /**
  * The options as `defineConfig` takes them; those with a form of their own are in `define-config.ts`. In the package they

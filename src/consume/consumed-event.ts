@@ -1,7 +1,11 @@
 import { createHash } from 'node:crypto';
-import { type CloudEvent, cloudEventIn, envelopeOf } from '../consumer/cloud-event.ts';
-import type { DecryptOptions } from '../consumer/decrypt-fields.ts';
-import { decryptFields } from '../consumer/decrypt-fields.ts';
+import {
+  type CloudEvent,
+  cloudEventIn,
+  type DecryptOptions,
+  decryptFields,
+  envelopeOf,
+} from '../consumer/decrypt-fields.ts';
 import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import { SvcError } from '../ground/errors.ts';

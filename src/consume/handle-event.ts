@@ -1,8 +1,16 @@
+import type { SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import { contextStorage, createScope } from '../context/context-store.ts';
+import { runWithContext } from '../context/request.ts';
+import { activeTracer, parseTraceparent } from '../context/trace.ts';
 import { sleep } from '../ground/builtins.ts';
 import { backoffMs } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import type { ConsumedEvents, ConsumedOutcome } from '../observe/consumed/consumed-counts.ts';
+import type { ConsumedEvents, ConsumedOutcome } from '../observe/consumed-counts.ts';
 import type { Logger } from '../observe/logger.ts';
+import { isolate, otelApi } from '../observe/otel-api.ts';
+import { can } from '../outbox/api/executor.ts';
+import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from '../publish/tiers/dlq-message.ts';
+import { EventValue } from '../serialize/serializer.ts';
 import {
   type ConsumedEvent,
   type ConsumedRecord,
@@ -11,12 +19,8 @@ import {
   type ReadingOptions,
   readEvent,
 } from './consumed-event.ts';
-import { databaseFault, nameOf } from './database-fault.ts';
-import type { DeathCause, SendDeadLetter } from './dead-letters.ts';
-import type { InboxOnce } from './inbox.ts';
-import type { PartitionWork } from './partition-queues.ts';
-import { type Upcasts, upcastEvent, upcastFailed } from './upcast.ts';
-import { withinEvent } from './within-event.ts';
+import { databaseFault, type InboxOnce, nameOf } from './inbox.ts';
+import { type Commit, keyOf, type Partition, type RecordSink, type RecordSource } from './source.ts';
 
 /** What a handler knows beside its event. */
 export interface EventInfo {
@@ -289,4 +293,401 @@ function unknownType(eventType: string, handlers: ReadonlyMap<string, EventHandl
     'SVC_CONSUME_UNKNOWN_TYPE',
     `there is no handler for events of the type ${/^[\w.:-]{1,100}$/.test(eventType) ? eventType : '(no name)'}: add one, or '*', or set otherTypes: 'ignore' (handled here: ${known})`,
   );
+}
+
+export interface DeadLetterOptions {
+  /** Another than those that are consumed. `svc dlq recover --dlq-topic` sends its events to their topics again. */
+  readonly topic: string;
+  /** A connected producer of `kafkajs` or `@platformatic/kafka`. */
+  readonly producer: object;
+  /** The two shapes of dead letters: `operations` (default) or `recovery`. */
+  readonly format?: DlqFormat;
+}
+
+/** Why nobody will handle an event. Nothing of its content. */
+export interface DeathCause {
+  readonly eventId: string | undefined;
+  readonly eventType: string | undefined;
+  /** The event as its topic has it, for people who read the dead letters of Avro. */
+  readonly document: unknown;
+  readonly attempts: number;
+  readonly cause: string;
+  readonly message: string;
+}
+
+/**
+ * What a dead letter holds: the event in the form that was asked for; where that is too large for the topic, the event as it is, with
+ * the rest in headers; where that is too large as well, its place alone.
+ */
+type LetterHolds = 'all' | 'value' | 'place';
+
+/** Rejects where no form of the letter was taken. */
+type SendDeadLetter = (record: ConsumedRecord & { value: Buffer }, cause: DeathCause) => Promise<LetterHolds>;
+
+interface Letter {
+  readonly key: string | null;
+  readonly value: Buffer;
+  readonly headers: Record<string, string>;
+}
+
+/** @throws SvcError `SVC_CONSUME_OPTIONS` */
+export function deadLettersTo({ topic, producer, format = 'operations' }: DeadLetterOptions): SendDeadLetter {
+  const send = senderOf(producer, topic);
+  return async (record, { eventId, eventType, document, attempts, cause, message }) => {
+    const { key, value, headers, timestamp } = record;
+    const event = {
+      eventId: eventId ?? headers.eventId ?? `${record.topic}-${record.partition}@${record.offset}`,
+      eventType: eventType ?? headers.eventType ?? '',
+      ...{ topic: record.topic, key: key ?? '', headers },
+      value: new EventValue({ ...form, toJson: () => document }, '', []),
+    };
+    const failed = {
+      ...{ event, topic: record.topic, attempts, failure: { kind: 'fatal' as const, cause, message } },
+      record: { key, value, headers, timestamp },
+    };
+    const nowMs = Date.now();
+    const sendForm = async (holds: LetterHolds): Promise<LetterHolds> => {
+      const letter =
+        holds === 'all'
+          ? toDlqRecord(failed, format, nowMs)
+          : toSmallerDlqRecord(failed, holds, nowMs, record);
+      await isolate(() => send({ key: letter.key, value: letter.value, headers: { ...letter.headers } }));
+      return holds;
+    };
+    for (const holds of ['all', 'value'] as const)
+      try {
+        return await sendForm(holds);
+      } catch (error) {
+        if (!isTooLarge(error)) throw error;
+      }
+    return sendForm('place');
+  };
+}
+
+const tooLarge: readonly unknown[] = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE'];
+
+/** Clients wrap what the broker has said, each in its own way. */
+function isTooLarge(error: unknown, depth = 0): boolean {
+  if (typeof error !== 'object' || error === null || depth > 5) return false;
+  const { type, apiId, cause, errors } = error as Record<string, unknown>;
+  return (
+    tooLarge.includes(type) ||
+    tooLarge.includes(apiId) ||
+    [cause, ...(Array.isArray(errors) ? errors : [])].some((each) => isTooLarge(each, depth + 1))
+  );
+}
+
+const form = { headers: {}, encoding: 'utf8' as const, publishedAt: () => '' };
+
+function senderOf(producer: unknown, topic: string): (letter: Letter) => Promise<void> {
+  if (can(producer, 'send', 'sendBatch', 'transaction'))
+    return async (letter) => {
+      await producer.send({ topic, acks: -1, messages: [letter] });
+    };
+  if (can(producer, 'send', 'initIdempotentProducer'))
+    return async ({ key, value, headers }) => {
+      const message = {
+        ...{ topic, value, headers: new Map(bytesOf(headers)) },
+        ...(key !== null && { key: Buffer.from(key) }),
+      };
+      await producer.send({ messages: [message], acks: -1 });
+    };
+  throw new SvcError(
+    'SVC_CONSUME_OPTIONS',
+    'deadLetters.producer must be a producer of kafkajs or @platformatic/kafka',
+  );
+}
+
+function bytesOf(headers: Readonly<Record<string, string>>): [Buffer, Buffer][] {
+  return Object.entries(headers).map(([name, value]) => [Buffer.from(name), Buffer.from(value)]);
+}
+
+/**
+ * Makes a payload of one version into one of the next. It is given each event of its type, and tells by the payload, or by a
+ * header that its producer sets, whether this one is older; what is not it returns as it is. At once, no promise.
+ */
+export type Upcast = (
+  // biome-ignore lint/suspicious/noExplicitAny: a payload of another version
+  payload: any,
+  of: { readonly event: ConsumedEvent; readonly headers: ConsumedRecord['headers'] },
+) => unknown;
+
+export type Upcasts = Readonly<Record<string, readonly Upcast[]>>;
+
+/** The event with its payload in the version that handlers know: each function gets what the one before it has returned. */
+function upcastEvent(
+  event: ConsumedEvent,
+  headers: ConsumedRecord['headers'],
+  upcasts: Upcasts | undefined,
+): ConsumedEvent {
+  const { eventType } = event;
+  if (upcasts === undefined || !Object.hasOwn(upcasts, eventType)) return event;
+  let { payload } = event;
+  for (const upcast of upcasts[eventType] ?? []) {
+    payload = upcast(payload, { event, headers });
+    if (payload === undefined || payload instanceof Promise)
+      throw new TypeError('an upcast returns the payload, and no promise');
+  }
+  return { ...event, payload };
+}
+
+function upcastFailed({ eventType }: ConsumedEvent, error: unknown): SvcError {
+  return new SvcError('SVC_CONSUME_UPCAST', `an upcast of ${eventType} failed with ${nameOf(error)}`);
+}
+
+// The API's constants, as numbers: reading them from the module would load it.
+const consumerKind: SpanKind.CONSUMER = 4;
+const errorStatus: SpanStatusCode.ERROR = 2;
+
+/**
+ * Runs what belongs to an event in its trace, with its actor, correlation id and tags in svc's context, so that what is published in
+ * there carries them. With a tracer it is a span of kind CONSUMER, whose parent is the producer's.
+ */
+export async function withinEvent<R>(
+  record: ConsumedRecord,
+  event: ConsumedEvent,
+  consumer: string,
+  work: () => Promise<R>,
+): Promise<R> {
+  const { actor, correlationId, tags } = event.metadata;
+  const values = {
+    ...{ userId: actor?.userId ?? null, sessionId: actor?.sessionId ?? null },
+    ...{ correlationId: correlationId ?? null, tags: tags ?? null },
+  };
+  const { traceparent, tracestate } = traceHeaders(record);
+  const scope = createScope(null, { traceparent, tracestate }, undefined);
+  return contextStorage().run({ scope, added: null }, () =>
+    runWithContext(values, () => spanned(record, event, consumer, work)),
+  );
+}
+
+async function spanned<R>(
+  record: ConsumedRecord,
+  { eventId }: ConsumedEvent,
+  consumer: string,
+  work: () => Promise<R>,
+): Promise<R> {
+  const tracer = activeTracer();
+  const api = otelApi();
+  if (tracer === undefined || api === undefined) return work();
+  const { topic, partition, offset } = record;
+  const { traceparent, tracestate } = traceHeaders(record);
+  const remote = parseTraceparent(traceparent ?? null);
+  let parent = api.ROOT_CONTEXT;
+  if (remote !== null)
+    parent = api.trace.setSpanContext(parent, {
+      ...{ traceId: remote.traceId, spanId: remote.spanId, traceFlags: remote.traceFlags, isRemote: true },
+      ...(tracestate !== undefined && { traceState: api.createTraceState(tracestate) }),
+    });
+  const attributes = {
+    ...{ 'messaging.system': 'kafka', 'messaging.destination.name': topic },
+    ...{ 'messaging.operation.name': 'process', 'messaging.operation.type': 'process' },
+    ...{ 'messaging.destination.partition.id': String(partition), 'messaging.kafka.offset': Number(offset) },
+    ...{ 'messaging.message.id': eventId, 'messaging.client.id': consumer },
+  };
+  const span = tracer.startSpan(`process ${topic}`, { kind: consumerKind, attributes }, parent);
+  try {
+    return await api.context.with(api.trace.setSpan(parent, span), work);
+  } catch (error) {
+    span.setAttribute('error.type', nameOf(error));
+    span.setStatus({ code: errorStatus });
+    throw error;
+  } finally {
+    span.end();
+  }
+}
+
+/** Those of the record, or of a CloudEvent that another producer has written. */
+function traceHeaders({ headers }: ConsumedRecord): TraceHeaders {
+  const { traceparent, tracestate, ce_traceparent, ce_tracestate } = headers;
+  return traceparent === undefined
+    ? { traceparent: ce_traceparent, tracestate: ce_tracestate }
+    : { traceparent, tracestate };
+}
+
+interface TraceHeaders {
+  readonly traceparent: string | undefined;
+  readonly tracestate: string | undefined;
+}
+
+/** Records of one partition in memory: beyond them its source is held, and let go again when a quarter is left. */
+const mostQueued = 200;
+const fewQueued = 50;
+
+/** What works on a record as long as its partition is ours. */
+interface PartitionWork {
+  /** Aborted when the partition is not ours any more, or the consumer ends. */
+  readonly signal: AbortSignal;
+  /** The partition waits: for another try, or for a handler that takes long. */
+  waits(isWaiting: boolean): void;
+}
+
+interface PartitionQueuesOptions {
+  readonly source: Pick<RecordSource, 'hold' | 'release'>;
+  /** Resolves with whether the record is done: what is done is committed. Never rejects. */
+  readonly handle: (record: ConsumedRecord, work: PartitionWork) => Promise<boolean>;
+  /** How many partitions wait. */
+  readonly onWaiting: (count: number) => void;
+}
+
+interface PartitionQueues extends RecordSink {
+  /** What has been handled since the last call. */
+  takeCommits(): readonly Commit[];
+  /** Not stored by the broker: they are given again with the next ones. */
+  giveBack(commits: readonly Commit[]): void;
+  /** No record is begun any more; resolves when none is in hand. */
+  end(): Promise<void>;
+  /** Partitions with a record in hand. */
+  busy(): readonly Partition[];
+}
+
+interface PartitionQueue extends Partition {
+  readonly records: ConsumedRecord[];
+  readonly over: AbortController;
+  /** The offset after the last record that was queued. */
+  next: bigint;
+  isHeld: boolean;
+  isWaiting: boolean;
+  /** Its last record, and those of the one before it in this process, are done. */
+  work: Promise<void>;
+  isWorking: boolean;
+  onChange: (() => void)[];
+}
+
+/** The records of each partition one after the other, and those of several side by side. */
+export function createPartitionQueues({
+  source,
+  handle,
+  onWaiting,
+}: PartitionQueuesOptions): PartitionQueues {
+  const queues = new Map<string, PartitionQueue>();
+  let ours: ReadonlySet<string> = new Set();
+  const commits = new Map<string, Commit>();
+  /** In this process a partition can come back while a record of it is in hand. */
+  const left = new Map<string, Promise<void>>();
+  const working = new Set<PartitionQueue>();
+  let waiting = 0;
+  let isEnding = false;
+
+  function changed(queue: PartitionQueue): void {
+    const told = queue.onChange;
+    queue.onChange = [];
+    for (const tell of told) tell();
+  }
+
+  function setWaiting(queue: PartitionQueue, isWaiting: boolean): void {
+    if (queue.isWaiting === isWaiting) return;
+    queue.isWaiting = isWaiting;
+    waiting += isWaiting ? 1 : -1;
+    onWaiting(waiting);
+    changed(queue);
+  }
+
+  async function run(queue: PartitionQueue): Promise<void> {
+    queue.isWorking = true;
+    working.add(queue);
+    const { signal } = queue.over;
+    for (let record = queue.records.shift(); record !== undefined; record = queue.records.shift()) {
+      const isDone = await handle(record, { signal, waits: (isWaiting) => setWaiting(queue, isWaiting) });
+      setWaiting(queue, false);
+      if (!isDone) break;
+      const { topic, partition, offset, leaderEpoch } = record;
+      // Of a partition that is not ours any more nothing is said: who has it now goes on from what it knows.
+      if (queues.get(keyOf(queue)) === queue)
+        commits.set(keyOf(queue), { topic, partition, offset: offset + 1n, leaderEpoch });
+      if (queue.records.length < mostQueued) changed(queue);
+      if (queue.isHeld && queue.records.length <= fewQueued && !signal.aborted) {
+        queue.isHeld = false;
+        source.release(queue);
+      }
+    }
+    queue.isWorking = false;
+    working.delete(queue);
+  }
+
+  function queueOf(partition: Partition): PartitionQueue {
+    const key = keyOf(partition);
+    const known = queues.get(key);
+    if (known !== undefined) return known;
+    const queue: PartitionQueue = {
+      ...{ topic: partition.topic, partition: partition.partition, records: [], over: new AbortController() },
+      ...{ next: -1n, isHeld: false, isWaiting: false, isWorking: false, onChange: [] },
+      work: left.get(key) ?? Promise.resolve(),
+    };
+    queues.set(key, queue);
+    return queue;
+  }
+
+  function leave(queue: PartitionQueue): void {
+    const key = keyOf(queue);
+    queues.delete(key);
+    commits.delete(key);
+    queue.records.length = 0;
+    queue.over.abort();
+    changed(queue);
+    if (queue.isHeld) source.release(queue);
+    left.set(key, queue.work);
+    void queue.work.then(() => {
+      if (left.get(key) === queue.work) left.delete(key);
+    });
+  }
+
+  function stateOf(partition: Partition): ReturnType<RecordSink['stateOf']> {
+    const queue = queues.get(keyOf(partition));
+    if (queue === undefined || queue.records.length < mostQueued) return 'room';
+    return queue.isWaiting ? 'waits' : 'full';
+  }
+
+  return {
+    stateOf,
+    whenNotFull: (partition) =>
+      stateOf(partition) === 'full'
+        ? new Promise((resolve) => queueOf(partition).onChange.push(resolve))
+        : Promise.resolve(),
+    push(record) {
+      // A client can have read on in a partition that has gone to another member, which begins at an earlier record.
+      if (isEnding || !ours.has(keyOf(record))) return;
+      const queue = queueOf(record);
+      // After a rebalance a client begins with what was committed last.
+      if (record.offset < queue.next) return;
+      queue.next = record.offset + 1n;
+      queue.records.push(record);
+      if (!queue.isHeld && queue.records.length >= mostQueued) {
+        queue.isHeld = true;
+        source.hold(queue);
+      }
+      if (!queue.isWorking) {
+        queue.isWorking = true;
+        queue.work = queue.work.then(() => run(queue));
+      }
+    },
+    assigned(partitions) {
+      ours = new Set(partitions.map(keyOf));
+      for (const queue of [...queues.values()])
+        if (!ours.has(keyOf(queue))) leave(queue);
+        // A client that has begun anew knows nothing of it.
+        else if (queue.isHeld) source.hold(queue);
+    },
+    takeCommits() {
+      const taken = [...commits.values()];
+      commits.clear();
+      return taken;
+    },
+    giveBack(given) {
+      for (const commit of given) {
+        const key = keyOf(commit);
+        if (queues.has(key) && !commits.has(key)) commits.set(key, commit);
+      }
+    },
+    async end() {
+      isEnding = true;
+      for (const queue of queues.values()) {
+        queue.records.length = 0;
+        queue.over.abort();
+        changed(queue);
+      }
+      await Promise.all([...[...queues.values()].map(({ work }) => work), ...left.values()]);
+    },
+    busy: () => [...working].map(({ topic, partition }) => ({ topic, partition })),
+  };
 }

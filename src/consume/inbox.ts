@@ -1,29 +1,107 @@
 // consume/: the other side of at-least-once: an inbox that handles each event once, and the glue for the clients of Kafka.
 
 import { SvcError } from '../ground/errors.ts';
-import { isNamedValues, optionsProblem } from '../ground/named-values.ts';
-import { driverExecutor } from '../outbox/api/driver-executors.ts';
-import type { Executor } from '../outbox/api/executor.ts';
-import type { OutboxDataSource, TransactionOf } from '../outbox/api/executor-types.ts';
-import { outbox } from '../outbox/api/outbox.ts';
-import { executorOf } from '../outbox/api/recognise.ts';
-import { rolledBack } from '../outbox/api/run-transaction.ts';
-import { has } from '../outbox/api/shape.ts';
-import { partsOfTable } from '../outbox/insert-row.ts';
-import { databaseFault, nameOf } from './database-fault.ts';
+import { isNamedValues, optionsProblem } from '../ground/names.ts';
+import type { Logger } from '../observe/logger.ts';
 import {
-  assertEvent,
-  defaultInboxTable,
-  deleteHandled,
-  forgetEvent,
-  inboxDdl,
-  insertEvent,
-  insertMissingEvent,
-  lockForDdl,
-  longestConsumer,
-  longestEventId,
-  tryTable,
-} from './inbox-table.ts';
+  driverExecutor,
+  type Executor,
+  executorOf,
+  has,
+  type OutboxDataSource,
+  rolledBack,
+  type TransactionOf,
+} from '../outbox/api/executor.ts';
+import { outbox } from '../outbox/api/outbox.ts';
+import {
+  besideTable,
+  type DialectName,
+  partsOfTable,
+  placed,
+  quoteName,
+  quoteTable,
+  timeOfMs,
+} from '../outbox/insert-row.ts';
+import type { ConsumedEvent, ConsumedRecord } from './consumed-event.ts';
+
+export const defaultInboxTable = 'svc_inbox_events';
+
+/** The longest event id and the longest name of a consumer that the table holds, in characters. */
+const longestEventId = 255;
+const longestConsumer = 100;
+
+/** What makes the table. Each statement can be run again: it then does nothing. */
+export function inboxDdl(dialect: DialectName, table: string): readonly string[] {
+  const name = quoteTable(dialect, table);
+  const plain = partsOfTable(table)?.name ?? table;
+  const handled = quoteName(dialect, besideTable(plain, '_handled'));
+  const key = 'PRIMARY KEY (consumer, event_id)';
+  switch (dialect) {
+    case 'postgres':
+      return [
+        `CREATE TABLE IF NOT EXISTS ${name} (consumer text NOT NULL, event_id text NOT NULL, handled_at timestamptz NOT NULL DEFAULT statement_timestamp(), ${key})`,
+        `CREATE INDEX IF NOT EXISTS ${handled} ON ${name} (consumer, handled_at)`,
+      ];
+    case 'mysql':
+      return [
+        `CREATE TABLE IF NOT EXISTS ${name} (consumer varchar(${longestConsumer}) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, event_id varchar(${longestEventId}) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, handled_at datetime(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)), ${key}, INDEX ${handled} (consumer, handled_at)) ENGINE=InnoDB`,
+      ];
+    case 'sqlite':
+      return [
+        `CREATE TABLE IF NOT EXISTS ${name} (consumer TEXT NOT NULL, event_id TEXT NOT NULL, handled_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000 AS INTEGER)), ${key}) WITHOUT ROWID`,
+        `CREATE INDEX IF NOT EXISTS ${handled} ON ${name} (consumer, handled_at)`,
+      ];
+  }
+}
+
+/** In PostgreSQL two that make one table at the same time get in each other's way; the lock ends with the transaction. */
+const lockForDdl = 'SELECT 1 AS locked FROM pg_advisory_xact_lock(1937138944, 1768843636)';
+
+/** A row that is there already is an error. Parameters: consumer, event id. */
+function insertEvent(dialect: DialectName, table: string): string {
+  return placed(dialect, `INSERT INTO ${quoteTable(dialect, table)} (consumer, event_id) VALUES (?, ?)`);
+}
+
+/** A row that is there already is left alone, and nothing is changed. */
+function insertMissingEvent(dialect: DialectName, table: string): string {
+  const insert = insertEvent(dialect, table);
+  return dialect === 'mysql' ? insert.replace('INSERT', 'INSERT IGNORE') : `${insert} ON CONFLICT DO NOTHING`;
+}
+
+/**
+ * Changes nothing where the row is there, and fails where it is not: of two rows the second is there already. Nobody has to read an
+ * answer, as each library has its own form of it. Parameters: consumer, event id, and both again.
+ */
+function assertEvent(dialect: DialectName, table: string): string {
+  const name = quoteTable(dialect, table);
+  return placed(
+    dialect,
+    `INSERT INTO ${name} (consumer, event_id) SELECT ?, ? FROM (SELECT 1 AS n UNION ALL SELECT 2) AS two WHERE NOT EXISTS (SELECT 1 FROM ${name} WHERE consumer = ? AND event_id = ?)`,
+  );
+}
+
+/** Parameters: consumer, event id. */
+function forgetEvent(dialect: DialectName, table: string): string {
+  return placed(dialect, `DELETE FROM ${quoteTable(dialect, table)} WHERE consumer = ? AND event_id = ?`);
+}
+
+/** Changes nothing, and fails where the table is not as it must be, or may not be written. */
+function tryTable(dialect: DialectName, table: string): string {
+  const name = quoteTable(dialect, table);
+  return `INSERT INTO ${name} (consumer, event_id, handled_at) SELECT consumer, event_id, handled_at FROM ${name} WHERE 1 = 0`;
+}
+
+/** Parameters: consumer, milliseconds since the epoch. `most` rows at once, all where it is not given. */
+function deleteHandled(dialect: DialectName, table: string, most?: number): string {
+  const name = quoteTable(dialect, table);
+  const old = `consumer = ? AND handled_at < ${timeOfMs[dialect]}`;
+  if (most === undefined) return placed(dialect, `DELETE FROM ${name} WHERE ${old}`);
+  if (dialect === 'mysql') return `DELETE FROM ${name} WHERE ${old} LIMIT ${most}`;
+  return placed(
+    dialect,
+    `DELETE FROM ${name} WHERE (consumer, event_id) IN (SELECT consumer, event_id FROM ${name} WHERE ${old} LIMIT ${most})`,
+  );
+}
 
 /** PORT: any other store than the databases that svc knows. */
 export interface InboxStore<Tx = unknown> {
@@ -262,4 +340,99 @@ function tableMissing(table: string, error: unknown): SvcError {
 
 function badOption(says: string): SvcError {
   return new SvcError('SVC_CONSUME_OPTIONS', says);
+}
+
+const dayMsOfWatchRetention = 86_400_000;
+
+/**
+ * Says, once for each topic, that events come which are older than what the inbox remembers: no client lets a consumer ask how long
+ * a topic keeps them, and events come late by other ways as well.
+ */
+export function watchRetention(
+  { retentionDays }: Pick<InboxOnce, 'retentionDays'>,
+  logger: Logger,
+  now: () => number = Date.now,
+): (record: Pick<ConsumedRecord, 'topic' | 'timestamp'>, event: Pick<ConsumedEvent, 'publishedAt'>) => void {
+  const said = new Set<string>();
+  return ({ topic, timestamp }, { publishedAt }) => {
+    if (retentionDays === undefined || said.has(topic)) return;
+    const publishedMs = Date.parse(publishedAt);
+    const atMs = publishedMs < timestamp ? publishedMs : timestamp;
+    if (now() - atMs <= retentionDays * dayMsOfWatchRetention) return;
+    said.add(topic);
+    const days = Math.floor((now() - atMs) / dayMsOfWatchRetention);
+    logger.warn(
+      `topic ${topic} gives an event that is ${days} days old, and the inbox forgets after ${retentionDays}: an event that it has forgotten is handled a second time; give createInbox a longer retentionDays`,
+    );
+  };
+}
+
+/** What a database has said, by its codes alone: libraries wrap the errors of drivers, each in its own way. */
+type DatabaseFault = 'repeated' | 'no-table' | 'passing' | undefined;
+
+const repeated = new Set(['23505', '1062', 'ER_DUP_ENTRY', 'SQLITE_CONSTRAINT_PRIMARYKEY', '1555']);
+const noTable = new Set([
+  '42P01',
+  '42703',
+  '3F000',
+  '1146',
+  '1054',
+  'ER_NO_SUCH_TABLE',
+  'ER_BAD_FIELD_ERROR',
+]);
+/** SQLSTATE classes 08 (connection), 40 (rolled back: try again), 53 (no room), 57 (shut down); names of MySQL and of Node. */
+const passing =
+  /^(?:08...|40...|53...|57P..|55P03|ECONN.*|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|EHOSTUNREACH|ENETUNREACH|ER_LOCK_.*|ER_CON_COUNT_ERROR|ER_SERVER_SHUTDOWN|PROTOCOL_.*|POOL_CLOSED|SQLITE_BUSY.*|SQLITE_LOCKED.*|P1001|P1002|P1008|P1017|P2024|P2028|P2034|CONNECTION_.*|CONNECT_TIMEOUT)$/;
+const passingNumbers = new Set(['1205', '1213', '1040', '1053']);
+/** Where a driver gives no code: `pg` for a connection that is gone, `pg-pool` for one that it did not get in time. */
+const passingText =
+  /Connection terminated|timeout exceeded when trying to connect|Connection lost|server closed the connection|database is locked/;
+const noTableText = /no such (?:table|column)/;
+
+/** Where libraries keep the error of the driver. */
+const inner = [
+  'cause',
+  'original',
+  'parent',
+  'driverError',
+  'previous',
+  'meta',
+  'driverAdapterError',
+] as const;
+
+/** `undefined`: it is no word of a database that is known. */
+export function databaseFault(error: unknown): DatabaseFault {
+  return faultOf(error, 0);
+}
+
+function faultOf(error: unknown, depth: number): DatabaseFault {
+  if (typeof error !== 'object' || error === null || depth > 5) return undefined;
+  const said = error as Record<string, unknown>;
+  if (said instanceof SvcError)
+    return said.code === 'SVC_OUTBOX_UNREACHABLE' || said.code === 'SVC_OUTBOX_READ_ONLY'
+      ? 'passing'
+      : undefined;
+  const codes = [said.code, said.errno, said.sqlState, said.errcode, said.originalCode]
+    .filter((code) => typeof code === 'string' || typeof code === 'number')
+    .map(String);
+  const text = typeof said.message === 'string' ? said.message : '';
+  if (codes.some((code) => repeated.has(code)) || said.kind === 'UniqueConstraintViolation')
+    return 'repeated';
+  if (codes.some((code) => noTable.has(code)) || said.kind === 'TableDoesNotExist' || noTableText.test(text))
+    return 'no-table';
+  if (codes.some((code) => passing.test(code) || passingNumbers.has(code)) || passingText.test(text))
+    return 'passing';
+  for (const name of inner) {
+    const found = faultOf(said[name], depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** For people: what kind of error it was, and nothing of its text, which can hold values of an event. */
+export function nameOf(error: unknown): string {
+  if (error instanceof SvcError) return error.code;
+  const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown };
+  const type = typeof name === 'string' && /^[\w.$]{1,60}$/.test(name) ? name : typeof error;
+  return typeof code === 'string' && /^\w{1,60}$/.test(code) ? `${type} (${code})` : type;
 }

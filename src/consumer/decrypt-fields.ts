@@ -1,10 +1,13 @@
 // consumer/: for readers of events: opens what `protect/` has encrypted. Loads nothing of the running svc.
 
+import { cloudEventsType, extensions } from '../envelope/envelope.ts';
+import { parseBounded } from '../ground/bounds.ts';
 import { SvcError } from '../ground/errors.ts';
-import { type CipherField, findCipherFields, notAnEnvelope } from './cipher-fields.ts';
-import { isCloudEvent } from './cloud-event.ts';
+import { attributePrefix, severities } from '../ground/event-fields.ts';
+import { isBound, isCipherText } from '../protect/keys/key-ring.ts';
+import { compilePaths, deadState, type PathState } from '../protect/marks/policy.ts';
+import { elementPath, memberPath, unmarkOwnText } from '../protect/own-text.ts';
 import { checkOptions, type DecryptionKeys, type EventCalls } from './decryption-keys.ts';
-import { type Chosen, chosenBy, everyField, type FieldChoice, noField } from './field-choice.ts';
 
 export interface DecryptOptions {
   /** Which fields to decrypt; any other text stays as it is. Default: format v1 wherever it stands, v0 nowhere. */
@@ -59,7 +62,7 @@ export async function tryDecryptFields<T>(
 }
 
 /** The error of a field, as one of its event. */
-export function withPath({ path, error: { code, message, name } }: DecryptFailure): SvcError {
+function withPath({ path, error: { code, message, name } }: DecryptFailure): SvcError {
   return new SvcError(code, `${path}: ${message}`, { name });
 }
 
@@ -125,3 +128,409 @@ function namesIn(envelope: object): {
   const { eventType } = envelope as { eventType?: unknown };
   return { payloadName: 'payload', eventType: typeof eventType === 'string' ? eventType : '' };
 }
+
+/** Deeper and larger than any payload that svc makes. */
+const maxDepth = 80;
+const maxNodes = 200_000;
+
+/** A ciphertext in the copy of a payload. */
+interface CipherField {
+  readonly cipherText: string;
+  readonly path: string;
+  /** For messages: keys that do not look like names are left out, as those of a map can be e-mail addresses. */
+  readonly shownPath: string;
+  /** Format v0, where nobody has said that it may be opened. */
+  readonly isOutOfPlace: boolean;
+  readonly replace: (plain: string) => void;
+}
+
+interface CipherFields {
+  /** A copy, with the own texts of the application as it gave them. */
+  readonly payload: unknown;
+  readonly fields: readonly CipherField[];
+}
+
+interface Place {
+  readonly path: string;
+  readonly shownPath: string;
+  readonly depth: number;
+  readonly only: Chosen;
+  readonly v0: Chosen;
+}
+
+/** Finds the ciphertexts of a payload. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE` for one that is too deep or too large. */
+function findCipherFields(payload: unknown, only: Chosen, v0: Chosen): CipherFields {
+  const fields: CipherField[] = [];
+  let copied: unknown;
+  let nodes = 0;
+
+  function visit(value: unknown, place: Place, replace: (plain: string) => void): unknown {
+    if (++nodes > maxNodes) throw notAnEnvelope(`it holds more than ${maxNodes} values`);
+    if (typeof value === 'string') return visitText(value, place, replace);
+    if (typeof value !== 'object' || value === null) return value;
+    if (place.depth > maxDepth) throw notAnEnvelope(`it is nested deeper than ${maxDepth} levels`);
+    return Array.isArray(value) ? visitArray(value, place) : visitObject(value as Parsed, place);
+  }
+
+  function visitText(text: string, place: Place, replace: (plain: string) => void): string {
+    if (!isCipherText(text)) return unmarkOwnText(text);
+    const { path, shownPath } = place;
+    const isOutOfPlace = !isBound(text) && !place.v0.has(path);
+    if (place.only.has(path)) fields.push({ cipherText: text, path, shownPath, isOutOfPlace, replace });
+    return text;
+  }
+
+  function visitArray(array: readonly unknown[], place: Place): unknown[] {
+    const copy: unknown[] = [];
+    const item: Place = {
+      path: elementPath(place.path),
+      shownPath: elementPath(place.shownPath),
+      depth: place.depth + 1,
+      only: place.only.element(),
+      v0: place.v0.element(),
+    };
+    for (let index = 0; index < array.length; index++)
+      copy[index] = visit(array[index], item, (plain) => {
+        copy[index] = plain;
+      });
+    return copy;
+  }
+
+  function visitObject(object: Parsed, place: Place): object {
+    const copy: Parsed = {};
+    for (const key of Object.keys(object)) {
+      const member: Place = {
+        path: memberPath(place.path, key),
+        shownPath: isName(key) ? memberPath(place.shownPath, key) : `${place.shownPath}[?]`,
+        depth: place.depth + 1,
+        only: place.only.member(key),
+        v0: place.v0.member(key),
+      };
+      define(
+        copy,
+        key,
+        visit(object[key], member, (plain) => define(copy, key, plain)),
+      );
+    }
+    return copy;
+  }
+
+  const root: Place = { path: '', shownPath: '', depth: 1, only, v0 };
+  copied = visit(payload, root, (plain) => {
+    copied = plain;
+  });
+  return {
+    get payload() {
+      return copied;
+    },
+    fields,
+  };
+}
+
+type Parsed = Record<string, unknown>;
+
+function isName(key: string): boolean {
+  return /^[A-Za-z_$][\w$-]{0,63}$/.test(key);
+}
+
+/** `__proto__` as a key of its own, and never as the prototype. */
+function define(target: object, key: string, value: unknown): void {
+  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+function notAnEnvelope(why: string): SvcError {
+  return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', `this is no envelope of svc: ${why}`);
+}
+
+/**
+ * Fields of a payload: paths as rules write them (`customer.email`, `items[*].phone`, `**.iban`; what stands below is meant
+ * too), or a function that is asked with the path of one field.
+ */
+export type FieldChoice = readonly string[] | ((path: string) => boolean);
+
+/** A choice, followed from the payload down to one field. */
+interface Chosen {
+  member(key: string): Chosen;
+  element(): Chosen;
+  has(path: string): boolean;
+}
+
+/** Throws a `TypeError` for a path that is none. */
+function chosenBy(choice: FieldChoice): Chosen {
+  if (typeof choice === 'function') return same(choice);
+  let chosen = compiled.get(choice);
+  if (chosen === undefined) {
+    chosen = at(compilePaths(choice.map((path) => ({ path, ...anyRule }))));
+    compiled.set(choice, chosen);
+  }
+  return chosen;
+}
+
+/** A consumer gives the same list with every event. */
+const compiled = new WeakMap<readonly string[], Chosen>();
+/** Only where the paths lead is asked for. */
+const anyRule = { type: 'CUSTOM', strategy: 'ENCRYPT', level: 'NORMAL' } as const;
+
+function same(has: (path: string) => boolean): Chosen {
+  const chosen: Chosen = { member: () => chosen, element: () => chosen, has };
+  return chosen;
+}
+
+const everyField: Chosen = same(() => true);
+const noField: Chosen = same(() => false);
+
+function at(state: PathState): Chosen {
+  if (state.rule !== undefined) return everyField;
+  if (state === deadState) return noField;
+  return {
+    member: (key) => at(state.next(key)),
+    element: () => at(state.element()),
+    has: () => false,
+  };
+}
+
+/** Headers of a record, as texts. */
+type TextHeaders = Readonly<Record<string, string | undefined>>;
+
+/** A CloudEvent by its attributes, `data` beside them. */
+export type CloudEvent = Readonly<Record<string, unknown>>;
+
+/** True for one as JSON has it, and for one of the official SDK. */
+export function isCloudEvent(
+  value: unknown,
+): value is CloudEvent & { readonly id: string; readonly type: string } {
+  if (!isObject(value)) return false;
+  const { specversion, id, type, source } = value as CloudEvent;
+  return [specversion, id, type, source].every((text) => typeof text === 'string' && text !== '');
+}
+
+/**
+ * The CloudEvent in a record, `undefined` where it is none. Structured mode is told by the content type, binary mode by the
+ * attributes that each event has. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE` for one that no envelope can be made of.
+ */
+export function cloudEventIn(value: unknown, headers: TextHeaders): CloudEvent | undefined {
+  if (isStructured(headers)) {
+    if (!isCloudEvent(value))
+      throw notAnEnvelope('its CloudEvent lacks id, type, source or specversion, or is a batch');
+    if ('data_base64' in value) throw notAnEnvelope('the data of its CloudEvent is no JSON');
+    return value;
+  }
+  // Of a dead letter: those of the event that it tells of.
+  if (headers.originalTopic !== undefined) return undefined;
+  const attributes: Record<string, unknown> = {};
+  for (const [name, text] of Object.entries(headers))
+    if (name.startsWith(attributePrefix)) attributes[name.slice(attributePrefix.length)] = text;
+  return isCloudEvent(attributes) ? { ...attributes, data: value } : undefined;
+}
+
+function isStructured(headers: TextHeaders): boolean {
+  return headers['content-type']?.toLowerCase().startsWith(cloudEventsType) === true;
+}
+
+/** The envelope that svc would have written in its place; of another producer, as much of it as the attributes say. */
+export function envelopeOf(event: CloudEvent, timestampMs: number): object {
+  const text = (name: string): string | null => {
+    const value = event[name];
+    return typeof value === 'string' ? value : null;
+  };
+  const recordedAt = inUtc(text(extensions.publishedAt)) ?? timeText(timestampMs);
+  const [, traceId = null, spanId = null] =
+    /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-/.exec(text(extensions.traceparent) ?? '') ?? [];
+  const severity = severities.find((each) => each === event[extensions.severity]) ?? 'INFO';
+  return {
+    eventId: event.id,
+    eventType: event.type,
+    occurredAt: inUtc(text('time')) ?? recordedAt,
+    publishedAt: recordedAt,
+    severity,
+    metadata: {
+      source: {
+        serviceName: text(extensions.serviceName),
+        serviceVersion: text(extensions.serviceVersion),
+        hostname: text(extensions.hostname),
+      },
+      actor: { userId: text(extensions.userId), sessionId: text(extensions.sessionId) },
+      trace: { traceId, spanId, parentSpanId: text(extensions.parentSpanId) },
+      correlationId: text(extensions.correlationId),
+      clientIp: text(extensions.clientIp),
+      tags: tagsOf(text(extensions.tags)),
+    },
+    payload: event.data ?? null,
+  };
+}
+
+/** Other producers may write another offset. What is in UTC keeps its digits. */
+function inUtc(time: string | null): string | null {
+  return time === null || /z$/i.test(time) ? time : timeText(Date.parse(time));
+}
+
+function timeText(ms: number): string | null {
+  return Math.abs(ms) <= 8_640_000_000_000_000 ? new Date(ms).toISOString() : null;
+}
+
+function tagsOf(json: string | null): object {
+  try {
+    const tags: unknown = JSON.parse(json ?? '{}');
+    if (isObject(tags) && Object.values(tags).every((tag) => typeof tag === 'string')) return tags;
+  } catch {
+    // Those of another producer.
+  }
+  return {};
+}
+
+/** What became of one event of a batch. */
+export type BatchResult<T> =
+  | { readonly ok: true; readonly envelope: T; readonly decrypted: number }
+  | {
+      readonly ok: false;
+      /** The first thing that is wrong with it, with the path in front of its message. */
+      readonly error: SvcError;
+      /** All of them. Empty for what is no envelope at all. */
+      readonly failures: readonly DecryptFailure[];
+      /** True: the same event may open later, as a key service was away. Otherwise set it aside. */
+      readonly isTemporary: boolean;
+    };
+
+/**
+ * Decrypts events one by one, so that a bad one costs no other: one result for each value, in the same order. A value is a
+ * parsed envelope, or one as text or bytes, as it comes from the broker; `null` (a tombstone) passes. Nothing that stands in
+ * an event makes it reject.
+ */
+export async function decryptBatch<T = unknown>(
+  values: Iterable<T | string | Uint8Array>,
+  keys: DecryptionKeys,
+  options: DecryptOptions = {},
+): Promise<BatchResult<T>[]> {
+  const results: BatchResult<T>[] = [];
+  for (const value of values) results.push(await decryptOne<T>(value, keys, options));
+  return results;
+}
+
+async function decryptOne<T>(
+  value: T | string | Uint8Array,
+  keys: DecryptionKeys,
+  options: DecryptOptions,
+): Promise<BatchResult<T>> {
+  try {
+    const { envelope, decrypted, failures } = await tryDecryptFields(parsed<T>(value), keys, options);
+    const [first] = failures;
+    if (first === undefined) return { ok: true, envelope, decrypted };
+    const isTemporary = failures.every(({ error }) => isTemporaryError(error));
+    return { ok: false, error: withPath(first), failures, isTemporary };
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    return { ok: false, error, failures: [], isTemporary: isTemporaryError(error) };
+  }
+}
+
+function parsed<T>(value: T | string | Uint8Array): T {
+  if (typeof value !== 'string' && !(value instanceof Uint8Array)) return value;
+  let envelope: unknown;
+  try {
+    envelope = JSON.parse(typeof value === 'string' ? value : Buffer.from(value).toString());
+  } catch {
+    // The message of a JSON error quotes the text.
+  }
+  if (typeof envelope === 'object' && envelope !== null) return envelope as T;
+  throw notAnEnvelope('it is not the JSON of an object');
+}
+
+function isTemporaryError({ code }: SvcError): boolean {
+  return code === 'SVC_PROTECT_KEY_UNAVAILABLE';
+}
+
+/** An envelope, and how to put another one into its place. */
+interface FoundEnvelope {
+  readonly envelope: object;
+  readonly withEnvelope: (envelope: object) => object;
+}
+
+/**
+ * The envelope in a parsed document: the document itself, or the `value` of a record as the file broker writes it, parsed or
+ * as text. A CloudEvent is one as well, of binary mode with the `headers` of its record.
+ * Throws `SVC_CONSUMER_NOT_AN_ENVELOPE`.
+ */
+export function findEnvelope(document: unknown): FoundEnvelope {
+  if (isEnvelope(document)) return { envelope: document, withEnvelope: (envelope) => envelope };
+  const record = isObject(document) ? (document as FoundRecord) : {};
+  const value = parsedOfFindEnvelope(record.value);
+  if (isEnvelope(value))
+    return { envelope: value, withEnvelope: (envelope) => ({ ...record, value: envelope }) };
+  const event = isObject(record.headers) ? cloudEventIn(value, record.headers) : undefined;
+  if (event !== undefined)
+    return {
+      envelope: event,
+      withEnvelope: (envelope) => ({ ...record, value: (envelope as CloudEvent).data }),
+    };
+  throw new SvcError(
+    'SVC_CONSUMER_NOT_AN_ENVELOPE',
+    'this is neither an envelope (eventId, eventType, payload) nor a record with one as its value',
+  );
+}
+
+interface FoundRecord {
+  readonly value?: unknown;
+  readonly headers?: TextHeaders;
+}
+
+function isEnvelope(value: unknown): value is object {
+  if (isCloudEvent(value)) return 'data' in value;
+  return isObject(value) && 'eventId' in value && 'eventType' in value && 'payload' in value;
+}
+
+function parsedOfFindEnvelope(value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A record as a client of Kafka gives it: a message of `kafkajs`, for one. */
+export interface EventRecord {
+  readonly value: Uint8Array | string | null;
+  /** Of `@platformatic/kafka`: the map that it gives. */
+  readonly headers?: object | undefined;
+  /** Milliseconds since the epoch; for CloudEvents of others, which need not say when they were made. */
+  readonly timestamp?: number | bigint | string | undefined;
+}
+
+/**
+ * The envelope of a record: JSON as it is, and CloudEvents in both modes as the envelope that svc would have written in their
+ * place. Nothing is decrypted. Throws an `SvcError` with code `SVC_CONSUMER_NOT_AN_ENVELOPE` that holds nothing of the value.
+ */
+export function readEnvelope<T = unknown>({ value, headers = {}, timestamp = Number.NaN }: EventRecord): T {
+  return toEnvelope(parsedValue(value), textHeaders(headers), Number(timestamp)) as T;
+}
+
+/** The same of what a value says. What is no CloudEvent is returned as it is. */
+export function toEnvelope(document: unknown, headers: TextHeaders, timestampMs = Number.NaN): unknown {
+  const event = cloudEventIn(document, headers);
+  return event === undefined ? document : envelopeOf(event, timestampMs);
+}
+
+function parsedValue(value: EventRecord['value']): unknown {
+  const text = typeof value === 'string' ? value : Buffer.from(value ?? []).toString();
+  const document = parseBounded(text);
+  if (isObject(document)) return document;
+  throw notAnEnvelope('its value is not the JSON of an object');
+}
+
+function textHeaders(headers: object): TextHeaders {
+  const entries: Iterable<[unknown, unknown]> = headers instanceof Map ? headers : Object.entries(headers);
+  const texts: Record<string, string> = Object.create(null);
+  for (const [name, value] of entries) {
+    // Kafka lets one name stand several times; kafkajs gives a list then.
+    const first = Array.isArray(value) ? value[0] : value;
+    if (typeof first === 'string' || first instanceof Uint8Array) texts[textOf(name)] = textOf(first);
+  }
+  return texts;
+}
+
+const textOf = (value: unknown): string =>
+  value instanceof Uint8Array ? Buffer.from(value).toString() : String(value);

@@ -1,13 +1,27 @@
 import { SvcError } from '../ground/errors.ts';
-import { optionsProblem } from '../ground/named-values.ts';
-import { type CipherText, contextOf, parseCipherText, splitEnvelope } from '../protect/keys/cipher-text.ts';
-import { type EventCalls, mostTelling } from '../protect/keys/data-keys.ts';
-import { checkSealed, decryptText } from '../protect/keys/encrypt.ts';
-import { createKeyCache, type KeyCache } from '../protect/keys/key-cache.ts';
-import type { KeyCacheOptions } from '../protect/keys/key-cache-options.ts';
-import { checkKeyId } from '../protect/keys/key-id.ts';
+import { readBoundedSync } from '../ground/files.ts';
+import { optionsProblem } from '../ground/names.ts';
+import {
+  createKeyCache,
+  type EventCalls,
+  type KeyCache,
+  type KeyCacheOptions,
+  mostTelling,
+} from '../protect/keys/key-cache.ts';
 import type { KeyProvider } from '../protect/keys/key-provider.ts';
-import { type ConfiguredKey, createKeyRing, type KeyRing, notConfigured } from '../protect/keys/key-ring.ts';
+import {
+  type CipherText,
+  type ConfiguredKey,
+  checkKeyId,
+  checkSealed,
+  contextOf,
+  createKeyRing,
+  decryptText,
+  type KeyRing,
+  notConfigured,
+  parseCipherText,
+  splitEnvelope,
+} from '../protect/keys/key-ring.ts';
 
 export type { EventCalls };
 
@@ -156,4 +170,32 @@ async function openWithStored(
     }
   }
   throw mostTelling(errors);
+}
+
+/**
+ * Keys out of a JSON file: `{ "keys": [{ "id": "2027-01", "key": "<Base64 of 32 bytes>" }] }`.
+ * Throws `SVC_CONSUMER_KEYS_FILE`, with nothing of the content, as JSON errors quote it.
+ */
+export function readKeysFile(path: string): readonly ConfiguredKey[] {
+  let document: { keys?: unknown };
+  try {
+    document = JSON.parse(readBoundedSync(path).toString()) as { keys?: unknown };
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    throw unusable(path, code === undefined ? 'it is not valid JSON' : `it cannot be read (${code})`);
+  }
+  const keys = document?.keys;
+  if (!Array.isArray(keys) || keys.length === 0 || !keys.every(isKey))
+    throw unusable(path, 'it must be { "keys": [{ "id": "…", "key": "<Base64>" }, …] }');
+  return keys;
+}
+
+function isKey(value: unknown): value is ConfiguredKey {
+  const { id, key, status } = (value ?? {}) as Record<string, unknown>;
+  const isStatus = status === undefined || status === 'primary' || status === 'decrypt';
+  return typeof id === 'string' && typeof key === 'string' && isStatus;
+}
+
+function unusable(path: string, why: string): SvcError {
+  return new SvcError('SVC_CONSUMER_KEYS_FILE', `the keys file "${path}" cannot be used: ${why}`);
 }

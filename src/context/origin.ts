@@ -2,17 +2,32 @@
 
 import type { Context } from '@opentelemetry/api';
 import type { Origin } from '../envelope/envelope.ts';
-import { createActorReader } from './actor.ts';
-import { baggageEntry } from './baggage.ts';
-import { createClientAddressReader } from './client-address.ts';
-import type { ContextOptions } from './context-options.ts';
-import { type ContextScope, currentStore } from './context-store.ts';
-import { createCorrelationReader } from './correlation-id.ts';
+import { readTrustedProxy, trustedProxyForm } from '../ground/addresses.ts';
+import { nodeNet } from '../ground/builtins.ts';
+import { SvcError } from '../ground/errors.ts';
+import { runOwnWork } from '../ground/lifecycle.ts';
+import type { Logger } from '../observe/logger.ts';
+import {
+  type ActorSource,
+  boundedText,
+  type ContextOptions,
+  type ContextScope,
+  type ContextStore,
+  createCorrelationReader,
+  currentStore,
+  headerValue,
+  rawHeader,
+  readPath,
+  requestObject,
+  scalarText,
+  toHeaderName,
+} from './context-store.ts';
+import { baggageEntry } from './source.ts';
 
 type Tags = Origin['tags'];
 
 /** Who and where from, at this moment. `active`: the OpenTelemetry context of the call; default: the active one. */
-export type ReadOrigin = (active?: Context) => Origin;
+type ReadOrigin = (active?: Context) => Origin;
 
 const nobody: Origin = Object.freeze({
   userId: null,
@@ -91,4 +106,227 @@ function canAnswerOutside(sources: ContextOptions['userId']): boolean {
   if (sources === undefined) return false;
   const list = Array.isArray(sources) ? sources : [sources];
   return list.some((source) => typeof source === 'function' || source.startsWith('baggage:'));
+}
+
+type ReadActor = (store: ContextStore | undefined, active: Context | undefined) => string | null;
+
+/** Throws `SVC_CONTEXT_BAD_ACTOR_SOURCE` for a text that is none of the three forms. */
+function createActorReader(
+  field: string,
+  sources: ActorSource | readonly ActorSource[] | undefined,
+  logger?: Logger,
+): ReadActor {
+  const list = sources === undefined ? [] : Array.isArray(sources) ? sources : [sources as ActorSource];
+  const readers = list.map((source: ActorSource) =>
+    typeof source === 'function' ? fromFunction(field, source, logger) : fromText(field, source),
+  );
+  if (readers.length === 1) return readers[0] as ReadActor;
+  return (store, active) => {
+    for (const read of readers) {
+      const value = read(store, active);
+      if (value !== null) return value;
+    }
+    return null;
+  };
+}
+
+function fromText(field: string, source: string): ReadActor {
+  const colon = source.indexOf(':');
+  const kind = source.slice(0, colon);
+  const name = source.slice(colon + 1);
+  if (kind === 'header') {
+    const header = toHeaderName(name);
+    return (store) => (store === undefined ? null : headerValue(store.scope, header));
+  }
+  if (kind === 'baggage' && name !== '') return (store, active) => baggageEntry(name, store?.scope, active);
+  const path = name.split('.');
+  if (kind === 'request' && path.every((step) => step !== '' && !(step in Object.prototype))) {
+    return (store) => {
+      const request = requestObject(store?.scope);
+      return request === undefined ? null : boundedText(readPath(request, path));
+    };
+  }
+  const forms = 'header:<name>, baggage:<name> or request:<property path>';
+  throw new SvcError('SVC_CONTEXT_BAD_ACTOR_SOURCE', `${field}: "${source}" is not ${forms}`);
+}
+
+function fromFunction(
+  field: string,
+  source: Exclude<ActorSource, string>,
+  logger: Logger | undefined,
+): ReadActor {
+  let told = false;
+  return (store) => {
+    try {
+      return runOwnWork(() => scalarText(source(requestObject(store?.scope))));
+    } catch {
+      if (!told) logger?.warn(`the function that provides ${field} threw: events carry null`);
+      told = true;
+      return null;
+    }
+  };
+}
+
+/**
+ * Reads the address of a request's client, once per request; `null` where it is not known.
+ *
+ * Without `useForwardedHeaders`, or when the request did not come from a trusted proxy, that is the address of the socket.
+ * Else the hops of `forwardedHeader` are walked from the last to the first, past trusted proxies: the first one that is not
+ * trusted is the client. At a malformed hop the walk stops, and the last good address counts.
+ *
+ * A client can send any header itself, and a proxy passes on those that it does not write: none but the named one is read.
+ */
+export function createClientAddressReader(options: ContextOptions): (scope: ContextScope) => string | null {
+  const walk = options.useForwardedHeaders === true ? createWalk(options) : undefined;
+  return (scope) => {
+    if (scope.clientIp === undefined) {
+      const peer = socketAddress(scope.remoteAddress);
+      scope.clientIp = (scope.request !== null && walk !== undefined ? walk(scope, peer) : peer) ?? null;
+    }
+    return scope.clientIp;
+  };
+}
+
+/** More proxies than anybody has; a header full of trusted addresses must not cost milliseconds. */
+const maxHopCount = 32;
+
+type Walk = (scope: ContextScope, peer: string | undefined) => string | undefined;
+
+function createWalk(options: ContextOptions): Walk {
+  const proxies = createTrustedProxies(options.trustedProxies ?? []);
+  const header = toHeaderName(options.forwardedHeader ?? usualHeader);
+  const hopsOf = header === 'forwarded' ? forwardedHops : addressHops;
+  const others = ['x-forwarded-for', 'forwarded'].filter((name) => name !== header);
+  let isTold = false;
+  return (scope, peer) => {
+    const isTrusted = peer === undefined ? scope.isThroughPipe && proxies.trustsPipes : proxies.trusts(peer);
+    if (!isTrusted) return peer;
+    const value = rawHeader(scope, header);
+    if (value !== null) return firstUntrusted(hopsOf(value), peer, proxies.trusts);
+    const other = isTold ? undefined : others.find((name) => rawHeader(scope, name) !== null);
+    if (other !== undefined) {
+      isTold = true;
+      options.logger?.warn(
+        `a request through a trusted proxy has the header ${other} and no ${header}: events name the proxy as the client. If your proxies write ${other}, set svc.security.forwarded-header: ${other}`,
+      );
+    }
+    return peer;
+  };
+}
+
+/** What is read where the configuration names no header. */
+const usualHeader = 'x-forwarded-for';
+
+function firstUntrusted(
+  hops: Iterable<string>,
+  peer: string | undefined,
+  isTrusted: TrustedProxies['trusts'],
+): string | undefined {
+  let known = peer;
+  let hopCount = 0;
+  for (const hop of hops) {
+    const address = ++hopCount > maxHopCount ? null : parseHop(hop);
+    if (address === null) return known;
+    known = address;
+    if (!isTrusted(address)) return address;
+  }
+  return known;
+}
+
+/**
+ * Hops of `X-Forwarded-For`, or the one of a header such as `CF-Connecting-IP`, last one first: the last was written by the nearest
+ * proxy, the first by whoever liked to. A hop is text to be judged, not yet an address.
+ */
+export function* addressHops(header: string): Generator<string> {
+  let end = header.length;
+  do {
+    const comma = end === 0 ? -1 : header.lastIndexOf(',', end - 1);
+    yield header.slice(comma + 1, end).trim();
+    end = comma;
+  } while (end >= 0);
+}
+
+/**
+ * `for=` of each element of `Forwarded` (RFC 7239), last one first; an element without a readable one yields `''`.
+ * It is split from its end, so that a quote left open by the client cannot swallow what a proxy appended.
+ */
+export function* forwardedHops(header: string): Generator<string> {
+  let end = header.length;
+  let quoted = false;
+  for (let at = header.length - 1; at >= -1; at--) {
+    const character = at < 0 ? ',' : header[at];
+    if (character === '"') quoted = !quoted;
+    else if (character === ',' && (!quoted || at < 0)) {
+      yield forOf(header.slice(at + 1, end));
+      end = at;
+    }
+  }
+}
+
+const forPair = /^\s*for\s*=\s*(?:"([^"\\]*)"|([^"\\\s]*))\s*$/i;
+
+/** Addresses hold neither semicolons nor escapes, so an element with such a `for` is malformed for our purpose. */
+function forOf(element: string): string {
+  const found = element.split(';').flatMap((pair) => {
+    const match = forPair.exec(pair);
+    return match === null ? [] : [match[1] ?? match[2] ?? ''];
+  });
+  return found.length === 1 ? (found[0] ?? '') : '';
+}
+
+const mapped = '::ffff:';
+const withPort = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/;
+
+/** The address of a socket: without the zone of a link-local one, and IPv4 written as IPv4. `undefined`: not known. */
+export function socketAddress(remoteAddress: string | undefined): string | undefined {
+  if (remoteAddress === undefined) return undefined;
+  const zone = remoteAddress.indexOf('%');
+  return unmapped(zone < 0 ? remoteAddress : remoteAddress.slice(0, zone));
+}
+
+/**
+ * One hop of a forwarding header: IPv4 or IPv6, with or without a port, in its shortest spelling.
+ * `null` for everything else, `unknown` and obfuscated names among them.
+ */
+export function parseHop(hop: string): string | null {
+  let address = hop;
+  if (nodeNet().isIP(address) === 0) {
+    const match = withPort.exec(hop);
+    address = match?.[1] ?? match?.[2] ?? '';
+  }
+  const version = address.includes('%') ? 0 : nodeNet().isIP(address);
+  if (version === 4) return address;
+  return version === 6 ? unmapped(new (nodeNet().SocketAddress)({ address, family: 'ipv6' }).address) : null;
+}
+
+function unmapped(address: string): string {
+  const rest = address.startsWith(mapped) ? address.slice(mapped.length) : '';
+  return nodeNet().isIP(rest) === 4 ? rest : address;
+}
+
+interface TrustedProxies {
+  /** Whether this address belongs to one of our own proxies. */
+  readonly trusts: (address: string) => boolean;
+  /** Whoever connects through a Unix domain socket or a pipe is one. */
+  readonly trustsPipes: boolean;
+}
+
+/** Throws `SVC_CONTEXT_BAD_TRUSTED_PROXY` with the entry that is neither an address, nor a CIDR range, nor `unix`. */
+export function createTrustedProxies(entries: readonly string[]): TrustedProxies {
+  const list = new (nodeNet().BlockList)();
+  let trustsPipes = false;
+  for (const entry of entries) {
+    const proxy = readTrustedProxy(entry);
+    if (proxy === undefined)
+      throw new SvcError(
+        'SVC_CONTEXT_BAD_TRUSTED_PROXY',
+        `trusted proxy "${entry}" is not ${trustedProxyForm}`,
+      );
+    if (proxy === 'unix') trustsPipes = true;
+    else if (proxy.bits === undefined) list.addAddress(proxy.address, proxy.family);
+    else list.addSubnet(proxy.address, proxy.bits, proxy.family);
+  }
+  const trusts = (address: string): boolean =>
+    list.check(address, nodeNet().isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  return { trusts, trustsPipes };
 }

@@ -1,4 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { createRequire } from 'node:module';
+import { basename } from 'node:path';
 
 const processKey = Symbol.for('svc');
 
@@ -63,4 +65,14 @@ export function loadOnce<T>(load: () => Promise<T>): LoadOnce<T> {
     return loading;
   };
   return Object.assign(get, { started: () => loading });
+}
+
+/**
+ * Loads, synchronously and when it is needed, what is built into a file of its own: an entry of the CommonJS build in
+ * tsdown.config.ts. `from`: the caller's `import.meta.url`. `source`: its path from there; in the package all stand side by side.
+ */
+export function loadChunk(from: string, source: string): unknown {
+  const file = from.endsWith('.ts') ? source : `./${basename(source, '.ts')}.cjs`;
+  // An application may capture functions of node:fs, which are called here.
+  return runOwnWork(() => createRequire(from)(file));
 }

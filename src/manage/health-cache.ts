@@ -1,7 +1,15 @@
 import { type Clock, inTime, systemClock } from '../ground/clock.ts';
 import type { CaptureTarget } from '../observe/metrics.ts';
-import type { Health, HealthDetails, KeyHealth, OutboxHealth } from './controls.ts';
-import { findingsOf, type Measured, type Recent, recentMs } from './monitoring-state.ts';
+import {
+  findingsOf,
+  type Health,
+  type HealthDetails,
+  type KeyHealth,
+  type Measured,
+  type OutboxHealth,
+  type Recent,
+  recentMs,
+} from './controls.ts';
 
 /** What a probe of the broker finds. */
 export interface ClusterState {

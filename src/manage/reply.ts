@@ -1,4 +1,5 @@
-import { STATUS_CODES } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 
 /** Media type of the specification, answered when the request accepts it by name. */
 export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
@@ -26,4 +27,108 @@ export function problem(
   const title = STATUS_CODES[status];
   const body = JSON.stringify({ type: 'about:blank', title, status, detail, field });
   return { status, contentType: 'application/problem+json', body, headers };
+}
+
+/** The JSON object of a request, or the answer to one that has none that can be read. */
+export type JsonBody = { readonly fields: Readonly<Record<string, unknown>> } | { readonly refusal: Reply };
+
+export function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
+}
+
+/** No endpoint needs as much. */
+const mostBytes = 16 * 1024;
+const jsonTypes = /^application\/(?:json|vnd\.[\w.-]+\.actuator\.v3\+json)$/;
+
+/** Never rejects. The headers are looked at before a byte of the body is read. */
+export async function readJsonBody(request: IncomingMessage, askForBody: () => void): Promise<JsonBody> {
+  const {
+    'content-type': type = '',
+    'content-encoding': encoding,
+    'content-length': length,
+  } = request.headers;
+  if (!isJson(type) || (encoding !== undefined && encoding !== 'identity')) {
+    const detail =
+      'The body must be application/json or application/vnd.<name>.actuator.v3+json, in UTF-8 and not compressed.';
+    return { refusal: problem(415, detail) };
+  }
+  if (Number(length) > mostBytes) return tooLarge;
+  askForBody();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      bytes += (chunk as Buffer).length;
+      if (bytes > mostBytes) return tooLarge;
+      chunks.push(chunk as Buffer);
+    }
+    const value = JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return { fields: value as Record<string, unknown> };
+  } catch {
+    // Cut off, or no JSON: the same answer.
+  }
+  return { refusal: problem(400, 'The body is not a JSON object.') };
+}
+
+const tooLarge: JsonBody = { refusal: problem(413, `The body is larger than ${mostBytes} bytes.`) };
+
+function isJson(contentType: string): boolean {
+  const [type = '', ...parameters] = contentType.split(';').map((part) => part.trim().toLowerCase());
+  return jsonTypes.test(type) && parameters.every((parameter) => /^(charset="?utf-8"?)?$/.test(parameter));
+}
+
+/** So long an answer waits for its reader to take any more of it. */
+const unreadMs = 5_000;
+
+/** Writes an answer, without its body for HEAD. */
+export function writeReply(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
+  // A body that nobody reads would be read up to its end to save the connection.
+  // Encoded once: the metrics of many event types are long.
+  const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
+  response.writeHead(reply.status, {
+    ...commonHeaders(reply, body.length),
+    ...(hasBody(request) ? { connection: 'close' } : {}),
+  });
+  // Node looks whether bytes have left since: a slow reader stays, one that does not read is closed.
+  response.socket?.setTimeout(unreadMs);
+  response.end(body);
+}
+
+function commonHeaders(
+  reply: Reply,
+  length = Buffer.byteLength(reply.body),
+): Record<string, string | number> {
+  return {
+    'content-type': reply.contentType,
+    'content-length': length,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    ...reply.headers,
+  };
+}
+
+/** Answers what the parser refuses, and closes the connection; only closes it where an answer is already under way. */
+export function refuseUnparsed(error: NodeJS.ErrnoException, socket: Socket, answering: boolean): void {
+  if (answering || !socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const reply = parserProblem(error.code);
+  const headers = Object.entries({ ...commonHeaders(reply), connection: 'close' });
+  const head = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  socket.end(`HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n${head}\r\n${reply.body}`, () =>
+    socket.destroy(),
+  );
+}
+
+function parserProblem(code: string | undefined): Reply {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return problem(431, 'The headers are larger than 8192 bytes.');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return problem(408, 'The request did not arrive in time.');
+    default:
+      return problem(400, 'The request is not valid HTTP.');
+  }
 }

@@ -1,9 +1,14 @@
 import type * as OpenTelemetry from '@opentelemetry/api';
-import { durationBoundsSeconds } from './durations.ts';
-import { observedInstruments, publishDuration } from './instruments.ts';
 import type { Logger } from './logger.ts';
-import { exportedNames, type MetricSources, type ObservedInstrument } from './metrics.ts';
+import {
+  exportedNames,
+  type MetricSources,
+  type ObservedInstrument,
+  observedInstruments,
+  publishDuration,
+} from './metrics.ts';
 import { listenToMeters } from './otel-api.ts';
+import { durationBoundsSeconds } from './outcomes.ts';
 
 /** How often the provider is looked up while no event comes by. */
 const lookupIntervalMs = 10_000;

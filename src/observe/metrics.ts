@@ -1,5 +1,13 @@
-import type { PublishDurations } from './durations.ts';
-import type { Ledger } from './outcomes.ts';
+import { systemClock } from '../ground/clock.ts';
+import { version } from '../ground/version.ts';
+import { allConsumed, type ConsumedRow, consumedOutcomes } from './consumed-counts.ts';
+import {
+  type EventTypeCounts,
+  type Ledger,
+  type PublishDurations,
+  sendFailureKinds,
+  withOutcome,
+} from './outcomes.ts';
 
 /**
  * What became of a target: one word each, in the log, `svc check`, `/metrics`, the console and the documentation.
@@ -13,7 +21,7 @@ import type { Ledger } from './outcomes.ts';
 export type TargetState = 'found' | (typeof runningStates)[number];
 
 /** Those that a process counts. */
-export const runningStates = ['patched', 'pending', 'unloaded', 'failed'] as const;
+const runningStates = ['patched', 'pending', 'unloaded', 'failed'] as const;
 
 /** One captured function, as the capture report knows it. */
 export interface CaptureTarget {
@@ -55,7 +63,7 @@ export interface BackupState {
 }
 
 /** What event ids carry at the moment. */
-export interface WorkerState {
+interface WorkerState {
   readonly workerId: number;
   /** Such as `kafka` or `host`. */
   readonly source: string;
@@ -113,8 +121,8 @@ export interface MetricSources {
   readonly outbox?: OutboxState | undefined;
 }
 
-export type Attributes = Readonly<Record<string, string>>;
-export type Observe = (value: number, attributes: Attributes) => void;
+type Attributes = Readonly<Record<string, string>>;
+type Observe = (value: number, attributes: Attributes) => void;
 
 interface Named {
   /** OpenTelemetry name. */
@@ -147,4 +155,371 @@ export function exportedNames(instrument: ObservedInstrument): readonly string[]
   return instrument.alias !== undefined && instrument.prometheusAlias !== undefined
     ? [instrument.name, instrument.alias]
     : [instrument.name];
+}
+
+/** Without `consumeOnce` in the process none of them has a series. */
+const consumedInstruments: readonly ObservedInstrument[] = [
+  {
+    ...{ name: 'svc.consumer.events', prometheusName: 'svc_consumer_events_total', kind: 'counter' },
+    unit: '{event}',
+    description: 'Events that consumeOnce() took in hand, by what became of them.',
+    attributeKeys: ['consumer', 'eventType', 'outcome'],
+    read(_, observe) {
+      for (const row of allRows())
+        for (const outcome of consumedOutcomes) observe(row[outcome], { ...row.attributes, outcome });
+    },
+  },
+  rowCounter('retries', '{retry}', 'Tries after the first one of an event.', (row) => row.retries),
+  rowCounter(
+    'handler.seconds',
+    's',
+    'What handlers took, with their transactions: a rate of it is how many are at work.',
+    (row) => row.seconds,
+  ),
+  {
+    ...{ name: 'svc.consumer.waiting', prometheusName: 'svc_consumer_waiting', kind: 'gauge' },
+    unit: '{partition}',
+    description: 'Partitions that wait for another try, or for a handler that takes longer than it may.',
+    attributeKeys: ['consumer'],
+    read(_, observe) {
+      for (const [consumer, { waiting }] of allConsumed()) observe(waiting, { consumer });
+    },
+  },
+];
+
+function rowCounter(
+  what: string,
+  unit: string,
+  description: string,
+  count: (row: ConsumedRow) => number,
+): ObservedInstrument {
+  const name = `svc.consumer.${what}`;
+  return {
+    ...{ name, prometheusName: `${name.replaceAll('.', '_')}_total`, kind: 'counter', unit, description },
+    attributeKeys: ['consumer', 'eventType'],
+    read(_, observe) {
+      for (const row of allRows()) observe(count(row), row.attributes);
+    },
+  };
+}
+
+function* allRows(): Iterable<ConsumedRow> {
+  for (const [, events] of allConsumed()) yield* events.all();
+}
+
+export const publishDuration: DurationInstrument = {
+  name: 'svc.events.publish.duration',
+  prometheusName: 'svc_events_publish_duration_seconds',
+  kind: 'histogram',
+  unit: 's',
+  description: 'Time from the hand-over of an event to the publisher until its outcome.',
+  attributeKeys: ['eventType'],
+};
+
+/** Every instrument of svc but the duration. `docs/metrics.md` shows the same list (tested). */
+export const observedInstruments: readonly ObservedInstrument[] = [
+  {
+    ...{ name: 'svc.build.info', prometheusName: 'svc_build_info', kind: 'gauge', unit: '1' },
+    description: 'Always 1: the versions of svc and of Node in this process.',
+    attributeKeys: ['version', 'node_version'],
+    read: (_, observe) => observe(1, { version, node_version: process.versions.node }),
+  },
+  eventCounter(
+    'calls',
+    'Calls whose event svc took on: the sum of all outcomes and of what is in flight.',
+    (row) => row.calls,
+  ),
+  eventCounter(
+    'published',
+    'Events acknowledged on their topic.',
+    (row) => row.published + row.relayed,
+    'svc.events.published.total',
+  ),
+  eventCounter(
+    'failed',
+    'Events that did not get to their topic: dead letter topic, backup, refused, lost, and given up in the outbox.',
+    (row) => row.dlq + row.backup + row.refused + row.lost + row.gaveUp,
+    'svc.events.failed.total',
+  ),
+  eventCounter(
+    'dlq',
+    'Events that ended in the dead letter topic.',
+    (row) => row.dlq,
+    'svc.dlq.events.total',
+  ),
+  eventCounter('backup', 'Events that ended in a backup.', (row) => row.backup),
+  eventCounter('outbox', 'Events stored in the outbox, to be published from there.', (row) => row.outbox),
+  eventCounter(
+    'rolled_back',
+    'Events that were undone with the transaction of their call.',
+    (row) => row.rolled_back,
+  ),
+  eventCounter(
+    'refused',
+    'Events that svc would not send: not protected, not serializable, or too late.',
+    (row) => row.refused,
+  ),
+  eventCounter('lost', 'Events that no tier took.', (row) => row.lost),
+  eventCounter('dlq.failed', 'Events that the dead letter topic did not take.', (row) => row.dlqFailures),
+  {
+    ...eventCounter('retry.count', 'Sends after the first one of an event.', (row) => row.retries),
+    unit: '{retry}',
+  },
+  {
+    ...eventCounter('in_flight', 'Events without an outcome yet.', (row) => row.inFlight),
+    prometheusName: 'svc_events_in_flight',
+    kind: 'upDownCounter',
+  },
+  gauge(
+    'svc.events.last_success.timestamp.seconds',
+    's',
+    'When the broker last acknowledged an event, of a call or of the outbox, as Unix time; missing before the first.',
+    ({ lastPublishedMs, outbox }) => {
+      const times = [lastPublishedMs(), outbox?.lastRelayedMs() ?? null].filter((time) => time !== null);
+      return times.length === 0 ? null : Math.max(...times) / 1_000;
+    },
+  ),
+  gauge(
+    'svc.dlq.waiting',
+    '{event}',
+    'Dead letters in the topic that no recovery has sent yet, as counted up to a minute ago; missing where the broker cannot say.',
+    ({ dlqWaiting }) => dlqWaiting(),
+  ),
+  {
+    ...{ name: 'svc.broker.errors.total', prometheusName: 'svc_broker_errors_total', kind: 'counter' },
+    unit: '{error}',
+    description: 'Sends that the broker refused or that never reached it.',
+    attributeKeys: ['kind'],
+    read: ({ ledger }, observe) => {
+      const errors = ledger.brokerErrors();
+      for (const kind of sendFailureKinds) observe(errors[kind], { kind });
+    },
+  },
+  {
+    name: 'svc.circuit.state',
+    prometheusName: 'svc_circuit_state',
+    kind: 'gauge',
+    unit: '1',
+    description:
+      'Circuit breaker in front of the broker, and that of the outbox: 0 closed, 1 open, 2 half-open.',
+    attributeKeys: ['breaker'],
+    read: ({ circuit, outbox }, observe) => {
+      observe(circuit(), { breaker: 'broker' });
+      const ofOutbox = outbox?.circuit() ?? null;
+      if (ofOutbox !== null) observe(ofOutbox, { breaker: 'outbox' });
+    },
+  },
+  gauge(
+    'svc.broker.throttle.seconds',
+    's',
+    'For how long brokers hold events back by a quota, as they said last; 0 when that time is over.',
+    ({ throttledMs }) => (throttledMs?.() ?? 0) / 1_000,
+  ),
+  gauge(
+    'svc.buffer.events',
+    '{event}',
+    'Events in memory until they are acknowledged.',
+    ({ buffer }) => buffer().events,
+  ),
+  gauge('svc.buffer.bytes', 'By', 'Bytes of the events in memory.', ({ buffer }) => buffer().bytes),
+  counter(
+    'svc.buffer.overflows',
+    '{event}',
+    'Events that went to the next tier because there was no room in memory.',
+    ({ buffer }) => buffer().overflows,
+  ),
+  gauge(
+    'svc.backup.usable',
+    '1',
+    'Whether the local backup can be used: 1, or 0 and health says why. Missing where no local backup is configured.',
+    ({ backup }) => {
+      const { problem } = backup();
+      return problem === undefined ? null : Number(problem === null);
+    },
+  ),
+  gauge('svc.backup.events', '{event}', 'Events that wait in the local backup.', ({ backup }) =>
+    known(backup(), ({ events }) => events),
+  ),
+  gauge(
+    'svc.backup.files',
+    '{file}',
+    'Files in the local backup, of one event or of many.',
+    ({ backup }) => backup().files,
+  ),
+  gauge('svc.backup.bytes', 'By', 'Bytes of the files in the local backup.', ({ backup }) => backup().bytes),
+  gauge(
+    'svc.backup.too_large.events',
+    '{event}',
+    'Events in too-large/ of the local backup: their topic does not take them, and nothing tries them again.',
+    ({ backup }) => backup().tooLarge,
+  ),
+  counter(
+    'svc.backup.drained',
+    '{event}',
+    'Events that went from the local backup to their topics.',
+    ({ backup }) => backup().drained,
+  ),
+  gauge(
+    'svc.backup.oldest.age.seconds',
+    's',
+    'How long the oldest event has waited in the local backup that new events wait behind; 0 where none does.',
+    ({ backup }) => known(backup(), ({ oldestMs }) => oldestMs / 1000),
+  ),
+  gauge(
+    'svc.backup.oldest.timestamp.seconds',
+    's',
+    'Since when that event has waited, as Unix time; missing where none does.',
+    ({ backup }) => unixTime(backup().oldestMs || null),
+  ),
+  gauge(
+    'svc.outbox.pending',
+    '{event}',
+    'Events in the outbox that wait to be sent.',
+    ({ outbox }) => outbox?.pending() ?? null,
+  ),
+  gauge(
+    'svc.outbox.oldest_pending.age.seconds',
+    's',
+    'Age of the oldest event in the outbox that waits to be sent; 0 where none does.',
+    ({ outbox }) => {
+      const ageMs = outbox?.oldestPendingMs() ?? (outbox?.pending() === 0 ? 0 : null);
+      return ageMs === null ? null : ageMs / 1_000;
+    },
+  ),
+  gauge(
+    'svc.outbox.oldest_pending.timestamp.seconds',
+    's',
+    'Since when that event has waited, as Unix time; missing where none does.',
+    ({ outbox }) => unixTime(outbox?.oldestPendingMs() ?? null),
+  ),
+  gauge(
+    'svc.outbox.failed',
+    '{event}',
+    'Events in the outbox that were given up: FAILED, until somebody retries or discards them.',
+    ({ outbox }) => outbox?.failed() ?? null,
+  ),
+  {
+    name: 'svc.outbox.processed',
+    prometheusName: 'svc_outbox_processed_total',
+    kind: 'counter',
+    unit: '{event}',
+    description: 'Events of the outbox that this process has sent, or given up.',
+    attributeKeys: ['eventType', 'outcome'],
+    read: ({ ledger, outbox }, observe) => {
+      if (outbox === undefined) return;
+      for (const { attributes, relayed, gaveUp } of ledger.rows()) {
+        observe(relayed, withOutcome.published(attributes));
+        observe(gaveUp, withOutcome.failed(attributes));
+      }
+    },
+  },
+  counter(
+    'svc.outbox.unconfirmed',
+    '{event}',
+    'Events of transactions whose COMMIT had no answer, or was out of sight: counted as stored, and perhaps not.',
+    ({ outbox }) => outbox?.unconfirmed() ?? null,
+  ),
+  counter(
+    'svc.outbox.unjoined',
+    '{event}',
+    'Events of calls in no transaction: stored by themselves, right after the call, and not atomic with what it wrote.',
+    ({ outbox }) => outbox?.unjoined() ?? null,
+  ),
+  {
+    ...{ name: 'svc.worker.id', prometheusName: 'svc_worker_id', kind: 'gauge', unit: '1' },
+    description: 'Worker id in event ids, by how it was come by.',
+    attributeKeys: ['source'],
+    read({ worker }, observe) {
+      const state = worker();
+      if (state !== undefined) observe(state.workerId, { source: state.source });
+    },
+  },
+  {
+    ...{ name: 'svc.capture.targets', prometheusName: 'svc_capture_targets', kind: 'gauge' },
+    unit: '{target}',
+    description: 'Configured publish targets by state.',
+    attributeKeys: ['state'],
+    read: ({ captureTargets }, observe) => {
+      // All of them, each time: an SDK goes on telling the last number of one that is left out.
+      const counts = new Map<string, number>(runningStates.map((state) => [state, 0]));
+      for (const { state } of captureTargets()) counts.set(state, (counts.get(state) ?? 0) + 1);
+      for (const [state, count] of counts) observe(count, { state });
+    },
+  },
+  {
+    name: 'svc.capture.calls',
+    prometheusName: 'svc_capture_calls_total',
+    kind: 'counter',
+    unit: '{call}',
+    description: 'Calls of a captured function that have ended, by what became of them.',
+    attributeKeys: ['target', 'result'],
+    read: ({ captureTargets }, observe) => {
+      for (const { target, calls, failed, skipped } of captureTargets()) {
+        observe(calls - failed - skipped, { target, result: 'event' });
+        observe(failed, { target, result: 'failed' });
+        observe(skipped, { target, result: 'skipped' });
+      }
+    },
+  },
+  ...consumedInstruments,
+];
+
+/** @param measure `null`: there is no series */
+function gauge(
+  name: string,
+  unit: string,
+  description: string,
+  measure: (sources: MetricSources) => number | null,
+): ObservedInstrument {
+  const prometheusName = name.replaceAll('.', '_');
+  return {
+    ...{ name, prometheusName, kind: 'gauge', unit, description, attributeKeys: [] },
+    read(sources, observe) {
+      const value = measure(sources);
+      if (value !== null) observe(value, {});
+    },
+  };
+}
+
+function counter(...gauged: Parameters<typeof gauge>): ObservedInstrument {
+  return { ...gauge(...gauged), kind: 'counter', prometheusName: counterName(gauged[0]) };
+}
+
+/** In seconds. Ages are told by another clock: a tenth of a second stays the same from scrape to scrape. */
+/** Nothing is known of a folder that cannot be used: 0 would read as if nothing waited. */
+function known(backup: BackupState, read: (backup: BackupState) => number): number | null {
+  return typeof backup.problem === 'string' ? null : read(backup);
+}
+
+function unixTime(ageMs: number | null): number | null {
+  return ageMs === null ? null : Math.round((systemClock.now() - ageMs) / 100) / 10;
+}
+
+function eventCounter(
+  what: string,
+  description: string,
+  count: (row: EventTypeCounts) => number,
+  alias?: string,
+): ObservedInstrument {
+  const prometheusName = counterName(`svc.events.${what}`);
+  const prometheusAlias = alias === undefined ? prometheusName : counterName(alias);
+  return {
+    name: `svc.events.${what}`,
+    prometheusName,
+    ...(alias === undefined ? {} : { alias }),
+    ...(prometheusAlias === prometheusName ? {} : { prometheusAlias }),
+    kind: 'counter',
+    unit: '{event}',
+    description,
+    attributeKeys: ['eventType'],
+    read: ({ ledger }, observe) => {
+      for (const row of ledger.rows()) observe(count(row), row.attributes);
+    },
+  };
+}
+
+/** `svc.events.published` and `svc.events.published.total` are both `svc_events_published_total`. */
+function counterName(name: string): string {
+  const plain = name.replaceAll('.', '_');
+  return plain.endsWith('_total') ? plain : `${plain}_total`;
 }

@@ -1,7 +1,5 @@
 // observe/: what svc says of itself: log lines, the ledger of outcomes, metrics, spans.
 
-import { createEventRows } from './event-rows.ts';
-
 /** The ends that a call's event can have. */
 export const outcomes = ['published', 'dlq', 'backup', 'outbox', 'rolled_back', 'refused', 'lost'] as const;
 
@@ -44,7 +42,7 @@ export interface EventTypeCounts extends EventCounts {
   readonly attributes: { readonly eventType: string };
 }
 
-export interface LedgerSnapshot extends EventCounts {
+interface LedgerSnapshot extends EventCounts {
   readonly brokerErrors: Readonly<Record<SendFailureKind, number>>;
 }
 
@@ -210,4 +208,119 @@ function sum(rows: Iterable<EventTypeCounts>): EventCounts {
   for (const row of rows) for (const name of counted) total.add(name, row[name]);
   const counts = Object.fromEntries(counted.map((name) => [name, total[name]])) as Record<Counted, number>;
   return { ...counts, inFlight: total.inFlight };
+}
+
+/** How many event types are told apart. Event types can come from application data, so their number has a bound. */
+export const maxEventTypes = 1000;
+
+/** The row of every event type beyond `maxEventTypes`. */
+export const otherEventType = 'other';
+
+/** One row per event type, made on first use; at most `maxEventTypes` of them and one for the rest. */
+export interface EventRows<Row> {
+  of(eventType: string): Row;
+  all(): Iterable<Row>;
+}
+
+export function createEventRows<Row>(make: (eventType: string) => Row): EventRows<Row> {
+  const rows = new Map<string, Row>();
+  const add = (eventType: string): Row => {
+    const row = make(eventType);
+    rows.set(eventType, row);
+    return row;
+  };
+  return {
+    of: (eventType) =>
+      rows.get(eventType) ??
+      (rows.size < maxEventTypes ? add(eventType) : (rows.get(otherEventType) ?? add(otherEventType))),
+    all: () => rows.values(),
+  };
+}
+
+type OfEventType = Readonly<Record<string, string>>;
+
+/** The labels of a row and its outcome: the same object each time, by which the text of them is kept. */
+export const withOutcome = { published: adding('published'), failed: adding('failed') };
+
+function adding(outcome: string): (attributes: OfEventType) => OfEventType {
+  const made = new WeakMap<OfEventType, OfEventType>();
+  return (attributes) => {
+    const known = made.get(attributes) ?? Object.freeze({ ...attributes, outcome });
+    made.set(attributes, known);
+    return known;
+  };
+}
+
+interface EventTypeDurations {
+  readonly attributes: { readonly eventType: string };
+  readonly histogram: Histogram;
+}
+
+/** Where else a duration goes: the histogram of the application's meter provider. */
+type DurationListener = (seconds: number, attributes: { readonly eventType: string }) => void;
+
+/** How long events take from the hand-over to the publisher until their outcome, per event type. */
+export interface PublishDurations {
+  /** Call it once per event that reached the publisher. */
+  record(eventType: string, seconds: number): void;
+  /** At most one listener; `undefined` removes it. It must not throw. */
+  listen(listener: DurationListener | undefined): void;
+  rows(): Iterable<EventTypeDurations>;
+}
+
+export function createPublishDurations(): PublishDurations {
+  const rows = createEventRows<EventTypeDurations>((eventType) => ({
+    attributes: Object.freeze({ eventType }),
+    histogram: createHistogram(),
+  }));
+  let listener: DurationListener | undefined;
+  return {
+    record: (eventType, seconds) => {
+      const row = rows.of(eventType);
+      row.histogram.record(seconds);
+      listener?.(seconds, row.attributes);
+    },
+    listen: (next) => {
+      listener = next;
+    },
+    rows: () => rows.all(),
+  };
+}
+
+/** Upper bounds in seconds, as the OpenTelemetry messaging conventions advise for durations; the last bucket has none. */
+export const durationBoundsSeconds: readonly number[] = [
+  0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+];
+
+/** Counts of values in fixed buckets. A value equal to a bound belongs to the bucket that the bound closes. */
+interface Histogram {
+  /** Ignores what is not a number; what is below zero (a clock that went back) counts as zero. */
+  record(value: number): void;
+  readonly count: number;
+  readonly sum: number;
+  /** The largest of all; 0 where there is none. */
+  readonly max: number;
+  /** One count per bound and one for what is above the last, not cumulative. */
+  readonly buckets: readonly number[];
+}
+
+export function createHistogram(bounds: readonly number[] = durationBoundsSeconds): Histogram {
+  const buckets: number[] = new Array(bounds.length + 1).fill(0);
+  const histogram = {
+    count: 0,
+    sum: 0,
+    max: 0,
+    buckets,
+    record(value: number): void {
+      if (Number.isNaN(value)) return;
+      const recorded = value > 0 ? value : 0;
+      let index = 0;
+      while (index < bounds.length && recorded > (bounds[index] as number)) index++;
+      (buckets[index] as number)++;
+      histogram.count++;
+      histogram.sum += recorded;
+      if (recorded > histogram.max) histogram.max = recorded;
+    },
+  };
+  return histogram;
 }

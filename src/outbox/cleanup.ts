@@ -1,8 +1,7 @@
 import type { Clock } from '../ground/clock.ts';
-import type { Logger } from '../observe/logger.ts';
-import { createQuietLog } from '../observe/quiet-log.ts';
+import { createQuietLog, type Logger } from '../observe/logger.ts';
 import type { OutboxStore } from './outbox-store.ts';
-import type { RelaySettings } from './relay/relay-settings.ts';
+import type { RelaySettings } from './relay/partition-sends.ts';
 import { createSignal, reasonOf } from './relay/signal.ts';
 
 /** From one look for old rows to the next; the first comes a while after the start, which has enough to do. */

@@ -1,14 +1,21 @@
+import { backoffMs, type Clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import type { Dialect } from '../transaction/dialect.ts';
-import type { Statement, TransactionEnd } from '../transaction/driver.ts';
-import { findTransactions, isUndone, startIn, transactionsToFail } from '../transaction/find-transaction.ts';
-import { currentScope, type Scope } from '../transaction/scope.ts';
+import { shared } from '../ground/lifecycle.ts';
+import type { Logger } from '../observe/logger.ts';
+import type { Dialect, DriverSession, Statement, TransactionEnd } from '../transaction/driver.ts';
+import {
+  currentScope,
+  findTransactions,
+  isUndone,
+  type Scope,
+  startIn,
+  transactionsToFail,
+} from '../transaction/scope.ts';
 import type { ParticipantEnd } from '../transaction/transaction.ts';
-import { insertError } from './insert-error.ts';
 import { assertPacketFits, type SqlValue } from './insert-row.ts';
+import type { Notices } from './notices.ts';
 import { checkRow, type OutboxRow } from './outbox-row.ts';
-import { type OnRowEnd, rowWatch } from './row-watch.ts';
-import type { SameTable } from './same-table.ts';
+import type { OutboxStore } from './outbox-store.ts';
 
 /** An event on its way into the outbox. */
 export interface Storing {
@@ -197,5 +204,253 @@ function severalTransactions(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_SEVERAL_TRANSACTIONS',
     'a call took part in more than one open transaction, and its event can be in one only: name a function that uses one of them, or say which one with outbox.withTransaction',
+  );
+}
+
+/** From one notice of a process to its next: PostgreSQL commits them one after the other, for all of its databases. */
+export const noticeIntervalMs = 100;
+const firstPauseMs = 500;
+const longestPauseMs = 30_000;
+
+/** Gathers what was committed into few notices. */
+interface Notifier {
+  /** A row of this shard was committed. */
+  add(shard: number): void;
+  stop(): void;
+}
+
+interface NotifierOptions {
+  readonly notices: Pick<Notices, 'send'>;
+  readonly clock: Clock;
+  /** Runs svc's own work. */
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
+/** The first one goes at once. Its timers hold no process. What cannot be told is found without it. */
+export function createNotifier({ notices, clock, isolate }: NotifierOptions): Notifier {
+  const shards = new Set<number>();
+  let nextAtMs = Number.NEGATIVE_INFINITY;
+  let failures = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let isSending = false;
+  let isStopped = false;
+
+  function plan(): void {
+    if (isSending || isStopped || timer !== undefined || shards.size === 0) return;
+    const waitMs = nextAtMs - clock.monotonic();
+    if (waitMs <= 0) void send();
+    else
+      timer = setTimeout(() => {
+        timer = undefined;
+        void send();
+      }, waitMs).unref();
+  }
+
+  async function send(): Promise<void> {
+    const told = [...shards];
+    shards.clear();
+    isSending = true;
+    try {
+      await isolate(() => notices.send(told));
+      failures = 0;
+      nextAtMs = clock.monotonic() + noticeIntervalMs;
+    } catch {
+      failures++;
+      nextAtMs = clock.monotonic() + backoffMs(failures, firstPauseMs, longestPauseMs);
+    }
+    isSending = false;
+    plan();
+  }
+
+  return {
+    add(shard) {
+      shards.add(shard);
+      plan();
+    },
+    stop() {
+      isStopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+interface DatabaseError {
+  /** SQLSTATE of PostgreSQL; of MySQL a name such as `ER_LOCK_DEADLOCK`; of a socket `ECONNRESET`. */
+  readonly code?: unknown;
+  readonly errno?: unknown;
+  readonly sqlState?: unknown;
+  readonly message?: unknown;
+}
+
+/** Classes of SQLSTATE after which applications try again: serialization and deadlock, connection, shutdown of the server. */
+const retriedByApplications = /^(?:40|08|57)/;
+
+/** A connection that is gone, in the words of the drivers: none of them holds a value. */
+const isLost = ({ code, message }: DatabaseError): boolean =>
+  (typeof code === 'string' && /^(?:E[A-Z]+|PROTOCOL_[A-Z_]+)$/.test(code)) ||
+  (typeof message === 'string' && /^Connection terminated( unexpectedly)?$/.test(message));
+
+/**
+ * What the application gets when the row of its event was not taken. Its own ways of trying again see the driver's error as it is;
+ * any other may hold values of the row in its text.
+ */
+export function insertError(error: unknown): unknown {
+  if (error instanceof SvcError) return error;
+  const found = (error ?? {}) as DatabaseError;
+  const { code, errno, sqlState } = found;
+  if (isLost(found)) return error;
+  const state = [sqlState, code].find((each) => typeof each === 'string' && /^[0-9A-Z]{5}$/.test(each));
+  if (typeof state === 'string' && retriedByApplications.test(state)) return withoutParameters(found);
+  if (code === 'ER_NET_PACKET_TOO_LARGE' || errno === 1153)
+    return new SvcError(
+      'SVC_OUTBOX_TOO_LONG',
+      'the event is not stored: its row is larger than max_allowed_packet of the database: raise that setting of the server, or make the payload smaller',
+    );
+  const shown = typeof code === 'string' && /^\w{1,40}$/.test(code) ? ` (${code})` : '';
+  return new SvcError(
+    'SVC_OUTBOX_INSERT',
+    `the event could not be stored in the outbox${shown}: its transaction is rolled back; check the table of svc.outbox.table and the rights of the application's user on it`,
+  );
+}
+
+/** PostgreSQL says each parameter of the statement there, where `log_parameter_max_length_on_error` is set. */
+function withoutParameters(error: DatabaseError): unknown {
+  Reflect.deleteProperty(error, 'where');
+  return error;
+}
+
+/** Called in the very moment that the end is known: also of a synchronous driver, whose application awaits nothing. */
+type OnRowEnd = (how: TransactionEnd) => void;
+
+/** Who looks on as rows are stored: `svc/testing`, in a process that has loaded it; else nobody. */
+interface RowWatch {
+  onRow?: (row: OutboxRow) => OnRowEnd;
+}
+
+export function rowWatch(): RowWatch {
+  return shared('outbox-row-watch', () => ({}));
+}
+
+/**
+ * Whether the application's connections and svc's own one have the same table: else events are committed that no relay ever sends. A
+ * connection's first event that was committed is looked for over svc's own connection, aside: the application waits for
+ * nothing, and needs no right for it.
+ */
+export interface SameTable {
+  /**
+   * Before an event is written on a connection of the application. Throws where its events are known to go elsewhere. Returns what has
+   * to be told whether the event was committed; `undefined`: nobody has to know.
+   */
+  watch(session: DriverSession, eventId: string): ((isCommitted: boolean) => void) | undefined;
+  /** One line, once a connection has another table. */
+  problem(): string | undefined;
+}
+
+interface SameTableOptions {
+  readonly store: Pick<OutboxStore, 'lastId' | 'holds'>;
+  readonly dialect: Dialect;
+  readonly table: string;
+  /** A row may be gone as soon as it is sent: one that is not there says nothing. */
+  readonly deletesAtOnce: boolean;
+  readonly isolate: <T>(work: () => T) => T;
+  readonly logger: Logger;
+}
+
+/** Ids that others may take between the question for the last one and the INSERT. */
+const slackRows = 10_000;
+/** A replica that a proxy reads from may be behind. */
+const secondLookMs = 2_000;
+/** Somebody may have discarded one. */
+const provenByEvents = 2;
+/** Where rows are deleted at once: so many in vain are worth a line. */
+const doubtfulEvents = 20;
+
+interface Known {
+  isSame?: true;
+  isOther?: true;
+  isLooking?: true;
+  absent: number;
+}
+
+export function createSameTable(options: SameTableOptions): SameTable {
+  const { store, dialect, table, deletesAtOnce, isolate, logger } = options;
+  const connections = new WeakMap<DriverSession, Known>();
+  let hasSame = false;
+  let hasOther = false;
+  let absent = 0;
+
+  async function isThere(eventId: string, last: Promise<number>): Promise<boolean> {
+    const afterId = Math.max(0, (await last) - slackRows);
+    if (await store.holds(eventId, afterId)) return true;
+    if (!deletesAtOnce) await new Promise<void>((resolve) => void setTimeout(resolve, secondLookMs).unref());
+    // One row with a high id, as a restore or a cut-over leaves it, makes ids tell nothing: only the event's own id does.
+    return store.holds(eventId, 0);
+  }
+
+  function found(known: Known): void {
+    known.isSame = true;
+    hasSame = true;
+    absent = 0;
+  }
+
+  function missed(known: Known): void {
+    known.absent++;
+    absent++;
+    if (deletesAtOnce) {
+      if (!hasSame && absent === doubtfulEvents) logger.warn(`outbox: ${doubtText(table)}`);
+      return;
+    }
+    if (known.absent < provenByEvents && (hasSame || absent < provenByEvents)) return;
+    known.isOther = true;
+    if (!hasOther) logger.error(`outbox: ${otherText(table)}`, { code: 'SVC_OUTBOX_OTHER_DATABASE' });
+    hasOther = true;
+  }
+
+  async function look(known: Known, eventId: string, last: Promise<number>): Promise<void> {
+    try {
+      if (await isThere(eventId, last)) found(known);
+      else missed(known);
+    } catch {
+      // The database is away, which the relay says: another event will tell.
+    } finally {
+      delete known.isLooking;
+    }
+  }
+
+  return {
+    watch(session, eventId) {
+      if (session.dialect !== dialect) throw otherDatabase(table);
+      const known = connections.get(session) ?? { absent: 0 };
+      if (known.isSame) return undefined;
+      if (known.isOther || (hasOther && !hasSame)) throw otherDatabase(table);
+      if (known.isLooking) return undefined;
+      known.isLooking = true;
+      connections.set(session, known);
+      const last = isolate(() => store.lastId());
+      last.catch(() => {});
+      return (isCommitted) => {
+        if (isCommitted) void isolate(() => look(known, eventId, last));
+        else delete known.isLooking;
+      };
+    },
+    problem: () => (hasOther ? otherText(table) : undefined),
+  };
+}
+
+const whatToDo =
+  "name the application's own database in svc.outbox.datasource.url, and the schema of the table in svc.outbox.table";
+
+function otherText(table: string): string {
+  return `events that the application committed are in another table ${table} than that of svc.outbox.datasource.url, and no relay of this application sends them: ${whatToDo}`;
+}
+
+function doubtText(table: string): string {
+  return `none of ${doubtfulEvents} events that the application committed was seen in the table ${table} of svc.outbox.datasource.url; if they do not arrive either, ${whatToDo}`;
+}
+
+function otherDatabase(table: string): SvcError {
+  return new SvcError(
+    'SVC_OUTBOX_OTHER_DATABASE',
+    `the event is not stored: this connection of the application has another database than svc.outbox.datasource.url, or another table ${table}; ${whatToDo}`,
   );
 }

@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib';
 import { SvcError } from '../ground/errors.ts';
 
 import { fitsOutboxText, longestOutboxText } from '../ground/event-fields.ts';
-import type { Dialect } from '../transaction/dialect.ts';
+import type { Dialect } from '../transaction/driver.ts';
 
 /** One finished event as it is stored: protected and serialized, its bytes are final. */
 export interface OutboxRow {

@@ -3,11 +3,9 @@
 import { loadConfig } from '../config/read/load.ts';
 import { shared } from '../ground/lifecycle.ts';
 import type { LogFormat } from '../observe/logger.ts';
-import { isLauncher } from './is-launcher.ts';
-import { run, running } from './running.ts';
+import { isLauncher, run, running } from './running.ts';
 
-export { isLauncher } from './is-launcher.ts';
-export { type Running, type RunOptions, run, running } from './running.ts';
+export { isLauncher, type Running, type RunOptions, run, running } from './running.ts';
 
 const loading = shared('preload', () => ({ done: false }));
 

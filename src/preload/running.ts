@@ -1,19 +1,26 @@
-import { isMainThread } from 'node:worker_threads';
-import { formatProblem } from '../config/check/problem.ts';
+import { realpathSync } from 'node:fs';
+import {
+  BroadcastChannel,
+  getEnvironmentData,
+  isMainThread,
+  setEnvironmentData,
+  threadId,
+  type Worker,
+} from 'node:worker_threads';
+import { formatEndReport, formatReport, formatUnloaded } from '../capture/report.ts';
+import { formatProblem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/read/load.ts';
-import { shared } from '../ground/lifecycle.ts';
-import { loadChunk } from '../ground/load-chunk.ts';
+import { loadChunk, shared } from '../ground/lifecycle.ts';
 import { notStartedExitCode } from '../ground/version.ts';
-import { structured } from '../observe/log-line.ts';
-import { consoleLogger, inLines, type Logger, stderrLogger } from '../observe/logger.ts';
+import { consoleLogger, inLines, type Logger, stderrLogger, structured } from '../observe/logger.ts';
 import { runningOutbox } from '../outbox/api/running-outbox.ts';
-import { runningService } from '../publish/api/running-service.ts';
+import { runningService } from '../publish/api/publish.ts';
 import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
-import { endSdkWithProcess, endWithProcess } from './end-with-process.ts';
-import { reportProcess } from './process-report.ts';
+import { watchProcessEnd } from './process-end.ts';
 import type * as Sdk from './sdk/node-sdk.ts';
+import type { RunningSdk } from './sdk/node-sdk.ts';
 
 /** The one svc of this process (or worker thread), whoever has started it. */
 export interface Running {
@@ -227,4 +234,271 @@ function refuse({ log }: Config, why: string): never {
   const message = `the process does not start, because svc.required is true and ${why}`;
   stderrLogger('error', log.format).error(message);
   process.exit(notStartedExitCode);
+}
+
+/** One svc whose events the end of the process waits for. */
+interface Ending {
+  readonly service: Pick<Start.Service, 'pending' | 'isBusy' | 'finish'>;
+  /** Milliseconds that its events may take once the process was told to end. */
+  readonly deadlineMs: number;
+  readonly report: () => void;
+}
+
+interface Endings {
+  /** More than one while one ends and the next has begun. */
+  readonly all: Set<Ending>;
+  readonly reported: WeakSet<Ending>;
+  /** That svc has started: it stays when svc ends. */
+  sdk: RunningSdk | undefined;
+  unwatch: (() => void) | undefined;
+  /** Asked once: worker threads that run already know nobody else. */
+  workers: { readonly ends: WorkerEnds | undefined } | undefined;
+}
+
+const endings = shared<Endings>('endings', () => ({
+  all: new Set(),
+  reported: new WeakSet(),
+  sdk: undefined,
+  unwatch: undefined,
+  workers: undefined,
+}));
+
+/** Until the returned function is called. */
+function endWithProcess(ending: Ending): () => void {
+  const { all } = endings;
+  all.add(ending);
+  watch();
+  return () => {
+    all.delete(ending);
+    if (all.size > 0 || endings.sdk !== undefined) return;
+    endings.unwatch?.();
+    endings.unwatch = undefined;
+  };
+}
+
+/** It is shut down behind the events of every svc of the process. */
+function endSdkWithProcess(sdk: RunningSdk): void {
+  endings.sdk = sdk;
+  watch();
+}
+
+/** One watch for all: several would each take the others for the application. */
+function watch(): void {
+  const { all, reported } = endings;
+  const reportAll = (): void => {
+    for (const one of all) {
+      if (!reported.has(one)) one.report();
+      reported.add(one);
+    }
+  };
+  const finishAll = async (deadlineMs: number): Promise<boolean> => {
+    const finished = await Promise.all([...all].map(({ service }) => service.finish(deadlineMs)));
+    return finished.every(Boolean);
+  };
+  endings.workers ??= { ends: isMainThread ? watchWorkerEnds() : void answerMainThread(reportAll) };
+  endings.unwatch ??= watchProcessEnd({
+    pending: () => [...all].reduce((sum, { service }) => sum + service.pending(), 0),
+    isBusy: () => endings.sdk?.isRunning() === true || [...all].some(({ service }) => service.isBusy()),
+    finish: (deadlineMs, end) =>
+      endings.sdk === undefined ? finishAll(deadlineMs) : endings.sdk.finishAfter(finishAll)(deadlineMs, end),
+    get deadlineMs() {
+      return Math.max(endings.sdk?.deadlineMs ?? 0, ...[...all].map((one) => one.deadlineMs));
+    },
+    report() {
+      reportAll();
+      endings.workers?.ends?.lastWords();
+    },
+  });
+}
+
+/** Of the channel, and of the slots in the environment data, which each thread inherits from the one that makes it. */
+const name = 'svc.end';
+/** A worker thread that is busy for so long is not waited for. */
+const answerMs = 500;
+/** Each thread has the slot of its id. Ids only grow, so that two threads that live at once hardly ever share one. */
+const slotCount = 1_024;
+/** In a slot: svc runs in its thread, which has not had its last word. Else it holds 0. */
+const runningOfWorkerEnd = 1;
+/** A thread that has ended already has the id -1, which must not become a negative slot. */
+const slotOf = (thread: number): number => (thread + slotCount) % slotCount;
+
+/** Nothing tells worker threads that the main thread ends the process: it asks for their last word before it does. */
+interface WorkerEnds {
+  /** The main thread, synchronously: returns when each worker thread in which svc runs has had its last word. */
+  lastWords(): void;
+}
+
+/** The main thread: to be called before the application makes its first worker thread. */
+function watchWorkerEnds(): WorkerEnds {
+  const slots = new Int32Array(new SharedArrayBuffer(slotCount * Int32Array.BYTES_PER_ELEMENT));
+  setEnvironmentData(name, slots);
+  forgetThoseThatEnd(slots);
+  return {
+    lastWords() {
+      if (!slots.includes(runningOfWorkerEnd)) return;
+      const channel = new BroadcastChannel(name);
+      channel.postMessage('last words');
+      const end = performance.now() + answerMs;
+      for (const slot of slots.keys()) {
+        Atomics.wait(slots, slot, runningOfWorkerEnd, Math.max(0, end - performance.now()));
+      }
+      channel.close();
+    },
+  };
+}
+
+/** Worker threads. `lastWord` is called when the main thread ends the process. */
+function answerMainThread(lastWord: () => void): void {
+  const slots = getEnvironmentData(name);
+  // Of another version of this package in the main thread, or none.
+  if (!(slots instanceof Int32Array)) return;
+  forgetThoseThatEnd(slots);
+  const slot = slotOf(threadId);
+  const channel = new BroadcastChannel(name);
+  channel.onmessage = () => {
+    try {
+      lastWord();
+    } finally {
+      forget(slots, slot);
+    }
+  };
+  // It does not keep the thread alive. The types of browsers do not know that.
+  (channel as BroadcastChannel & { unref(): void }).unref();
+  Atomics.store(slots, slot, runningOfWorkerEnd);
+}
+
+/** A thread that is terminated has no last word. */
+function forgetThoseThatEnd(slots: Int32Array): void {
+  process.on('worker', (worker: Worker) => {
+    const slot = slotOf(worker.threadId);
+    worker.once('exit', () => forget(slots, slot));
+  });
+}
+
+function forget(slots: Int32Array, slot: number): void {
+  Atomics.store(slots, slot, 0);
+  Atomics.notify(slots, slot);
+}
+
+/** Packages whose commands only start other processes, or build. */
+const launchers = [
+  'npm',
+  'pnpm',
+  'yarn',
+  'corepack',
+  'tsx',
+  'nodemon',
+  'cross-env',
+  'concurrently',
+  'npm-run-all',
+  'dotenv-cli',
+  '@nestjs/cli',
+  'next',
+  'pm2',
+  'typescript',
+  'vite',
+];
+
+/** Where one of them runs the application in its own process: the file and its first argument. */
+const applications: readonly RegExp[] = [
+  /\/next\/dist\/bin\/next start$/,
+  /\/next\/dist\/server\/lib\/start-server\.js /,
+  /\/pm2\/lib\/ProcessContainer\w*\.js /,
+  // Its servers run what SvelteKit, Nuxt and others make for the server.
+  /\/vite\/bin\/vite\.js (?!build$|optimize$)/,
+];
+
+/** Runs PostCSS and the like, in `next dev` and `next build`. */
+const turbopackWorker = '/build/chunks/[^/]*\\[turbopack-node\\]';
+
+const launcherPath = new RegExp(
+  `/node_modules/(?:${launchers.join('|')})/|/corepack/v\\d+/|/\\.yarn/releases/|${turbopackWorker}`,
+);
+
+/**
+ * True where Node runs a package manager or another tool that only starts processes: `NODE_OPTIONS` reaches these too, and
+ * svc in them would take the management port of the application that they start. `argv`: as `process.argv`.
+ */
+export function isLauncher([, entry, ...args]: readonly (string | undefined)[]): boolean {
+  if (entry === undefined) return false;
+  const file = realPath(entry).replaceAll('\\', '/');
+  if (!launcherPath.test(file)) return false;
+  const command = args.find((arg) => arg?.startsWith('-') === false) ?? '';
+  return !applications.some((each) => each.test(`${file} ${command}`));
+}
+
+/** Commands are links to their script. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+}
+
+/** How long the report waits for the application's modules to load. What loads later is reported when it does. */
+const reportAfterMs = 1_000;
+/** While a target is pending, whether its module is loaded by now is asked again so long after. */
+const lookAgainMs = 5_000;
+
+/** What is said of the targets of a process. */
+interface ProcessReport {
+  /** Takes the timers back. */
+  drop(): void;
+  end(): void;
+}
+
+function reportProcess(service: Start.Service, config: Config, logger: Logger): ProcessReport {
+  const told = new Set<string>();
+  // Events stay in memory in tests, which load the part that they are about.
+  const level = config.broker.client === 'memory' ? 'info' : 'warn';
+
+  /** Says once of each target that its module is not loaded. */
+  function look(isOver = false): ReturnType<Start.Service['report']> {
+    const reports = service.report(isOver);
+    const unloaded = reports.filter(({ id, state }) => state === 'unloaded' && !told.has(id));
+    for (const { id } of unloaded) told.add(id);
+    const text = formatUnloaded(unloaded, reports.length);
+    if (text !== '') logger[level](...inLines(text));
+    return reports;
+  }
+
+  function lookAgain(reports: ReturnType<Start.Service['report']>): void {
+    if (!isMainThread || !reports.some(({ state }) => state === 'pending')) return;
+    timer = setTimeout(() => lookAgain(look()), lookAgainMs).unref();
+  }
+
+  let timer = setTimeout(() => {
+    const reports = look();
+    if (reports.length > 0) logger.info(...inLines(formatReport(reports)));
+    for (const remark of service.startRemarks()) logger.info(...inLines(remark));
+    lookAgain(reports);
+  }, reportAfterMs).unref();
+
+  return {
+    drop: () => clearTimeout(timer),
+    end() {
+      sayUnsent(service, logger);
+      const text = formatEndReport(
+        // What a thread has not loaded another one has.
+        look(true).filter(({ state }) => isMainThread || state !== 'pending'),
+      );
+      if (text !== '') logger.info(...inLines(text));
+      for (const remark of service.remarks()) logger.info(...inLines(remark));
+    },
+  };
+}
+
+function sayUnsent(service: Start.Service, logger: Logger): void {
+  const left = service.pending();
+  const stored = service.storeSync();
+  if (left === 0) return;
+  if (stored > 0)
+    logger.warn('the process ended before all events were acknowledged: written to the backup', {
+      events: stored,
+    });
+  if (left > stored)
+    logger.error('the process ended before all events were acknowledged: they may be lost', {
+      events: left - stored,
+    });
 }

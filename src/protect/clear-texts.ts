@@ -1,7 +1,6 @@
-import { uuidForm } from '../ground/event-id.ts';
-import type { Budget } from './budget.ts';
-import { refusal } from './refusal.ts';
-import { readingsOf } from './spellings.ts';
+import { isUtf8 } from 'node:buffer';
+import { uuidForm } from '../ground/event-fields.ts';
+import { type Budget, refusal } from './budget.ts';
 
 /**
  * From this length on a clear text may not be or hold a protected value: between other characters than letters and digits, and
@@ -141,4 +140,193 @@ export function holdsWord(text: string, part: string): boolean {
 
 function isInWord(text: string, at: number): boolean {
   return at >= 0 && at < text.length && letterOrDigit.test(text.charAt(at));
+}
+
+/** A text inside a text inside a text, as JSON in a URL in JSON. */
+const mostLevels = 8;
+const mostReadings = 48;
+const base64Run = /[A-Za-z0-9+/_-]{11,}={0,2}/g;
+const hexRun = /(?:0x|\\x)?[0-9a-f]{2}(?:[\s:,-]{0,2}(?:0x|\\x)?[0-9a-f]{2}){4,}/gi;
+const mayBeEscaped =
+  /[\\%&+=]|\d{2}, ?\d{2}|''|""|[A-Za-z0-9+/_-]{11}|[0-9a-f]{2}[\s:,-]{1,2}(?:0x)?[0-9a-f]{2}[\s:,-]/i;
+
+/**
+ * What a text says where it is one of JSON, a URL, HTML, CSS, CSV or SQL, or holds one in Base64 or hexadecimal: `O\"Brien`,
+ * `a%40b`, `a&#64;b`, `O''Brien`. Empty where nothing in it is escaped. `spend` is called with the length of each reading before the
+ * next one is made; it throws where that is too much for one event.
+ */
+export function readingsOf(text: string, spend: (length: number) => void): readonly string[] {
+  if (!mayBeEscaped.test(text)) return [];
+  const readings = new Set<string>();
+  let level = [text];
+  for (let depth = 0; depth < mostLevels && level.length > 0; depth++) {
+    const next: string[] = [];
+    for (const each of level) {
+      for (const [sign, decode] of decoders) {
+        if (!sign.test(each)) continue;
+        const reading = decode(each);
+        if (reading === each || reading === text || readings.has(reading)) continue;
+        if (readings.size === mostReadings) return [...readings];
+        spend(reading.length);
+        readings.add(reading);
+        next.push(reading);
+      }
+    }
+    level = next;
+  }
+  return [...readings];
+}
+
+const controls: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' };
+/** Of the characters from 160 on. */
+const latin =
+  'nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest ' +
+  'agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml times oslash ugrave uacute ucirc uuml yacute thorn szlig';
+/** HTML names them in upper and lower case; the comparison ignores case. */
+const latinNames = latin.split(' ');
+const entities: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(latinNames.map((name, index) => [name, String.fromCharCode(160 + index)])),
+  ...{ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' },
+  ...{ commat: '@', period: '.', plus: '+', colon: ':', sol: '/', lowbar: '_', num: '#' },
+};
+
+function unescapeJson(text: string): string {
+  return text.replace(
+    /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-7]{2,3})|([^ux]))/gi,
+    (whole, braced?: string, four?: string, two?: string, octal?: string, other?: string) => {
+      const code = braced ?? four ?? two;
+      if (code !== undefined) return characterOf(Number.parseInt(code, 16)) ?? whole;
+      if (octal !== undefined) return String.fromCharCode(Number.parseInt(octal, 8));
+      return controls[other ?? ''] ?? other ?? whole;
+    },
+  );
+}
+
+function unescapeUrl(text: string): string {
+  return text
+    .replace(/%u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+    .replace(/(?:%[0-9a-f]{2})+/gi, (escaped) => {
+      const bytes = Buffer.from(escaped.replaceAll('%', ''), 'hex');
+      return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1');
+    });
+}
+
+function unescapeCss(text: string): string {
+  return text.replace(
+    /\\([0-9a-f]{1,6})\s?/gi,
+    (whole, code: string) => characterOf(Number.parseInt(code, 16)) ?? whole,
+  );
+}
+
+/** Quotes of CSV, SQL and a shell. */
+function unquote(text: string): string {
+  return text.replaceAll("'\\''", "'").replace(/(['"])\1/g, '$1');
+}
+
+/** Quoted-printable, as mail has it. */
+function unquoteMail(text: string): string {
+  return text.replace(/(?:=[0-9A-F]{2})+/g, (escaped) => {
+    const bytes = Buffer.from(escaped.replaceAll('=', ''), 'hex');
+    return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1');
+  });
+}
+
+/** Numbers of characters or bytes, as the JSON of a buffer has them. */
+function decodeNumbers(text: string): string {
+  return text.replace(/\b\d{2,3}(?:, ?\d{2,3}){3,}\b/g, (run) => {
+    const numbers = run.split(',').map(Number);
+    return (numbers.every((each) => each < 256) ? textIn(Buffer.from(numbers)) : undefined) ?? run;
+  });
+}
+
+/** Base64 may be broken into lines. */
+function unwrap(text: string): string {
+  return text.replace(/(?<=[A-Za-z0-9+/]{40})\r?\n/g, '');
+}
+
+function decodeBase64(text: string): string {
+  return text.replace(base64Run, (run) => textIn(Buffer.from(run, 'base64')) ?? run);
+}
+
+function decodeHex(text: string): string {
+  return text.replace(hexRun, (run) => {
+    const digits = run.replace(/0x|\\x|[^0-9a-f]/gi, '');
+    return textIn(Buffer.from(digits, 'hex')) ?? run;
+  });
+}
+
+/** `undefined` for bytes that are no text: most of what looks like Base64 is not. */
+function textIn(bytes: Buffer): string | undefined {
+  const isWide = bytes.length % 2 === 0 && bytes.length > 3 && bytes[1] === 0 && bytes[3] === 0;
+  if (!isWide && !isUtf8(bytes)) return undefined;
+  const text = bytes.toString(isWide ? 'utf16le' : 'utf8');
+  return isShown.test(text) ? text : undefined;
+}
+const isShown = /^[^\p{Cc}\p{Cn}\p{Co}]*(?:[\r\n\t][^\p{Cc}\p{Cn}\p{Co}]*)*$/u;
+
+function unescapeForm(text: string): string {
+  return unescapeUrl(text.replaceAll('+', ' '));
+}
+
+function unescapeHtml(text: string): string {
+  return text.replace(
+    /&(?:#0*(\d{1,7})|#x0*([0-9a-f]{1,6})|([a-z]{2,6}\d{0,2}));?/gi,
+    (whole, decimal?: string, hex?: string, name?: string) => {
+      if (name !== undefined) return entities[name.toLowerCase()] ?? whole;
+      return characterOf(decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal)) ?? whole;
+    },
+  );
+}
+
+function characterOf(code: number): string | undefined {
+  return code <= 0x10_ffff ? String.fromCodePoint(code) : undefined;
+}
+
+/** Each with what a text has where there is something to decode. */
+const decoders: readonly (readonly [sign: RegExp, decode: (text: string) => string])[] = [
+  ...([
+    [/\\/, unescapeJson],
+    [/%/, unescapeUrl],
+    [/[%+]/, unescapeForm],
+    [/&/, unescapeHtml],
+  ] as const),
+  ...([
+    [/''|""|\\/, unquote],
+    [/\n/, unwrap],
+    [/[A-Za-z0-9+/_-]{11}/, decodeBase64],
+  ] as const),
+  ...([
+    [/[0-9a-f]{2}[\s:,-]{0,2}(?:0x|\\x)?[0-9a-f]{2}/i, decodeHex],
+    [/\d,/, decodeNumbers],
+    [/\\/, unescapeCss],
+    [/=/, unquoteMail],
+  ] as const),
+];
+
+/** Shorter texts stand by chance in the Base64 of another. */
+const shortestEncoded = 8;
+const mayBeEncoded = /[A-Za-z0-9+/_-]{10}/;
+
+/** Whether a text may hold another one of at least eight characters in Base64 or hexadecimal. */
+export function mayHoldEncoded(text: string): boolean {
+  return mayBeEncoded.test(text);
+}
+
+/**
+ * The parts that a text has in any Base64 or hexadecimal form of a longer text that holds it: Base64 begins at any of three places,
+ * and the first and last characters depend on what stands around.
+ */
+export function encodingsOf(text: string): readonly string[] {
+  if (text.length < shortestEncoded) return [];
+  const bytes = Buffer.from(text);
+  const parts = [bytes.toString('hex')];
+  for (let before = 0; before < 3; before++) {
+    const base64 = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64url');
+    const first = Math.ceil((before * 4) / 3);
+    const end = Math.floor(((before + bytes.length) * 4) / 3);
+    const part = base64.slice(first, end);
+    parts.push(part);
+    if (/[-_]/.test(part)) parts.push(part.replaceAll('-', '+').replaceAll('_', '/'));
+  }
+  return parts;
 }

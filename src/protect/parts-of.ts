@@ -1,11 +1,21 @@
 import { types } from 'node:util';
-import { type Budget, maxNodes, textOfBigInt, tooLarge } from './budget.ts';
-import { hasToJson } from './kind.ts';
-import { type ClassMarks, marksOf } from './marks/class-marks.ts';
-import { isRefusal, refusal } from './refusal.ts';
+import { isTooBig } from '../ground/bounds.ts';
+import type { FieldRule } from '../ground/pii-rule.ts';
+import { type Budget, isRefusal, maxNodes, refusal, textOfBigInt, tooLarge } from './budget.ts';
+import {
+  type ClearTexts,
+  encodingsOf,
+  fold,
+  holdsWord,
+  mayHoldEncoded,
+  readingsOf,
+  squeeze,
+} from './clear-texts.ts';
+import { type ClassMarks, marksOf, readMarked } from './marks/class-marks.ts';
+import { strictest } from './mask.ts';
 
 /** What could be copied out of an object. */
-export interface Contents {
+interface Contents {
   /** Values, keys of maps, what its `toJSON` returns, and forms that its text may have. */
   readonly parts: readonly unknown[];
   /** Values inside an object whose own `toJSON` says what it is. */
@@ -75,7 +85,7 @@ function ownParts(value: object, budget: Budget): Contents {
   return whole(parts, isKnown && (parts.length > 0 || !isInstance));
 }
 
-export interface HoldingRules {
+interface HoldingRules {
   readonly budget: Budget;
   /** Objects of other classes that lead to no marks, such as the connection of a model. They are not searched again. */
   readonly withoutMarks: WeakSet<object>;
@@ -92,7 +102,7 @@ const many = 64;
  * sets and whatever has a `toJSON`; and, as models hold half of their library, through a bounded number of others. What is too
  * large to be published is not looked through.
  */
-export function heldMarked(
+function heldMarked(
   root: object,
   { budget, withoutMarks }: HoldingRules,
 ): readonly (readonly [object, ClassMarks])[] {
@@ -172,7 +182,7 @@ function propertiesOf(value: object): unknown[] {
 }
 
 /** Numbers, days, and what a date is usually written as: in text, its milliseconds are many digits and found as such. */
-export function formsOfDate(date: Date): readonly unknown[] {
+function formsOfDate(date: Date): readonly unknown[] {
   const milliseconds = Date.prototype.getTime.call(date);
   if (Number.isNaN(milliseconds)) return [];
   const iso = Date.prototype.toISOString.call(date);
@@ -275,7 +285,7 @@ function keepsPrivate(value: object): boolean {
 }
 
 /** What an object that cannot be read in full shows, inside one whose `toJSON` has said what it is. */
-export function shownInside(value: object): readonly unknown[] {
+function shownInside(value: object): readonly unknown[] {
   return attempt(() => (keepsPrivate(value) ? shownBy(value).filter(isTextual) : [])) ?? [];
 }
 
@@ -309,7 +319,7 @@ function holdsNoMore(prototype: object): boolean {
 }
 
 /** A getter that throws hides nothing: what `toJSON` makes of it, it made without. */
-export function attempt<T>(read: () => T): T | undefined {
+function attempt<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {
@@ -367,4 +377,341 @@ function define(target: Record<string, unknown>, key: string, value: unknown): v
   } else {
     target[key] = value;
   }
+}
+
+/**
+ * The marks of a class whose `toJSON` decides what its JSON looks like: they go for keys of the same name anywhere in it, and for
+ * the marked values themselves under whatever name.
+ */
+export interface MarkedValues {
+  readonly marks: ClassMarks;
+  /**
+   * The rule for a text that `toJSON` returned, at whose place `given` holds. Where the text is a marked value it is that of its
+   * field; where it holds one among other text, as it is or escaped, it shows nothing of it; where several meet, the strictest. A
+   * marked field whose text is not known is in every text that is not the value of another one.
+   *
+   * @param isOfPath whether a path rule gives it for this very place: that decides, but shows no part of what a mark hides
+   * @param key that the text stands at
+   */
+  ruleOfText(
+    text: string,
+    given: FieldRule | undefined,
+    isOfPath: boolean,
+    key?: string | symbol | undefined,
+  ): FieldRule | undefined;
+  /** The rule of the marked field whose value this object is, or stands in. */
+  ruleOfObject(object: object): FieldRule | undefined;
+  /** Adds the rules of the marked values that a folded text is, or holds. `key`: that it stands at, as a whole. */
+  find(folded: string, found: Found, key?: string | symbol | undefined): void;
+}
+
+interface Found {
+  readonly same: FieldRule[];
+  readonly held: FieldRule[];
+}
+
+/** Numbers of fewer digits stand anywhere by chance; shorter texts are looked for as words of their own, and single characters not. */
+const shortest = { number: 4, part: 5, word: 2, squeezed: 8 };
+/** As deep as a payload may be. */
+const maxDepth = 64;
+const comparisonsBetweenLooks = 1_024;
+
+interface ReadingRules {
+  readonly budget: Budget;
+  readonly clear: ClearTexts | undefined;
+  /** Told of a field that holds an object whose text cannot be read. */
+  readonly onUnreadable?: ((field: string) => void) | undefined;
+}
+
+const noMarks: ClassMarks = new Map();
+
+/**
+ * Reads the marked fields once: of the object, and of those with marks that it holds, which its `toJSON` may have copied as
+ * models of an ORM do. `outer`: of an object that this one stands in. `undefined` where nothing is marked.
+ */
+export function markedValuesOf(
+  object: object,
+  marks: ClassMarks | null,
+  outer: MarkedValues | undefined,
+  rules: ReadingRules & HoldingRules,
+): MarkedValues | undefined {
+  const held = heldMarked(object, rules);
+  if (marks === null && held.length === 0) return outer;
+  const { budget, clear, onUnreadable } = rules;
+  const texts = new Map<string, FieldRule[]>();
+  const objects = new Map<object, FieldRule[]>();
+  /** Of marked fields that may hold a text which nobody but their class can read. */
+  const unknown: FieldRule[] = [];
+  /** As they are given, for their encoded forms. */
+  const plains = new Map<string, FieldRule[]>();
+  /** By the name of their field: such values of held objects are known there, however short. */
+  const named = new Map<string, Map<string, FieldRule[]>>();
+  /** Their letters and digits. */
+  const letters = new Map<string, FieldRule[]>();
+  let encoded: ReadonlyMap<string, FieldRule[]> | undefined;
+  let compared = 0;
+
+  /** `counts`: a text that cannot be read there has not been read elsewhere. */
+  function take(value: unknown, rule: FieldRule, depth: number, counts: boolean): void {
+    if (typeof value === 'object' && value !== null) takeObject(value, rule, depth, counts);
+    else if (typeof value === 'string' || isLongNumber(value)) {
+      takeText(String(value), rule);
+      for (const form of formsOfDate(new Date(timeOf(value)))) takeText(String(form), rule);
+    } else if (typeof value === 'symbol') takeText(value.description ?? '', rule);
+    else if (typeof value === 'function' && counts) noteUnknown(rule);
+  }
+
+  function noteUnknown(rule: FieldRule): void {
+    if (!unknown.includes(rule)) unknown.push(rule);
+  }
+
+  function takeText(text: string, rule: FieldRule): void {
+    clear?.check(text);
+    budget.spendText(text.length);
+    const folded = fold(text);
+    if (folded === '') return;
+    add(texts, folded, rule);
+    add(plains, text, rule);
+    const squeezed = squeeze(folded);
+    if (squeezed.length >= shortest.squeezed) add(letters, squeezed, rule);
+  }
+
+  function takeObject(value: object, rule: FieldRule, depth: number, counts: boolean): void {
+    if (objects.get(value)?.includes(rule)) return;
+    add(objects, value, rule);
+    if (depth > maxDepth) {
+      if (counts) noteUnknown(rule);
+      return;
+    }
+    const { parts, inner, isWhole } = contentsOf(value, budget);
+    if (!isWhole && counts) noteUnknown(rule);
+    if (!isWhole && !counts) for (const part of shownInside(value)) take(part, rule, depth + 1, false);
+    for (const part of parts) take(part, rule, depth + 1, counts);
+    for (const part of inner) take(part, rule, depth + 1, false);
+  }
+
+  function encodedTexts(): ReadonlyMap<string, FieldRule[]> {
+    if (encoded !== undefined) return encoded;
+    const made = new Map<string, FieldRule[]>();
+    for (const [plain, rules] of plains)
+      for (const part of encodingsOf(plain)) for (const rule of rules) add(made, fold(part), rule);
+    encoded = made;
+    return made;
+  }
+
+  function takeFields(of: object, fields: ClassMarks, isHeld: boolean): void {
+    budget.spend(fields.size);
+    for (const [field, rule] of fields) {
+      const value = attempt(() => readMarked(of, field, rule));
+      const before = unknown.length;
+      take(value, rule, 0, true);
+      if (unknown.length > before) onUnreadable?.(field);
+      if (!isHeld || !hasText(value)) continue;
+      const texts = named.get(field) ?? new Map<string, FieldRule[]>();
+      add(texts, fold(String(value)), rule);
+      named.set(field, texts);
+    }
+  }
+
+  if (marks !== null) takeFields(object, marks, false);
+  for (const [one, fields] of held) takeFields(one, fields, true);
+
+  const values: MarkedValues = {
+    marks: outer === undefined ? (marks ?? noMarks) : new Map([...outer.marks, ...(marks ?? noMarks)]),
+
+    ruleOfObject(value) {
+      const rules = objects.get(value);
+      return rules === undefined ? outer?.ruleOfObject(value) : strictest(rules, false);
+    },
+
+    ruleOfText(text, given, isOfPath, key) {
+      budget.spendText(text.length);
+      const found: Found = { same: [], held: [] };
+      values.find(fold(text), found, key);
+      const { same, held } = found;
+      if (same.length === 0) {
+        for (const reading of readingsOf(text, (length) => budget.spendReading(length))) {
+          const inside: Found = { same: [], held: [] };
+          values.find(fold(reading), inside);
+          held.push(...inside.same, ...inside.held);
+        }
+      }
+      if (same.length > 0) {
+        if (given === undefined) return strictest(same, false);
+        return isOfPath || same.includes(given) ? given : strictest([...same, given], false);
+      }
+      if (held.length === 0 || (isOfPath && given?.strategy !== 'MASK' && given !== undefined)) return given;
+      return strictest(given === undefined ? held : [...held, given], true);
+    },
+
+    find(folded, found, key) {
+      const same = texts.get(folded) ?? (typeof key === 'string' ? named.get(key)?.get(folded) : undefined);
+      if (same !== undefined) found.same.push(...same);
+      else {
+        for (const [part, rules] of texts) {
+          if (++compared % comparisonsBetweenLooks === 0) budget.look();
+          if (holds(folded, part)) found.held.push(...rules);
+        }
+        const squeezed = letters.size === 0 ? '' : squeeze(folded);
+        if (squeezed.length >= shortest.squeezed) {
+          for (const [part, rules] of letters) {
+            if (++compared % comparisonsBetweenLooks === 0) budget.look();
+            if (squeezed.includes(part)) found.held.push(...rules);
+          }
+        }
+        if (mayHoldEncoded(folded)) {
+          for (const [part, rules] of encodedTexts()) {
+            if (++compared % comparisonsBetweenLooks === 0) budget.look();
+            if (folded.includes(part)) found.held.push(...rules);
+          }
+        }
+        found.held.push(...unknown);
+      }
+      outer?.find(folded, found, key);
+    },
+  };
+  return values;
+}
+
+function add<Key>(rules: Map<Key, FieldRule[]>, key: Key, rule: FieldRule): void {
+  const known = rules.get(key);
+  if (known === undefined) rules.set(key, [rule]);
+  else if (!known.includes(rule)) known.push(rule);
+}
+
+function holds(text: string, part: string): boolean {
+  if (part.length >= shortest.part) return text.length > part.length && text.includes(part);
+  return part.length >= shortest.word && /[\p{L}\p{N}]/u.test(part) && holdsWord(text, part);
+}
+
+/** Of a number or text that is a time, its milliseconds; else NaN. */
+function timeOf(value: unknown): number {
+  if (typeof value === 'number') return value > 1e11 && value < 1e13 ? value : Number.NaN;
+  return typeof value === 'string' && isTime.test(value) ? Date.parse(value) : Number.NaN;
+}
+const isTime = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?$/;
+
+/** It has one of its own, if a short one. */
+function hasText(value: unknown): boolean {
+  if (typeof value === 'bigint') return !isTooBig(value);
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+}
+
+function isLongNumber(value: unknown): boolean {
+  if (typeof value === 'bigint') return !isTooBig(value) && String(value).length >= shortest.number;
+  return typeof value === 'number' && String(value).length >= shortest.number;
+}
+
+export type Kind =
+  | 'plain'
+  | 'array'
+  | 'date'
+  | 'map'
+  | 'set'
+  | 'bytes'
+  | 'primitive wrapper'
+  | 'raw json'
+  | 'unsupported';
+
+/** Prototypes of classes whose instances are walked like plain objects. */
+const plainPrototypesOfKind = new WeakSet<object>();
+
+/** How the walk reads an object. `prototype` is the object's own. */
+export function kindOf(value: object, prototype: object | null): Kind {
+  if (Array.isArray(value)) return 'array';
+  if (prototype === Object.prototype) return 'plain';
+  if (prototype === null) return isRawJson(value) ? 'raw json' : 'plain';
+  if (plainPrototypesOfKind.has(prototype)) return 'plain';
+  const kind = classify(value);
+  if (kind === 'plain' && isTypical(value)) plainPrototypesOfKind.add(prototype);
+  return kind;
+}
+
+/**
+ * Whether all objects with this prototype are plain ones. `Object.create(Map.prototype)` or an error with a `toJSON` of its own
+ * must not decide what real maps and other errors are taken for.
+ */
+function isTypical(value: object): boolean {
+  if (Reflect.get(value, Symbol.toStringTag) !== undefined) return false;
+  if (types.isNativeError(value) || types.isRegExp(value)) return false;
+  return !builtIn.some((type) => value instanceof type);
+}
+
+/** Those without a `Symbol.toStringTag` to know their heirs by. */
+const builtIn = [Date, RegExp, Error, String, Number, Boolean, Object.getPrototypeOf(Uint8Array)] as const;
+
+function classify(value: object): Kind {
+  if (types.isDate(value)) return 'date';
+  if (types.isMap(value)) return 'map';
+  if (types.isSet(value)) return 'set';
+  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) return 'bytes';
+  if (types.isBoxedPrimitive(value)) return 'primitive wrapper';
+  const unsupported =
+    types.isNativeError(value) ||
+    value instanceof Error ||
+    types.isPromise(value) ||
+    types.isRegExp(value) ||
+    types.isWeakMap(value) ||
+    types.isWeakSet(value) ||
+    value instanceof WeakRef ||
+    types.isGeneratorObject(value);
+  return unsupported && !hasToJson(value) ? 'unsupported' : 'plain';
+}
+
+interface HasToJson {
+  toJSON(key: string): unknown;
+}
+
+export function hasToJson(value: object): value is HasToJson {
+  return typeof (value as { toJSON?: unknown }).toJSON === 'function';
+}
+
+/** An application may give all numbers of this kind a `toJSON`, as JSON has none for them. */
+export function isBigIntWithToJson(value: unknown): value is HasToJson {
+  return typeof value === 'bigint' && hasToJson(BigInt.prototype);
+}
+
+const { toJSON: dateToJson, toISOString } = Date.prototype;
+const bufferToJson: unknown = Buffer.prototype.toJSON;
+
+/** Whether its own `toJSON` says what is published. Those that Node gives `Date` and `Buffer` say no more than the walk does. */
+export function decidesItsJson(value: object, kind: Kind): value is HasToJson {
+  if (!hasToJson(value)) return false;
+  if (kind === 'date') return value.toJSON !== dateToJson || (value as Date).toISOString !== toISOString;
+  return kind !== 'bytes' || value.toJSON !== bufferToJson;
+}
+
+/** What is published of an object without parts. Classes may change what a wrapper converts to, as for JSON.stringify. */
+export function primitiveOf(value: object, kind: Kind, budget: Budget): unknown {
+  if (kind === 'date') {
+    const isValid = !Number.isNaN(Date.prototype.getTime.call(value));
+    return isValid ? toISOString.call(value) : null;
+  }
+  if (kind === 'bytes') {
+    budget.spendRawBytes((value as ArrayBuffer | ArrayBufferView).byteLength);
+    return toBase64(value);
+  }
+  if (kind === 'raw json') {
+    const { rawJSON: text } = value as { rawJSON: string };
+    return isRawText(value) ? (JSON.parse(text) as string) : text;
+  }
+  if (types.isStringObject(value)) return String(value);
+  if (types.isNumberObject(value)) return Number(value);
+  if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value);
+  return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined;
+}
+
+/** Of raw JSON, whether it is a text. */
+export function isRawText(value: object): boolean {
+  return (value as { rawJSON: string }).rawJSON.startsWith('"');
+}
+
+function isRawJson(value: object): boolean {
+  return (JSON as { isRawJSON?(value: object): boolean }).isRawJSON?.(value) === true;
+}
+
+function toBase64(value: object): string {
+  if (ArrayBuffer.isView(value))
+    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64');
+  return Buffer.from(value as ArrayBuffer).toString('base64');
 }

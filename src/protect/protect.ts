@@ -1,14 +1,35 @@
 // protect/: from an envelope to something that may leave the process. The walk on top, what it asks in rooms.
 
 import type { Envelope } from '../envelope/envelope.ts';
+import { isTooBig } from '../ground/bounds.ts';
+import { nodeCrypto } from '../ground/builtins.ts';
 import { type Clock, systemClock } from '../ground/clock.ts';
-import type { ClearText } from './clear-texts.ts';
-import { DeferringSealer, UnsealedError } from './deferred.ts';
-import type { Step } from './leaf.ts';
-import { hasMarks } from './marks/class-marks.ts';
-import type { Policy } from './marks/policy.ts';
-import type { Sealer } from './sealer.ts';
-import { walkPayload } from './walk.ts';
+import { SvcError } from '../ground/errors.ts';
+import type { FieldRule } from '../ground/pii-rule.ts';
+import { asRefusal, Budget, refusal, textOfBigInt, trusted } from './budget.ts';
+import { type ClearText, ClearTexts } from './clear-texts.ts';
+import { type ClassMarks, hasMarks, marksOf } from './marks/class-marks.ts';
+import { deadState, type PathState, type Policy } from './marks/policy.ts';
+import { mask } from './mask.ts';
+import { NativeValue } from './native-value.ts';
+import { elementPath, memberPath } from './own-text.ts';
+import {
+  contentsOf,
+  copyOf,
+  decidesItsJson,
+  hasToJson,
+  isBigIntWithToJson,
+  isRawText,
+  type Kind,
+  kindOf,
+  listOfSet,
+  type MarkedValues,
+  markedValuesOf,
+  objectOfMap,
+  primitiveOf,
+  textsOfList,
+} from './parts-of.ts';
+import type { SealedField, Sealer } from './sealer.ts';
 
 declare const protectedMark: unique symbol;
 
@@ -100,4 +121,553 @@ export function createProtector(options: ProtectorOptions): Protect {
       return protectedOne;
     });
   };
+}
+
+/**
+ * A payload that was read, and whose key cannot be had for now. Whoever knows nothing of waiting refuses the event, as with any
+ * other error. It holds values in clear: in memory only, and in no text.
+ */
+export class UnsealedError<Sealed> extends SvcError {
+  /** What the event is once the key is there; throws the reason again until then. */
+  readonly seal: () => Sealed;
+
+  constructor({ code, message, name }: SvcError, seal: () => Sealed) {
+    super(code, message, { name });
+    // In no dump of the error.
+    Object.defineProperty(this, 'seal', { enumerable: false });
+    this.seal = seal;
+  }
+}
+
+interface Deferred {
+  readonly token: string;
+  readonly plain: string;
+  readonly field: SealedField;
+}
+
+/** Seals the values of one event, and leaves tokens for those whose key is not there. */
+class DeferringSealer implements Sealer {
+  readonly hash: Sealer['hash'];
+  readonly #sealer: Sealer;
+  readonly #deferred: Deferred[] = [];
+  #reason: SvcError | undefined;
+
+  constructor(sealer: Sealer) {
+    this.#sealer = sealer;
+    this.hash = (plain) => sealer.hash(plain);
+  }
+
+  /** Why a key is missing; `undefined`: none is. */
+  get reason(): SvcError | undefined {
+    return this.#reason;
+  }
+
+  encrypt(plain: string, field: SealedField): string {
+    try {
+      return this.#sealer.encrypt(plain, field);
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'SVC_PROTECT_KEY_UNAVAILABLE') throw error;
+      this.#reason ??= error;
+      const token = `ENC(${nodeCrypto().randomUUID()})`;
+      const { keyId, eventType, path } = field;
+      this.#deferred.push({ token, plain, field: { keyId, eventType, path } });
+      return token;
+    }
+  }
+
+  /** Puts ciphertexts in the place of the tokens: of all or of none, where it throws. */
+  fill(payload: Record<string, unknown>, sealed: string[]): void {
+    const texts = new Map(
+      this.#deferred.map(({ token, plain, field }) => [token, this.#sealer.encrypt(plain, field)]),
+    );
+    replaceIn(payload, texts);
+    replaceIn(sealed, texts);
+  }
+}
+
+/** In the copy that the walk has made. */
+function replaceIn(parts: Record<string, unknown> | unknown[], texts: ReadonlyMap<string, string>): void {
+  const all = parts as Record<string, unknown>;
+  for (const key of Object.keys(all)) {
+    const part = all[key];
+    if (typeof part === 'string') {
+      const text = texts.get(part);
+      if (text !== undefined) all[key] = text;
+    } else if (typeof part === 'object' && part !== null) replaceIn(part as Record<string, unknown>, texts);
+  }
+}
+
+/** Objects nested deeper than this are refused; a cycle is found by it as well. */
+export const maxDepth = 64;
+
+/**
+ * A payload as JSON can carry it without losing anything in silence, its marked values protected: `Map` becomes an object, `Set`
+ * an array, `Date` ISO text, `BigInt` text, bytes Base64; `toJSON` is honoured. Everything is read once, into a copy, before anything is
+ * decided: a getter or proxy could give another value, or other keys, when asked again.
+ *
+ * @throws SvcError with a code and no value: `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR`
+ * (a getter, `toJSON` or proxy threw), `SVC_PROTECT_UNSUPPORTED_TYPE` (errors, promises and others whose JSON is empty or
+ * unsafe), and the errors of the sealer.
+ */
+export function walkPayload(payload: unknown, rules: WalkRules): unknown {
+  const budget = new Budget(rules.monotonic);
+  const walk: Walk = {
+    eventType: rules.eventType,
+    policy: rules.policy,
+    sealer: rules.sealer,
+    onUnmarked: rules.onUnmarked,
+    onUnreadable: rules.onUnreadable,
+    budget,
+    clear: rules.clearTexts && new ClearTexts(rules.clearTexts, budget),
+    keys: [],
+    entries: [],
+    index: 0,
+    usesMarks: rules.usesMarks,
+    withoutMarks: new WeakSet(),
+    keepsTypes: rules.keepsTypes,
+    sealed: rules.sealed,
+    isQuick: rules.onUnmarked === undefined && !isPolluted(),
+  };
+  try {
+    const place = rootPlace(payload, walk.policy);
+    if (place.rule?.strategy === 'EXCLUDE') {
+      leaveOut(payload, walk);
+      return undefined;
+    }
+    const result = visit(payload, 0, walk, place);
+    return result === excluded ? undefined : result;
+  } catch (error) {
+    throw asRefusal(error);
+  }
+}
+
+/** Whether somebody has put something on the prototype of all objects, where a `for … in` would find it. */
+function isPolluted(): boolean {
+  for (const _ in Object.prototype) return true;
+  return false;
+}
+
+function visit(value: unknown, depth: number, walk: Walk, place: Place): unknown {
+  if (typeof value === 'function') {
+    return hasToJson(value) ? visitToJson(value, depth, walk, place, null) : undefined;
+  }
+  if (isBigIntWithToJson(value)) return visitToJson(value, depth, walk, place, null);
+  if (typeof value !== 'object' || value === null) return leaf(value, depth, walk, place);
+  if (depth > maxDepth) {
+    throw refusal(
+      'SVC_PROTECT_DEPTH_OR_CYCLE',
+      `the payload is nested deeper than ${maxDepth} levels or refers to itself`,
+    );
+  }
+  const there = place.json === undefined ? place : placeOfObject(value, place);
+  if (there !== place && there.rule?.strategy === 'EXCLUDE') return leaveOut(value, walk);
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  const kind = kindOf(value, prototype);
+  const marks = walk.usesMarks ? marksOf(prototype) : null;
+  if (decidesItsJson(value, kind)) return visitToJson(value, depth, walk, there, marks);
+  return visitKind(value, kind, depth, walk, there, marks);
+}
+
+function visitKind(
+  value: object,
+  kind: Kind,
+  depth: number,
+  walk: Walk,
+  place: Place,
+  marks: ClassMarks | null,
+): unknown {
+  switch (kind) {
+    case 'plain':
+      return visitCopy(copyOf(value as Record<string, unknown>, walk.budget), depth, walk, place, marks);
+    case 'array':
+      return visitArray(value as unknown[], depth, walk, place);
+    case 'map':
+      return visitMap(value as Map<unknown, unknown>, depth, walk, place);
+    case 'set':
+      return visitArray(listOfSet(value as Set<unknown>, walk.budget), depth, walk, place);
+    case 'unsupported':
+      throw refusal(
+        'SVC_PROTECT_UNSUPPORTED_TYPE',
+        'the payload holds an Error, Promise, RegExp, WeakMap or similar object, which has no JSON form',
+      );
+    default: {
+      const plain = primitiveOf(value, kind, walk.budget);
+      const after = leaf(plain, depth, walk, place);
+      if (kind === 'bytes' && walk.keepsTypes && after === plain)
+        return new NativeValue(plain as string, 'bytes');
+      // A text is handed on as one, so that it can still be marked.
+      return kind === 'raw json' && after === plain && !isRawText(value) ? value : after;
+    }
+  }
+}
+
+function visitMap(map: ReadonlyMap<unknown, unknown>, depth: number, walk: Walk, place: Place): unknown {
+  const copy = objectOfMap(map, walk.budget);
+  if (walk.onUnmarked === undefined) return visitCopy(copy, depth, walk, place, null);
+  walk.entries[depth] = true;
+  const result = visitCopy(copy, depth, walk, place, null);
+  walk.entries[depth] = false;
+  return result;
+}
+
+/** Nothing of it is published, but what leaves in clear may show it. */
+function leaveOut(value: unknown, { clear, budget }: Walk): typeof excluded {
+  if (clear !== undefined) compareLeftOut(value, clear, budget);
+  return excluded;
+}
+
+function visitCopy(
+  copy: Record<string, unknown>,
+  depth: number,
+  walk: Walk,
+  place: Place,
+  marks: ClassMarks | null,
+): unknown {
+  if (place === deadState && marks === null && walk.isQuick) return visitFree(copy, depth, walk);
+  let nodes = 0;
+  for (const key in copy) {
+    if (!walk.isQuick && !Object.hasOwn(copy, key)) continue;
+    nodes++;
+    if (place.json !== undefined) checkKey(key, place.json);
+    const before = copy[key];
+    const next = placeOf(key, place, marks);
+    const { rule } = next;
+    let after: unknown;
+    if (hasParts(before)) {
+      if (rule !== undefined && rule.strategy === 'EXCLUDE') leaveOut(before, walk);
+      else {
+        walk.keys[depth] = key;
+        after = visit(before, depth + 1, walk, next);
+      }
+    } else {
+      if (rule === undefined && next.json === undefined && walk.isQuick && isPlainLeaf(before)) continue;
+      walk.keys[depth] = key;
+      after = leaf(before, depth + 1, walk, next);
+    }
+    if (after === excluded) after = undefined;
+    if (after !== before) copy[key] = after;
+  }
+  walk.budget.spend(nodes);
+  return copy;
+}
+
+/** Where no rule can hold any more, as in most of a payload. */
+function visitFree(copy: Record<string, unknown>, depth: number, walk: Walk): unknown {
+  let nodes = 0;
+  for (const key in copy) {
+    nodes++;
+    const before = copy[key];
+    if (isPlainLeaf(before)) continue;
+    walk.keys[depth] = key;
+    const after = visit(before, depth + 1, walk, deadState);
+    if (after !== before) copy[key] = after === excluded ? undefined : after;
+  }
+  walk.budget.spend(nodes);
+  return copy;
+}
+
+function hasParts(value: unknown): boolean {
+  const type = typeof value;
+  return (type === 'object' && value !== null) || type === 'function' || isBigIntWithToJson(value);
+}
+
+/** Nothing has to be done about it where no rule holds. */
+function isPlainLeaf(value: unknown): boolean {
+  const type = typeof value;
+  return type === 'string' || type === 'number' || type === 'boolean' || value === null;
+}
+
+function visitArray(array: readonly unknown[], depth: number, walk: Walk, place: Place): unknown {
+  // It may grow while its elements are visited.
+  const { length } = array;
+  walk.budget.spend(length);
+  const next = placeOfElements(array, place);
+  if (next.rule?.strategy === 'EXCLUDE') {
+    leaveOut(array, walk);
+    return [];
+  }
+  const copy: unknown[] = [];
+  const isFree = next.rule === undefined && next.json === undefined && walk.isQuick;
+  walk.keys[depth] = element;
+  for (let index = 0; index < length; index++) {
+    walk.index = index;
+    if ((index & 0xff) === 0xff) walk.budget.look();
+    const before = array[index];
+    const after = isFree && isPlainLeaf(before) ? before : visit(before, depth + 1, walk, next);
+    if (after !== excluded) copy.push(after);
+  }
+  return copy;
+}
+
+/** Of a list that `toJSON` returned, the characters or bytes of a marked value, if it is one. */
+function placeOfElements(array: readonly unknown[], place: Place): Place {
+  const next = elementPlace(place);
+  const { state, rule, json } = next;
+  if (json === undefined || rule !== undefined) return next;
+  for (const text of textsOfList(array)) {
+    const found = json.ruleOfText(text, undefined, false);
+    if (found !== undefined) return { state, rule: found, json };
+  }
+  return next;
+}
+
+const indexLike = /^\d{1,6}$/;
+
+/**
+ * Keys are not protected: a marked value may not be one of what `toJSON` returned, or stand in one. What looks like the name of a
+ * field, or an index, is taken for one: models hold the names of their fields as values.
+ */
+function checkKey(key: string, json: MarkedValues): void {
+  if (nameLike.test(key) || indexLike.test(key) || json.marks.has(key)) return;
+  if (json.ruleOfText(key, undefined, false) === undefined) return;
+  throw refusal(
+    'SVC_PROTECT_TOJSON_HIDES_FIELDS',
+    'toJSON of a class with marked fields, or of an object that holds one, returns a marked value as a key',
+  );
+}
+
+function visitToJson(
+  value: { toJSON(key: string): unknown },
+  depth: number,
+  walk: Walk,
+  outer: Place,
+  marks: ClassMarks | null,
+): unknown {
+  walk.budget.look();
+  const result = value.toJSON(keyAt(depth, walk));
+  const root = depth === 0 ? rootPlace(result, walk.policy) : outer;
+  const json =
+    walk.usesMarks && typeof value === 'object' ? markedValuesOf(value, marks, outer.json, walk) : outer.json;
+  let place = json === outer.json ? root : { state: root.state, rule: root.rule, json };
+  if (place.rule?.strategy === 'EXCLUDE') return leaveOut(result, walk);
+  if (typeof result !== 'object' || result === null) {
+    if (marks !== null && place.rule === undefined && hidesMarks(result, json)) {
+      throw refusal(
+        'SVC_PROTECT_TOJSON_HIDES_FIELDS',
+        'toJSON of a class with marked fields returns a text in which they cannot be told apart',
+      );
+    }
+    return typeof result === 'function' ? undefined : leaf(result, depth, walk, place);
+  }
+  if (json !== undefined) place = placeOfObject(result, place);
+  if (place.rule?.strategy === 'EXCLUDE') return leaveOut(result, walk);
+  const prototype = Object.getPrototypeOf(result) as object | null;
+  const own = walk.usesMarks ? marksOf(prototype) : null;
+  return visitKind(result, kindOf(result, prototype), depth, walk, place, own ?? marks);
+}
+
+/** What native serialization tells `toJSON`: the key, the index in an array, or nothing for the payload itself. */
+function keyAt(depth: number, walk: Walk): string {
+  const key = depth === 0 ? '' : (walk.keys[depth - 1] as Step);
+  return key === element ? String(walk.index) : key;
+}
+
+function hidesMarks(result: unknown, json: MarkedValues | undefined): boolean {
+  if (typeof result !== 'string' && typeof result !== 'number' && typeof result !== 'bigint') return false;
+  return json?.ruleOfText(textOf(result), undefined, false) === undefined;
+}
+
+/**
+ * Compares all that stands in a value which is left out with the texts that leave in clear. What cannot be read there hides
+ * nothing; it may refer to itself, but is refused where it is too large to be compared.
+ */
+function compareLeftOut(value: unknown, clear: ClearTexts, budget: Budget): void {
+  const seen = new Set<object>();
+  const waiting: unknown[] = [value];
+  while (waiting.length > 0) {
+    const part = waiting.pop();
+    if (typeof part === 'object' && part !== null) {
+      if (seen.has(part)) continue;
+      seen.add(part);
+      const { parts, inner } = contentsOf(part, budget);
+      waiting.push(...parts, ...inner);
+    } else if (typeof part === 'string' || typeof part === 'number' || isFair(part)) {
+      clear.check(String(part));
+    }
+  }
+}
+
+function isFair(part: unknown): boolean {
+  return typeof part === 'bigint' && !isTooBig(part);
+}
+
+/** What the walk applies on its way. */
+interface WalkRules {
+  readonly eventType: string;
+  readonly policy: Policy;
+  readonly sealer: Sealer;
+  /** False: marks of classes have no effect. */
+  readonly usesMarks: boolean;
+  /** Bytes and BigInts that no rule means become a `NativeValue`. Default: their text. */
+  readonly keepsTypes?: boolean | undefined;
+  /** Where the walk leaves the ciphertexts and hashes that it makes. */
+  readonly sealed: string[];
+  /** Told of each unmarked string and number, with the path to it: a key of a `Map` that could be a name is `*` in it. */
+  readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
+  /** Told of a marked field that holds an object whose text cannot be read, so that all around it is protected. */
+  readonly onUnreadable?: ((field: string) => void) | undefined;
+  /** What goes out in clear beside the payload: no protected value may be seen in it. */
+  readonly clearTexts?: readonly ClearText[] | undefined;
+  /** Milliseconds of a clock that never steps. */
+  readonly monotonic: () => number;
+}
+
+interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
+  readonly budget: Budget;
+  readonly clear: ClearTexts | undefined;
+  /** Objects that were searched for marks and have none. */
+  readonly withoutMarks: WeakSet<object>;
+  /** The keys that lead to the value at hand; `element` for one of an array. */
+  readonly keys: Step[];
+  /** Which of `keys` are those of a `Map`; kept for `onUnmarked`. */
+  readonly entries: boolean[];
+  /** Of the element that is visited, or was last. */
+  index: number;
+  /** Nobody asks for unmarked values, and a `for … in` finds what an object owns only. */
+  readonly isQuick: boolean;
+}
+
+/** In the place of a value that is left out. */
+const excluded: unique symbol = Symbol('excluded');
+/** In the place of a key. No text, so that no key of a payload is taken for it. */
+export const element: unique symbol = Symbol('element');
+/** One step on the way to a value. */
+export type Step = string | typeof element;
+
+/** A value without parts: its text, protected, where a rule says so; what JSON makes nothing of stays for the caller. */
+function leaf(value: unknown, depth: number, walk: Walk, place: Place): unknown {
+  const type = typeof value;
+  if (value === null || type === 'undefined' || type === 'function' || type === 'symbol') return value;
+  const rule =
+    place.json === undefined
+      ? place.rule
+      : place.json.ruleOfText(
+          textOf(value),
+          place.rule,
+          place.rule === place.state.rule,
+          walk.keys[depth - 1],
+        );
+  if (rule === undefined) {
+    if (walk.onUnmarked !== undefined && (type === 'string' || type === 'number'))
+      walk.onUnmarked(value as string | number, shownKeys(walk, depth));
+    if (type !== 'bigint') return value;
+    const text = textOfBigInt(value as bigint);
+    return walk.keepsTypes ? new NativeValue(text, 'bigint') : text;
+  }
+  const plain = textOf(value);
+  if (type !== 'boolean') walk.clear?.check(plain);
+  if (rule.strategy === 'EXCLUDE') return excluded;
+  if (type === 'number' && !Number.isFinite(value)) return null;
+  walk.budget.spendText(plain.length);
+  return rule.strategy === 'MASK' ? mask(plain, rule) : sealedText(plain, rule, walk, depth);
+}
+
+function shownKeys({ keys, entries }: Walk, depth: number): Step[] {
+  return keys.slice(0, depth).map((key, at) => (entries[at] && nameLike.test(String(key)) ? '*' : key));
+}
+
+/** Keys of another form may be personal data themselves, as in a Map by e-mail address. */
+export const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
+
+/** The text of a value without parts. */
+function textOf(value: unknown): string {
+  return typeof value === 'bigint' ? textOfBigInt(value) : String(value);
+}
+
+function sealedText(plain: string, { strategy, keyId }: FieldRule, walk: Walk, depth: number): string {
+  const { budget, sealer, sealed } = walk;
+  budget.spendSeal();
+  if (strategy !== 'ENCRYPT' && strategy !== 'HASH')
+    throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value has a strategy that cannot protect it');
+  const field = strategy === 'ENCRYPT' ? new WalkedField(keyId, walk, depth) : undefined;
+  const text = seal(plain, sealer, field);
+  budget.spendResult(text.length);
+  sealed.push(text);
+  return text;
+}
+
+/** Only ciphertexts of format v1 are bound to the path, so it is put together on demand. */
+class WalkedField implements SealedField {
+  readonly keyId: string | undefined;
+  readonly eventType: string;
+  readonly #keys: readonly Step[];
+  readonly #depth: number;
+
+  constructor(keyId: string | undefined, { eventType, keys }: Walk, depth: number) {
+    this.keyId = keyId;
+    this.eventType = eventType;
+    this.#keys = keys;
+    this.#depth = depth;
+  }
+
+  get path(): string {
+    return pathOf(this.#keys, this.#depth);
+  }
+}
+
+function pathOf(keys: readonly Step[], depth: number): string {
+  if (depth === 0) return 'value';
+  let path = '';
+  for (let index = 0; index < depth; index++) {
+    const key = keys[index] as Step;
+    path = key === element ? elementPath(path === '' ? 'value' : path) : memberPath(path, key);
+  }
+  return path;
+}
+
+/**
+ * The text that a sealer makes of a marked value: encrypted where it is told the field, else hashed. Fails closed: throws where
+ * there is none, or where it is the value itself.
+ */
+function seal(plain: string, sealer: Sealer, field: SealedField | undefined): string {
+  let text: unknown;
+  try {
+    text = field === undefined ? sealer.hash(plain) : sealer.encrypt(plain, field);
+  } catch (error) {
+    if (error instanceof SvcError) throw trusted(error);
+    text = undefined;
+  }
+  if (typeof text === 'string' && text !== plain) return text;
+  throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value could not be encrypted or hashed');
+}
+
+/** What holds for the value at hand. */
+interface Place {
+  readonly state: PathState;
+  /** Of the value itself, or inherited from what it stands in. */
+  readonly rule: FieldRule | undefined;
+  /** Of the object whose `toJSON` returned it. */
+  readonly json: MarkedValues | undefined;
+}
+
+/** What is no object with keys is published as `{ "value": … }`. */
+function rootPlace(payload: unknown, { root, valueRoot }: Policy): Place {
+  if (root === valueRoot) return root;
+  return typeof payload === 'object' && payload !== null && hasKeys(payload) ? root : valueRoot;
+}
+
+function hasKeys(payload: object): boolean {
+  const kind = kindOf(payload, Object.getPrototypeOf(payload));
+  return kind === 'plain' || kind === 'map';
+}
+
+/** Where the value of a key stands. The rules of paths go before marks, and both before the rule of the whole object. */
+function placeOf(key: string, { state, rule, json }: Place, marks: ClassMarks | null): Place {
+  const next = state === deadState ? deadState : state.next(key);
+  if (marks === null && rule === undefined && json === undefined) return next;
+  const own = next.rule ?? marks?.get(key) ?? json?.marks.get(key) ?? rule;
+  return own === next.rule && json === undefined ? next : { state: next, rule: own, json };
+}
+
+function elementPlace(place: Place): Place {
+  if (place.state === deadState) return place;
+  const state = place.state.element();
+  if (place.rule === undefined && place.json === undefined) return state;
+  return { state, rule: state.rule ?? place.rule, json: place.json };
+}
+
+/** Where an object stands that a marked field holds, and `toJSON` has returned under whatever name. */
+function placeOfObject(value: object, place: Place): Place {
+  const rule = place.rule ?? place.json?.ruleOfObject(value);
+  return rule === place.rule ? place : { state: place.state, rule, json: place.json };
 }

@@ -3,7 +3,7 @@ export interface SealedField {
   /** `undefined`: the default key. An unknown id is an error, never the default key. */
   readonly keyId: string | undefined;
   readonly eventType: string;
-  /** Where the value stands in the published payload, made by `field-path.ts` and by nothing else: readers must find the same. */
+  /** Where the value stands in the published payload, made by the walk in `protect.ts` and by nothing else: readers must find the same. */
   readonly path: string;
 }
 

@@ -30,6 +30,8 @@ export interface SendFailure {
   /** Class name or code of the root cause as the client names it, such as `UNKNOWN_TOPIC_OR_PARTITION`. */
   readonly cause: string;
   readonly message: string;
+  /** The topic was deleted and created again: it has nothing of what was sent before. */
+  readonly isRecreated?: true;
   /** Not of a broker: why svc itself has ended the way to the topic, whatever the last answer was. The tiers go by it. */
   readonly endedBy?: 'shutdown' | 'behind' | 'behind-unless-full';
 }
@@ -101,3 +103,36 @@ export interface Broker {
   describe(): Promise<ClusterInfo>;
   close(deadlineMs: number): Promise<void>;
 }
+
+/** What a process wants to do with its broker. */
+interface AccessQuestion {
+  readonly topics: readonly string[];
+  /** From which worker ids are leased; `undefined` where none is used. */
+  readonly group: string | undefined;
+}
+
+export interface Access {
+  /** `undefined`: the broker does not tell. */
+  readonly isAllowed: boolean | undefined;
+  /** One line for an operator: why not, or what else is wrong. */
+  readonly problem: string | undefined;
+}
+
+export interface TopicAccess extends Access {
+  readonly topic: string;
+  /** `undefined` where the topic is not there, or not for this user. */
+  readonly partitionCount: number | undefined;
+}
+
+export interface AccessReport {
+  /** `undefined` where there is no cluster (files, memory). */
+  readonly cluster: ClusterInfo | undefined;
+  readonly topics: readonly TopicAccess[];
+  readonly group: Access | undefined;
+}
+
+/**
+ * PORT: asks a broker what it would let this process do. Writes nothing, and makes no topic and no group. Rejects with an
+ * `SvcError` of one line where nobody answers. Whoever calls sets the limit: `signal` drops the connection.
+ */
+export type AskAccess = (question: AccessQuestion, signal: AbortSignal) => Promise<AccessReport>;

@@ -1,6 +1,6 @@
 import { inTime } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import { ownParts } from '../ground/own/own-parts.ts';
+import { ownParts } from '../ground/own-parts.ts';
 import { sendFailureKinds } from '../observe/outcomes.ts';
 import type { Broker, SendFailure, SendResult } from './broker.ts';
 

@@ -1,9 +1,8 @@
-import { isoTime } from '../envelope/iso-time.ts';
+import { isoTime } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
 import { markedJson, mayHoldOwnText } from '../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
-import { type EventForm, EventValue } from './event-value.ts';
-import { type Serializer, schemaHeader } from './serializer.ts';
+import { type EventForm, EventValue, type Serializer, schemaHeader } from './serializer.ts';
 
 export const jsonForm: EventForm = {
   headers: { 'content-type': 'application/json' },

@@ -1,32 +1,27 @@
 import type { AwsKmsOptions } from '../adapters/aws-kms/aws-kms-key-provider.ts';
-import type { Connector, ConnectorOptions } from '../adapters/debezium/connector-config.ts';
-import type { ConnectorSqlOptions } from '../adapters/debezium/connector-sql.ts';
+import type { Connector, ConnectorOptions, ConnectorSqlOptions } from '../adapters/debezium/connector.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
 import type { LoadTransport } from '../adapters/kafka/transport.ts';
 import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
-import type { LocalSourceOptions } from '../adapters/local-backup/source/local-source.ts';
+import type { LocalSourceOptions } from '../adapters/local-backup/local-source.ts';
 import type { S3Settings } from '../adapters/s3-backup/s3-client.ts';
 import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
 import type { DdlOptions } from '../adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
-import { maxWorkerId } from '../envelope/snowflake.ts';
-import type { WorkerIdLease } from '../envelope/worker-id-lease.ts';
+import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
 import { systemClock } from '../ground/clock.ts';
-import { loadOnce } from '../ground/lifecycle.ts';
-import { loadChunk } from '../ground/load-chunk.ts';
+import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { KeyProvider } from '../protect/keys/key-provider.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
-import type { Broker, SendResult } from '../publish/broker.ts';
-import type { AskAccess } from '../publish/broker-access.ts';
+import type { AskAccess, Broker, SendResult } from '../publish/broker.ts';
 import { openOwnBroker } from '../publish/own-broker.ts';
 import type { RecoverySource } from '../publish/recovery-source.ts';
-import type { TopicReader } from '../publish/topic-reader.ts';
-import type { TailRange, TopicTail } from '../publish/topic-tail.ts';
+import type { TailRange, TopicReader, TopicTail } from '../publish/topic-reader.ts';
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
-import { type Dialect, dialectOf } from '../transaction/dialect.ts';
+import { type Dialect, dialectOf } from '../transaction/driver.ts';
 
 /** What every broker adapter is made from; each takes what it needs. */
 export interface BrokerSettings extends KafkaClientOptions {
@@ -107,10 +102,10 @@ const nobody: AskAccess = async () => ({ cluster: undefined, topics: [], group: 
 
 /** What a broker would let this process do, by the values of `svc.broker.client`. */
 export async function openBrokerAccess(client: string, settings: BrokerSettings): Promise<AskAccess> {
-  if (client === 'file') return (await import('../adapters/file/file-access.ts')).createFileAccess(settings);
+  if (client === 'file') return (await import('../adapters/file/file-broker.ts')).createFileAccess(settings);
   const transport = kafkaTransports[client];
   if (transport === undefined) return nobody;
-  return (await import('../adapters/kafka/access/kafka-access.ts')).createKafkaAccess(settings, transport);
+  return (await import('../adapters/kafka/access.ts')).createKafkaAccess(settings, transport);
 }
 
 /** Worker ids through a group in Kafka, loaded when they are asked for. */
@@ -118,9 +113,9 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
   let opening: Promise<WorkerIdLease> | undefined;
   const open = async (): Promise<WorkerIdLease> => {
     const [{ createKafkaGroup }, { createGroupLease }, { groupRefusals }] = await Promise.all([
-      import('../adapters/kafka/group/kafka-group.ts'),
-      import('../adapters/kafka/group/group-lease.ts'),
-      import('../adapters/kafka/group/group-refusals.ts'),
+      import('../adapters/kafka/group.ts'),
+      import('../adapters/kafka/group.ts'),
+      import('../adapters/kafka/group.ts'),
     ]);
     const access = createKafkaGroup(settings, kafkaTransports[client] as LoadTransport);
     const refusals = groupRefusals(group, settings);
@@ -186,12 +181,12 @@ export async function outboxDdl(dialect: Dialect, table: string, options: DdlOpt
 
 /** What Debezium's connector for an outbox is configured with. */
 export async function debeziumConnector(options: ConnectorOptions): Promise<Connector> {
-  return (await import('../adapters/debezium/connector-config.ts')).connectorConfig(options);
+  return (await import('../adapters/debezium/connector.ts')).connectorConfig(options);
 }
 
 /** What it needs in the database. */
 export async function debeziumSql(options: ConnectorSqlOptions): Promise<string> {
-  return (await import('../adapters/debezium/connector-sql.ts')).connectorSql(options);
+  return (await import('../adapters/debezium/connector.ts')).connectorSql(options);
 }
 
 /** The check of the start: why the folder of the local backup cannot be used, in one line. */
@@ -238,7 +233,7 @@ function loadLocalBackups(): typeof LocalBackups {
 }
 
 export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {
-  return (await import('../adapters/local-backup/source/local-source.ts')).createLocalSource(options);
+  return (await import('../adapters/local-backup/local-source.ts')).createLocalSource(options);
 }
 
 export const loadEventFiles = () => import('../adapters/local-backup/event-files.ts');
@@ -261,7 +256,7 @@ export async function probeS3(settings: S3Settings): Promise<string | undefined>
 }
 
 export async function openS3Source(settings: S3Settings): Promise<RecoverySource> {
-  return (await import('../adapters/s3-backup/s3-source.ts')).createS3Source(settings);
+  return (await import('../adapters/s3-backup/s3-backup.ts')).createS3Source(settings);
 }
 
 export type { S3Settings };
@@ -281,7 +276,7 @@ export async function openTopicTail(
   settings: BrokerSettings & TailRange,
 ): Promise<TopicTail> {
   if (client === 'file')
-    return (await import('../adapters/file/file-topic-tail.ts')).createFileTopicTail(settings);
+    return (await import('../adapters/file/file-topic-reader.ts')).createFileTopicTail(settings);
   return (await import('../adapters/kafkajs/kafkajs-topic-tail.ts')).createKafkajsTopicTail(settings);
 }
 

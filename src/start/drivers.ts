@@ -1,20 +1,20 @@
 import { mysql2Drivers } from '../adapters/mysql/mysql2-driver.ts';
-import type { OrmPatch } from '../adapters/orms/orm-patch.ts';
-import { ormPatches } from '../adapters/orms/orms.ts';
+import { type OrmPatch, ormPatches } from '../adapters/orms/orms.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
-import { betterSqlite3Driver } from '../adapters/sqlite/better-sqlite3-driver.ts';
-import { nodeSqliteDriver } from '../adapters/sqlite/node-sqlite-driver.ts';
-import { prepareSqliteAtOnce } from '../adapters/sqlite/prepare-at-once.ts';
-import { foreignSqliteIsLoaded } from '../adapters/sqlite/used-driver.ts';
+import {
+  betterSqlite3Driver,
+  foreignSqliteIsLoaded,
+  nodeSqliteDriver,
+  prepareSqliteAtOnce,
+} from '../adapters/sqlite/sqlite-driver.ts';
 import type { PackagePatch } from '../capture/packages/hook.ts';
 import type { Config } from '../config/config.ts';
 import { isOwnWork, runOwnWork, shared } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
-import { watchDriver } from '../outbox/api/watch-driver.ts';
-import { createConnections } from '../transaction/connections.ts';
-import { type Dialect, dialectOf } from '../transaction/dialect.ts';
-import type { Connections, DriverPatch } from '../transaction/driver.ts';
-import { type ForeignDriver, foreignDrivers, foreignText } from './outbox/foreign-drivers.ts';
+import { watchDriver } from '../outbox/api/functions.ts';
+import { createConnections } from '../transaction/connection.ts';
+import { type Connections, type Dialect, type DriverPatch, dialectOf } from '../transaction/driver.ts';
+import { type ForeignDriver, foreignDrivers, foreignText } from './outbox/outbox-health.ts';
 
 export { createOutboxFunctions } from '../outbox/api/functions.ts';
 

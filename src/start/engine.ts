@@ -1,47 +1,45 @@
 import type { TargetReport } from '../capture/report.ts';
 import type { Config } from '../config/config.ts';
-import type { ContextOptions } from '../context/context-options.ts';
+import type { ContextOptions } from '../context/context-store.ts';
 import { createOriginReader } from '../context/origin.ts';
 import { readSource } from '../context/source.ts';
-import { createTraceStarter } from '../context/trace/event-trace.ts';
-import { createEnvelopeBuilder } from '../envelope/build.ts';
-import { createTemplates } from '../envelope/template.ts';
-import { systemClock, within } from '../ground/clock.ts';
-import { loadChunk } from '../ground/load-chunk.ts';
+import { createTraceStarter } from '../context/trace.ts';
+import { createEnvelopeBuilder, createTemplates } from '../envelope/envelope.ts';
+import { type Clock, systemClock, within } from '../ground/clock.ts';
+import { isoSeconds } from '../ground/event-fields.ts';
+import { loadChunk } from '../ground/lifecycle.ts';
 import { version } from '../ground/version.ts';
-import { createPublishDurations } from '../observe/durations.ts';
-import { isolate } from '../observe/isolate.ts';
-import { inLines, type Logger } from '../observe/logger.ts';
+import { createQuietLog, inLines, type Logger } from '../observe/logger.ts';
 import { bindMeter } from '../observe/meter.ts';
 import type { MetricSources } from '../observe/metrics.ts';
-import { meterProvider } from '../observe/otel-api.ts';
-import type { Ledger } from '../observe/outcomes.ts';
-import { createQuietLog } from '../observe/quiet-log.ts';
-import { hearActions, tellMainThread, type WorkerCounts } from '../observe/thread-channel.ts';
-import { withCounts } from '../observe/thread-counts.ts';
-import { createPipeline, type Pipeline, type PipelineParts } from '../pipeline/pipeline.ts';
-import { reasonOf } from '../pipeline/refusals.ts';
-import { createKeyWait } from '../publish/api/key-wait.ts';
+import { isolate, meterProvider } from '../observe/otel-api.ts';
+import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
+import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../observe/thread-counts.ts';
+import { createPipeline, type Pipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
+import { createKeyWait } from '../publish/api/caller-wait.ts';
 import { type Broker, throttledMs } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
-import { brokenQueue, shutDown } from '../publish/main/failures.ts';
 import { createQueue, type Queue } from '../publish/main/queue.ts';
+import { brokenQueue, shutDown } from '../publish/main/queued-event.ts';
 import { createLossAlert } from '../publish/tiers/loss-alert.ts';
 import { openBroker } from './adapters.ts';
-import { startIds } from './ids.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
-import { eventTypeOf, eventTypesOf, storedTypesOf } from './plans.ts';
-import { type Protection, startProtection } from './protection.ts';
-import { createRefusalAlert } from './refusal-alert.ts';
-import { savedRules } from './saved-rules.ts';
-import { openSerde } from './serde/serde.ts';
-import { brokerSettingsOf, goesToKafka, queueSettingsOf } from './settings.ts';
-import { dlqWaitingOf } from './tiers/dlq-waiting.ts';
-import { startTiers } from './tiers/start-tiers.ts';
+import { type Protection, savedRules, startProtection } from './protection.ts';
+import { openSerde } from './serde.ts';
+import {
+  brokerSettingsOf,
+  eventTypeOf,
+  eventTypesOf,
+  goesToKafka,
+  queueSettingsOf,
+  startIds,
+  storedTypesOf,
+} from './settings.ts';
+import { dlqWaitingOf, startTiers } from './tiers/start-tiers.ts';
 
-export { declaredRules } from '../capture/declare/declared-rules.ts';
-export { planOfDeclaration, planOfTarget } from './plans.ts';
+export { declaredRules } from '../capture/declare/make-plan.ts';
+export { planOfDeclaration, planOfTarget } from './settings.ts';
 
 /** What is made at the first event, or soon after the start: a start pays for hooks only. */
 export interface Engine {
@@ -264,4 +262,78 @@ async function connectEarly(
   logger.error(`broker: ${message}`, { cause });
   // Events that are there already have their retries.
   if (kind !== 'fatal' && queue.state().events === 0) queue.clusterAway(message, sinceMs);
+}
+
+/** Nothing but refusals for so long: it is not one caller with one bad argument. */
+export const refusalsMs = 10_000;
+/** An instance that gets no requests makes no events: so long after its last refusal it is tried again. */
+export const restMs = 30_000;
+
+export interface RefusalAlert {
+  /** Why the last event was refused: one line. Those of worker threads are only counted. */
+  refused(reason: string): void;
+  /** Looks at the counts, and says in one line that events are refused and nothing else; for the health endpoint. */
+  state(): string | undefined;
+  /** Whether that is so, and one was refused lately; for the readiness endpoint. */
+  isGoingOn(): boolean;
+}
+
+const others = outcomes.filter((outcome) => outcome !== 'refused');
+
+/**
+ * The alarm of what no tier ever sees. It has no timer: the counts are compared whenever health is asked for, so that refusals have to be
+ * seen twice, `refusalsMs` apart, and one event with another outcome ends it.
+ */
+export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock: Clock): RefusalAlert {
+  let seen = { refused: 0, other: 0 };
+  /** How many were refused when something else happened last. */
+  let refusedBefore = 0;
+  /** First look that found a refusal since then. */
+  let firstAtMs: number | undefined;
+  /** Last look that found one more. */
+  let lastAtMs = Number.NEGATIVE_INFINITY;
+  let isAlarm = false;
+  let reason: string | undefined;
+
+  function count(): typeof seen {
+    const sums = { refused: 0, other: 0 };
+    for (const row of rows()) {
+      sums.refused += row.refused;
+      for (const outcome of others) sums.other += row[outcome];
+    }
+    return sums;
+  }
+
+  function look(): void {
+    const now = count();
+    const isMore = now.refused > seen.refused;
+    if (now.other !== seen.other) {
+      refusedBefore = now.refused;
+      firstAtMs = undefined;
+      isAlarm = false;
+      reason = undefined;
+    } else if (isMore) {
+      lastAtMs = clock.monotonic();
+      firstAtMs ??= lastAtMs;
+      isAlarm ||= lastAtMs - firstAtMs >= refusalsMs;
+    }
+    seen = now;
+  }
+
+  return {
+    isGoingOn() {
+      look();
+      return isAlarm && clock.monotonic() - lastAtMs < restMs;
+    },
+    refused(message) {
+      reason = message;
+    },
+    state() {
+      look();
+      if (!isAlarm || firstAtMs === undefined) return undefined;
+      const since = isoSeconds(clock.now() - (clock.monotonic() - firstAtMs));
+      const why = reason === undefined ? 'the log of its worker threads says why' : `the last one, ${reason}`;
+      return `events are refused, and nothing else has become of any since ${since} (${seen.refused - refusedBefore}): ${why}`;
+    },
+  };
 }

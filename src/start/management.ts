@@ -2,30 +2,32 @@ import cluster from 'node:cluster';
 import type { Config } from '../config/config.ts';
 import { environmentName } from '../context/source.ts';
 import { isLoopback } from '../ground/addresses.ts';
-import { ownStamp } from '../ground/claims/process-stamp.ts';
+import { ownStamp } from '../ground/claims.ts';
 import { inTime, systemClock } from '../ground/clock.ts';
 import type { SvcError } from '../ground/errors.ts';
-import { writeProcessFile } from '../ground/files/process-file.ts';
+import { writeProcessFile } from '../ground/files.ts';
 import { endpointIds, usualPorts } from '../ground/management.ts';
-import { levelsOf } from '../manage/console/history.ts';
-import { askSlowly } from '../manage/console/slow-health.ts';
-import { createTrends, totalsByType } from '../manage/console/trends.ts';
-import type { BreakerReset, Controls, Info, KeyHealth } from '../manage/controls.ts';
-import { cacheHealth } from '../manage/health-cache.ts';
+import { askSlowly, createTrends, levelsOf, totalsByType } from '../manage/console.ts';
 import {
+  type BreakerReset,
+  type Controls,
   countsOf,
   flatMetricsReport,
+  type Info,
+  type KeyHealth,
   metricsReport,
+  type Recent,
   type ReportParts,
   recentDlqOf,
-} from '../manage/metrics-report.ts';
-import { type Recent, throttleFinding, watchRecent } from '../manage/monitoring-state.ts';
+  throttleFinding,
+  watchRecent,
+} from '../manage/controls.ts';
+import { cacheHealth } from '../manage/health-cache.ts';
 import { type ManagementOptions, type ManagementServer, startManagementServer } from '../manage/server.ts';
-import { isolate } from '../observe/isolate.ts';
-import type { Logger } from '../observe/logger.ts';
+import { type Logger, printable } from '../observe/logger.ts';
 import type { MetricSources } from '../observe/metrics.ts';
-import { printable } from '../observe/printable.ts';
-import { tellThreads } from '../observe/thread-channel.ts';
+import { isolate } from '../observe/otel-api.ts';
+import { tellThreads } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
 import {
@@ -34,7 +36,7 @@ import {
   deadLetterPlace,
   deadLetterTopicOf,
 } from './commands/recovery-runs.ts';
-import type { ManagedOutbox } from './outbox/managed-outbox.ts';
+import type { ManagedOutbox } from './outbox/outbox-health.ts';
 
 export interface Managed {
   readonly broker: Broker;
@@ -144,7 +146,7 @@ export async function startManagement(
       metricsReport: async () => metricsReport(await reportParts(managed)),
       flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
       console: async (afterMs) => {
-        const { consoleFacts, newsOf } = await import('../manage/console/facts.ts');
+        const { consoleFacts, newsOf } = await import('../manage/console.ts');
         const [known, nowMs] = [await healthOfPage(), systemClock.monotonic()];
         if (shown === undefined || nowMs >= shown.untilMs) {
           const parts = { ...managed, recent, trends, health: known, traffic: managed.broker.traffic?.() };
@@ -220,7 +222,7 @@ function nameProcess({ address, port }: ManagementServer, info: Info, logger: Lo
 
 /** What serializes is loaded at the first scrape: many applications are never scraped here. */
 async function metricsText({ sources, info }: Managed): Promise<string> {
-  const { renderMetrics } = await import('../observe/prometheus/render-metrics.ts');
+  const { renderMetrics } = await import('../observe/prometheus.ts');
   return renderMetrics(sources, info.service);
 }
 

@@ -2,27 +2,28 @@ import { isMainThread } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
 import { nextTurn } from '../ground/builtins.ts';
 import { systemClock, within } from '../ground/clock.ts';
-import { isolate } from '../observe/isolate.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { OutboxState } from '../observe/metrics.ts';
+import { isolate } from '../observe/otel-api.ts';
 import { eraseStatement, erasesRows, eraseValues } from '../outbox/erase-row.ts';
 import { insertionFor } from '../outbox/insert-row.ts';
-import { createOutboxJoin, type OutboxJoin } from '../outbox/join.ts';
+import { createOutboxJoin, createSameTable, type OutboxJoin } from '../outbox/join.ts';
 import { checkRow, type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
-import type { RelayCounters } from '../outbox/relay/row-counts.ts';
-import { createSameTable } from '../outbox/same-table.ts';
+import type { RelayCounters } from '../outbox/relay/pipeline.ts';
 import type { Broker } from '../publish/broker.ts';
-import { type Dialect, dialectOf, dialects } from '../transaction/dialect.ts';
+import { type Dialect, dialectOf, dialects } from '../transaction/driver.ts';
 import { openOutboxStore } from './adapters.ts';
 import type { ResettableBreaker } from './management.ts';
-import { type ManagedOutbox, manageOutbox } from './outbox/managed-outbox.ts';
 import { openRelay } from './outbox/open-relay.ts';
-import { breakerOf, outboxState } from './outbox/outbox-state.ts';
-import { prepareStore } from './outbox/prepare-store.ts';
-import { runRelay } from './outbox/relay-in-process.ts';
-import { tellOfRows } from './outbox/stored-rows.ts';
-import { tellUnjoined } from './outbox/tell-unjoined.ts';
-import { watchSenders } from './outbox/watch-senders.ts';
+import {
+  breakerOf,
+  type ManagedOutbox,
+  manageOutbox,
+  outboxState,
+  prepareStore,
+} from './outbox/outbox-health.ts';
+import { runRelay, tellOfRows } from './outbox/relay-alone.ts';
+import { tellUnjoined, watchSenders } from './outbox/senders.ts';
 
 /** The outbox of a process: the way of events into the application's transactions, and out of the table. */
 export interface StartedOutbox {

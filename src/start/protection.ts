@@ -1,23 +1,24 @@
+import { declaredRules } from '../capture/declare/make-plan.ts';
 import type { Config } from '../config/config.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
 import type { KeyHealth } from '../manage/controls.ts';
 import type { Logger } from '../observe/logger.ts';
+import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import {
   createSealer,
+  isWeak,
   type KeyState,
   type ManagedSealer,
+  openSalt,
   type SealerOptions,
 } from '../protect/keys/create-sealer.ts';
-import type { KeyFailure } from '../protect/keys/key-cache-options.ts';
-import { defaultKeyId } from '../protect/keys/key-ring.ts';
-import type { KeyUse } from '../protect/keys/key-use.ts';
-import { isWeak, openSalt } from '../protect/keys/salt.ts';
+import type { KeyFailure } from '../protect/keys/key-cache.ts';
+import { defaultKeyId, type KeyUse } from '../protect/keys/key-ring.ts';
 import { watchMarks } from '../protect/marks/class-marks.ts';
-import { createDetector } from '../protect/marks/detect.ts';
-import { createPolicies, type UnmetRule } from '../protect/marks/policies.ts';
+import { createDetector, createPolicies, type UnmetRule } from '../protect/marks/policies.ts';
 import { createProtector, type Protect } from '../protect/protect.ts';
-import { configuredKeys, openProvider } from './keys.ts';
+import { configuredKeys, openProvider } from './settings.ts';
 
 export interface Protection {
   readonly protect: Protect;
@@ -222,3 +223,16 @@ const noSealer: Pick<ManagedSealer, 'encrypt' | 'hash'> = {
   encrypt: () => '',
   hash: () => '',
 };
+
+/** The `pii` of events that are saved: each set of rules of an event type is taken in once. */
+export function savedRules(config: Config, protection: Pick<Protection, 'addRules'>) {
+  const known = new Set<string>();
+  return ({ eventType, pii, mistake }: CheckedEvent): void => {
+    if (pii === undefined || mistake !== undefined) return;
+    const rules = declaredRules({ pii }, config);
+    const id = JSON.stringify([eventType, rules]);
+    if (known.has(id)) return;
+    known.add(id);
+    protection.addRules(eventType, rules, `outbox.save(${eventType})`);
+  };
+}

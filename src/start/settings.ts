@@ -1,9 +1,33 @@
+import fs from 'node:fs';
+import type { CapturePlan } from '../capture/call.ts';
+import type { Declaration } from '../capture/declare/declarations.ts';
+import {
+  checkDeclaration,
+  defaultEventType,
+  makePlan,
+  refuseInClear,
+  withOutbox,
+} from '../capture/declare/make-plan.ts';
+import type { Names } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
+import type { TargetConfig } from '../config/schema/target.ts';
+import {
+  createLeasedIds,
+  createUuidV7,
+  leaseWorkerId,
+  type WorkerId,
+  type WorkerIdLease,
+} from '../envelope/ids.ts';
+import type { Clock } from '../ground/clock.ts';
+import { readKeyText } from '../ground/event-fields.ts';
 import type { Logger } from '../observe/logger.ts';
-import { createRetryPolicy } from '../publish/main/batches/retry.ts';
-import { defaultBreaker } from '../publish/main/breaker.ts';
+import { isolate } from '../observe/otel-api.ts';
+import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
+import { type ConfiguredKey, defaultKeyId } from '../protect/keys/key-ring.ts';
+import { ownKeyProvider } from '../protect/own-key-provider.ts';
+import { createRetryPolicy, defaultBreaker } from '../publish/main/breaker.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
-import type { BrokerSettings, S3Settings } from './adapters.ts';
+import { type BrokerSettings, openKeyProvider, openWorkerIdLease, type S3Settings } from './adapters.ts';
 
 // What the configuration means for the parts that engine.ts builds.
 
@@ -75,4 +99,188 @@ function saslOf({
     pair.slice(pair.indexOf('=') + 1),
   ]);
   return { mechanism, ...oauthbearer, extensions: Object.fromEntries(pairs) };
+}
+
+/** Where event ids come from. */
+export interface EventIds {
+  next(): string;
+  /** Why there are none at the moment: the clock. A worker id there always is, that of the host or a derived one. */
+  problem(): string | undefined;
+  /** What the ids of this moment carry; `undefined` where they have none. */
+  worker(): WorkerId | undefined;
+  /** Asks for a worker id that no other process has, on whatever host. Ids do not wait for it. */
+  lease(): void;
+  /** Gives back what the process leased for them. */
+  close(deadlineMs: number): Promise<void>;
+}
+
+/** A process that is over by then is not worth it that all the others hear of it. */
+const leaseAfterMs = 1_000;
+
+export function startIds(config: Config, clock: Clock, logger: Logger): EventIds {
+  if (config.idGenerator.type === 'uuidv7')
+    return {
+      ...createUuidV7({ clock }),
+      ...{ problem: () => undefined, worker: () => undefined, lease: () => {}, close: async () => {} },
+    };
+  const { workerId, leasePath: directory } = config.idGenerator;
+  const host = leaseWorkerId({ workerId, directory, logger });
+  const ids = createLeasedIds({ own: ownOf(config, host), source: 'kafka', clock });
+  let lease: WorkerIdLease | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let isClosed = false;
+
+  function start(): void {
+    lease = openWorkerIdLease(
+      config.broker.client,
+      brokerSettingsOf(config, logger),
+      config.idGenerator.group,
+    );
+    void isolate(async () => lease?.start(ids.grant));
+  }
+
+  return {
+    next: ids.next,
+    worker: ids.worker,
+    problem() {
+      try {
+        ids.next();
+        return undefined;
+      } catch (error) {
+        return `Events are refused: ${(error as Error).message}`;
+      }
+    },
+    lease() {
+      // A broker that hung may answer after the end.
+      if (!isClosed && isLeasedInKafka(config)) timer = setTimeout(start, leaseAfterMs).unref();
+    },
+    async close(deadlineMs) {
+      isClosed = true;
+      clearTimeout(timer);
+      await lease?.close(deadlineMs);
+      host.release();
+    },
+  };
+}
+
+function ownOf(
+  { idGenerator }: Config,
+  { workerId, exclusive }: { workerId: number; exclusive: boolean },
+): WorkerId {
+  if (idGenerator.workerId !== undefined) return { workerId, source: 'configured' };
+  return { workerId, source: exclusive ? 'host' : 'derived' };
+}
+
+/** Whether a worker id is asked for in Kafka. */
+export function isLeasedInKafka(config: Config): boolean {
+  const { idGenerator } = config;
+  return goesToKafka(config) && idGenerator.workerId === undefined && idGenerator.lease !== 'host';
+}
+
+// What targets of the configuration and of the code publish.
+
+/** Throws `SvcError` when the target's expressions do not fit the function. */
+export function planOfTarget(
+  target: TargetConfig,
+  parameterNames: readonly string[] | undefined,
+  config: Pick<Config, 'pii'>,
+): CapturePlan {
+  const eventType = defaultEventType(target.function, target.module);
+  const params = target.params ?? parameterNames;
+  // The configuration did not know the names of the parameters.
+  const { key, outbox, headers, payload, payloadIndex, pii } = target;
+  refuseInClear({ key, outbox, headers, payload, payloadIndex, params }, pii ?? [], config);
+  return makePlan(target.id, 'configuration', target, eventType, params);
+}
+
+/** Throws `SvcError` when its fields are wrong or do not fit the function. */
+export function planOfDeclaration(
+  { name, origin, options, parameterNames }: Declaration,
+  config: Pick<Config, 'outbox'>,
+): CapturePlan {
+  checkDeclaration(options);
+  return makePlan(name, origin, withOutbox(options, config), name, parameterNames);
+}
+
+/** So that their counters begin at 0. */
+export function eventTypesOf({ targets }: Config): string[] {
+  return targets.map(eventTypeOf);
+}
+
+/** Those of them that go to the outbox. */
+export function storedTypesOf({ targets }: Config): string[] {
+  return targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf);
+}
+
+export function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
+  return eventType ?? defaultEventType(name, module);
+}
+
+/** The keys of `svc.pii.crypto`. */
+export function configuredKeys({
+  defaultKey,
+  keys,
+}: Config['pii']['crypto']): (ConfiguredKey & { readonly key: Buffer })[] {
+  const others = keys.map(({ id, key, status }) => ({ id, key: readKeyText(key).bytes, status }));
+  if (defaultKey === undefined) return others;
+  const hasPrimary = keys.some(({ status }) => status === 'primary');
+  const status = hasPrimary ? undefined : 'primary';
+  return [{ id: defaultKeyId, key: readKeyText(defaultKey).bytes, status }, ...others];
+}
+
+type KmsConfig = Config['pii']['kms'];
+
+/** The key service of `svc.pii.kms`, loaded at its first use, or what the application has registered. What cannot work with these settings is an error of every call. */
+export function openProvider({ keys, aws, vault }: KmsConfig, type: string): KeyProvider {
+  if (type !== 'aws' && type !== 'vault') return ownKeyProvider(type);
+  const defaultKey = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
+  const named: Names = defaultKey === undefined ? { ...keys } : { [defaultKeyId]: [defaultKey], ...keys };
+  const engine = vault.mode === 'kv' ? 'kv-v2' : vault.mode;
+  const settings =
+    type === 'aws'
+      ? {
+          keys: named,
+          region: aws.region,
+          endpoint: aws.endpoint,
+          encryptionContext: single(aws.encryptionContext),
+        }
+      : { ...vault, keys: named, engine, mount: vault.mountPath };
+  let opening: Promise<KeyProvider> | undefined;
+  const open = <P extends KeyProvider>(): Promise<P> => {
+    opening ??= openKeyProvider(type, settings);
+    return opening as Promise<P>;
+  };
+  const { tokenFile } = vault;
+  const watch =
+    type === 'vault' && tokenFile !== undefined
+      ? (onChange: () => void) => watchFile(tokenFile, onChange)
+      : undefined;
+  const close = async () => (await opening?.catch(() => undefined))?.close?.();
+  if (type === 'vault' && engine !== 'transit') {
+    return {
+      name: `vault-${engine}`,
+      supportsEnvelopeEncryption: false,
+      getKey: async (keyId) => (await open<StaticKeyProvider>()).getKey(keyId),
+      ...(watch && { watch }),
+      close,
+    };
+  }
+  return {
+    name: type === 'aws' ? 'aws-kms' : 'vault-transit',
+    supportsEnvelopeEncryption: true,
+    generateDataKey: async (keyId) => (await open<EnvelopeKeyProvider>()).generateDataKey(keyId),
+    decryptDataKey: async (keyId, key) => (await open<EnvelopeKeyProvider>()).decryptDataKey(keyId, key),
+    ...(watch && { watch }),
+    close,
+  };
+}
+
+/** By looking once a second: links that Kubernetes swaps, and files that are not there yet, are seen as well. */
+function watchFile(file: string, onChange: () => void): () => void {
+  fs.watchFile(file, { interval: 1_000, persistent: false }, onChange);
+  return () => fs.unwatchFile(file, onChange);
+}
+
+function single(names: Names | undefined): Record<string, string> | undefined {
+  return names && Object.fromEntries(Object.entries(names).map(([name, [text = '']]) => [name, text]));
 }

@@ -1,20 +1,181 @@
-import {
-  checkMatch,
-  describeMatch,
-  type EventMatch,
-  failure,
-  inTopic,
-  type Listed,
-  matches,
-  matchNames,
-  waitNames,
-} from './event-match.ts';
-import { type PublishedEvent, parseEvent } from './published-event.ts';
-import { seen } from './seen.ts';
-import { type StoredRow, type StoredState, sharedStoredRows } from './stored-rows.ts';
-import { waitUntil } from './wait-until.ts';
+// testing/: what `svc/testing` says of events: which of them match, what an assertion shows, and those of the outbox.
 
-export type { StoredState };
+import { AssertionError } from 'node:assert';
+import type { ConsumedEvent } from '../consume/consumed-event.ts';
+import { readEnvelope } from '../consumer/decrypt-fields.ts';
+import { SvcError } from '../ground/errors.ts';
+import { shared } from '../ground/lifecycle.ts';
+import { optionsProblem } from '../ground/names.ts';
+import { rowWatch } from '../outbox/join.ts';
+import type { OutboxRow } from '../outbox/outbox-row.ts';
+import { runningService } from '../publish/api/publish.ts';
+import type { TransactionEnd } from '../transaction/driver.ts';
+
+/** One published event, as its consumers read it. What was not known is `null`. */
+export type PublishedEvent<Payload = Record<string, unknown>> = ConsumedEvent<Payload>;
+
+/** Throws an `AssertionError` that names the topic, where the value is no JSON. */
+export function parseEvent<Payload>(
+  topic: string,
+  record: {
+    readonly value: Buffer;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly timestamp?: number;
+  },
+): PublishedEvent<Payload> {
+  try {
+    return readEnvelope(record);
+  } catch {
+    throw new AssertionError({ message: `a record in topic "${topic}" is not JSON` });
+  }
+}
+
+/**
+ * What was seen in this process, `all` of it: an assertion must not pass, and nobody wait, where nothing can be seen.
+ *
+ * @throws SvcError `SVC_PUBLISH_NOT_RUNNING` where that is because svc does not run; `AssertionError` where it publishes to another
+ * broker than `needs`.
+ */
+export function seen<T>(all: readonly T[], needs?: string): readonly T[] {
+  if (all.length > 0) return all;
+  const service = runningService.current;
+  if (service === undefined) {
+    throw new SvcError(
+      'SVC_PUBLISH_NOT_RUNNING',
+      "svc is not running in this process, so svc/testing sees no events: start the tests with NODE_OPTIONS='--import svc/register' (docs/testing.md); where that is done, a line of svc above says why it did not start",
+    );
+  }
+  if (needs !== undefined && service.brokerClient !== needs) {
+    throw new AssertionError({
+      message: `svc publishes with svc.broker.client: ${service.brokerClient}, and svc/testing sees what it publishes with ${needs}: set SVC_BROKER_CLIENT=${needs} for the tests`,
+    });
+  }
+  return all;
+}
+
+/** What is waited for: looked at now and at each change, until there is enough of it. */
+interface Awaited<T> {
+  readonly count: number;
+  readonly timeoutMs: number;
+  readonly find: () => T[];
+  /** Calls `listener` at each change; the result stops it. */
+  readonly onChange: (listener: () => void) => () => void;
+  readonly late: (foundCount: number) => Error;
+}
+
+/** Resolves with the first `count` that are found; rejects after `timeoutMs`, and with what `find` throws. */
+export function waitUntil<T>({ count, timeoutMs, find, onChange, late }: Awaited<T>): Promise<T[]> {
+  return new Promise((resolve, reject) => {
+    const look = (): void => {
+      try {
+        const found = find();
+        if (found.length < count) return;
+        resolve(found.slice(0, count));
+      } catch (error) {
+        reject(error);
+      }
+      stop();
+    };
+    const stopListening = onChange(look);
+    const timer = setTimeout(() => {
+      stop();
+      reject(late(find().length));
+    }, timeoutMs);
+    const stop = (): void => {
+      clearTimeout(timer);
+      stopListening();
+    };
+    look();
+  });
+}
+
+export interface EventMatch {
+  readonly topic?: string;
+  readonly eventType?: string;
+  /** What the payload holds among other things; arrays in it are compared as a whole. */
+  readonly payload?: unknown;
+}
+
+export const matchNames: readonly (keyof EventMatch)[] = ['topic', 'eventType', 'payload'];
+/** Of a wait, beside what it waits for. */
+export const waitNames = ['count', 'timeoutMs'] as const;
+
+/**
+ * A mistyped name would match every event.
+ *
+ * @throws SvcError `SVC_TESTING_MATCH`
+ */
+export function checkMatch(of: string, given: unknown, names: readonly string[] = matchNames): void {
+  const problem = optionsProblem(given, names);
+  if (problem !== undefined) throw new SvcError('SVC_TESTING_MATCH', `${of}(): ${problem}`);
+}
+
+/** What any event can be compared by, published or stored. */
+interface Comparable {
+  readonly eventType: string;
+  readonly payload: unknown;
+}
+
+/** Of an event in the list of a failed assertion. */
+interface Listed {
+  readonly topic: string;
+  readonly event: Comparable & { readonly eventId: string };
+  /** Where it stands, and further differences: names, never values of a payload. */
+  readonly remark?: string;
+  readonly differs?: readonly string[];
+}
+
+export function matches({ eventType, payload }: EventMatch, event: Comparable): boolean {
+  if (eventType !== undefined && event.eventType !== eventType) return false;
+  return differences(asJson(payload), event.payload, 'payload').length === 0;
+}
+
+export function describeMatch(match: EventMatch): string {
+  const payload = match.payload === undefined ? '' : ' with the expected payload';
+  return `${match.eventType ?? 'an event'}${payload}${inTopic(match)}`;
+}
+
+export function inTopic({ topic }: EventMatch): string {
+  return topic === undefined ? '' : ` in topic "${topic}"`;
+}
+
+/** Names topics, types, ids and the paths that differ: never a value of a payload. */
+export function failure(
+  problem: string,
+  match: EventMatch,
+  done: 'published' | 'stored',
+  found: readonly Listed[],
+): AssertionError {
+  const expected = asJson(match.payload);
+  const lines = found.map(({ topic, event, remark = '', differs = [] }) => {
+    const isMeant = event.eventType === match.eventType;
+    const paths = isMeant ? [...differs, ...differences(expected, event.payload, 'payload')] : [];
+    const where = paths.length === 0 ? '' : ` (differs at ${paths.join(', ')})`;
+    return `  ${topic}: ${event.eventType} ${event.eventId}${remark}${where}`;
+  });
+  const title = `${done[0]?.toUpperCase()}${done.slice(1)}`;
+  const list = lines.length === 0 ? `Nothing was ${done}.` : `${title}:\n${lines.join('\n')}`;
+  return new AssertionError({ message: `${problem}. ${list}`, stackStartFn: failure });
+}
+
+/** As the payload looks after its way through JSON: dates are texts there. */
+function asJson(value: unknown): unknown {
+  return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
+}
+
+/** Paths at which `actual` lacks what is `expected`. `undefined` expects nothing. */
+function differences(expected: unknown, actual: unknown, path: string): string[] {
+  if (expected === undefined || Object.is(expected, actual)) return [];
+  if (!isObject(expected) || !isObject(actual) || Array.isArray(expected) !== Array.isArray(actual))
+    return [path];
+  if (Array.isArray(expected) && expected.length !== (actual as unknown as unknown[]).length)
+    return [`${path}.length`];
+  return Object.keys(expected).flatMap((key) => differences(expected[key], actual[key], `${path}.${key}`));
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
 
 /** One event of a target with `outbox`, as it was written into the application's transaction. */
 export interface StoredEvent<Payload = Record<string, unknown>> extends PublishedEvent<Payload> {
@@ -150,4 +311,52 @@ function storedFailure(problem: string, match: StoredMatch): Error {
       }),
     );
   return failure(problem, match, 'stored', found);
+}
+
+/** Where the transaction of a row stands. `unknown`: its COMMIT was sent, and the answer never came. */
+export type StoredState = 'open' | TransactionEnd;
+
+interface StoredRow {
+  readonly row: OutboxRow;
+  state: StoredState;
+}
+
+/** The rows that this process has stored, in the order of the calls. */
+interface StoredRows {
+  all(): readonly StoredRow[];
+  clear(): void;
+  /** Calls `listener` when a row comes and when its transaction ends; the result stops it. */
+  onChange(listener: () => void): () => void;
+}
+
+function watchRows(): StoredRows {
+  let rows: StoredRow[] = [];
+  const listeners = new Set<() => void>();
+  const changed = (): void => {
+    for (const listener of [...listeners]) listener();
+  };
+  rowWatch().onRow = (row) => {
+    const stored: StoredRow = { row, state: 'open' };
+    rows.push(stored);
+    changed();
+    return (how) => {
+      stored.state = how;
+      changed();
+    };
+  };
+  return {
+    all: () => [...rows],
+    clear() {
+      rows = [];
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+/** Of this process, from the first call on. */
+export function sharedStoredRows(): StoredRows {
+  return shared('stored-rows', watchRows);
 }

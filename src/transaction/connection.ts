@@ -1,23 +1,25 @@
-import type {
-  Admission,
-  DriverSession,
-  RowsBeforeCommit,
-  TransactionEnd,
-  TransactionStatus,
-  WatchedConnection,
+import {
+  type Admission,
+  type Connections,
+  type DriverSession,
+  isolated,
+  type RowsBeforeCommit,
+  type TransactionEnd,
+  type TransactionStatus,
+  type WatchedConnection,
 } from './driver.ts';
-import type { BufferedRow } from './inside/buffered-rows.ts';
-import { isolated } from './isolated-session.ts';
 import { currentScope, enterImplicitScope, type Scope, scopeIn } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';
 import {
+  type BufferedRow,
+  type CallbackResult,
   commitsIt,
   followSavepoint,
   isEnding,
   isQuery,
   type TrackedTransaction,
-} from './tracked-transaction.ts';
-import { type CallbackResult, Transaction } from './transaction.ts';
+  Transaction,
+} from './transaction.ts';
 
 type AdmissionOrRows = Admission | RowsBeforeCommit;
 
@@ -302,3 +304,34 @@ function callbackResult(): CallbackResult | undefined {
 }
 
 function nothing(): void {}
+
+/**
+ * `onUnseenCommit`: a transaction was committed in a way that svc did not see coming, before its event was in it. `onNotFollowed`: the
+ * driver of a connection is not what its patch was made for.
+ */
+export function createConnections(
+  onUnseenCommit: () => void,
+  onNotFollowed: (error: unknown) => void = () => {},
+): Connections {
+  /** `undefined`: not followed. */
+  const known = new WeakMap<object, Connection | undefined>();
+
+  function drop(handle: object, error: unknown): void {
+    known.set(handle, undefined);
+    onNotFollowed(error);
+  }
+
+  return {
+    of(handle, make) {
+      if (!known.has(handle)) {
+        try {
+          known.set(handle, new Connection(make, onUnseenCommit, (error) => drop(handle, error)));
+        } catch (error) {
+          drop(handle, error);
+        }
+      }
+      return known.get(handle);
+    },
+    seen: (handle) => known.get(handle),
+  };
+}

@@ -1,6 +1,6 @@
 // transaction/: which transaction of the application a call took part in, and what must be done before that commits.
 
-import type { Dialect } from './dialect.ts';
+import { isolate } from '../observe/otel-api.ts';
 
 export interface Statement {
   readonly text: string;
@@ -104,4 +104,36 @@ export interface DriverPatch {
    * the driver calls back before it returns.
    */
   bindCallbacks?(exports: unknown): void;
+}
+
+export const dialects = ['postgres', 'mysql', 'sqlite'] as const;
+/** The kind of a database. MariaDB is one with MySQL. */
+export type Dialect = (typeof dialects)[number];
+
+const schemes: Readonly<Record<string, Dialect>> = {
+  'postgres:': 'postgres',
+  'postgresql:': 'postgres',
+  'mysql:': 'mysql',
+  'mariadb:': 'mysql',
+  'sqlite:': 'sqlite',
+};
+
+/** The kind of database that a URL names; `undefined` where its scheme is of none. */
+export function dialectOf(url: string): Dialect | undefined {
+  return schemes[/^\w+:/.exec(url)?.[0].toLowerCase() ?? ''];
+}
+
+/** What svc runs on it is its own work: not captured, not traced, not seen as the application's. */
+export function isolated(session: DriverSession): DriverSession {
+  return {
+    dialect: session.dialect,
+    status: () => session.status(),
+    beginsByItself: () => session.beginsByItself?.() === true,
+    run: (statement, isOpen) => isolate(() => session.run(statement, isOpen)),
+    ...(session.isBusy && { isBusy: () => session.isBusy?.() === true }),
+    ...(session.runAll && {
+      runAll: (statements, isOpen) =>
+        isolate(() => session.runAll?.(statements, isOpen) ?? Promise.resolve()),
+    }),
+  };
 }

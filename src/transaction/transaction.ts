@@ -1,11 +1,15 @@
 import { nextTick } from '../ground/builtins.ts';
 import { shared } from '../ground/lifecycle.ts';
-import { type DriverSession, type Statement, type TransactionEnd, TransactionOver } from './driver.ts';
-import { type BufferedRow, BufferedRows } from './inside/buffered-rows.ts';
-import { type ParticipantEnd, Participants, unlessRolledBack } from './inside/participants.ts';
-import { Savepoints } from './inside/savepoints.ts';
+import {
+  type Dialect,
+  type DriverSession,
+  type Statement,
+  type TransactionEnd,
+  TransactionOver,
+} from './driver.ts';
+import type { StatementKind } from './statements.ts';
 
-export type { ParticipantEnd, TransactionEnd };
+export type { TransactionEnd };
 
 /** What the callback of an ORM's `transaction()` returned, before its COMMIT. */
 export interface CallbackResult {
@@ -311,3 +315,204 @@ function runEach(
 
 /** Its reason is kept where it matters. */
 function nothing(): void {}
+
+/**
+ * A transaction as it is seen on its connection: statements are called, and answered later.
+ *
+ * | It is | as told by | and becomes |
+ * |---|---|---|
+ * | begun | a BEGIN, SQLite's SAVEPOINT, or a query that begins one was called | open: the database says so; over, and never began: it says that none is open, or the next BEGIN is called |
+ * | open | `isConfirmed`; also where the database says so of one that nobody saw begin | waiting: a statement that commits is called, and rows are on their way; committing: none is, or they go in one write with it; rolling back: ROLLBACK is called |
+ * | waiting | `sentBeforeCommit` | committing: the database has the rows; rolling back, in place of the COMMIT, which fails: it has not taken one |
+ * | committing | `commitIsSent` | over; open again: SQLite has refused the COMMIT |
+ * | rolling back | `rollbackIsSent` | over |
+ * | over | not in the list of its connection, `transaction.ended` | |
+ *
+ * A connection that is lost ends all of them: `unknown` where COMMIT was sent, else `rolled_back`. AND CHAIN ends one and opens the
+ * next with the same answer.
+ */
+export interface TrackedTransaction {
+  readonly transaction: Transaction;
+  /** The database has said that it is open; before that, its BEGIN is on its way. */
+  isConfirmed: boolean;
+  commitIsSent: boolean;
+  /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
+  commitIsCalled: boolean;
+  /** It waits for rows: what was sent before it, and what it waits for goes behind that. */
+  sentBeforeCommit?: Promise<void>;
+  rollbackIsSent: boolean;
+  /** The next one is open when that is answered: AND CHAIN, or a BEGIN in the same text. */
+  rollbackChains?: boolean;
+  /** SQLite's SAVEPOINT, whose RELEASE commits it; or any query, where the session begins by itself. */
+  readonly begunBy: 'begin' | 'savepoint' | 'query';
+}
+
+export function isEnding({ commitIsCalled, rollbackIsSent }: TrackedTransaction): boolean {
+  return commitIsCalled || rollbackIsSent;
+}
+
+/** Of SQLite's transaction that is a savepoint, its RELEASE. */
+export function commitsIt(kind: StatementKind, { begunBy, transaction }: TrackedTransaction): boolean {
+  if (kind.is === 'release') return begunBy === 'savepoint' && transaction.isOutermost(kind.name);
+  return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
+}
+
+export function followSavepoint(kind: StatementKind, transaction: Transaction): void {
+  if (kind.is === 'savepoint') transaction.savepoint(kind.name);
+  else if (kind.is === 'release') transaction.release(kind.name);
+  else if (kind.is === 'rollback to') transaction.rollbackTo(kind.name);
+}
+
+export function isQuery({ is }: StatementKind): boolean {
+  return is === 'read' || is === 'write';
+}
+
+// what one transaction holds: rows of svc, savepoints, and who waits for its end.
+
+/** `left out`: the transaction was committed, or may have been, and this is not in it. */
+export type ParticipantEnd = TransactionEnd | 'left out';
+
+interface NewParticipant {
+  readonly at: number;
+  /** What is undone with this is undone with what it belongs to: the first write of a function, or its call. */
+  readonly from: number;
+  readonly row?: BufferedRow | undefined;
+}
+
+interface Participant extends NewParticipant {
+  readonly end: (how: ParticipantEnd) => void;
+}
+
+/** Who waits for the end of a transaction: events, with a row in it or without. */
+class Participants {
+  private all: Participant[] = [];
+  private over: TransactionEnd | undefined;
+
+  /** `onEnd` hears of the end at once, before anybody who awaits it. */
+  add(participant: NewParticipant, onEnd?: (how: ParticipantEnd) => void): Promise<ParticipantEnd> {
+    const { promise, resolve } = Promise.withResolvers<ParticipantEnd>();
+    const end = (how: ParticipantEnd): void => {
+      onEnd?.(how);
+      resolve(how);
+    };
+    if (this.over === undefined) this.all.push({ ...participant, end });
+    else end(this.over);
+    return promise;
+  }
+
+  /** From now on all that comes has ended. `isEnded`: of what is there. */
+  close(how: TransactionEnd, isEnded: (row: BufferedRow | undefined) => boolean): void {
+    this.over = how;
+    this.end(how, isEnded);
+  }
+
+  end(how: ParticipantEnd, isEnded: (row: BufferedRow | undefined) => boolean): void {
+    const ended = this.all.filter(({ row }) => isEnded(row));
+    this.all = this.all.filter(({ row }) => !isEnded(row));
+    for (const participant of ended) participant.end(how);
+  }
+
+  /** Returns the rows that are gone though what they belong to began before, and stands. */
+  rollbackTo(since: number): readonly BufferedRow[] {
+    const undone = this.all.filter(({ from }) => from > since);
+    this.all = this.all.filter(({ from }) => from < since);
+    for (const participant of undone) participant.end('rolled_back');
+    return this.all.flatMap(({ at, row }) => (at > since && row !== undefined ? [row] : []));
+  }
+}
+
+function unlessRolledBack(how: ParticipantEnd): ParticipantEnd {
+  return how === 'rolled_back' ? how : 'left out';
+}
+
+/** Between two numbers of `nextSequence()`. */
+interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The savepoints of one transaction, and what was undone by going back to them. Times are numbers of `nextSequence()`. */
+class Savepoints {
+  private all: { readonly name: string; readonly at: number }[] = [];
+  private undone: Span[] = [];
+
+  set(name: string, at: number, dialect: Dialect): void {
+    // Of the others, the earlier one of that name is there again when this one is released.
+    if (dialect === 'mysql') this.all = this.all.filter((one) => one.name !== name);
+    this.all.push({ name, at });
+  }
+
+  release(name: string): void {
+    const index = this.lastOf(name);
+    if (index >= 0) this.all.length = index;
+  }
+
+  isOutermost(name: string): boolean {
+    return this.lastOf(name) === 0;
+  }
+
+  /** Returns when it was set: what came after that is undone. `undefined`: there is none of that name. */
+  rollbackTo(name: string, now: number): number | undefined {
+    const index = this.lastOf(name);
+    const from = this.all[index]?.at;
+    if (from === undefined) return undefined;
+    this.all.length = index + 1;
+    this.undone = this.undone.filter((span) => span.from < from);
+    this.undone.push({ from, to: now });
+    return from;
+  }
+
+  hasUndone(at: number): boolean {
+    // They are in order and apart.
+    const span = this.undone.findLast(({ from }) => from < at);
+    return span !== undefined && at < span.to;
+  }
+
+  private lastOf(name: string): number {
+    return this.all.findLastIndex((one) => one.name === name);
+  }
+}
+
+/** One row that waits for the next statement of the application. */
+export interface BufferedRow {
+  readonly statement: Statement;
+  /** What is undone with this undoes the row: the first write of its function, or its call. */
+  readonly from: number;
+  /** When it was buffered, in `nextSequence()`. */
+  readonly at: number;
+  /** Makes of the driver's error what the application may see. */
+  readonly explain: (error: unknown) => unknown;
+  /** A rollback to a savepoint has undone its function, whatever the database says of the row. */
+  isUndone?: true;
+}
+
+/** More than these are not kept in memory: the call that brings the last one waits until the database has them. */
+const mostRows = 50;
+
+/** Rows that are written together, before the next statement of the application or in one write with its COMMIT. */
+class BufferedRows {
+  private rows: BufferedRow[] = [];
+
+  get size(): number {
+    return this.rows.length;
+  }
+
+  get isFull(): boolean {
+    return this.rows.length >= mostRows;
+  }
+
+  add(row: BufferedRow): void {
+    this.rows.push(row);
+  }
+
+  take(): readonly BufferedRow[] {
+    const { rows } = this;
+    this.rows = [];
+    return rows;
+  }
+
+  /** Those of functions since then are undone before they were written, and those that were written since then are gone. */
+  dropSince(at: number): void {
+    this.rows = this.rows.filter((row) => row.at < at);
+  }
+}

@@ -1,6 +1,6 @@
 import { startManagementServer } from '../../src/manage/server.ts';
 import { consoleLogger } from '../../src/observe/logger.ts';
-import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
+import { renderMetrics } from '../../src/observe/prometheus.ts';
 import { fakeControls } from '../manage/fake-controls.ts';
 import { filledSources } from '../observe/metric-sources.ts';
 import { registryLike } from './prom-registry.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename } from 'node:path';
-import type * as Mappings from '../../src/capture/source/maps/mappings.ts';
-import type * as ReadMap from '../../src/capture/source/maps/read-map.ts';
+import type * as Mappings from '../../src/capture/source/source-map.ts';
+import type * as ReadMap from '../../src/capture/source/source-map.ts';
 
 // One reading of a source map in a process that has read none before, as a start has it: wall and CPU time in ms.
 const [, , built = '', file = '', source = ''] = process.argv;

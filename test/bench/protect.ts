@@ -5,7 +5,7 @@ import type { Envelope } from '../../src/envelope/envelope.ts';
 import type { PathRule, PiiStrategy } from '../../src/ground/pii-rule.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
-import { mask } from '../../src/protect/maskers/mask.ts';
+import { mask } from '../../src/protect/mask.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { payloadJson } from '../../src/serialize/json.ts';
 import { calls, measure, rounds } from './measure.ts';

@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
-import type { WorkerIdGrant } from '../../src/envelope/worker-id-lease.ts';
+import type { WorkerIdGrant } from '../../src/envelope/ids.ts';
 import { systemClock } from '../../src/ground/clock.ts';
-import { createPublishDurations } from '../../src/observe/durations.ts';
-import { createLedger } from '../../src/observe/outcomes.ts';
+import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
 import { createRelay } from '../../src/outbox/relay/relay.ts';
 import type { Broker } from '../../src/publish/broker.ts';
 import { openWorkerIdLease } from '../../src/start/adapters.ts';

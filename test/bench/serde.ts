@@ -1,14 +1,11 @@
 import type { Bench } from '../../scripts/bench.ts';
-import { createEnvelopeBuilder } from '../../src/envelope/build.ts';
-import { createTemplate } from '../../src/envelope/template.ts';
+import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { valueBytesOf } from '../../src/publish/main/record.ts';
-import { createAvroSerializer } from '../../src/serialize/avro/avro.ts';
-import { createEventCodec } from '../../src/serialize/avro/event-codec.ts';
-import type { AvroSchema } from '../../src/serialize/avro/record-schema.ts';
-import { createCloudEventsSerializer } from '../../src/serialize/cloudevents/cloudevents.ts';
+import { type AvroSchema, createAvroSerializer, createEventCodec } from '../../src/serialize/avro/avro.ts';
+import { createCloudEventsSerializer } from '../../src/serialize/cloudevents.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';
 import type { Serializer } from '../../src/serialize/serializer.ts';
 import { measure } from './measure.ts';

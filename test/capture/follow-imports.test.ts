@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join, relative } from 'node:path';
-import { followImports } from '../../src/capture/follow-imports.ts';
-import { compiledFrom } from '../../src/capture/source/maps/compiled-from.ts';
+import { followImports } from '../../src/capture/inspect.ts';
+import { compiledFrom } from '../../src/capture/source/compiled-from.ts';
 import { writeApp } from './source/run-app.ts';
 
 describe('capture: what a start loads', () => {

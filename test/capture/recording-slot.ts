@@ -1,5 +1,4 @@
-import type { Call, OnCall } from '../../src/capture/call.ts';
-import type { CapturePlan } from '../../src/capture/plan.ts';
+import type { Call, CapturePlan, OnCall } from '../../src/capture/call.ts';
 import { type CaptureSlot, createSlot } from '../../src/capture/slot.ts';
 
 export interface RecordingSlot extends CaptureSlot {

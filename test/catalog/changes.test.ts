@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import type { Catalog, CatalogEvent } from '../../src/catalog/catalog-file.ts';
 import { changesBetween } from '../../src/catalog/changes.ts';
-import type { Shape } from '../../src/catalog/shape/shape.ts';
-import { readShape } from '../../src/catalog/shape/written.ts';
+import { type Catalog, type CatalogEvent, readShape, type Shape } from '../../src/catalog/shape.ts';
 
 const event = (payload: object, more: Partial<CatalogEvent> = {}): CatalogEvent => ({
   ...{ from: [], topics: ['a.v1'], contentType: 'application/json', keys: [] },

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
-import type { Catalog } from '../../src/catalog/catalog-file.ts';
-import { typescriptText } from '../../src/catalog/forms/typescript.ts';
+import { typescriptText } from '../../src/catalog/forms.ts';
+import type { Catalog } from '../../src/catalog/shape.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 // Below the packages that the text imports.

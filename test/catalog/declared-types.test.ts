@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { declaredTypes } from '../../src/catalog/declared/declared-events.ts';
-import { spelledOut } from '../../src/catalog/declared/spelled-out.ts';
-import { madeCatalog } from '../../src/catalog/made-catalog.ts';
-import type { Shape } from '../../src/catalog/shape/shape.ts';
-import { readShape, written } from '../../src/catalog/shape/written.ts';
+import { declaredTypes, spelledOut } from '../../src/catalog/declared.ts';
+import { madeCatalog } from '../../src/catalog/forms.ts';
+import { readShape, type Shape, written } from '../../src/catalog/shape.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { writeFiles } from '../e2e/support/run-app.ts';
 import { temporaryFolder } from '../support/folders.ts';

@@ -7,14 +7,9 @@ import { AvroSchemaParser } from '@asyncapi/avro-schema-parser';
 import { Parser } from '@asyncapi/parser';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import ts from 'typescript';
-import type { Catalog, CatalogEvent } from '../../src/catalog/catalog-file.ts';
-import { filesOf } from '../../src/catalog/catalog-folder.ts';
-import { asyncapiText } from '../../src/catalog/forms/asyncapi.ts';
-import { avroText } from '../../src/catalog/forms/avro.ts';
-import { jsonSchemaText } from '../../src/catalog/forms/json-schema.ts';
-import { typescriptText } from '../../src/catalog/forms/typescript.ts';
-import type { Shape } from '../../src/catalog/shape/shape.ts';
-import { createDecoder, createEventCodec } from '../../src/serialize/avro/event-codec.ts';
+import { asyncapiText, avroText, filesOf, jsonSchemaText, typescriptText } from '../../src/catalog/forms.ts';
+import type { Catalog, CatalogEvent, Shape } from '../../src/catalog/shape.ts';
+import { createDecoder, createEventCodec } from '../../src/serialize/avro/avro.ts';
 
 const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
 

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
-import { isDataName } from '../../src/catalog/shape/data-names.ts';
-import { heldBack, learned, newBudget, newPlace, type Place, see } from '../../src/catalog/shape/learn.ts';
-import { type Shape, unknownShape } from '../../src/catalog/shape/shape.ts';
-import { readShape, written } from '../../src/catalog/shape/written.ts';
+import {
+  heldBack,
+  isDataName,
+  learned,
+  newBudget,
+  newPlace,
+  type Place,
+  see,
+} from '../../src/catalog/learner.ts';
+import { readShape, type Shape, unknownShape, written } from '../../src/catalog/shape.ts';
 
 const words = new Set(['id', 'total', 'lines', 'count', 'customer', 'mark', 'byUser', 'note']);
 const isWord = (name: string) => words.has(name);

@@ -1,9 +1,9 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { formatProblem, type Problem } from '../../src/config/check/problem.ts';
-import type { Environment } from '../../src/config/read/env.ts';
+import { formatProblem, type Problem } from '../../src/config/check/validate.ts';
 import { type LoadedConfig, loadConfig } from '../../src/config/read/load.ts';
+import type { Environment } from '../../src/config/read/read-file.ts';
 
 const folders: string[] = [];
 

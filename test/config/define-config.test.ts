@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { defineConfig, type SvcConfig } from '../../src/config/define-config.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
-import { camelCase, type Option } from '../../src/config/schema/option.ts';
-import { options } from '../../src/config/schema/schema.ts';
-import { targetFields } from '../../src/config/schema/target-fields.ts';
+import { camelCase, type Option, options } from '../../src/config/schema/schema.ts';
+import { targetFields } from '../../src/config/schema/target.ts';
 import { folderWith, lines, removeFolders } from './config-folder.ts';
 
 describe('defineConfig', () => {

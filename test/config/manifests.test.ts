@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs';
 import fastify, { type FastifyInstance } from 'fastify';
 import { loadAll } from 'js-yaml';
 import { loadConfig } from '../../src/config/read/load.ts';
-import { variableOf } from '../../src/config/schema/option.ts';
-import { options } from '../../src/config/schema/schema.ts';
+import { options, variableOf } from '../../src/config/schema/schema.ts';
 import { folderWith, lines, removeFolders } from './config-folder.ts';
 
 type Json = Record<string, unknown>;

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { formatProblem } from '../../src/config/check/problem.ts';
+import { formatProblem } from '../../src/config/check/validate.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
-import { camelCase, variableOf } from '../../src/config/schema/option.ts';
-import { options, targetsName } from '../../src/config/schema/schema.ts';
-import { targetFields } from '../../src/config/schema/target-fields.ts';
+import { camelCase, options, targetsName, variableOf } from '../../src/config/schema/schema.ts';
+import { targetFields } from '../../src/config/schema/target.ts';
 import { folderWith, removeFolders } from './config-folder.ts';
 
 const anything = fc.anything({

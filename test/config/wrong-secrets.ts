@@ -1,4 +1,4 @@
-import { type Option, variableOf } from '../../src/config/schema/option.ts';
+import { type Option, variableOf } from '../../src/config/schema/schema.ts';
 
 type Files = Record<string, string>;
 

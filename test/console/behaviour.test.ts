@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ConsoleDocument } from '../../src/manage/console/document.ts';
+import type { ConsoleDocument } from '../../src/manage/console.ts';
 import type { BreakerResets, DeadLetterAsk, DeadLettersOfTopic } from '../../src/manage/controls.ts';
 import { requiring } from '../support/requires.ts';
 import { until } from '../support/until.ts';

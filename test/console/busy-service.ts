@@ -1,4 +1,4 @@
-import type { ConsoleDocument, History } from '../../src/manage/console/document.ts';
+import type { ConsoleDocument, History } from '../../src/manage/console.ts';
 import type { Controls } from '../../src/manage/controls.ts';
 import { type ManagementOptions, startManagementServer } from '../../src/manage/server.ts';
 import { fakeControls } from '../manage/fake-controls.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type DeadLetterOptions, deadLettersTo } from '../../src/consume/dead-letters.ts';
+import { type DeadLetterOptions, deadLettersTo } from '../../src/consume/handle-event.ts';
 
 interface Message {
   readonly key: string | Buffer | null;

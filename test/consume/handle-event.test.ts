@@ -1,17 +1,16 @@
 import assert from 'node:assert/strict';
 import type { ConsumeOptions } from '../../src/consume/consume-once.ts';
 import type { ConsumedEvent, ConsumedRecord } from '../../src/consume/consumed-event.ts';
-import type { DeathCause } from '../../src/consume/dead-letters.ts';
 import {
   createHandling,
+  type DeathCause,
   type EventHandler,
   type HandlingOptions,
   RefusedEvent,
+  type Upcasts,
 } from '../../src/consume/handle-event.ts';
-import type { InboxOnce } from '../../src/consume/inbox.ts';
-import type { Upcasts } from '../../src/consume/upcast.ts';
-import { watchRetention } from '../../src/consume/watch-retention.ts';
-import { consumedBy } from '../../src/observe/consumed/consumed-counts.ts';
+import { type InboxOnce, watchRetention } from '../../src/consume/inbox.ts';
+import { consumedBy } from '../../src/observe/consumed-counts.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { envelope, newName, record } from './on-kafka.ts';
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import * as api from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
-import { withinEvent } from '../../src/consume/within-event.ts';
+import { withinEvent } from '../../src/consume/handle-event.ts';
 import { currentStore } from '../../src/context/context-store.ts';
-import { currentTrace } from '../../src/context/trace/trace.ts';
+import { currentTrace } from '../../src/context/trace.ts';
 import { envelope } from './on-kafka.ts';
 
 const traceId = 'a'.repeat(32);

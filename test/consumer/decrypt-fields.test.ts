@@ -5,9 +5,9 @@ import fc from 'fast-check';
 import { decryptFields, tryDecryptFields } from '../../src/consumer/decrypt-fields.ts';
 import { createDecryptionKeys, type DecryptionKeys } from '../../src/consumer/decryption-keys.ts';
 import type { SvcError } from '../../src/ground/errors.ts';
-import { elementPath, memberPath } from '../../src/protect/field-path.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import type { StaticKeyProvider } from '../../src/protect/keys/key-provider.ts';
+import { elementPath, memberPath } from '../../src/protect/own-text.ts';
 import { fakeKeyService, unavailable } from '../protect/fake-key-service.ts';
 
 const key = randomBytes(32).toString('base64');

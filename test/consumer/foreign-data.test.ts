@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
-import { checkRulesOf } from '../../src/config/check/pii-rules.ts';
-import { decryptBatch } from '../../src/consumer/decrypt-batch.ts';
-import { decryptFields, tryDecryptFields } from '../../src/consumer/decrypt-fields.ts';
+import { checkRulesOf } from '../../src/config/check/validate.ts';
+import {
+  decryptBatch,
+  decryptFields,
+  type FieldChoice,
+  tryDecryptFields,
+} from '../../src/consumer/decrypt-fields.ts';
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
-import type { FieldChoice } from '../../src/consumer/field-choice.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
-import { unknownKeys } from '../../src/protect/keys/data-keys.ts';
+import { unknownKeys } from '../../src/protect/keys/key-cache.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { type ContextOptions, createScope } from '../../src/context/context-store.ts';
 import {
   addressHops,
   createClientAddressReader,
@@ -6,9 +7,7 @@ import {
   forwardedHops,
   parseHop,
   socketAddress,
-} from '../../src/context/client-address.ts';
-import type { ContextOptions } from '../../src/context/context-options.ts';
-import { createScope } from '../../src/context/context-store.ts';
+} from '../../src/context/origin.ts';
 
 const trusting: ContextOptions = {
   useForwardedHeaders: true,

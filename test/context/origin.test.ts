@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { context, propagation } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
-import type { ContextOptions } from '../../src/context/context-options.ts';
-import { contextStorage, createScope } from '../../src/context/context-store.ts';
+import { type ContextOptions, contextStorage, createScope } from '../../src/context/context-store.ts';
 import { createOriginReader } from '../../src/context/origin.ts';
-import { runWithContext, setContext } from '../../src/context/run-with-context.ts';
+import { runWithContext, setContext } from '../../src/context/request.ts';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 

@@ -5,8 +5,7 @@ import { type ContextManager, context, createContextKey, ROOT_CONTEXT } from '@o
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { contextStorage, createScope } from '../../src/context/context-store.ts';
 import { createOriginReader } from '../../src/context/origin.ts';
-import { carryInOtel, followContextManager } from '../../src/context/otel-carrier.ts';
-import { runWithContext, setContext } from '../../src/context/run-with-context.ts';
+import { carryInOtel, followContextManager, runWithContext, setContext } from '../../src/context/request.ts';
 
 const readOrigin = createOriginReader();
 const user = () => readOrigin().userId;

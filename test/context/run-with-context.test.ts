@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { AsyncResource } from 'node:async_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import { createOriginReader } from '../../src/context/origin.ts';
-import { runWithContext, setContext } from '../../src/context/run-with-context.ts';
+import { runWithContext, setContext } from '../../src/context/request.ts';
 
 const readOrigin = createOriginReader();
 const nobody = { userId: null, sessionId: null, correlationId: null, clientIp: null, tags: null };

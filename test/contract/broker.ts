@@ -1,5 +1,4 @@
-import { brokerContract } from '../../src/testing/broker-contract.ts';
-import type { BrokerUnderTest } from '../../src/testing/broker-under-test.ts';
+import { type BrokerUnderTest, brokerContract } from '../../src/testing/broker-contract.ts';
 
 export {
   assertOneLine,
@@ -7,7 +6,7 @@ export {
   failureOf,
   newTopic,
   recordOf,
-} from '../../src/testing/broker-under-test.ts';
+} from '../../src/testing/broker-contract.ts';
 
 /** Call it inside a `describe`. */
 export function testBroker(get: () => BrokerUnderTest): void {

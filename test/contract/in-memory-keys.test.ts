@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { createStaticKeyProvider } from '../../src/protect/keys/static-key-provider.ts';
+import { createStaticKeyProvider } from '../../src/protect/keys/key-ring.ts';
 import { fakeKeyService, refused, unavailable } from '../protect/fake-key-service.ts';
 import { testKeyProvider } from './key-provider.ts';
 

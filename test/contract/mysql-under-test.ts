@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import mysql from 'mysql2/promise';
 import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
-import { mysqlLock } from '../../src/adapters/sql/dialect.ts';
+import { mysqlLock } from '../../src/adapters/sql/statement.ts';
 import { insertionFor } from '../../src/outbox/insert-row.ts';
 import type { OwnDatabase } from '../support/database.ts';
 import { rowOf } from './outbox-store.ts';

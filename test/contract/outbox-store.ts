@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { connectorSql } from '../../src/adapters/debezium/connector-sql.ts';
-import { dialects } from '../../src/adapters/sql/dialect.ts';
+import { connectorSql } from '../../src/adapters/debezium/connector.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
+import { dialects } from '../../src/adapters/sql/statement.ts';
 import { type DialectName, quoteTable } from '../../src/outbox/insert-row.ts';
 import { type OutboxRow, shardCount, shardOf } from '../../src/outbox/outbox-row.ts';
 import type { OutboxStore, StoredRow } from '../../src/outbox/outbox-store.ts';

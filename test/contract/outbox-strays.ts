@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { dialects } from '../../src/adapters/sql/dialect.ts';
 import { migrations } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
+import { dialects } from '../../src/adapters/sql/statement.ts';
 import { besideTable, quoteName, quoteTable } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { newTable, type OutboxStoreUnderTest, rowOf } from './outbox-store.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import pg from 'pg';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
-import { daysAhead } from '../../src/adapters/sql/partitions.ts';
 import { ddl } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
+import { daysAhead } from '../../src/adapters/sql/statement.ts';
 import { insertColumns, insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { TestDatabase } from '../support/database.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import pg from 'pg';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
-import { lockKeys } from '../../src/adapters/sql/dialect.ts';
+import { lockKeys } from '../../src/adapters/sql/statement.ts';
 import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';

@@ -3,9 +3,9 @@ import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
-import type { Dialect } from '../../src/transaction/dialect.ts';
+import type { Dialect } from '../../src/transaction/driver.ts';
 import { runInScope } from '../../src/transaction/scope.ts';
-import { tellWritingViews } from '../../src/transaction/writing-views.ts';
+import { tellWritingViews } from '../../src/transaction/statements.ts';
 import { Captures } from './captured.ts';
 import type { DriverUnderTest, TestConnection } from './driver.ts';
 

@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import * as nodeSqlite from 'node:sqlite';
 import BetterSqlite3 from 'better-sqlite3';
-import { betterSqlite3Driver } from '../../src/adapters/sqlite/better-sqlite3-driver.ts';
-import { nodeSqliteDriver } from '../../src/adapters/sqlite/node-sqlite-driver.ts';
+import { betterSqlite3Driver, nodeSqliteDriver } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { patchDriver } from './captured.ts';

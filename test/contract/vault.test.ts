@@ -1,11 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
-import type { VaultEngine } from '../../src/adapters/vault/vault-options.ts';
+import {
+  createVaultKeyProvider,
+  type VaultKeyProviderOptions,
+} from '../../src/adapters/vault/vault-key-provider.ts';
 import { requiring } from '../support/requires.ts';
 import { startVault, type TestVault } from '../support/vault.ts';
 import { type KeyProviderUnderTest, testKeyProvider } from './key-provider.ts';
 
-async function makeKeys(vault: TestVault, engine: VaultEngine, names: readonly string[]): Promise<string> {
+async function makeKeys(
+  vault: TestVault,
+  engine: NonNullable<VaultKeyProviderOptions['engine']>,
+  names: readonly string[],
+): Promise<string> {
   const mount = await vault.mount(engine);
   for (const name of names) {
     const key = randomBytes(32).toString('base64');

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { findingsOf, type Measured } from '../../src/manage/monitoring-state.ts';
-import { openapiDocument } from '../../src/manage/openapi/document.ts';
+import { findingsOf, type Measured } from '../../src/manage/controls.ts';
+import { openapiDocument } from '../../src/manage/openapi.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
-import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
+import { renderMetrics } from '../../src/observe/prometheus.ts';
 import { filledSources } from '../observe/metric-sources.ts';
 
 const root = resolve(import.meta.dirname, '../..');
-const page = readFileSync(join(root, 'docs/management.md'), 'utf8');
+const page = ['docs/management.md', 'docs/internals/management.md']
+  .map((path) => readFileSync(join(root, path), 'utf8'))
+  .join('\n');
 
 /** The cells of the rows below a heading. */
 function rowsOf(heading: string): string[][] {
@@ -81,7 +83,7 @@ describe('docs/management.md', () => {
 
   /** Tables below one heading, one after the other. */
   const [ofMetrics, ofErrors] = ['svc.', ''].map((start) =>
-    rowsOf('What the specification names, elsewhere').filter(([name = '', , test]) => {
+    rowsOf('Names of the specification').filter(([name = '', , test]) => {
       const isMetric = name.startsWith('`svc.');
       return test !== undefined && name.startsWith('`') && isMetric === (start !== '');
     }),

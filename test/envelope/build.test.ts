@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import type { Context } from '@opentelemetry/api';
 import { createOriginReader } from '../../src/context/origin.ts';
 import { readSource } from '../../src/context/source.ts';
-import { currentTrace } from '../../src/context/trace/trace.ts';
-import { createEnvelopeBuilder } from '../../src/envelope/build.ts';
-import { createTemplate } from '../../src/envelope/template.ts';
+import { currentTrace } from '../../src/context/trace.ts';
+import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelope.ts';
 
 const source = { serviceName: 'or"ders', serviceVersion: null, hostname: 'höst' };
 const template = createTemplate({ eventType: 'ORDER "CREATED"\n', severity: 'WARN', source });

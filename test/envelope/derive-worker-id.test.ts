@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { deriveWorkerId, instanceTraits } from '../../src/envelope/derive-worker-id.ts';
-import { createSnowflake } from '../../src/envelope/snowflake.ts';
-import { snowflakeEpochMs } from '../../src/ground/event-id.ts';
+import { createSnowflake, deriveWorkerId, instanceTraits } from '../../src/envelope/ids.ts';
+import { snowflakeEpochMs } from '../../src/ground/event-fields.ts';
 
 describe('deriveWorkerId', () => {
   it('differs from one start to the next, where host name, process id and all the rest are the same', () => {

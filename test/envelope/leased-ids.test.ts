@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { createLeasedIds } from '../../src/envelope/leased-ids.ts';
-import type { WorkerIdGrant } from '../../src/envelope/worker-id-lease.ts';
+import { createLeasedIds, type WorkerIdGrant } from '../../src/envelope/ids.ts';
 
 const startMs = Date.UTC(2026, 10, 22);
 

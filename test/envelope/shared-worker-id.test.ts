@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { createWordSource, randomWords } from '../../src/envelope/random-words.ts';
-import { createSnowflake } from '../../src/envelope/snowflake.ts';
-import { snowflakeEpochMs } from '../../src/ground/event-id.ts';
+import { createSnowflake, createWordSource, randomWords } from '../../src/envelope/ids.ts';
+import { snowflakeEpochMs } from '../../src/ground/event-fields.ts';
 
 const eventsPerSecond = 100;
 

@@ -5,8 +5,8 @@ import {
   defaultMaxBackwardMs,
   type Snowflake,
   type SnowflakeOptions,
-} from '../../src/envelope/snowflake.ts';
-import { snowflakeEpochMs } from '../../src/ground/event-id.ts';
+} from '../../src/envelope/ids.ts';
+import { snowflakeEpochMs } from '../../src/ground/event-fields.ts';
 
 const lastMs = snowflakeEpochMs + 2 ** 41 - 1;
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createTemplates } from '../../src/envelope/template.ts';
+import { createTemplates } from '../../src/envelope/envelope.ts';
 
 describe('envelope templates', () => {
   const templates = () =>

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createUuidV7 } from '../../src/envelope/uuid-v7.ts';
+import { createUuidV7 } from '../../src/envelope/ids.ts';
 
 const form = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 /** The time of the example in RFC 9562, appendix A.6. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { makePlan, type PlanFields } from '../../src/capture/declare/make-plan.ts';
-import { checkHeadersOf } from '../../src/config/check/target-parts.ts';
+import { checkHeadersOf } from '../../src/config/check/targets.ts';
 import { SvcError } from '../../src/ground/errors.ts';
-import { headersOf } from '../../src/publish/api/headers.ts';
+import { headersOf } from '../../src/publish/api/caller-wait.ts';
 
 const call = { args: [{ tenant: 'acme' }], result: { id: 7n }, self: undefined };
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createSnowflake } from '../../src/envelope/snowflake.ts';
-import { createUuidV7 } from '../../src/envelope/uuid-v7.ts';
-import { isEventId, orderOf, snowflakeEpochMs } from '../../src/ground/event-id.ts';
+import { createSnowflake, createUuidV7 } from '../../src/envelope/ids.ts';
+import { isEventId, orderOf, snowflakeEpochMs } from '../../src/ground/event-fields.ts';
 
 describe('an event id', () => {
   it('is a number of up to 19 digits or a UUID of version 7 in lower case', () => {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { chmodSync, chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readMap } from '../../src/capture/source/maps/read-map.ts';
+import { readMap } from '../../src/capture/source/source-map.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
-import { readBounded, readBoundedSync } from '../../src/ground/files/folders.ts';
-import { changeableByOthers } from '../../src/ground/files/foreign-file.ts';
+import { changeableByOthers, readBounded, readBoundedSync } from '../../src/ground/files.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 const isWindows = process.platform === 'win32';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { runWithContext, setContext } from '../../src/context/run-with-context.ts';
-import { entriesOf, isNamedValues } from '../../src/ground/named-values.ts';
+import { runWithContext, setContext } from '../../src/context/request.ts';
+import { entriesOf, isNamedValues } from '../../src/ground/names.ts';
+import { headersOf } from '../../src/publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
-import { headersOf } from '../../src/publish/api/headers.ts';
 
 class Own {
   readonly tenant = 'acme';

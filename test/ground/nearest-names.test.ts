@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { didYouMean, nearestName, nearestNames } from '../../src/ground/nearest-names.ts';
+import { didYouMean, nearestName, nearestNames } from '../../src/ground/names.ts';
 
 describe('nearestName', () => {
   const names = ['svc.broker.topic', 'svc.broker.client', 'svc.broker', 'svc.log.level'];

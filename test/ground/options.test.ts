@@ -2,19 +2,18 @@ import assert from 'node:assert/strict';
 import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-provider.ts';
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
-import { checkDeclaration } from '../../src/capture/declare/check-declaration.ts';
-import { checkRulesOf } from '../../src/config/check/pii-rules.ts';
-import { checkHeadersOf, checkOutboxOf } from '../../src/config/check/target-parts.ts';
+import { checkDeclaration } from '../../src/capture/declare/make-plan.ts';
+import { checkHeadersOf, checkOutboxOf } from '../../src/config/check/targets.ts';
+import { checkRulesOf } from '../../src/config/check/validate.ts';
 import { consumeOnce } from '../../src/consume/consume-once.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
-import { decryptBatch } from '../../src/consumer/decrypt-batch.ts';
-import { decryptFields, tryDecryptFields } from '../../src/consumer/decrypt-fields.ts';
+import { decryptBatch, decryptFields, tryDecryptFields } from '../../src/consumer/decrypt-fields.ts';
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
-import { runWithContext, setContext } from '../../src/context/run-with-context.ts';
+import { runWithContext, setContext } from '../../src/context/request.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
+import { headersOf } from '../../src/publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
-import { headersOf } from '../../src/publish/api/headers.ts';
 import {
   assertNothingStored,
   assertPublished,

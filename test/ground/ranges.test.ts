@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createRanges } from '../../src/ground/ranges.ts';
+import { createRanges } from '../../src/ground/bounds.ts';
 
 describe('ranges', () => {
   it('hold what a set holds, as few ranges', () => {

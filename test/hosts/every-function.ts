@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { relative, resolve, sep } from 'node:path';
-import { ownFunctions } from '../../src/capture/source/find/own-functions.ts';
+import { ownFunctions } from '../../src/capture/source/find.ts';
 
 // `node test/hosts/every-function.ts <folder> <path>...`: a configuration that captures every function that svc can find in
 // the files and folders named, which lie below the folder of the application.

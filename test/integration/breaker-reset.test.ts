@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import type { MetricsReport } from '../../src/manage/metrics-shapes.ts';
+import type { MetricsReport } from '../../src/manage/controls.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 import { temporaryFolder } from '../support/folders.ts';

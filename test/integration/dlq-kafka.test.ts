@@ -7,7 +7,7 @@ import kafkajs from 'kafkajs';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { partitionOfKey } from '../../src/publish/partition-of-key.ts';
 import { createDlqTier } from '../../src/publish/tiers/dlq-tier.ts';
-import { dlqWaitingOf } from '../../src/start/tiers/dlq-waiting.ts';
+import { dlqWaitingOf } from '../../src/start/tiers/start-tiers.ts';
 import { createKafkajsBroker } from '../adapters/kafka/kafka-clients.ts';
 import { newTopic } from '../contract/broker.ts';
 import { failedEvent } from '../publish/failed-event.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { endpointIds } from '../../src/ground/management.ts';
-import { openapiDocument } from '../../src/manage/openapi/document.ts';
+import { openapiDocument } from '../../src/manage/openapi.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
 import { downHealth, downOutbox, fakeControls, upHealth, upOutbox } from '../manage/fake-controls.ts';
 import { type Answer, ask } from '../manage/http-client.ts';

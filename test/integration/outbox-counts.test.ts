@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MetricsReport } from '../../src/manage/metrics-shapes.ts';
+import type { MetricsReport } from '../../src/manage/controls.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { hostEnvironment, writeFiles } from '../e2e/support/run-app.ts';
 import { parsePrometheus } from '../observe/prometheus/prometheus-text.ts';

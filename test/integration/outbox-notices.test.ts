@@ -4,12 +4,14 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { connectPostgres } from '../../src/adapters/postgres/postgres-connection.ts';
-import { postgresNotices } from '../../src/adapters/postgres/postgres-notices.ts';
-import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
+import {
+  connectPostgres,
+  createPostgresStore,
+  postgresNotices,
+} from '../../src/adapters/postgres/postgres-store.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { Relay } from '../../src/outbox/relay/relay.ts';
-import { tellOfRows } from '../../src/start/outbox/stored-rows.ts';
+import { tellOfRows } from '../../src/start/outbox/relay-alone.ts';
 import { collectLines, createFakeBroker, relayOver, rowOf, until } from '../outbox/relay/relay-under-test.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -161,7 +163,7 @@ requiring('postgres', 'outbox: rows of another process', function () {
       },
       undefined,
     );
-    const file = JSON.stringify(new URL('../../src/start/outbox/stored-rows.ts', import.meta.url).href);
+    const file = JSON.stringify(new URL('../../src/start/outbox/relay-alone.ts', import.meta.url).href);
     const worker = new Worker(
       `import(${file}).then(({ tellOfRows }) => { const told = tellOfRows(); told.tell(17); setTimeout(() => told.close(), 50); });`,
       { eval: true },

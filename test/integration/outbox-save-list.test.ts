@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import * as nodeSqlite from 'node:sqlite';
-import { nodeSqliteDriver } from '../../src/adapters/sqlite/node-sqlite-driver.ts';
+import { nodeSqliteDriver } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import type { OutboxPort } from '../../src/outbox/api/executor.ts';
 import type { OutboxEvent } from '../../src/outbox/api/outbox-event.ts';

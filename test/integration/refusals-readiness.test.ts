@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { publishEvent } from '../../src/capture/declare/publish-event.ts';
-import { refusalsMs } from '../../src/start/refusal-alert.ts';
+import { refusalsMs } from '../../src/start/engine.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 describe('an instance of which each event is refused', function () {

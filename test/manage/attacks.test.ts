@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { mostUnsentBytes, mostWaiting } from '../../src/manage/places.ts';
+import { mostUnsentBytes, mostWaiting } from '../../src/manage/server.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask, sendRaw } from './http-client.ts';
 import { serverHarness } from './server-harness.ts';

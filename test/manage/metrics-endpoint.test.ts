@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { MetricSources } from '../../src/observe/metrics.ts';
-import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
+import { renderMetrics } from '../../src/observe/prometheus.ts';
 import { filledSources, metricSources } from '../observe/metric-sources.ts';
 import { downOutbox, fakeControls, reports, upOutbox } from './fake-controls.ts';
 import { ask } from './http-client.ts';

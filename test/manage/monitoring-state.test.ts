@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import {
+  findingsOf,
+  type OutboxSummary,
+  recentMs,
+  type Totals,
+  watchRecent,
+} from '../../src/manage/controls.ts';
 import { cacheHealth } from '../../src/manage/health-cache.ts';
-import type { OutboxSummary } from '../../src/manage/metrics-shapes.ts';
-import { findingsOf, recentMs, type Totals, watchRecent } from '../../src/manage/monitoring-state.ts';
 import type { TargetState } from '../../src/observe/metrics.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { mostConnections, mostOfOneAddress } from '../../src/manage/places.ts';
+import { mostConnections, mostOfOneAddress } from '../../src/manage/server.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask } from './http-client.ts';
 import { serverHarness } from './server-harness.ts';

@@ -3,8 +3,8 @@ import {
   createHistogram,
   createPublishDurations,
   durationBoundsSeconds,
-} from '../../src/observe/durations.ts';
-import { maxEventTypes } from '../../src/observe/event-rows.ts';
+  maxEventTypes,
+} from '../../src/observe/outcomes.ts';
 
 describe('durations', () => {
   it('keeps event types apart', () => {

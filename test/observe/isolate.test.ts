@@ -3,7 +3,7 @@ import * as api from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
-import { isolate } from '../../src/observe/isolate.ts';
+import { isolate } from '../../src/observe/otel-api.ts';
 
 describe('isolate', () => {
   const exporter = new InMemorySpanExporter();

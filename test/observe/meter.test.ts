@@ -3,12 +3,11 @@ import * as api from '@opentelemetry/api';
 import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
 import sinon from 'sinon';
 import { shared } from '../../src/ground/lifecycle.ts';
-import { consumedBy } from '../../src/observe/consumed/consumed-counts.ts';
-import { durationBoundsSeconds } from '../../src/observe/durations.ts';
-import { observedInstruments, publishDuration } from '../../src/observe/instruments.ts';
+import { consumedBy } from '../../src/observe/consumed-counts.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { bindMeter, type MeterBinding } from '../../src/observe/meter.ts';
-import { exportedNames } from '../../src/observe/metrics.ts';
+import { exportedNames, observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
+import { durationBoundsSeconds } from '../../src/observe/outcomes.ts';
 import { silentLog as silent } from '../support/log.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 

@@ -1,6 +1,5 @@
-import { createPublishDurations } from '../../src/observe/durations.ts';
 import type { CaptureTarget, MetricSources, OutboxState } from '../../src/observe/metrics.ts';
-import { createLedger, outcomes } from '../../src/observe/outcomes.ts';
+import { createLedger, createPublishDurations, outcomes } from '../../src/observe/outcomes.ts';
 
 /** Empty sources for a test to fill. */
 export function metricSources(captureTargets: readonly CaptureTarget[] = []): MetricSources {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { observedInstruments, publishDuration } from '../../src/observe/instruments.ts';
-import { exportedNames } from '../../src/observe/metrics.ts';
+import { exportedNames, observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
 
 const names = [...observedInstruments.flatMap((one) => exportedNames(one)), publishDuration.name];
 

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { maxEventTypes, otherEventType } from '../../src/observe/event-rows.ts';
 import {
   createLedger,
   endRow,
   type Ledger,
   type LedgerEntry,
+  maxEventTypes,
   type Outcome,
+  otherEventType,
   outcomes,
   type SendFailureKind,
   type SharedRow,

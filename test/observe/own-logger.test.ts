@@ -4,8 +4,7 @@ import { Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import pino from 'pino';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
-import { consoleLogger, inLines } from '../../src/observe/logger.ts';
-import { type SvcLogger, setLogger } from '../../src/observe/own-logger.ts';
+import { consoleLogger, inLines, type SvcLogger, setLogger } from '../../src/observe/logger.ts';
 
 function textOf(chunks: string[]): Writable {
   return new Writable({

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { printable, printableJson } from '../../src/observe/printable.ts';
+import { printable, printableJson } from '../../src/observe/logger.ts';
 
 const unsafe = /(?!\u200c|\u200d)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import type { LogFields } from '../../src/observe/logger.ts';
-import { createQuietLog, type QuietLogOptions, quietMs } from '../../src/observe/quiet-log.ts';
+import { createQuietLog, type LogFields, type QuietLogOptions, quietMs } from '../../src/observe/logger.ts';
 
 describe('quiet log', () => {
   function quietLog(options?: QuietLogOptions) {

@@ -7,7 +7,7 @@ import {
   producerSpanShape,
   startProducerSpan,
   suppressTracing,
-} from '../../src/observe/spans.ts';
+} from '../../src/observe/otel-api.ts';
 
 describe('spans', () => {
   const exporter = new InMemorySpanExporter();

@@ -4,9 +4,14 @@ import { Worker } from 'node:worker_threads';
 import sinon from 'sinon';
 import { systemClock } from '../../src/ground/clock.ts';
 import type { MetricSources } from '../../src/observe/metrics.ts';
-import { renderMetrics } from '../../src/observe/prometheus/render-metrics.ts';
-import { listenToWorkers } from '../../src/observe/thread-channel.ts';
-import { addCounts, readCounts, withCalls, withCounts } from '../../src/observe/thread-counts.ts';
+import { renderMetrics } from '../../src/observe/prometheus.ts';
+import {
+  addCounts,
+  listenToWorkers,
+  readCounts,
+  withCalls,
+  withCounts,
+} from '../../src/observe/thread-counts.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 
 const textOf = (sources: MetricSources) => renderMetrics(sources, { name: null, version: null });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dashboardFile, dashboardText, makeDashboard } from '../../scripts/dashboard.ts';
-import { observedInstruments, publishDuration } from '../../src/observe/instruments.ts';
+import { observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
 
 describe('ops/dashboard.json', () => {
   const panels = makeDashboard().panels;

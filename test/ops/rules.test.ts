@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { runCommand } from '../../scripts/services/commands.ts';
 import { ensurePrometheus } from '../../scripts/services/prometheus-programs.ts';
-import { observedInstruments, publishDuration } from '../../src/observe/instruments.ts';
+import { observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
 import { requiring } from '../support/requires.ts';
 import { alerts, opsFolder, recordings, ruleFileNames, seriesIn } from './support/rule-files.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { SvcError } from '../../src/ground/errors.ts';
-import { insertError } from '../../src/outbox/insert-error.ts';
+import { insertError } from '../../src/outbox/join.ts';
 
 const errorWith = (fields: object, message = 'value 4711 is wrong'): Error =>
   Object.assign(new Error(message), fields);

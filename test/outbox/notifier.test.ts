@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createNotifier, noticeIntervalMs } from '../../src/outbox/notifier.ts';
+import { createNotifier, noticeIntervalMs } from '../../src/outbox/join.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 
 describe('outbox: notices to other processes', () => {

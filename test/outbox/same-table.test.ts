@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createSameTable, type SameTable } from '../../src/outbox/same-table.ts';
+import { createSameTable, type SameTable } from '../../src/outbox/join.ts';
 import type { DriverSession } from '../../src/transaction/driver.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 

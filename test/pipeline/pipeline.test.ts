@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import type { Call } from '../../src/capture/call.ts';
-import type { CapturePlan } from '../../src/capture/plan.ts';
-import { createEnvelopeBuilder } from '../../src/envelope/build.ts';
-import { createTemplates } from '../../src/envelope/template.ts';
+import type { Call, CapturePlan } from '../../src/capture/call.ts';
+import { createEnvelopeBuilder, createTemplates } from '../../src/envelope/envelope.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
-import { createPublishDurations } from '../../src/observe/durations.ts';
-import { createLedger, type Outcome } from '../../src/observe/outcomes.ts';
+import { createLedger, createPublishDurations, type Outcome } from '../../src/observe/outcomes.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';

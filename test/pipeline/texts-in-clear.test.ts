@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import type { Call } from '../../src/capture/call.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { ErrorCode } from '../../src/ground/errors.ts';
-import { intakeOf, textsInClear } from '../../src/pipeline/intake.ts';
+import { intakeOf, textsInClear } from '../../src/pipeline/pipeline.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
-import { planOfTarget } from '../../src/start/plans.ts';
+import { planOfTarget } from '../../src/start/settings.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
 
 class Guest {

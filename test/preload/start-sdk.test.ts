@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { startSdk } from '../../src/preload/sdk/start-sdk.ts';
+import { startSdk } from '../../src/preload/sdk/node-sdk.ts';
 
 describe('startSdk', () => {
   afterEach(() => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { elementPath, memberPath } from '../../src/protect/field-path.ts';
+import { elementPath, memberPath } from '../../src/protect/own-text.ts';
 
 describe('path of a field', () => {
   // Ciphertexts are bound to it: another one opens none that was ever published.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { isCipherText } from '../../src/protect/keys/cipher-text.ts';
-import { registerMasker } from '../../src/protect/maskers/mask.ts';
+import { isCipherText } from '../../src/protect/keys/key-ring.ts';
+import { registerMasker } from '../../src/protect/mask.ts';
 import { markOwnText, mayHoldOwnText, unmarkOwnText } from '../../src/protect/own-text.ts';
 import { publishes } from './protecting.ts';
 

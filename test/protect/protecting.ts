@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
-import { checkRulesOf } from '../../src/config/check/pii-rules.ts';
+import { checkRulesOf } from '../../src/config/check/validate.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { type ErrorCode, SvcError } from '../../src/ground/errors.ts';
 import type { ClearText } from '../../src/protect/clear-texts.ts';

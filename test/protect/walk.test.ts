@@ -3,8 +3,8 @@ import { runInNewContext } from 'node:vm';
 import { SvcError } from '../../src/ground/errors.ts';
 import { maxNodes } from '../../src/protect/budget.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
+import { maxDepth, walkPayload } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
-import { maxDepth, walkPayload } from '../../src/protect/walk.ts';
 import { publishes } from './protecting.ts';
 
 const policy = compilePolicy([]);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createDecoder } from '../../src/serialize/avro/event-codec.ts';
+import { createDecoder } from '../../src/serialize/avro/avro.ts';
 import { exactType, mostEmptyItems } from '../../src/serialize/avro/exact-types.ts';
 
 /** As Avro writes a long. */

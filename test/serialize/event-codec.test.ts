@@ -3,13 +3,13 @@ import fc from 'fast-check';
 import { NativeValue } from '../../src/protect/native-value.ts';
 import {
   type AvroEvent,
+  type AvroSchema,
   createEventCodec,
   prefixOf,
+  recordName,
   timeText,
-} from '../../src/serialize/avro/event-codec.ts';
+} from '../../src/serialize/avro/avro.ts';
 import { notPlain, plainJson, typedJson } from '../../src/serialize/avro/plain-json.ts';
-import type { AvroSchema } from '../../src/serialize/avro/record-schema.ts';
-import { recordName } from '../../src/serialize/avro/record-schema.ts';
 
 const atMs = Date.UTC(2026, 10, 24);
 /** As the walk hands on what JSON has not. */

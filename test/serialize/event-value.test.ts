@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { EventValue } from '../../src/serialize/event-value.ts';
 import { jsonForm } from '../../src/serialize/json.ts';
+import { EventValue } from '../../src/serialize/serializer.ts';
 
 const publishedAt = '2026-01-02T00:00:00.000Z';
 const binaryForm = { ...jsonForm, encoding: 'latin1' as const };

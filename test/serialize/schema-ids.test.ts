@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import type { Clock } from '../../src/ground/clock.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import type { ProtectedEnvelope } from '../../src/protect/protect.ts';
-import { createAvroSerializer } from '../../src/serialize/avro/avro.ts';
-import { createEventCodec } from '../../src/serialize/avro/event-codec.ts';
-import { createSchemaIds } from '../../src/serialize/avro/schema-ids.ts';
+import { createAvroSerializer, createEventCodec, createSchemaIds } from '../../src/serialize/avro/avro.ts';
 import type { Subject } from '../../src/serialize/avro/schema-registry.ts';
 
 const away = () => new SvcError('SVC_SERIALIZE_REGISTRY_AWAY', 'away');

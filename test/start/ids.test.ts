@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../src/config/config.ts';
 import { type Clock, systemClock } from '../../src/ground/clock.ts';
 import { consoleLogger } from '../../src/observe/logger.ts';
-import { type EventIds, startIds } from '../../src/start/ids.ts';
+import { type EventIds, startIds } from '../../src/start/settings.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 describe('startIds', function () {

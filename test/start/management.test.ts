@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync } from 'node:fs';
 import { loadConfig } from '../../src/config/read/load.ts';
-import { ownStamp } from '../../src/ground/claims/process-stamp.ts';
-import { processFolder, readProcessFiles } from '../../src/ground/files/process-file.ts';
-import { hearActions } from '../../src/observe/thread-channel.ts';
+import { ownStamp } from '../../src/ground/claims.ts';
+import { processFolder, readProcessFiles } from '../../src/ground/files.ts';
+import { hearActions } from '../../src/observe/thread-counts.ts';
 import { type Managed, startManagement } from '../../src/start/management.ts';
 import { ask } from '../manage/http-client.ts';
 import { metricSources } from '../observe/metric-sources.ts';

@@ -2,13 +2,16 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { formatProblem } from '../../src/config/check/problem.ts';
+import { formatProblem } from '../../src/config/check/validate.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import type { SvcError } from '../../src/ground/errors.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
-import { invalidateEncryptionKeys } from '../../src/publish/api/publish.ts';
-import { type RunningService, runningService } from '../../src/publish/api/running-service.ts';
+import {
+  invalidateEncryptionKeys,
+  type RunningService,
+  runningService,
+} from '../../src/publish/api/publish.ts';
 import { type Protection, startProtection } from '../../src/start/protection.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
 

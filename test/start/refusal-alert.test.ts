@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createLedger, type Outcome, outcomes } from '../../src/observe/outcomes.ts';
-import { createRefusalAlert } from '../../src/start/refusal-alert.ts';
+import { createRefusalAlert } from '../../src/start/engine.ts';
 
 describe('refusals in the health', () => {
   const startMs = Date.parse('2026-03-04T10:00:00Z');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Config } from '../../src/config/config.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
-import { savedRules } from '../../src/start/saved-rules.ts';
+import { savedRules } from '../../src/start/protection.ts';
 
 const event = { eventType: 'SAVED', aggregateType: 'Order', aggregateId: 7, payload: {} };
 const config = { pii: { enabled: true, fields: [] } } as unknown as Config;

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import * as nodeSqlite from 'node:sqlite';
 import pg from 'pg';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
-import { nodeSqliteDriver } from '../../src/adapters/sqlite/node-sqlite-driver.ts';
+import { nodeSqliteDriver } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
-import { type RunningService, runningService } from '../../src/publish/api/running-service.ts';
+import { type RunningService, runningService } from '../../src/publish/api/publish.ts';
 import {
   assertNothingPublished,
   assertNothingStored,

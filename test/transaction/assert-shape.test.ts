@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { assertShape } from '../../src/transaction/assert-shape.ts';
+import { assertShape } from '../../src/transaction/patch-method.ts';
 
 describe('the shape of a package', () => {
   class Known {

@@ -1,6 +1,5 @@
 import { Connection } from '../../src/transaction/connection.ts';
-import type { Dialect } from '../../src/transaction/dialect.ts';
-import type { DriverSession, TransactionStatus } from '../../src/transaction/driver.ts';
+import type { Dialect, DriverSession, TransactionStatus } from '../../src/transaction/driver.ts';
 import type { TransactionEnd } from '../../src/transaction/transaction.ts';
 
 /** A connection whose database answers when a test says so. */

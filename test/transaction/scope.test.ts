@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { patchOnce } from '../../src/transaction/patch-once.ts';
+import { isResultWanted, patchOnce } from '../../src/transaction/patch-method.ts';
 import { runInScope, Scope } from '../../src/transaction/scope.ts';
 import { Transaction } from '../../src/transaction/transaction.ts';
-import { isResultWanted } from '../../src/transaction/transaction-callback.ts';
 import { fakeConnection } from './fake-session.ts';
 
 const newTransaction = (): Transaction => new Transaction(fakeConnection().connection.session, undefined);

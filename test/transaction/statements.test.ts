@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { type Dialect, dialects } from '../../src/transaction/dialect.ts';
-import { kindOf } from '../../src/transaction/statements.ts';
-import { tellWritingViews } from '../../src/transaction/writing-views.ts';
+import { type Dialect, dialects } from '../../src/transaction/driver.ts';
+import { kindOf, tellWritingViews } from '../../src/transaction/statements.ts';
 
 type Table = Readonly<Record<string, readonly string[]>>;
 

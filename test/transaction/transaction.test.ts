@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import { endOfTransaction, findTransactions } from '../../src/transaction/find-transaction.ts';
-import { enterImplicitScope, runInScope, Scope } from '../../src/transaction/scope.ts';
+import {
+  endOfTransaction,
+  enterImplicitScope,
+  findTransactions,
+  runInScope,
+  Scope,
+} from '../../src/transaction/scope.ts';
 import { nextSequence, type ParticipantEnd, Transaction } from '../../src/transaction/transaction.ts';
 
 function newTransaction(): Transaction {

@@ -1,11 +1,9 @@
 // aws-kms/: keys of AWS KMS, behind the port of `protect/keys/key-provider.ts`.
 
 import { inTime } from '../../ground/clock.ts';
-import type { SvcError } from '../../ground/errors.ts';
-import { isNamedValues, plainObject } from '../../ground/named-values.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { isNamedValues, plainObject } from '../../ground/names.ts';
 import { type EnvelopeKeyProvider, keyProviderError } from '../../protect/keys/key-provider.ts';
-import { type AwsKms, type AwsKmsAnswer, type AwsKmsClientOptions, openAwsKms } from './aws-kms-client.ts';
-import { toKeyProviderError } from './aws-kms-failure.ts';
 
 export interface AwsKmsOptions extends AwsKmsClientOptions {
   /**
@@ -135,4 +133,161 @@ function orAbort<T>(limitMs: number, work: (signal: AbortSignal) => Promise<T>):
     throw keyProviderError('SVC_PROTECT_KEY_UNAVAILABLE', `AWS KMS has not answered within ${limitMs} ms`);
   };
   return inTime(work(abort.signal), { limitMs, keepsAlive: true, late });
+}
+
+interface AwsKmsClientOptions {
+  /** Default: what the AWS SDK finds (AWS_REGION, the shared configuration). */
+  readonly region?: string | undefined;
+  /** Another address of the service: a VPC endpoint, a test server. Default: the one of the region. */
+  readonly endpoint?: string | undefined;
+  /** Default 1000. */
+  readonly connectionTimeoutMs?: number | undefined;
+  /** How long one request may take. Default 3000. */
+  readonly requestTimeoutMs?: number | undefined;
+  /** Tries of one call, the first included. Refusals are never tried again. Default 2. */
+  readonly maxAttempts?: number | undefined;
+}
+
+/** The part of a `KMSClient` that is used here. */
+interface AwsKmsClient {
+  send(command: object, options: { abortSignal: AbortSignal }): Promise<AwsKmsAnswer>;
+  destroy(): void;
+}
+
+interface AwsKmsAnswer {
+  readonly Plaintext?: Uint8Array;
+  readonly CiphertextBlob?: Uint8Array;
+}
+
+interface DecryptInput {
+  readonly KeyId: string;
+  readonly CiphertextBlob: Uint8Array;
+  readonly EncryptionContext: Record<string, string> | undefined;
+}
+
+interface GenerateInput {
+  readonly KeyId: string;
+  readonly KeySpec: 'AES_256';
+  readonly EncryptionContext: Record<string, string> | undefined;
+}
+
+/** The part of the package that is used here. */
+interface AwsKmsModule {
+  readonly KMSClient: new (config: object) => AwsKmsClient;
+  readonly DecryptCommand: new (input: DecryptInput) => object;
+  readonly GenerateDataKeyCommand: new (input: GenerateInput) => object;
+}
+
+interface AwsKms {
+  readonly client: AwsKmsClient;
+  decrypt(input: DecryptInput): object;
+  generate(input: GenerateInput): object;
+}
+
+// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
+const packageName: string = '@aws-sdk/client-kms';
+
+/** Loads the SDK (some 50 ms and 15 MB) and makes a client, which connects at its first call. */
+async function openAwsKms(options: AwsKmsClientOptions): Promise<AwsKms> {
+  const sdk = await loadSdk();
+  const client = new sdk.KMSClient({
+    ...(options.region !== undefined && { region: options.region }),
+    ...(options.endpoint !== undefined && { endpoint: options.endpoint }),
+    maxAttempts: options.maxAttempts ?? 2,
+    // Without these a service that hangs is waited for without end.
+    requestHandler: {
+      connectionTimeout: options.connectionTimeoutMs ?? 1_000,
+      requestTimeout: options.requestTimeoutMs ?? 3_000,
+      throwOnRequestTimeout: true,
+    },
+  });
+  return {
+    client,
+    decrypt: (input) => new sdk.DecryptCommand(input),
+    generate: (input) => new sdk.GenerateDataKeyCommand(input),
+  };
+}
+
+async function loadSdk(): Promise<AwsKmsModule> {
+  try {
+    return (await import(packageName)) as AwsKmsModule;
+  } catch (error) {
+    throw notLoaded(error as NodeJS.ErrnoException);
+  }
+}
+
+function notLoaded({ code, message }: NodeJS.ErrnoException): SvcError {
+  const missing = code === 'ERR_MODULE_NOT_FOUND' && message.includes(`'${packageName}'`);
+  return keyProviderError(
+    'SVC_PROTECT_KEY_REFUSED',
+    missing
+      ? `AWS KMS needs the package ${packageName}, which is not installed: npm install ${packageName}`
+      : `the package ${packageName} could not be loaded (${code ?? 'unknown error'})`,
+  );
+}
+
+const credentials =
+  'the credentials are not valid: check the keys, the session and the clock of this machine';
+
+/** What no later try will change, by the SDK's name of the error. */
+const refusals: Readonly<Record<string, string>> = {
+  AccessDeniedException:
+    'access denied: the policies must allow kms:GenerateDataKey (a reader: kms:Decrypt) on it, with this encryption context',
+  DisabledException: 'the key is disabled: enable it in KMS',
+  KMSInvalidStateException: 'the key cannot be used in its state (pending deletion or import)',
+  NotFoundException: 'there is no such key in this account and region: check svc.pii.kms.keys and the region',
+  InvalidArnException: 'that is not the ARN of a key',
+  InvalidKeyUsageException: 'the key is not one for encryption (SYMMETRIC_DEFAULT)',
+  InvalidGrantTokenException: 'a grant is not valid',
+  ValidationException: 'KMS does not accept the request: check the id of the key',
+  CredentialsProviderError: 'there are no AWS credentials for this process',
+  UnrecognizedClientException: credentials,
+  InvalidClientTokenId: credentials,
+  InvalidSignatureException: credentials,
+  SignatureDoesNotMatch: credentials,
+  ExpiredTokenException: credentials,
+  ExpiredToken: credentials,
+  MissingAuthenticationTokenException: credentials,
+  IncompleteSignature: credentials,
+  OptInRequired: 'the account has no KMS',
+};
+
+const mismatches = new Set(['InvalidCiphertextException', 'IncorrectKeyException']);
+
+interface SdkError {
+  readonly name?: unknown;
+  readonly code?: unknown;
+  readonly message?: unknown;
+  readonly $metadata?: { readonly httpStatusCode?: number };
+}
+
+/** One line for an operator. Of the SDK's error only its name is told: its text can quote the request. */
+function toKeyProviderError(thrown: unknown, key: string): SvcError {
+  if (thrown instanceof SvcError) return thrown;
+  const error = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as SdkError;
+  const name = nameOf(error);
+  if (mismatches.has(name)) {
+    const why =
+      'the encrypted data key is damaged, or it was made with another KMS key or encryption context';
+    return keyProviderError('SVC_PROTECT_DECRYPT_FAILED', `AWS KMS, key ${key}: ${why} (${name})`);
+  }
+  const refusal = refusals[name] ?? configurationFault(error);
+  if (refusal !== undefined)
+    return keyProviderError('SVC_PROTECT_KEY_REFUSED', `AWS KMS refuses key ${key}: ${refusal} (${name})`);
+  const status = error.$metadata?.httpStatusCode;
+  const detail = status === undefined ? name : `${name}, HTTP status ${status}`;
+  const text = `AWS KMS cannot be used at the moment, key ${key}: ${detail}`;
+  return keyProviderError('SVC_PROTECT_KEY_UNAVAILABLE', text);
+}
+
+// Connections fail with a system code (ECONNREFUSED) under names that say nothing.
+function nameOf({ name, code }: SdkError): string {
+  const word = typeof code === 'string' ? code : name;
+  return typeof word === 'string' && /^\w{1,60}$/.test(word) ? word : 'unknown error';
+}
+
+function configurationFault({ message }: SdkError): string | undefined {
+  if (message === 'Region is missing')
+    return 'no region is configured: set svc.pii.kms.aws.region or AWS_REGION';
+  return undefined;
 }

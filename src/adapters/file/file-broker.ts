@@ -1,13 +1,13 @@
 // file/: a broker without Kafka: a file for each topic, a line for each record.
 
 import { constants, promises } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { access, type FileHandle, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { sleep } from '../../ground/builtins.ts';
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
-import { toSendFailure } from './file-failure.ts';
-import { createTopicFile, type TopicFile } from './topic-file.ts';
-import { topicNameProblem } from './topic-name.ts';
+import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
+import type { AskAccess, Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
 export interface FileBrokerOptions {
   /** Where the topics lie, as `<topic>.ndjson`. Made when missing, readable for its owner only. */
@@ -117,4 +117,194 @@ export function encodeLines(records: readonly BrokerRecord[]): Buffer {
 /** Whether the value can stand in a line as it is: JSON text without line breaks. Looks at the bytes, parses nothing. */
 function isOneLineOfJson({ value }: BrokerRecord): boolean {
   return beginsJson.has(value[0] ?? 0) && !value.includes(lineFeed);
+}
+
+/** Whether the folder of the topic files can be written, or made. Makes nothing. */
+export function createFileAccess({ directory }: { readonly directory: string }): AskAccess {
+  return async () => {
+    try {
+      await checkFolder(resolve(directory));
+    } catch (error) {
+      throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', toSendFailure(error, directory).message);
+    }
+    return { cluster: undefined, topics: [], group: undefined };
+  };
+}
+
+async function checkFolder(folder: string): Promise<void> {
+  const found = await stat(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT' || dirname(folder) === folder) throw error;
+    return undefined;
+  });
+  // The nearest one that is there decides.
+  if (found === undefined) return checkFolder(dirname(folder));
+  if (!found.isDirectory()) throw Object.assign(new Error('not a directory'), { code: 'ENOTDIR' });
+  await access(folder, constants.W_OK | constants.X_OK);
+}
+
+export interface TopicFile {
+  /** Appends whole lines. Appends under way at once are written together, in the order of their calls. */
+  append(lines: Buffer): Promise<SendResult>;
+}
+
+interface Append {
+  readonly lines: Buffer;
+  readonly settle: (result: SendResult) => void;
+}
+
+const lineFeedOfTopicFile = 0x0a;
+const tornCheckMs = 10;
+/** One write() of more than this would hold up whatever else waits for the disk. */
+const maxWriteBytes = 4 * 1024 * 1024;
+
+export function createTopicFile(path: string): TopicFile {
+  let pending: Append[] = [];
+  let writing = false;
+
+  async function writePending(): Promise<void> {
+    while (pending.length > 0) {
+      const batch = takeBatch();
+      const result = await appendTo(path, Buffer.concat(batch.map(({ lines }) => lines)));
+      for (const { settle } of batch) settle(result);
+    }
+    writing = false;
+  }
+
+  function takeBatch(): Append[] {
+    let bytes = 0;
+    let count = 0;
+    while (count < pending.length && (count === 0 || bytes < maxWriteBytes))
+      bytes += (pending[count++] as Append).lines.length;
+    const batch = pending.slice(0, count);
+    pending = pending.slice(count);
+    return batch;
+  }
+
+  return {
+    append: (lines) =>
+      new Promise((settle) => {
+        pending.push({ lines, settle });
+        if (writing) return;
+        writing = true;
+        // The appends of this turn of the event loop go into one write.
+        setImmediate(() => void writePending());
+      }),
+  };
+}
+
+/**
+ * Opens the file anew each time, so that it may be moved or removed meanwhile. Through a handle: where an agent has wrapped `fs.read`
+ * and `fs.write`, `promisify` no longer knows what they answer with.
+ */
+async function appendTo(path: string, lines: Buffer): Promise<SendResult> {
+  let file: FileHandle;
+  try {
+    file = await openForAppend(path);
+  } catch (error) {
+    return { ok: false, failure: toSendFailure(error, path) };
+  }
+  let sizeBefore = 0;
+  let written = 0;
+  try {
+    const bytes = (await endsInTornLine(file)) ? Buffer.concat([Buffer.from('\n'), lines]) : lines;
+    sizeBefore = (await file.stat()).size;
+    // O_APPEND makes one write() one piece, beside those of other processes; a full disk may cut it short.
+    while (written < bytes.length) written += (await file.write(bytes, written)).bytesWritten;
+    return { ok: true };
+  } catch (error) {
+    const mayBeWritten = written > 0 && !(await takeBack(file, sizeBefore, written));
+    return { ok: false, failure: toSendFailure(error, path, mayBeWritten) };
+  } finally {
+    await file.close().catch(() => {});
+  }
+}
+
+async function openForAppend(path: string): Promise<FileHandle> {
+  try {
+    return await promises.open(path, 'a+', 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    await promises.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    return promises.open(path, 'a+', 0o600);
+  }
+}
+
+/** A process that died while it wrote leaves half a line. One that is still writing gets a moment to end it. */
+async function endsInTornLine(file: FileHandle): Promise<boolean> {
+  if (!(await isTorn(file))) return false;
+  await sleep(tornCheckMs);
+  return isTorn(file);
+}
+
+async function isTorn(file: FileHandle): Promise<boolean> {
+  const { size } = await file.stat();
+  if (size === 0) return false;
+  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
+  return buffer[0] !== lineFeedOfTopicFile;
+}
+
+/** Removes the part of a write that failed half-way, unless somebody else has written since. */
+async function takeBack(file: FileHandle, sizeBefore: number, written: number): Promise<boolean> {
+  try {
+    if ((await file.stat()).size !== sizeBefore + written) return false;
+    await file.truncate(sizeBefore);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Of a file name's 255 bytes, `.ndjson` takes 7; Kafka itself takes 249 characters. */
+const longestName = 248;
+
+/** Kafka's rules. They also keep a topic inside its directory. `undefined`: the name is fine. */
+export function topicNameProblem(topic: string): string | undefined {
+  if (topic.length > longestName) {
+    return `the name of topic "${topic.slice(0, 20)}…" is longer than ${longestName} characters`;
+  }
+  return topicNamePattern.test(topic)
+    ? undefined
+    : `the name of topic ${JSON.stringify(topic)} must be ${topicNameForm}`;
+}
+
+/** `unknown_outcome` where a part of the records may stand in the file. */
+export function toSendFailure(error: unknown, path: string, mayBeWritten = false): SendFailure {
+  const cause = (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.name : 'Error');
+  return { kind: mayBeWritten ? 'unknown_outcome' : kindOf(cause), cause, message: messageOf(cause, path) };
+}
+
+function messageOf(cause: string, path: string): string {
+  switch (cause) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return `no space left to write "${path}": free some, or choose another svc.broker.file.path`;
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return `"${path}" may not be written (${cause}): check its permissions and svc.broker.file.path`;
+    case 'ENOTDIR':
+    case 'EEXIST':
+      return `"${path}" cannot be made, for a part of it is not a directory (${cause}): check svc.broker.file.path`;
+    case 'EISDIR':
+      return `"${path}" is a directory and not a file (EISDIR): move it away`;
+    default:
+      return `"${path}" could not be written (${cause}): check svc.broker.file.path`;
+  }
+}
+
+const mayPass = new Set([
+  'ENOSPC',
+  'EDQUOT',
+  'EMFILE',
+  'ENFILE',
+  'EIO',
+  'EAGAIN',
+  'EBUSY',
+  'ENOMEM',
+  'EFBIG',
+  'ENOENT',
+]);
+
+function kindOf(cause: string): SendFailure['kind'] {
+  return mayPass.has(cause) ? 'retriable' : 'fatal';
 }

@@ -1,23 +1,19 @@
-// kafka/: Kafka through any of its clients, each of which is a transport: it connects and signs in, and the rest is svc's.
+// kafka/: Kafka through any of its clients. A client is a transport: it connects and signs in. The rest is here.
 //
-//   transport.ts      what a client does: address -> a socket that is signed in, and how long the broker lets it live
-//   cluster/          socket-requests: frames, and which answer is whose · broker-connection: versions, time-outs, retirement ·
-//                     connections: one for each broker, asked for again, paced · throttle: brokers that hold back by a quota · topics: who leads what · sequences: what makes a batch that
-//                     is sent again the same one · sends: one produce
-//                     request, its outcome, letting go of a broker that hangs · session: all of that, for one client
-//   protocol/         each request as a value: how it is written, how its answer is read, what Kafka calls its errors
-//   send-failure.ts   from whatever was thrown, by svc, a client or Node, to what became of the records and a line for an operator
-//   patient-send.ts   a topic that the broker is just making is waited for
+//   transport.ts      the port of a client: an address becomes a socket that is signed in, with the time the broker lets it live
+//   connections.ts    one connection for each broker: frames, versions, time-outs, retirement, reconnects
+//   session.ts        the produce requests of one client: leaders, sequences of batches, outcomes, brokers that hang
+//   protocol.ts       each request as a value: how it is written, how its answer is read, the names of Kafka's errors
+//   send-failure.ts   from an error of svc, a client or Node to a failure of records, with a line for the operator
 
-import { within } from '../../ground/clock.ts';
+import { backoffMs, systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import type { Broker, SendFailure } from '../../publish/broker.ts';
-import { failed } from './cluster/sends.ts';
-import { type KafkaSession, openSession } from './cluster/session.ts';
+import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
+import { passingOf } from '../../publish/fault.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import { createPatientSend } from './patient-send.ts';
 import { toSendFailure } from './send-failure.ts';
+import { failed, type KafkaSession, openSession } from './session.ts';
 import type { LoadTransport } from './transport.ts';
 
 const closedFailure: SendFailure = {
@@ -161,4 +157,105 @@ function createWorkUnderWay(): WorkUnderWay {
       hold = undefined;
     },
   };
+}
+
+export type Send = (
+  topic: string,
+  partition: number | undefined,
+  records: readonly BrokerRecord[],
+  /** How many partitions the topic had when `partition` was chosen, where that is known. */
+  placedBy?: number,
+) => Promise<SendResult>;
+
+export interface PatientSendOptions {
+  readonly send: Send;
+  /** Whether the topic is there; rejects where a partition of it has no leader. */
+  readonly isReady: (topic: string) => Promise<boolean>;
+  /** How long a topic without leaders is waited for. */
+  readonly limitMs: number;
+  /** The same of one that the cluster does not know. Default: 1000. */
+  readonly unknownMs?: number;
+}
+
+const firstPauseMs = 20;
+const longestPauseMs = 250;
+/** A broker makes a topic in less; where it does not, whoever sends is told why, and its retries go on asking. */
+const usualUnknownMs = 1_000;
+/** Topics remembered as missing; their names can come from application data. */
+const maxMissing = 1_000;
+
+/**
+ * A topic that the broker makes for its first record refuses that record until its partitions have leaders: it is waited
+ * for, and the records are sent again, for nothing of them was stored. All who wait for one topic share one poll. A topic
+ * that did not appear soon is not waited for again until a send to it succeeds.
+ */
+export function createPatientSend({
+  send,
+  isReady,
+  limitMs,
+  unknownMs = usualUnknownMs,
+}: PatientSendOptions): Send {
+  const polls = new Map<string, Promise<boolean>>();
+  const missing = new Set<string>();
+
+  function becomesReady(topic: string): Promise<boolean> {
+    let poll = polls.get(topic);
+    if (poll === undefined) {
+      const unknownEnd = systemClock.monotonic() + unknownMs;
+      const look = async (): Promise<boolean | 'in vain'> => {
+        try {
+          return (await isReady(topic)) || (systemClock.monotonic() >= unknownEnd ? 'in vain' : false);
+        } catch {
+          return false;
+        }
+      };
+      poll = repeatUntil(look, limitMs).finally(() => polls.delete(topic));
+      polls.set(topic, poll);
+    }
+    return poll;
+  }
+
+  return async (topic, partition, records, placedBy) => {
+    const first = await send(topic, partition, records, placedBy);
+    if (first.ok) missing.delete(topic);
+    if (first.ok || !isWithoutLeader(first.failure)) return first;
+    const isUnknown = passingOf(first.failure.cause) === 'unknown';
+    if (isUnknown && missing.has(topic)) return first;
+    const end = systemClock.monotonic() + limitMs;
+    if (!(await becomesReady(topic))) {
+      if (isUnknown) missing.add(topic);
+      if (missing.size > maxMissing) missing.delete(missing.values().next().value as string);
+      return first;
+    }
+    let last = await send(topic, partition, records, placedBy);
+    // The cluster knows the leader a moment before the leader itself does.
+    const again = async (): Promise<boolean> => {
+      last = await send(topic, partition, records, placedBy);
+      return last.ok || !isBeingMade(last.failure);
+    };
+    if (!last.ok && isBeingMade(last.failure)) await repeatUntil(again, end - systemClock.monotonic());
+    return last;
+  };
+}
+
+/** Nothing was stored, and the topic may be there in a moment. */
+function isWithoutLeader({ kind, cause }: SendFailure): boolean {
+  const passing = passingOf(cause);
+  return kind === 'retriable' && (passing === 'unknown' || passing === 'without leader');
+}
+
+function isBeingMade(failure: SendFailure): boolean {
+  return isWithoutLeader(failure) || passingOf(failure.cause) === 'moved';
+}
+
+/** Repeats `attempt`, each time after a longer pause, until it says `true`: `false` when that is in vain or `limitMs` are over. */
+async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs: number): Promise<boolean> {
+  const end = systemClock.monotonic() + limitMs;
+  for (let tries = 1; ; tries++) {
+    const pauseMs = backoffMs(tries, firstPauseMs, longestPauseMs);
+    if (tries > 1 && systemClock.monotonic() + pauseMs >= end) return false;
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    const result = await attempt();
+    if (result !== false) return result === true;
+  }
 }

@@ -1,21 +1,8 @@
 import { SvcError } from '../../ground/errors.ts';
-import type { SendFailure } from '../../publish/broker.ts';
-import { BrokerError, NoAnswer } from './cluster/broker-error.ts';
-import {
-  connectionClosed,
-  connectionTimedOut,
-  type FailureScene,
-  invalidTopic,
-  mechanismNotOffered,
-  otherReason,
-  protocolReason,
-  type Reason,
-  refusedUser,
-  requestTimedOut,
-  socketReason,
-  withoutToken,
-} from './failure-lines.ts';
-import { TokenError } from './token/request-token.ts';
+import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
+import type { SendFailure, SendFailureKind } from '../../publish/broker.ts';
+import type { KafkaClientOptions } from './kafka-client-options.ts';
+import { TokenError } from './token.ts';
 
 /** An error of svc, of a client, of Node's sockets, or whatever else was thrown. */
 interface Cause {
@@ -115,4 +102,250 @@ function reasonOf(causes: readonly Cause[], scene: FailureScene): Reason {
   if (isRefusedUser(causes)) return refusedUser(scene);
   if (says('Invalid topic')) return invalidTopic(scene);
   return otherReason(code ?? causes.at(-1)?.message?.split('\n')[0] ?? 'no reason given', scene);
+}
+
+/** What went wrong between us and one broker; what it was is the cause. */
+export class BrokerError extends Error {
+  readonly broker: string;
+
+  constructor(broker: string, cause: unknown) {
+    super('a request to Kafka failed', { cause });
+    this.broker = broker;
+  }
+}
+
+export class NoAnswer extends Error {
+  readonly limitMs: number;
+
+  constructor(limitMs: number) {
+    super(`no answer within ${limitMs} ms`);
+    this.limitMs = limitMs;
+  }
+}
+
+export class NoCommonVersion extends Error {
+  constructor(request: string) {
+    super(`svc and this Kafka have no version of ${request} in common`);
+  }
+}
+
+/** Where and when something failed. */
+export interface FailureScene {
+  readonly options: KafkaClientOptions;
+  readonly topic?: string;
+  /** Whether a produce request may have left for the broker. */
+  readonly written: boolean;
+}
+
+/** What became of the records, and the line for the operator. `cause`: where it is another one than the client's. */
+interface Reason {
+  readonly kind: SendFailureKind;
+  readonly message: string;
+  readonly cause?: SendFailure['cause'];
+}
+
+const checkNetwork = 'check that Kafka runs there, svc.broker.bootstrap-servers, and the network';
+
+const all = ({ options }: FailureScene): string => options.brokers.join(', ');
+const topicName = ({ topic }: FailureScene): string =>
+  topic === undefined ? 'the topic' : `topic ${JSON.stringify(topic)}`;
+/** Until a produce request was written, nothing can have been stored. */
+const kindOf = ({ written }: FailureScene): SendFailureKind => (written ? 'unknown_outcome' : 'retriable');
+
+/** No token to sign in with: nothing was sent. */
+function withoutToken({ isRetriable, message, code }: TokenError): SendFailure {
+  return { kind: isRetriable ? 'retriable' : 'fatal', cause: code, message };
+}
+
+export function invalidTopic(scene: FailureScene): Reason {
+  const message = topicNamePattern.test(scene.topic ?? '')
+    ? `${topicName(scene)} is one of Kafka's own, to which no client may write`
+    : `Kafka refuses the name of ${topicName(scene)}: ${topicNameForm}`;
+  return { kind: 'fatal', message, cause: 'INVALID_TOPIC_EXCEPTION' };
+}
+
+export function noSuchPartition(topic: string, partition: number | undefined): SendFailure {
+  const message = `topic "${topic}" has no partition ${partition}`;
+  return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
+}
+
+/** `placedBy`: how many it had when a partition was chosen. */
+export function otherCount(
+  topic: string,
+  count: number,
+  placedBy: number,
+  isRecreated: boolean,
+): SendFailure {
+  const what = isRecreated ? 'was created again, and has' : 'has';
+  const message = `topic "${topic}" ${what} ${count} partitions now instead of ${placedBy}: its events are placed anew`;
+  const failure: SendFailure = { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
+  return isRecreated ? { ...failure, isRecreated } : failure;
+}
+
+function requestTimedOut(
+  scene: FailureScene,
+  address = all(scene),
+  limitMs = scene.options.requestTimeoutMs,
+): Reason {
+  const message = `no answer from Kafka (${address}) within ${limitMs} ms: check the broker and the network, or raise svc.broker.request-timeout-ms`;
+  return { kind: kindOf(scene), message, cause: 'TimeoutException' };
+}
+
+function connectionTimedOut(scene: FailureScene, address = all(scene)): Reason {
+  const message = `${address} did not accept a connection within ${scene.options.connectionTimeoutMs} ms: ${checkNetwork}`;
+  return { kind: kindOf(scene), message, cause: 'TimeoutException' };
+}
+
+function connectionClosed(scene: FailureScene, address = all(scene)): Reason {
+  const message = scene.written ? `${address} closed the connection` : closedAtOnce(scene, address);
+  return { kind: kindOf(scene), message };
+}
+
+function closedAtOnce({ options }: FailureScene, address: string): string {
+  const where = `${address} closed the connection before it was usable`;
+  if (options.tls !== undefined)
+    return `${where}: the port may not speak TLS (svc.broker.tls), or wants another client certificate`;
+  if (options.sasl !== undefined)
+    return `${where}: the port may expect TLS (svc.broker.tls), or another protocol than Kafka's`;
+  return `${where}: the port may expect TLS (svc.broker.tls) or a user (svc.broker.sasl), or another protocol than Kafka's`;
+}
+
+/** By the code of an error of Node's sockets and TLS; `undefined` where the code says nothing. */
+function socketReason(code: string, scene: FailureScene, address?: string): Reason | undefined {
+  if (isCertificateProblem(code)) return { kind: 'fatal', message: untrusted(address ?? all(scene), code) };
+  if (code === 'ECONNRESET' && !scene.written) return connectionClosed(scene, address);
+  if (!unreachable.has(code)) return undefined;
+  return { kind: kindOf(scene), message: cannotReach(scene, address, code) };
+}
+
+function otherReason(detail: string, scene: FailureScene): Reason {
+  return { kind: kindOf(scene), message: `Kafka could not be used at ${all(scene)} (${detail})` };
+}
+
+const unreachable = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN', 'ETIMEDOUT'],
+  'EADDRNOTAVAIL',
+]);
+
+function cannotReach(scene: FailureScene, address: string | undefined, code: string): string {
+  if (address === undefined || scene.options.brokers.includes(address))
+    return `cannot reach Kafka at ${all(scene)} (${code}): ${checkNetwork}`;
+  return `cannot reach ${address} (${code}), the address that Kafka itself names: check that broker and its advertised.listeners`;
+}
+
+const refusedToken =
+  'Kafka refused the token (OAUTHBEARER): check its issuer, audience, scope and lifetime, and svc.broker.sasl.oauthbearer';
+
+const mechanismOf = ({ options }: FailureScene): string => (options.sasl?.mechanism ?? 'sasl').toUpperCase();
+
+function mechanismNotOffered(scene: FailureScene): Reason {
+  const message = `Kafka does not offer ${mechanismOf(scene)} on this port: check svc.broker.sasl.mechanism`;
+  return { kind: 'fatal', message };
+}
+
+function refusedUser(scene: FailureScene): Reason {
+  const { sasl } = scene.options;
+  if (sasl?.mechanism === 'oauthbearer') return { kind: 'fatal', message: refusedToken };
+  const user = sasl?.username ?? '';
+  const message = `Kafka refused the user "${user}" (${mechanismOf(scene)}): check svc.broker.sasl.username and svc.broker.sasl.password`;
+  return { kind: 'fatal', message };
+}
+
+function isCertificateProblem(code: string): boolean {
+  return /CERT|SELF_SIGNED|^UNABLE_TO_|^ERR_TLS|^ERR_SSL|^ERR_OSSL|^EPROTO$|^CRL_|^HOSTNAME_MISMATCH$|^INVALID_CA$/.test(
+    code,
+  );
+}
+
+function untrusted(where: string, code: string): string {
+  if (/^EPROTO$|^ERR_SSL_WRONG_VERSION|PACKET_LENGTH/.test(code))
+    return `${where} does not speak TLS (${code}): check the port and svc.broker.tls`;
+  if (/^ERR_SSL.*ALERT|^ERR_SSL.*CERTIFICATE_REQUIRED/.test(code))
+    return `${where} refused the TLS connection (${code}): check svc.broker.tls.cert-file and key-file`;
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return `the certificate of ${where} is for another name (${code}): check svc.broker.tls.server-name`;
+  if (/EXPIRED|NOT_YET_VALID/.test(code))
+    return `the certificate of ${where} is not valid at this time (${code})`;
+  if (/^ERR_OSSL|^ERR_TLS/.test(code)) return `the files in svc.broker.tls cannot be used (${code})`;
+  return `the certificate of ${where} is not trusted (${code}): name its authority in svc.broker.tls.ca-file`;
+}
+
+/** By the name of an error of Kafka's protocol, such as `UNKNOWN_TOPIC_OR_PARTITION`. */
+export function protocolReason(type: string, scene: FailureScene): Reason {
+  const topic = topicName(scene);
+  const fatal = (message: string): Reason => ({ kind: 'fatal', message });
+  const retriable = (message: string): Reason => ({ kind: 'retriable', message });
+  switch (type) {
+    case 'INVALID_TOPIC_EXCEPTION':
+      return invalidTopic(scene);
+    case 'UNKNOWN_TOPIC_OR_PARTITION':
+      return retriable(`${topic} does not exist: create it, or set auto.create.topics.enable on the brokers`);
+    case 'THROTTLING_QUOTA_EXCEEDED':
+      return retriable(
+        `Kafka does not make ${topic} for now, by the quota controller_mutation_rate of ${who(scene.options)}: create it, or raise the quota`,
+      );
+    case 'TOPIC_AUTHORIZATION_FAILED':
+      return fatal(
+        `${who(scene.options)} may not write to ${topic}: give it the Write and Describe permissions`,
+      );
+    case 'CLUSTER_AUTHORIZATION_FAILED':
+      return fatal(`${who(scene.options)} may not do this on the cluster: check its permissions`);
+    case 'ILLEGAL_SASL_STATE':
+      return fatal(
+        `${all(scene)} does not accept a user and password on this port: check the port and svc.broker.sasl`,
+      );
+    case 'UNSUPPORTED_SASL_MECHANISM':
+      return mechanismNotOffered(scene);
+    case 'SASL_AUTHENTICATION_FAILED':
+      return refusedUser(scene);
+    case 'MESSAGE_TOO_LARGE':
+    case 'RECORD_LIST_TOO_LARGE':
+      return {
+        kind: 'too_large',
+        message: `the record is larger than ${topic} takes: raise max.message.bytes there, or send less`,
+      };
+    case 'LEADER_NOT_AVAILABLE':
+      return retriable(`a partition of ${topic} has no leader now: it comes back when a broker takes over`);
+    case 'NOT_LEADER_FOR_PARTITION':
+    case 'NOT_LEADER_OR_FOLLOWER':
+    case 'FENCED_LEADER_EPOCH':
+    case 'UNKNOWN_LEADER_EPOCH':
+      return retriable(`${topic} has just moved to another broker (${type})`);
+    case 'NOT_ENOUGH_REPLICAS':
+      return retriable(
+        `${topic} has fewer replicas in sync than min.insync.replicas: brokers are down or behind`,
+      );
+    case 'NOT_ENOUGH_REPLICAS_AFTER_APPEND':
+      return {
+        kind: 'unknown_outcome',
+        message: `${topic} was written, but fewer replicas than min.insync.replicas have confirmed`,
+      };
+    case 'INVALID_TIMESTAMP':
+      return fatal(
+        `${topic} does not take the time of its records, which is that of this machine's clock (INVALID_TIMESTAMP, by message.timestamp.after.max.ms or before.max.ms): set the clock`,
+      );
+    case 'REQUEST_TIMED_OUT':
+      return requestTimedOut(scene);
+    default:
+      return { kind: otherKind(type, scene), message: `Kafka refused the record for ${topic} (${type})` };
+  }
+}
+
+const refusedForGood = new Set([
+  'INVALID_RECORD',
+  'INVALID_REQUIRED_ACKS',
+  'POLICY_VIOLATION',
+  'UNSUPPORTED_VERSION',
+]);
+
+function otherKind(type: string, scene: FailureScene): SendFailureKind {
+  return refusedForGood.has(type) || type.startsWith('UNSUPPORTED_') ? 'fatal' : kindOf(scene);
+}
+
+/** Whom the brokers take this process for. */
+export function who(options: KafkaClientOptions): string {
+  const { sasl } = options;
+  if (sasl === undefined) return `the client "${options.clientId}"`;
+  if (sasl.mechanism !== 'oauthbearer') return `the user "${sasl.username}"`;
+  return sasl.clientId === undefined ? 'the owner of the token' : `the OAuth client "${sasl.clientId}"`;
 }

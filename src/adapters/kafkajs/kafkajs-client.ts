@@ -1,12 +1,28 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import type { Kafka, KafkaConfig, LogEntry } from 'kafkajs';
+import type * as Kafkajs from 'kafkajs';
+import type {
+  AuthenticationProviderArgs,
+  Kafka,
+  KafkaConfig,
+  LogEntry,
+  Mechanism,
+  SASLOptions,
+} from 'kafkajs';
+import { within } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { shared } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
-import { type Certificates, readCertificates } from '../kafka/read-certificates.ts';
-import { createSignIn } from './kafkajs-sign-in.ts';
-import { addCodecs } from './wire/add-codecs.ts';
-import { patchRequestQueue } from './wire/request-queue-patch.ts';
+import {
+  type Certificates,
+  type KafkaClientOptions,
+  type KafkaSaslOptions,
+  type KafkaTokenOptions,
+  readCertificates,
+} from '../kafka/kafka-client-options.ts';
+import type { VendorCompression } from '../kafka/platformatic-module.ts';
+import { isTokenRefused, type TokenSource } from '../kafka/token.ts';
 
 export interface KafkajsClientOptions extends KafkaClientOptions {
   /** How often kafkajs itself tries again. Default 0: the queue does it, where the order can be kept. */
@@ -88,4 +104,374 @@ function openSocket({ host, port, onConnect }: SocketTarget, certificates: Certi
 function logLine(logger: Logger, { namespace, log }: LogEntry): void {
   const broker = typeof log.broker === 'string' ? log.broker : undefined;
   logger.debug(`kafkajs: ${log.message}`, { namespace: namespace || undefined, broker });
+}
+
+/** What kafkajs itself connects, reads and writes with: its connections, and reading without a group. */
+export function clusterOf<Cluster>(kafka: Kafka, options: object): Cluster {
+  const symbol = Object.getOwnPropertySymbols(kafka).find(
+    ({ description }) => description === 'private:Kafka:createCluster',
+  );
+  const make = symbol && (kafka as unknown as Record<symbol, unknown>)[symbol];
+  if (typeof make !== 'function')
+    throw new SvcError(
+      'SVC_ADAPTERS_NOT_REACHABLE',
+      'this version of kafkajs has no way to its brokers that svc knows',
+    );
+  return make.call(kafka, options) as Cluster;
+}
+
+interface Connectable {
+  disconnect(): Promise<void>;
+}
+
+/** kafkajs waits for answers that may never come before it disconnects. Never rejects. */
+export async function disconnectWithin(client: Connectable, limitMs: number): Promise<void> {
+  const leaving = client.disconnect().catch(() => {});
+  await within(limitMs, leaving);
+}
+
+/** The version whose inner workings the patch knows. The last one there is, of 2023. */
+const knownVersion = '2.2.4';
+
+/** Version of the kafkajs that is installed; `undefined` where it does not say. */
+async function versionOfKafkajs(): Promise<string | undefined> {
+  try {
+    return (await import('kafkajs/package.json', { with: { type: 'json' } })).default.version;
+  } catch {
+    return undefined;
+  }
+}
+
+const said = new Set<string>();
+
+/** Once per process: whatever opens a client finds the same kafkajs. `effect`: what svc goes on without. */
+function sayUnknown(logger: Logger | undefined, version: string | undefined, effect: string): void {
+  if (said.has(effect)) return;
+  said.add(effect);
+  const found = version === knownVersion ? 'that is installed' : (version ?? 'of an unknown version');
+  logger?.warn(`kafkajs ${found} is not the one that svc knows (${knownVersion}): ${effect}`);
+}
+
+type Sasl = SASLOptions | Mechanism;
+
+/** What kafkajs signs in with. All clients made from one share their token. */
+async function createSignIn(sasl: KafkaSaslOptions, timeoutMs: number): Promise<() => Sasl> {
+  if (sasl.mechanism !== 'oauthbearer') return () => ({ ...sasl }) as SASLOptions;
+  const { createTokenSource } = await import('../kafka/token.ts');
+  const token = createTokenSource(sasl, timeoutMs);
+  return () => ({
+    mechanism: 'oauthbearer',
+    // The one of kafkajs does not read the answer.
+    authenticationProvider: ({ saslAuthenticate }) => ({
+      authenticate: () => signIn(token, sasl.extensions, saslAuthenticate),
+    }),
+  });
+}
+
+async function signIn(
+  token: TokenSource,
+  extensions: KafkaTokenOptions['extensions'],
+  saslAuthenticate: AuthenticationProviderArgs['saslAuthenticate'],
+): Promise<void> {
+  const pairs = Object.entries(extensions ?? {}).map(([name, value]) => `\u0001${name}=${value}`);
+  const secret = await token();
+  const text = Buffer.from(`n,,\u0001auth=Bearer ${secret}${pairs.join('')}\u0001\u0001`);
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(text.length);
+  await saslAuthenticate({
+    request: { encode: () => Buffer.concat([length, text]) },
+    response: {
+      decode: (answer) => answer,
+      parse: (answer) => {
+        if (!isTokenRefused(answer)) return answer;
+        token.refused(secret);
+        throw Object.assign(new Error('token refused'), { name: refused });
+      },
+    },
+  });
+}
+
+const refused = 'KafkaJSSASLAuthenticationError';
+
+// what svc changes in kafkajs: its timers, codecs, and how its consumer hands over.
+
+/** What this patch touches of the request queue inside kafkajs, one per connection. */
+interface RequestQueue {
+  readonly inflight: Map<number, SocketRequest>;
+  readonly pending: readonly SocketRequest[];
+  readonly requestTimeout: number;
+  readonly enforceRequestTimeout: boolean;
+  readonly throttledUntil: number;
+  throttleCheckTimeoutId: NodeJS.Timeout | null;
+  requestTimeoutIntervalId: NodeJS.Timeout | undefined;
+  isConnected(): boolean;
+  destroy(): void;
+  checkPendingRequests(): void;
+  scheduleCheckPendingRequests(): void;
+  scheduleRequestTimeoutCheck(): void;
+  sendSocketRequest(request: SocketRequest): void;
+}
+
+interface SocketRequest {
+  readonly sentAt: number;
+  readonly requestTimeout: number;
+  timeoutRequest(): void;
+}
+
+const pendingCheckMs = 10;
+const timeoutCheckMs = 100;
+const methods = [
+  'destroy',
+  'checkPendingRequests',
+  'scheduleCheckPendingRequests',
+  'scheduleRequestTimeoutCheck',
+  'sendSocketRequest',
+] as const;
+
+/**
+ * kafkajs 2.2.4 re-arms a 1 ms timer on every connection for ever, with a delay that Node 24 warns about
+ * (tulios/kafkajs#1751), and ticks every 100 ms to look for requests that timed out. Here both timers run only while
+ * there is something to wait for, and neither keeps a process alive. Another version of kafkajs is left as it is.
+ */
+export async function patchRequestQueue(
+  logger: Logger,
+  parts: () => Promise<readonly [string | undefined, RequestQueue]> = installed,
+): Promise<void> {
+  const [version, prototype] = await parts().catch(() => []);
+  const isKnown =
+    version === knownVersion && methods.every((name) => typeof prototype?.[name] === 'function');
+  if (!isKnown || prototype === undefined) {
+    sayUnknown(logger, version, 'an idle process may use more CPU and not end by itself');
+    return;
+  }
+  const patched = shared('kafkajs-request-queues', () => new WeakSet<object>());
+  if (patched.has(prototype)) return;
+  patched.add(prototype);
+  patch(prototype);
+}
+
+async function installed(): Promise<readonly [string | undefined, RequestQueue]> {
+  return Promise.all([versionOfKafkajs(), queuePrototype()]);
+}
+
+async function queuePrototype(): Promise<RequestQueue> {
+  // @ts-expect-error kafkajs has no types for its inner modules.
+  return (await import('kafkajs/src/network/requestQueue/index.js')).default.prototype;
+}
+
+function patch(prototype: RequestQueue): void {
+  const { destroy, sendSocketRequest } = prototype;
+
+  prototype.scheduleCheckPendingRequests = function () {
+    if (this.throttleCheckTimeoutId !== null || this.pending.length === 0) return;
+    const throttledForMs = this.throttledUntil - Date.now();
+    const check = () => {
+      this.throttleCheckTimeoutId = null;
+      this.checkPendingRequests();
+    };
+    this.throttleCheckTimeoutId = setTimeout(check, throttledForMs > 0 ? throttledForMs : pendingCheckMs);
+  };
+
+  prototype.destroy = function () {
+    destroy.call(this);
+    this.requestTimeoutIntervalId = undefined;
+  };
+
+  // Called once by a new connection, which has nothing in flight yet.
+  prototype.scheduleRequestTimeoutCheck = function () {
+    this.destroy();
+  };
+
+  prototype.sendSocketRequest = function (request) {
+    sendSocketRequest.call(this, request);
+    if (!this.enforceRequestTimeout || this.requestTimeoutIntervalId !== undefined) return;
+    const tick = () => failTimedOutRequests(this);
+    this.requestTimeoutIntervalId = setInterval(tick, Math.min(this.requestTimeout, timeoutCheckMs)).unref();
+  };
+}
+
+function failTimedOutRequests(queue: RequestQueue): void {
+  for (const request of [...queue.inflight.values()]) {
+    if (Date.now() - request.sentAt > request.requestTimeout) request.timeoutRequest();
+  }
+  if (!queue.isConnected()) {
+    queue.destroy();
+  } else if (queue.inflight.size === 0) {
+    clearInterval(queue.requestTimeoutIntervalId);
+    queue.requestTimeoutIntervalId = undefined;
+  }
+}
+
+/** From one that is called with things to one that asks for them, one thing at a time. No wait keeps the process alive. */
+export interface HandOver<T> {
+  /** Resolves when the other side asks for the next thing; `beat` is called each second until then. */
+  give(thing: T, beat: () => Promise<void>): Promise<void>;
+  /** The next thing; `undefined` when none comes for `idleMs`. */
+  take(): Promise<T | undefined>;
+  /** Whoever takes gets this error. */
+  fail(error: unknown): void;
+  /** Nobody takes any more: whoever gives goes on at once. */
+  end(): void;
+}
+
+const beatMs = 1_000;
+
+export function createHandOver<T>(idleMs: number): HandOver<T> {
+  let waiting: { thing: T; taken: () => void } | undefined;
+  let release: (() => void) | undefined;
+  let wake: (() => void) | undefined;
+  let failure: { error: unknown } | undefined;
+  let ended = false;
+
+  return {
+    async give(thing, beat) {
+      if (ended) return;
+      let isReleased = false;
+      const released = new Promise<void>((resolve) => {
+        waiting = {
+          thing,
+          taken: () => {
+            isReleased = true;
+            resolve();
+          },
+        };
+      });
+      wake?.();
+      while (!isReleased) {
+        let timer: NodeJS.Timeout | undefined;
+        const second = new Promise<void>((resolve) => {
+          timer = setTimeout(resolve, beatMs).unref();
+        });
+        await Promise.race([released, second]);
+        clearTimeout(timer);
+        if (!isReleased) await beat();
+      }
+    },
+
+    async take() {
+      release?.();
+      release = undefined;
+      if (failure === undefined && waiting === undefined) {
+        let timer: NodeJS.Timeout | undefined;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+          timer = setTimeout(resolve, idleMs).unref();
+        });
+        clearTimeout(timer);
+        wake = undefined;
+      }
+      if (failure !== undefined) throw failure.error;
+      const given = waiting;
+      waiting = undefined;
+      release = given?.taken;
+      return given?.thing;
+    },
+
+    end() {
+      ended = true;
+      waiting?.taken();
+      release?.();
+    },
+
+    fail(error) {
+      failure ??= { error };
+      wake?.();
+    },
+  };
+}
+
+type Vendor = Pick<typeof Kafkajs, 'CompressionCodecs' | 'CompressionTypes'>;
+
+/** As kafkajs asks for it; it compresses an encoder of its own, and decompresses bytes. */
+interface Codec {
+  compress(encoder: { buffer: Buffer }): Promise<Buffer>;
+  decompress(data: Buffer): Promise<Buffer>;
+}
+
+/** What svc itself reads: the table of codecs is the application's as well. */
+const ownReading = shared('kafkajs-reading', () => new AsyncLocalStorage<true>());
+
+/** What `work` starts reads each batch within bounds; in place of the records of one that expands too far come those of `standIn`. */
+export function readBounded<T>(work: () => T): T {
+  return ownReading.run(true, work);
+}
+
+/**
+ * For readers: kafkajs knows gzip alone. zstd is added from Node, and what only `@platformatic/kafka` writes, snappy and lz4,
+ * from that package. What the application itself has added stays, and what it reads itself is as it was.
+ */
+export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor): Promise<void> {
+  const { compressionOf, expand } = await import('../kafka/compressors.ts');
+  const table = CompressionCodecs as unknown as Record<number, () => Codec>;
+  for (const [type, name] of [
+    [CompressionTypes.GZIP, 'gzip'],
+    [CompressionTypes.ZSTD, 'zstd'],
+    [CompressionTypes.Snappy, 'snappy'],
+    [CompressionTypes.LZ4, 'lz4'],
+  ] as const) {
+    const others = codecIn(table, type);
+    if (others !== undefined && bounded.has(others)) continue;
+    const codec: Codec = {
+      async compress(encoder) {
+        if (others !== undefined) return others.compress(encoder);
+        const { compress } = (await compressionOf(name)) as VendorCompression;
+        return (compress as NonNullable<typeof compress>)(encoder.buffer);
+      },
+      async decompress(data) {
+        if (ownReading.getStore() !== true && others !== undefined) return others.decompress(data);
+        try {
+          return await expand(name, data);
+        } catch (error) {
+          if (!(error instanceof SvcError) || error.code !== 'SVC_ADAPTERS_BATCH_TOO_LARGE') throw error;
+          return standIn(data, error);
+        }
+      },
+    };
+    bounded.add(codec);
+    table[type] = () => codec;
+  }
+}
+
+const bounded = new WeakSet<Codec>();
+
+function codecIn(table: Record<number, () => Codec>, type: number): Codec | undefined {
+  try {
+    return table[type]?.();
+  } catch {
+    // "Not implemented".
+    return undefined;
+  }
+}
+
+/** Bytes of a batch before what is compressed in it, and where it has what is used here. */
+const batchHead = { bytes: 61, magicAt: 16, lastDeltaAt: 23, countAt: 57 } as const;
+const mostRecords = 100_000;
+
+/**
+ * One record for each that the batch claims to have, with the reason as its value: it is no event, so it is listed as
+ * unreadable at its offset, and the reading goes on behind the batch. kafkajs leaves the head of the batch before `data`.
+ */
+function standIn(data: Buffer, reason: SvcError): Buffer {
+  const head = Buffer.from(data.buffer, Math.max(0, data.byteOffset - batchHead.bytes), batchHead.bytes);
+  const isBatch = data.byteOffset >= batchHead.bytes && head[batchHead.magicAt] === 2;
+  const count = isBatch ? head.readInt32BE(batchHead.countAt) : 0;
+  if (count < 1 || count > mostRecords) throw reason;
+  const last = head.readInt32BE(batchHead.lastDeltaAt);
+  const value = Buffer.from(`svc: ${reason.message}`);
+  return Buffer.concat(
+    Array.from({ length: count }, (_, index) => {
+      const delta = varint(index === count - 1 ? last : index);
+      // No attributes, the time of the batch, no key, no headers.
+      const body = [Buffer.from([0, 0]), delta, varint(-1), varint(value.length), value, Buffer.from([0])];
+      const record = Buffer.concat(body);
+      return Buffer.concat([varint(record.length), record]);
+    }),
+  );
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value >= 0 ? value * 2 : -value * 2 - 1;
+  for (; rest > 0x7f; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128);
+  return Buffer.from([...bytes, rest]);
 }

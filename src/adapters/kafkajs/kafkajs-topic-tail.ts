@@ -1,16 +1,19 @@
 import type { Admin, KafkaMessage } from 'kafkajs';
 import { sleep } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { TopicRecord } from '../../publish/topic-reader.ts';
-import type { TailRange, TopicTail } from '../../publish/topic-tail.ts';
-import { countPartitions } from '../kafka/cluster/session.ts';
+import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
-import { type KafkajsClient, type KafkajsClientOptions, loadKafkajs } from './kafkajs-client.ts';
-import { clusterOf } from './kafkajs-cluster.ts';
-import { disconnectWithin } from './kafkajs-connect.ts';
+import { countPartitions } from '../kafka/session.ts';
+import {
+  clusterOf,
+  disconnectWithin,
+  type KafkajsClient,
+  type KafkajsClientOptions,
+  loadKafkajs,
+  readBounded,
+} from './kafkajs-client.ts';
 import { toRecord } from './kafkajs-topic-reader.ts';
 import { loadKafkajsTransport } from './kafkajs-transport.ts';
-import { readBounded } from './wire/add-codecs.ts';
 
 export interface KafkajsTopicTailOptions extends KafkajsClientOptions, TailRange {}
 

@@ -3,8 +3,7 @@
 import type { Socket } from 'node:net';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import type { Address, Transport } from '../kafka/transport.ts';
-import { loadKafkajs } from './kafkajs-client.ts';
-import { clusterOf } from './kafkajs-cluster.ts';
+import { clusterOf, loadKafkajs } from './kafkajs-client.ts';
 
 interface Connection {
   readonly socket: Socket;

@@ -9,12 +9,15 @@ import {
   type Stats,
   statSync,
 } from 'node:fs';
-import { access, lstat, open, readdir, stat } from 'node:fs/promises';
+import { access, lstat, open, readdir, stat, unlink, utimes } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
+import { addClaim, ageOf, ownStamp, removeClaim, rivalsOf } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { makeFolders } from '../../ground/files/folders.ts';
-import { restrictToOwner } from './owner-only.ts';
-import { segmentName } from './segment.ts';
+import { makeFolders } from '../../ground/files.ts';
+import type { BackupEvent } from '../../publish/backup-strategy.ts';
+import type { StoredEvent } from '../../publish/recovery-source.ts';
+import { makeFolderSync, restrictToOwner } from './private-files.ts';
+import { routesFolder, segmentName } from './segment.ts';
 
 /** What the owner-only rule of Windows depends on, replaced in tests; and who hears of rights that were corrected. */
 export interface DirectoryOptions {
@@ -242,4 +245,67 @@ function refused(path: string, why: string): SvcError {
 
 function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? 'unknown error';
+}
+
+/** The right to take events out of a backup folder; one process at a time has it. */
+export interface DirectoryLock {
+  release(): void;
+}
+
+/** A claim is touched so often, and believed for so long. */
+const beatMs = 10_000;
+const staleMs = 60_000;
+
+/** @throws SvcError `SVC_ADAPTERS_BACKUP_BUSY` */
+export function lockDirectory(directory: string): DirectoryLock {
+  const folder = join(directory, '.lock');
+  makeFolderSync(folder);
+  const claim = addClaim(folder, 'backup', ownStamp());
+  // A beat in time to come is none: such a claim would hold the folder for as long.
+  const [rival] = rivalsOf(folder, claim, (other) => Math.abs(ageOf(folder, other, Date.now())) <= staleMs);
+  if (rival !== undefined) {
+    removeClaim(folder, claim);
+    const message = `process ${rival.stamp.pid} is emptying the backup folder "${directory}" already: try again when it has ended`;
+    throw new SvcError('SVC_ADAPTERS_BACKUP_BUSY', message);
+  }
+  const beat = setInterval(() => {
+    const now = new Date();
+    utimes(join(folder, claim.file), now, now).catch(() => {});
+  }, beatMs);
+  beat.unref();
+  return {
+    release() {
+      clearInterval(beat);
+      removeClaim(folder, claim);
+    },
+  };
+}
+
+const oldTemporaryMs = 3_600_000;
+
+/** What a killed process left half-written. */
+export async function removeOldTemporaries(directory: string, nowMs: number): Promise<void> {
+  await removeOldIn(directory, nowMs);
+  await removeOldIn(join(directory, routesFolder), nowMs);
+}
+
+async function removeOldIn(directory: string, nowMs: number): Promise<void> {
+  // Through a link, files of others would be removed.
+  const folder = await lstat(directory).catch(() => undefined);
+  if (folder?.isDirectory() !== true) return;
+  for (const name of await readdir(directory).catch(() => [])) {
+    if (!name.startsWith('.') || !name.endsWith('.tmp')) continue;
+    const path = join(directory, name);
+    const found = await lstat(path).catch(() => undefined);
+    if (found !== undefined && nowMs - found.mtimeMs > oldTemporaryMs) await unlink(path).catch(() => {});
+  }
+}
+
+/** Segment and number of a line, from 1, behind the whole; nothing of an event file. */
+export function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
+  return /^(segment-.*):(\d+)$/.exec(place) ?? [];
+}
+
+export function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
+  return { ...event, topic, reason, backedUpAt: storedAt };
 }

@@ -1,10 +1,9 @@
 import { readdirSync } from 'node:fs';
 import { SvcError } from '../../ground/errors.ts';
 import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import { openBackupDirectory } from './backup-directory.ts';
-import { toSvcError } from './backup-failure.ts';
-import { toBackupEvent } from './source/places.ts';
-import { type BackupFormat, storeFiles } from './store-files.ts';
+import { openBackupDirectory, toBackupEvent } from './backup-directory.ts';
+import { toSvcError } from './private-files.ts';
+import { type BackupFormat, storeFiles } from './segment.ts';
 
 /** A folder of event files, and nothing else. */
 export interface EventFiles {

@@ -1,13 +1,30 @@
-import { constants } from 'node:fs';
-import { lstat, open, rename, unlink } from 'node:fs/promises';
+import { constants, readdirSync, renameSync, rmSync } from 'node:fs';
+import { lstat, open, readdir, rename, rm, unlink, utimes } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { parseBounded } from '../../ground/bounds.ts';
+import { createRanges, parseBounded, type Ranges, rangesWithin } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
-import { isAlive, isRunning, ownStamp, type ProcessStamp } from '../../ground/claims/process-stamp.ts';
-import { createRanges, type Ranges, rangesWithin } from '../../ground/ranges.ts';
-import { maxDoneBytes, readStored } from './source/open-stored.ts';
-import { gone } from './source/still-there.ts';
-import { syncDirectory, temporaryName } from './write-exclusive.ts';
+import { isAlive, isRunning, ownStamp, type ProcessStamp } from '../../ground/claims.ts';
+import type { Clock } from '../../ground/clock.ts';
+import { type BackupEvent, backupName } from '../../publish/backup-strategy.ts';
+import { encodeLine, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
+import {
+  gone,
+  makeFolderSync,
+  maxDoneBytes,
+  maxEventBytes,
+  maxRouteBytes,
+  type Placed,
+  readPieces,
+  readStored,
+  syncDirectory,
+  syncDirectorySync,
+  temporaryName,
+  tooLarge,
+  whyNot,
+  writeExclusive,
+  writeExclusiveSync,
+  writeNewSync,
+} from './private-files.ts';
 
 /**
  * A segment, the file of many events, from its first line to its last:
@@ -26,13 +43,13 @@ export const openSuffix = '.open';
 export const segmentName =
   /^segment-(\d{13})-(\d{1,10})-([0-9a-f]{8})(?:-([0-9a-f]{8})-(\d{1,10})-(\d{1,19}))?\.ndjson(\.open)?$/;
 
-export const segmentTaken = 'SEGMENT_TAKEN';
+const segmentTaken = 'SEGMENT_TAKEN';
 
 const newFile =
   constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0);
 
 /** One file of newline-delimited records, being written. */
-export interface Segment {
+interface Segment {
   readonly path: string;
   bytes(): number;
   lines(): number;
@@ -50,7 +67,7 @@ export interface Segment {
  * Who writes segments: all of them have the same generation, and what comes later in the folder has a greater one. 0: event files
  * stand beside them.
  */
-export interface JournalOwner {
+interface JournalOwner {
   readonly generation: number;
   readonly stamp: ProcessStamp;
 }
@@ -66,14 +83,14 @@ export function generationOf(name: string): number {
   return space === undefined ? 0 : Number(generation);
 }
 
-export function newSegmentName({ generation, stamp }: JournalOwner): string {
+function newSegmentName({ generation, stamp }: JournalOwner): string {
   const number = String(generation).padStart(13, '0');
   const { space, task, began } = stamp;
   const random = nodeCrypto().randomBytes(4).toString('hex');
   return `segment-${number}-${process.pid}-${random}-${space}-${task}-${began}.ndjson`;
 }
 
-export async function createSegment(directory: string, owner: JournalOwner): Promise<Segment> {
+async function createSegment(directory: string, owner: JournalOwner): Promise<Segment> {
   const path = join(directory, newSegmentName(owner) + openSuffix);
   const file = await open(path, newFile, 0o600);
   let bytes = 0;
@@ -191,5 +208,414 @@ export function createDoubt(): (path: string) => Promise<boolean> {
     const { mtimeMs = 0 } = (await lstat(path).catch(() => undefined)) ?? {};
     if (!seen.has(path)) seen.set(path, mtimeMs);
     return seen.get(path) === mtimeMs;
+  };
+}
+
+interface SegmentWriterOptions {
+  readonly usage: Usage;
+  /** One file an event is written, too: then all is in the order of the ids alone. */
+  readonly hasFiles: boolean;
+  readonly clock: Clock;
+}
+
+/** Appends to one segment after the other, and keeps those that it has ended until they are handed over. */
+interface SegmentWriter {
+  /** Whole lines, all of them or none, forced to the disk. */
+  append(directory: string, text: string, lineCount: number): Promise<void>;
+  /** Ends the segment that is written to. */
+  end(): Promise<void>;
+  /** Names of the ended ones that are still there: a drain moves what it has sent. */
+  names(): Promise<readonly string[]>;
+  /** Hands the ended ones to the readers. */
+  handOver(): Promise<void>;
+  /** All of them, in the last turn of the process. What goes wrong leaves them to whoever comes next. */
+  handOverSync(): void;
+  /** Who writes from now on. Whatever is in the folder comes before it. */
+  ownerIn(directory: string): JournalOwner;
+  close(): void;
+}
+
+const maxSegmentBytes = 16 * 1024 * 1024;
+/** A segment that is not touched for a minute has no living owner. */
+const beatMs = 10_000;
+
+export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions): SegmentWriter {
+  let segment: Segment | undefined;
+  let ended: string[] = [];
+  let owner: JournalOwner | undefined;
+  let beat: NodeJS.Timeout | undefined;
+
+  function ownerIn(directory: string): JournalOwner {
+    if (owner === undefined) {
+      const generation = hasFiles ? 0 : nextGeneration(readdirSync(directory), clock.now());
+      owner = { generation, stamp: ownStamp() };
+    }
+    beat ??= setInterval(touch, beatMs).unref();
+    return owner;
+  }
+
+  /** Tells whoever cannot see this process that it lives. */
+  function touch(): void {
+    const now = new Date();
+    const all = segment === undefined ? ended : [...ended, segment.path];
+    for (const path of all) utimes(path, now, now).catch(() => {});
+  }
+
+  async function newSegment(directory: string): Promise<Segment> {
+    const made = await createSegment(directory, ownerIn(directory));
+    usage.add({ segments: 1 });
+    return made;
+  }
+
+  async function end(): Promise<void> {
+    const last = segment;
+    segment = undefined;
+    if (last === undefined) return;
+    await last.end().catch(() => {});
+    if (last.lines() > 0) return void ended.push(last.path);
+    // Each event that a full disk refuses would leave an empty one.
+    await unlink(last.path).catch(() => {});
+    usage.add({ segments: -1 });
+  }
+
+  return {
+    async append(directory, text, lineCount) {
+      if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await end();
+      try {
+        segment ??= await newSegment(directory);
+        await segment.append(text, lineCount);
+      } catch (error) {
+        await end();
+        if ((error as NodeJS.ErrnoException).code !== segmentTaken) throw error;
+        segment = await newSegment(directory);
+        await segment.append(text, lineCount);
+      }
+      usage.add({ lines: lineCount });
+      usage.learn(segment.path, segment.bytes(), segment.lines());
+    },
+
+    end,
+    async names() {
+      const reasons = await Promise.all(ended.map(whyNot));
+      ended = ended.filter((_, index) => reasons[index] !== gone);
+      return ended.map((path) => basename(path));
+    },
+    async handOver() {
+      for (const path of ended.splice(0)) {
+        await finishSegment(path).catch(async () => {
+          // No one else takes it while this process lives: the next time.
+          if ((await whyNot(path)) !== gone) ended.push(path);
+        });
+      }
+    },
+    handOverSync() {
+      const paths = segment === undefined ? ended : [...ended, segment.path];
+      segment = undefined;
+      ended = [];
+      for (const path of paths) {
+        try {
+          renameSync(path, finalName(path));
+        } catch {
+          // A reader takes over what a dead process has left.
+        }
+      }
+    },
+    ownerIn,
+    close: () => clearInterval(beat),
+  };
+}
+
+/** `event`: the event JSON as `<eventId>.json`, its route beside it. `record`: all in one, as `<epoch_millis>.json`. */
+export type BackupFormat = 'event' | 'record';
+
+/** Topic, key and headers of bare event files, under the same names. */
+export const routesFolder = 'routes';
+
+/** Files under way at once. */
+const atOnce = 4;
+
+/** One file per event. Returns one result per event, in their order: the name of its file, or why there is none. */
+export async function storeFiles(
+  directory: string,
+  format: BackupFormat,
+  events: readonly BackupEvent[],
+): Promise<(string | Error)[]> {
+  if (format === 'event') makeFolderSync(join(directory, routesFolder));
+  const results: (string | Error)[] = [];
+  const paths: string[] = [];
+  for (let at = 0; at < events.length; at += atOnce) {
+    const group = events.slice(at, at + atOnce);
+    const written = group.map(async (event) => {
+      const { stem, parts } = partsOf(directory, format, event);
+      const name = await writeExclusive(stem, parts);
+      paths.push(...parts.map((part) => join(part.directory, name)));
+      return name;
+    });
+    results.push(...(await Promise.all(written.map((one) => one.catch((error: Error) => error)))));
+  }
+  try {
+    if (format === 'event') await syncDirectory(join(directory, routesFolder));
+    await syncDirectory(directory);
+    return results;
+  } catch (error) {
+    // What is said not to be stored goes to another place, or counts as lost: it must not be sent from here as well.
+    for (const path of paths) await rm(path, { force: true }).catch(() => {});
+    return results.map((result) => (typeof result === 'string' ? (error as Error) : result));
+  }
+}
+
+/** All of them or none: whoever is told that they are not stored counts them as lost. */
+export function storeFilesSync(
+  directory: string,
+  format: BackupFormat,
+  events: readonly BackupEvent[],
+): void {
+  if (format === 'event') makeFolderSync(join(directory, routesFolder));
+  const written: string[] = [];
+  try {
+    for (const event of events) {
+      const { stem, parts } = partsOf(directory, format, event);
+      const name = writeExclusiveSync(stem, parts);
+      written.push(...parts.map((part) => join(part.directory, name)));
+    }
+    if (format === 'event') syncDirectorySync(join(directory, routesFolder));
+    syncDirectorySync(directory);
+  } catch (error) {
+    for (const path of written) rmSync(path, { force: true });
+    throw error;
+  }
+}
+
+/** Many events at the end of the process: one finished segment. */
+export function storeSegmentSync(
+  directory: string,
+  events: readonly BackupEvent[],
+  owner: JournalOwner,
+): void {
+  const lines = events.map((event) => checkedLine(event));
+  writeNewSync(join(directory, newSegmentName(owner)), Buffer.from(lines.join('')));
+  syncDirectorySync(directory);
+}
+
+/**
+ * The line of an event in a segment. What would be too large to be read again is refused.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_FULL`
+ */
+export function checkedLine(event: BackupEvent, maxBytes = maxEventBytes): string {
+  const line = encodeLine(event);
+  // A character is three bytes at most. The line feed is none of the line.
+  if (line.length * 3 > maxBytes) check(Buffer.byteLength(line) - 1, maxBytes);
+  return line;
+}
+
+function check(bytes: number, maxBytes: number): void {
+  if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
+}
+
+function partsOf(
+  directory: string,
+  format: BackupFormat,
+  event: BackupEvent,
+): { stem: string; parts: Placed[] } {
+  if (format === 'record') {
+    const bytes = encodeRecord(event);
+    check(bytes.length, maxEventBytes);
+    return { stem: String(event.backedUpAt), parts: [{ directory, bytes }] };
+  }
+  const route = { directory: join(directory, routesFolder), bytes: encodeRoute(event) };
+  check(route.bytes.length, maxRouteBytes);
+  check(event.value.length, maxEventBytes);
+  return { stem: backupName(event.eventId), parts: [route, { directory, bytes: event.value }] };
+}
+
+export interface FolderState {
+  /** Event files and segments. */
+  readonly files: number;
+  /** What they hold. */
+  readonly events: number;
+  readonly bytes: number;
+  /** Events that were set aside, as too large for their topic: in none of the other numbers. */
+  readonly tooLarge: number;
+}
+
+/** How full the folder is. Other processes write to it too: counted anew from time to time. */
+interface Usage {
+  /** Event files, segments not counted. */
+  files(): number;
+  /** Events in segments. Counted aside, for that means to read them. */
+  lines(): number;
+  /** Event files and segments together. */
+  bytes(): number;
+  state(): FolderState;
+  /** Counts what lies in the folder, unless that was done within the last `maxAgeMs`. */
+  refresh(directory: string, maxAgeMs: number): Promise<void>;
+  /** What this process has written to a segment. */
+  learn(segment: string, bytes: number, lines: number): void;
+  add(what: { files?: number; segments?: number; lines?: number; bytes?: number }): void;
+}
+
+/** `<anything>.json`, but no temporary file. */
+export function isEventFile(name: string): boolean {
+  return name.endsWith('.json') && !name.startsWith('.');
+}
+
+/** Where events go that their topic never takes. */
+export const asideFolder = 'too-large';
+
+const atOnceOfUsage = 32;
+
+export function createUsage(monotonic: () => number): Usage {
+  const lineCounts = createLineCounts();
+  let files = 0;
+  let segments = 0;
+  let lines = 0;
+  let bytes = 0;
+  let tooLarge = 0;
+  let countedAtMs = Number.NEGATIVE_INFINITY;
+  let counting: Promise<void> | undefined;
+  let lineCount = Promise.resolve();
+
+  async function count(directory: string): Promise<void> {
+    const names = (await readdir(directory)).filter((name) => isEventFile(name) || segmentName.test(name));
+    const sizes = new Map<string, number>();
+    for (let at = 0; at < names.length; at += atOnceOfUsage) {
+      const some = names.slice(at, at + atOnceOfUsage).map(async (name) => {
+        const found = await lstat(join(directory, name)).catch(() => undefined);
+        sizes.set(name, found?.size ?? 0);
+      });
+      await Promise.all(some);
+    }
+    tooLarge = (await readdir(join(directory, asideFolder)).catch(() => [])).filter(isEventFile).length;
+    files = names.filter(isEventFile).length;
+    segments = names.length - files;
+    bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+    countedAtMs = monotonic();
+    lineCount = lineCount.then(() => countLines(directory, sizes));
+  }
+
+  /** Nobody waits for it. What is added meanwhile stays added. */
+  async function countLines(directory: string, sizes: ReadonlyMap<string, number>): Promise<void> {
+    const before = lines;
+    let sum = 0;
+    const paths: string[] = [];
+    for (const [name, size] of sizes) {
+      if (!segmentName.test(name)) continue;
+      const path = join(directory, name);
+      paths.push(path);
+      sum += await lineCounts.waitingIn(path, size).catch(() => 0);
+    }
+    lineCounts.keep(paths);
+    lines = Math.max(0, sum + lines - before);
+  }
+
+  return {
+    files: () => files,
+    lines: () => lines,
+    bytes: () => bytes,
+    state: () => ({ files: files + segments, events: files + lines, bytes, tooLarge }),
+    async refresh(directory, maxAgeMs) {
+      if (monotonic() - countedAtMs < maxAgeMs) return;
+      counting ??= count(directory).finally(() => {
+        counting = undefined;
+      });
+      await counting;
+    },
+    learn: lineCounts.learn,
+    add(what) {
+      files = Math.max(0, files + (what.files ?? 0));
+      segments = Math.max(0, segments + (what.segments ?? 0));
+      lines = Math.max(0, lines + (what.lines ?? 0));
+      bytes = Math.max(0, bytes + (what.bytes ?? 0));
+    },
+  };
+}
+
+/** A line of a segment, without its line feed. `isWhole` is false for a last line that lacks it: a write that was cut off. */
+interface Line {
+  readonly number: number;
+  /** `undefined` where it is longer than any event: it is passed over, and never held in memory. */
+  readonly text: string | undefined;
+  readonly isWhole: boolean;
+  /** Where it begins in the file, and its length without the line feed, in bytes. */
+  readonly start: number;
+  readonly bytes: number;
+}
+
+const lineFeed = 0x0a;
+
+/**
+ * Lines of a file, numbered from 0. Unlike `readline`, it tells a torn last line from a whole one.
+ *
+ * @throws SvcError with one line where the file is none to read
+ */
+export async function* readLines(path: string, maxBytes = maxEventBytes): AsyncGenerator<Line> {
+  let rest: Buffer[] = [];
+  let bytes = 0;
+  let number = 0;
+  let start = 0;
+  const add = (piece: Buffer): void => {
+    bytes += piece.length;
+    if (bytes > maxBytes) rest = [];
+    else rest.push(piece);
+  };
+  const end = (isWhole: boolean): Line => {
+    const text = bytes > maxBytes ? undefined : Buffer.concat(rest).toString();
+    const line = { number: number++, text, isWhole, start, bytes };
+    start += bytes + 1;
+    bytes = 0;
+    rest = [];
+    return line;
+  };
+  for await (const piece of readPieces(path)) {
+    let from = 0;
+    for (let at = piece.indexOf(lineFeed); at >= 0; at = piece.indexOf(lineFeed, from)) {
+      add(piece.subarray(from, at));
+      yield end(true);
+      from = at + 1;
+    }
+    if (from < piece.length) add(piece.subarray(from));
+  }
+  if (bytes > 0) yield end(false);
+}
+
+export async function countLines(path: string, from = 0, to?: number): Promise<number> {
+  let lines = 0;
+  for await (const piece of readPieces(path, from, to)) {
+    for (let at = piece.indexOf(lineFeed); at >= 0; at = piece.indexOf(lineFeed, at + 1)) lines++;
+  }
+  return lines;
+}
+
+/** Counts the lines of segments that are still to be done. What a segment had at a size is remembered: it only grows. */
+interface LineCounts {
+  /** At most the first `bytes` of the segment are read. */
+  waitingIn(path: string, bytes: number): Promise<number>;
+  /** What whoever writes a segment knows anyway: it need not be read. */
+  learn(path: string, bytes: number, lines: number): void;
+  /** Forgets all segments but these. */
+  keep(paths: readonly string[]): void;
+}
+
+export function createLineCounts(): LineCounts {
+  let counts = new Map<string, { bytes: number; lines: number }>();
+  return {
+    async waitingIn(path, bytes) {
+      const known = counts.get(finalName(path)) ?? { bytes: 0, lines: 0 };
+      if (known.bytes < bytes) {
+        known.lines += await countLines(path, known.bytes, bytes);
+        known.bytes = bytes;
+        counts.set(finalName(path), known);
+      }
+      const done = await readDone(path, () => known.lines);
+      return typeof done === 'string' ? known.lines : known.lines - done.size();
+    },
+    learn(path, bytes, lines) {
+      counts.set(finalName(path), { bytes, lines });
+    },
+    keep(paths) {
+      const kept = new Set(paths.map(finalName));
+      counts = new Map([...counts].filter(([path]) => kept.has(path)));
+    },
   };
 }

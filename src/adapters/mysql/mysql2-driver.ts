@@ -1,22 +1,18 @@
 import { Duplex } from 'node:stream';
 import { isOwnWork, runOwnWork } from '../../ground/lifecycle.ts';
-import { assertShape } from '../../transaction/assert-shape.ts';
-import type { Connections, DriverPatch } from '../../transaction/driver.ts';
-import { patchMethod } from '../../transaction/patch-method.ts';
-import { bindOnce, patchOnce } from '../../transaction/patch-once.ts';
-import { inScopeOfCaller } from '../../transaction/scope.ts';
-import { kindOf } from '../../transaction/statements.ts';
 import {
-  assertCommand,
-  bindToCaller,
-  type Callback,
-  type Command,
-  failCommand,
-  hear,
-  type Mysql2Connection,
-  textOf,
-} from './mysql2-command.ts';
-import { lostError, Mysql2Session } from './mysql2-session.ts';
+  type Connections,
+  type DriverPatch,
+  type DriverSession,
+  type Statement,
+  type TransactionEnd,
+  TransactionOver,
+  type TransactionStatus,
+  type WatchedConnection,
+} from '../../transaction/driver.ts';
+import { assertShape, bindOnce, patchMethod, patchOnce } from '../../transaction/patch-method.ts';
+import { asCaller, inScopeOfCaller } from '../../transaction/scope.ts';
+import { kindOf, type StatementKind } from '../../transaction/statements.ts';
 
 interface Pool {
   getConnection(callback: Callback): unknown;
@@ -184,5 +180,321 @@ function patchPool(prototype: Pool): void {
   const original = prototype.getConnection;
   prototype.getConnection = function getConnection(this: Pool, callback) {
     return Reflect.apply(original, this, [inScopeOfCaller(callback)]);
+  };
+}
+
+type Callback = (error: unknown, ...results: unknown[]) => void;
+type Start = (packet: unknown, connection: unknown) => unknown;
+
+/** What is used of a command of `mysql2`, which waits in the queue of its connection and sends itself. */
+interface Command {
+  /** Of Query and Execute. */
+  readonly sql?: unknown;
+  /** Of Execute of a statement that the application has prepared. */
+  readonly statement?: { readonly query?: unknown };
+  onResult?: Callback | undefined;
+  /** When its turn has come. Returns `null` where nothing was sent. */
+  start: Start;
+  emit(event: string, ...args: unknown[]): boolean;
+}
+
+/** A connection of `mysql2`, 3.11 and later. */
+interface Mysql2Connection {
+  readonly stream: { prependListener(event: 'close' | 'error', listener: () => void): void };
+  readonly _closing?: boolean;
+  readonly _handshakePacket?: { readonly statusFlags?: number; readonly serverVersion?: string } | null;
+  addCommand(command: Command): Command;
+  query(options: { readonly sql: string }, callback: Callback): unknown;
+  execute(sql: string, values: readonly unknown[], callback: Callback): unknown;
+}
+
+/** Who hears what the database answers to a command. */
+interface Hearer {
+  /** An OK or EOF packet with these flags, in answer to a statement of this kind. */
+  heard(flags: number, kind: StatementKind): void;
+  /** An ERR packet with this number, which has no flags. */
+  heardError(errno: number, kind: StatementKind): void;
+  /** An answer that tells of no flags where those of other versions do. */
+  notUnderstood(error: unknown): void;
+}
+
+interface Hearing {
+  readonly hearer: Hearer;
+  /** Of all statements of its text. */
+  readonly kinds: readonly StatementKind[];
+  answered: number;
+}
+
+interface CommandMethods {
+  doneInsert(result: { readonly serverStatus?: number } | null): unknown;
+  row(packet: { isEOF(): boolean; eofStatusFlags(): number } | undefined, connection: unknown): unknown;
+}
+
+const hearings = new WeakMap<object, Hearing>();
+const heardClasses = new WeakSet<object>();
+
+/** `undefined` for what is no statement. Of a prepared one, its Execute counts. */
+function textOf({ sql, statement }: Command): string | undefined {
+  const text = sql ?? statement?.query;
+  return typeof text === 'string' ? text : undefined;
+}
+
+/** Throws where its answers could not be heard. */
+function assertCommand(command: Command): void {
+  assertShape(command, ['start', 'emit', 'onResult', 'doneInsert', 'row']);
+}
+
+/** From now on its answers are heard, before the application hears of them. */
+function hear(command: Command, hearer: Hearer, kind: StatementKind): void {
+  patchClass(Object.getPrototypeOf(command) as CommandMethods);
+  hearings.set(command, { hearer, kinds: kind.all ?? [kind], answered: 0 });
+  const { onResult } = command;
+  if (onResult !== undefined)
+    command.onResult = (...given): void => {
+      tellError(command, given[0]);
+      onResult(...given);
+    };
+}
+
+/** Its callbacks and listeners are called from the socket, where no context leads back to the caller. */
+function bindToCaller(command: Command): void {
+  const runAsCaller = asCaller();
+  const { onResult, emit } = command;
+  if (onResult !== undefined) command.onResult = (...given): void => runAsCaller(() => onResult(...given));
+  const value: Command['emit'] = (event, ...given) => {
+    if (event === 'error') tellError(command, given[0]);
+    return runAsCaller(() => Reflect.apply(emit, command, [event, ...given]));
+  };
+  Object.defineProperty(command, 'emit', { value, writable: true, configurable: true, enumerable: false });
+}
+
+/** As `mysql2` fails a command, which is never sent. */
+function failCommand(command: Command, error: unknown): void {
+  hearings.delete(command);
+  if (command.onResult !== undefined) command.onResult(error);
+  else command.emit('error', error);
+  command.emit('end');
+}
+
+/** Of the database; the driver has errors of its own, such as a time limit, and the answer is still to come. */
+function tellError(command: Command, error: unknown): void {
+  const hearing = hearings.get(command);
+  const { errno, sqlState } = (error ?? {}) as { readonly errno?: unknown; readonly sqlState?: unknown };
+  if (hearing === undefined || typeof errno !== 'number' || typeof sqlState !== 'string') return;
+  hearing.hearer.heardError(errno, kindNow(hearing));
+}
+
+function kindNow({ kinds, answered }: Hearing): StatementKind {
+  return kinds[answered] ?? (kinds.at(-1) as StatementKind);
+}
+
+function patchClass(methods: CommandMethods): void {
+  if (heardClasses.has(methods)) return;
+  assertShape(methods, ['doneInsert', 'row']);
+  heardClasses.add(methods);
+  const { doneInsert, row } = methods;
+  methods.doneInsert = function (this: object, result) {
+    if (result) heardFlags(this, () => result.serverStatus);
+    return Reflect.apply(doneInsert, this, [result]);
+  };
+  methods.row = function (this: object, packet, connection) {
+    const canTell = typeof packet?.isEOF === 'function' && typeof packet.eofStatusFlags === 'function';
+    if (!canTell || packet.isEOF()) heardFlags(this, () => (canTell ? packet.eofStatusFlags() : undefined));
+    return Reflect.apply(row, this, [packet, connection]);
+  };
+}
+
+function heardFlags(command: object, read: () => number | undefined): void {
+  const hearing = hearings.get(command);
+  if (hearing === undefined) return;
+  const flags = read();
+  if (typeof flags !== 'number') {
+    hearings.delete(command);
+    hearing.hearer.notUnderstood(new Error('its answers do not tell of transactions'));
+    return;
+  }
+  const kind = kindNow(hearing);
+  hearing.answered++;
+  hearing.hearer.heard(flags, kind);
+}
+
+const inTransaction = 1;
+const autocommit = 2;
+
+/** Errors with which the whole transaction is rolled back: a deadlock, too many locks, a row that has changed (MariaDB), XA's own. */
+const endings: ReadonlySet<number> = new Set([1213, 1206, 1020, 1614]);
+/** A lock that was waited for in vain: the transaction goes with `innodb_rollback_on_timeout`. */
+const lockTimeout = 1205;
+
+/** Adds a command to the driver's queue, past svc's own patch. */
+type Add = (command: Command) => void;
+/** The commands that a call would have added. */
+type Collect = (call: () => void) => readonly Command[];
+
+/** What a connection of `mysql2` is for svc. */
+class Mysql2Session implements DriverSession, Hearer {
+  readonly dialect = 'mysql';
+  private readonly handle: Mysql2Connection;
+  private readonly connection: WatchedConnection;
+  private readonly add: Add;
+  private readonly collect: Collect;
+  /** Of the last answer that had them. */
+  private flags: number;
+  /** An ERR packet has none: a deadlock ends the transaction, a refused row does not. */
+  private isUncertain = false;
+  private endByError: TransactionEnd = 'rolled_back';
+  /** MariaDB: after a deadlock the next query is in a transaction again, as if BEGIN had been sent. */
+  private beginsAgain = false;
+  /** Of statements of svc. A connection that is destroyed tells those who wait nothing. */
+  private readonly unanswered = new Set<(error: unknown) => void>();
+  /** Queries whose rows the application reads as they come. */
+  private streams = 0;
+
+  constructor(handle: Mysql2Connection, connection: WatchedConnection, add: Add, collect: Collect) {
+    assertShape(handle, ['query', 'execute', 'stream.prependListener']);
+    this.handle = handle;
+    this.connection = connection;
+    this.add = add;
+    this.collect = collect;
+    this.flags = handle._handshakePacket?.statusFlags ?? autocommit;
+    // Before the driver's own listeners: they call the application back.
+    for (const event of ['close', 'error'] as const)
+      handle.stream.prependListener(event, () => {
+        this.flags &= ~inTransaction;
+        connection.isLost();
+        for (const reject of this.unanswered) reject(lostError());
+      });
+  }
+
+  status(): TransactionStatus {
+    return this.isOpen ? 'open' : 'none';
+  }
+
+  isBusy(): boolean {
+    return this.streams > 0;
+  }
+
+  /** Returns what to call at its end. */
+  beginsStream(): () => void {
+    this.streams++;
+    return () => void this.streams--;
+  }
+
+  beginsByItself(): boolean {
+    return (this.flags & autocommit) === 0 || this.beginsAgain;
+  }
+
+  heard(flags: number, kind: StatementKind): void {
+    const isOpen = (flags & inTransaction) !== 0;
+    const ended = this.endBy(kind, isOpen);
+    this.flags = flags;
+    this.isUncertain = false;
+    if (isOpen || !isQuery(kind)) this.beginsAgain = false;
+    this.connection.answered(this.status(), ended);
+  }
+
+  heardError(errno: number, { is }: StatementKind): void {
+    if (this.isOpen && endings.has(errno)) {
+      this.flags &= ~inTransaction;
+      this.beginsAgain = /mariadb/i.test(this.handle._handshakePacket?.serverVersion ?? '');
+      this.connection.answered('none', 'rolled_back');
+      return;
+    }
+    // The commit was before the statement that has failed.
+    if (!this.isUncertain) this.endByError = is === 'implicit commit' ? 'committed' : 'rolled_back';
+    this.isUncertain = true;
+    if (errno === lockTimeout) this.ask();
+  }
+
+  notUnderstood(error: unknown): void {
+    this.connection.isNotUnderstood(error);
+  }
+
+  /** COM_CHANGE_USER and COM_RESET_CONNECTION roll back. */
+  wasReset(): void {
+    this.flags = autocommit;
+    this.beginsAgain = false;
+    this.isUncertain = true;
+    this.connection.answered('none', 'rolled_back');
+  }
+
+  run({ text, values }: Statement, isStillOpen = () => true): Promise<void> {
+    const isRollback = text === 'ROLLBACK';
+    return new Promise((resolve, reject) => {
+      const done = (error: unknown): void => {
+        this.unanswered.delete(reject);
+        if (error) reject(error);
+        else resolve();
+      };
+      this.unanswered.add(reject);
+      const { handle } = this;
+      const commands = this.collect(() => {
+        if (isRollback) handle.query({ sql: text }, done);
+        else handle.execute(text, values, done);
+      });
+      const last = commands.at(-1);
+      if (last === undefined) return;
+      hear(last, this, kindOf(text, this.dialect));
+      if (!isRollback) {
+        this.ask();
+        onlyInTransaction(
+          last,
+          () => isStillOpen() && !this.isUncertain && (this.isOpen || this.beginsByItself()),
+        );
+      }
+      for (const command of commands) this.add(command);
+    });
+  }
+
+  /**
+   * Nothing is sent where the last answer was no error, once the turn has come; else a statement that does nothing, for the flags of
+   * its answer.
+   */
+  ask(): void {
+    const [question] = this.collect(() => this.handle.query({ sql: 'DO 0' }, () => {}));
+    if (question === undefined) return;
+    hear(question, this, { is: 'read' });
+    const { start } = question;
+    question.start = (...given) => (this.isUncertain ? Reflect.apply(start, question, given) : null);
+    this.add(question);
+  }
+
+  private get isOpen(): boolean {
+    return (this.flags & inTransaction) !== 0;
+  }
+
+  private endBy({ is }: StatementKind, isOpen: boolean): TransactionEnd | undefined {
+    if (isOpen) {
+      if (is === 'begin') return this.isOpen ? 'committed' : undefined;
+      if (is === 'commit') return 'committed';
+      return is === 'rollback' ? 'rolled_back' : undefined;
+    }
+    if (is === 'rollback') return 'rolled_back';
+    if (this.isOpen && this.isUncertain) return is === 'commit' ? 'unknown' : this.endByError;
+    if (is === 'prepare') return 'unknown';
+    return this.isOpen || is === 'commit' || is === 'implicit commit' ? 'committed' : undefined;
+  }
+}
+
+function isQuery({ is }: StatementKind): boolean {
+  return is === 'read' || is === 'write';
+}
+
+/** As `mysql2` has it. */
+function lostError(): Error {
+  const error = new Error('the connection was lost');
+  return Object.assign(error, { fatal: true, code: 'PROTOCOL_CONNECTION_LOST' });
+}
+
+/**
+ * Outside a transaction the row would be there at once, whatever becomes of the call. It is looked at when its turn has come: what
+ * the application has sent before is answered by then.
+ */
+function onlyInTransaction(command: Command, isIn: () => boolean): void {
+  const { start } = command;
+  command.start = (...given) => {
+    if (isIn()) return Reflect.apply(start, command, given);
+    failCommand(command, new TransactionOver());
+    return null;
   };
 }

@@ -1,15 +1,24 @@
+import { crc32 } from 'node:zlib';
 import { isOwnWork } from '../../ground/lifecycle.ts';
-import { assertShape } from '../../transaction/assert-shape.ts';
-import type {
-  Connections,
-  DriverPatch,
-  RowsBeforeCommit,
-  WatchedConnection,
+import {
+  type Connections,
+  type DriverPatch,
+  type DriverSession,
+  type RowsBeforeCommit,
+  type Statement,
+  type TransactionEnd,
+  TransactionOver,
+  type TransactionStatus,
+  type WatchedConnection,
 } from '../../transaction/driver.ts';
-import { patchMethod, withoutWrappers } from '../../transaction/patch-method.ts';
-import { bindOnce, patchOnce } from '../../transaction/patch-once.ts';
+import {
+  assertShape,
+  bindOnce,
+  patchMethod,
+  patchOnce,
+  withoutWrappers,
+} from '../../transaction/patch-method.ts';
 import { inScopeOfCaller } from '../../transaction/scope.ts';
-import { type Callback, canFollowRows, type PgClient, PgSession, type Query } from './pg-session.ts';
 
 interface Pg {
   readonly Client?: { readonly prototype: PgClient; readonly Query?: { readonly prototype: object } };
@@ -182,4 +191,409 @@ function patchPool(prototype: { connect: Connect }): void {
       return Reflect.apply(behind(), this, [inScopeOfCaller(callback)]);
     };
   });
+}
+
+/** What is used of the connection of a client, as other packages on top of `pg` do. */
+interface PgWire {
+  readonly stream: { readonly writable: boolean; write(bytes: Buffer): unknown };
+  parse(message: { text: string; name?: string }): void;
+  bind(message: { statement?: string; values?: readonly unknown[] }): void;
+  /** Without a limit: all rows. */
+  execute(message: object): void;
+  close(message: { type: 'S'; name: string }): void;
+  sync(): void;
+}
+
+/** What is known of one connection, for the statement that all rows share. */
+interface RowPreparation {
+  /** Nothing stands between this process and its backend, so that what is prepared is there the next time. */
+  isDirect: boolean | undefined;
+  /** Names of what is prepared, by its text. */
+  readonly names: Map<string, string>;
+}
+
+/** `row`: the database has refused one, and run nothing after it. `driver`: the database has said nothing. */
+type ErrorSource = 'row' | 'commit' | 'driver';
+
+interface RowBatch {
+  readonly statements: readonly Statement[];
+  /** What the application sends behind them, with no answer but that it is done. */
+  readonly commit?: string | undefined;
+  readonly preparation: RowPreparation;
+  /** The process id of the backend, as it was told when the client connected. */
+  readonly processId: unknown;
+  status(): TransactionStatus;
+  /** `as`: what `pg` has, which may be a copy of what it was given. */
+  onAnswered(as: Submitted): void;
+  onError(error: unknown, from: ErrorSource, as: Submitted): void;
+  onCommitted?(message: unknown, wire: PgWire): void;
+}
+
+/** As `pg` takes it in place of a query. */
+interface Submitted {
+  readonly text: string;
+  /** `pg` puts it here, from the arguments of the query. */
+  callback?: (error: unknown, ...results: unknown[]) => void;
+  /** Returns an error as `pg` takes it; what a query throws here comes out of whatever the application has called. */
+  submit(wire: PgWire): unknown;
+  handleDataRow(message?: { readonly fields?: readonly unknown[] }): void;
+  handleCommandComplete(message: unknown, wire: PgWire): void;
+  handleReadyForQuery(): void;
+  handleError(error?: { readonly severity?: unknown; readonly code?: unknown }): void;
+  handleRowDescription(): void;
+  handleEmptyQuery(): void;
+  handlePortalSuspended(): void;
+}
+
+const backendOf: Statement = { text: 'SELECT pg_backend_pid()', values: [] };
+
+/**
+ * Rows of svc, and a COMMIT of the application behind them where there is one: one write, and one answer. Where the database
+ * refuses a row it skips what follows, the COMMIT included.
+ *
+ * The statement of the rows is prepared on a connection that leads straight to its backend: behind a pooler, another backend may
+ * get the next transaction. The first rows of a connection ask for the backend's process id on their way: it is the one that the
+ * client was told only if nobody stands between them.
+ */
+function submitRows(batch: RowBatch): Submitted {
+  const { commit, preparation } = batch;
+  let expected = batch.statements;
+  let fresh: Map<string, string> | undefined;
+  let done = 0;
+
+  function statementsNow(): readonly Statement[] {
+    // Known only now: a statement that was still on its way may have failed.
+    if (batch.status() !== 'open') return [];
+    return preparation.isDirect === undefined ? [backendOf, ...batch.statements] : batch.statements;
+  }
+
+  /** Returns the name to bind; of what is not prepared the empty one. */
+  function parse(wire: PgWire, text: string): string {
+    const known = preparation.names.get(text) ?? fresh?.get(text);
+    if (known !== undefined) return known;
+    const name = preparation.isDirect === true ? nameOf(text) : '';
+    if (name !== '') {
+      // It may be there from a time that it did not come to its end.
+      wire.close({ type: 'S', name });
+      fresh ??= new Map();
+      fresh.set(text, name);
+    }
+    wire.parse({ text, name });
+    return name;
+  }
+
+  function send(wire: PgWire): void {
+    for (const { text, values } of expected) {
+      const statement = parse(wire, text);
+      wire.bind({ statement, values: values.map(asText) });
+      wire.execute(all);
+    }
+    if (commit !== undefined) {
+      wire.parse({ text: commit });
+      wire.bind(all);
+      wire.execute(all);
+    }
+    wire.sync();
+  }
+
+  return {
+    text: commit ?? batch.statements[0]?.text ?? '',
+    submit(wire) {
+      expected = statementsNow();
+      try {
+        inOneWrite(wire, send);
+        return null;
+      } catch (error) {
+        return error;
+      }
+    },
+    handleDataRow(message) {
+      if (expected[done] === backendOf)
+        preparation.isDirect = String(message?.fields?.[0]) === String(batch.processId);
+    },
+    handleCommandComplete(message, wire) {
+      const { text } = expected[done++] ?? {};
+      if (text === undefined) batch.onCommitted?.(message, wire);
+      const name = text && fresh?.get(text);
+      if (name) preparation.names.set(text, name);
+    },
+    handleReadyForQuery() {
+      batch.onAnswered(this);
+    },
+    handleError(error) {
+      // What is not of the database says nothing of the rows: a connection that is gone, an answer that took too long.
+      const isOfDatabase = typeof error?.severity === 'string';
+      const from = !isOfDatabase ? 'driver' : done < expected.length ? 'row' : 'commit';
+      if (from === 'row' && preparation.isDirect && namesAreGone(error?.code)) {
+        preparation.names.clear();
+        preparation.isDirect = false;
+      }
+      batch.onError(error, from, this);
+    },
+    handleRowDescription: nothing,
+    handleEmptyQuery: nothing,
+    handlePortalSuspended: nothing,
+  };
+}
+
+const all = {};
+
+function nothing(): void {}
+
+/** SQLSTATE: there is no such prepared statement, or it is there already, or means something else by now. */
+const namesAreGone = (code: unknown): boolean => code === '26000' || code === '42P05' || code === '0A000';
+
+const checksums = new Map<string, string>();
+
+function nameOf(text: string): string {
+  const checksum = checksums.get(text) ?? crc32(text).toString(16);
+  checksums.set(text, checksum);
+  return `svc_${checksum}`;
+}
+
+const asText = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);
+
+const collectors = new WeakMap<PgWire, { readonly pieces: Buffer[]; readonly wire: PgWire }>();
+
+/** Each message would be a piece of its own for the socket. */
+function inOneWrite(wire: PgWire, send: (wire: PgWire) => void): void {
+  let collector = collectors.get(wire);
+  if (collector === undefined) {
+    const pieces: Buffer[] = [];
+    const stream = { writable: true, write: (piece: Buffer): boolean => pieces.push(piece) > 0 };
+    // Beside the connection, not on top of it: V8 is slow with an object that is another one's prototype.
+    collector = { pieces, wire: Object.create(Object.getPrototypeOf(wire), { stream: { value: stream } }) };
+    collectors.set(wire, collector);
+  }
+  collector.pieces.length = 0;
+  send(collector.wire);
+  const bytes = Buffer.concat(collector.pieces.splice(0));
+  if (wire.stream.writable) wire.stream.write(bytes);
+}
+
+type Callback = (error: unknown, ...results: unknown[]) => void;
+type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
+
+interface PgConnection extends PgWire {
+  /** By their names. */
+  readonly parsedStatements?: Readonly<Record<string, unknown>>;
+  prependListener(event: string, listener: (message?: { status?: string; text?: string }) => void): void;
+  on(event: 'readyForQuery', listener: () => void): void;
+  removeListener(event: 'readyForQuery', listener: () => void): void;
+  listenerCount(event: string): number;
+}
+
+/** What is used of a client of `pg`, 8 and later. */
+interface PgClient {
+  readonly connection: PgConnection;
+  readonly readyForQuery?: boolean;
+  readonly processID?: unknown;
+  /** It sends queries without waiting for answers, and takes nothing but queries. */
+  readonly pipeline?: boolean;
+  query: Query;
+  once(event: 'end', listener: () => void): void;
+  removeListener(event: 'end', listener: () => void): void;
+  on(event: 'end', listener: () => void): void;
+}
+
+/** `Query` of `pg`, which makes a result of the messages of the database. */
+interface PgQuery {
+  handleCommandComplete(message: unknown, connection: unknown): void;
+  handleReadyForQuery(connection: unknown): void;
+}
+type QueryClass = new (config: unknown, values: unknown, callback: Callback) => PgQuery;
+
+/** What the application prepared is gone with it, and what svc did. */
+const dropsPrepared = /^(?:DISCARD ALL|DEALLOCATE)/;
+const begins = /^(?:BEGIN|START TRANSACTION)$/;
+const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'open', E: 'aborted' };
+
+/** One client of the application, as its socket tells of it. */
+class PgSession implements DriverSession {
+  readonly dialect = 'postgres';
+  readonly runAll?: (statements: readonly Statement[], isOpen: () => boolean) => Promise<void>;
+  private readonly client: PgClient;
+  /** That behind ours. */
+  private readonly query: () => Query;
+  private readonly preparation: RowPreparation = { isDirect: undefined, names: new Map() };
+  private known: TransactionStatus = 'none';
+  private hasEnded = false;
+
+  constructor(client: PgClient, query: () => Query, connection: WatchedConnection) {
+    assertShape(client, usedOfPgSession);
+    assertHeard(client);
+    this.client = client;
+    this.query = query;
+    if (client.pipeline !== true) this.runAll = (statements, isOpen) => this.runRows(statements, isOpen);
+    this.listen(connection);
+  }
+
+  status(): TransactionStatus {
+    return this.known;
+  }
+
+  isBusy(): boolean {
+    return this.client.readyForQuery === false;
+  }
+
+  /** Not behind other statements: `pg` speaks of that as deprecated, and the status would be an old one. */
+  async run({ text, values }: Statement, isOpen = always): Promise<void> {
+    if (!(await this.isFree(isOpen)) && text !== 'ROLLBACK') return;
+    await new Promise<void>((resolve, reject) => {
+      const answered: Callback = (error) => (error ? reject(error) : resolve());
+      this.sendOwn([{ text, values }, undefined, answered]);
+    });
+  }
+
+  /** A COMMIT of the application with rows ahead of it; `done` gets what it would have got without them. */
+  commit(
+    text: string,
+    { statements, answered, unanswered, refused }: RowsBeforeCommit,
+    done: Callback,
+  ): void {
+    const { Query } = this.client.constructor as unknown as { Query: QueryClass };
+    let onResult: Callback = () => {};
+    const result = new Query({ text }, undefined, (error, found) => onResult(error, found));
+    const submitted = submitRows({
+      ...this.batch(statements),
+      commit: text,
+      onCommitted: (message, wire) => result.handleCommandComplete(message, wire),
+      onAnswered: (as) => {
+        answered();
+        onResult = (error, found) => as.callback?.(error, found);
+        result.handleReadyForQuery(this.client.connection);
+      },
+      onError: (error, from, as) => {
+        if (from === 'driver') unanswered(error);
+        else if (from === 'commit') answered();
+        const told: Promise<never> = from === 'row' ? refused(error) : Promise.reject(error);
+        told.catch((reason: unknown) => as.callback?.(reason));
+      },
+    });
+    Reflect.apply(this.query(), this.client, [submitted, done]);
+  }
+
+  private async runRows(statements: readonly Statement[], isOpen: () => boolean): Promise<void> {
+    if (!(await this.isFree(isOpen))) return;
+    await new Promise<void>((resolve, reject) => {
+      const submitted = submitRows({
+        ...this.batch(statements),
+        onAnswered: () => resolve(),
+        onError: reject,
+      });
+      // With a time limit of the client `pg` calls it.
+      const told: Callback = (error) => error && reject(error);
+      this.sendOwn([submitted, told]);
+    });
+  }
+
+  private sendOwn(args: Parameters<Query>): void {
+    Reflect.apply(withoutWrappers(this.query()), this.client, args);
+  }
+
+  private batch(statements: readonly Statement[]) {
+    const { preparation, client } = this;
+    return { statements, preparation, processId: client.processID, status: () => this.known };
+  }
+
+  /** Waits for what is on its way. `false`: the transaction will only be rolled back. Rejects where there is none. */
+  private async isFree(isOpen: () => boolean): Promise<boolean> {
+    if (this.isBusy() && !this.hasEnded) await drained(this.client);
+    if (this.known === 'none' || !isOpen()) throw new TransactionOver();
+    // Known only now: what was on its way may have failed.
+    return this.known === 'open';
+  }
+
+  private listen(connection: WatchedConnection): void {
+    const { client } = this;
+    let ended: TransactionEnd | undefined;
+    let isNext = false;
+    let hasFailed = false;
+    // Before the client's own listeners: they call the application back.
+    client.connection.prependListener('commandComplete', (message) => {
+      const text = message?.text;
+      if (message && typeof text !== 'string') connection.isNotUnderstood(unheard('commandComplete'));
+      // Of several statements in one text, the rest is another transaction's. ROLLBACK TO is answered like ROLLBACK, and ends none.
+      if (!isNext && text === 'COMMIT') ended = 'committed';
+      else if (!isNext && text === 'ROLLBACK') ended = 'rolled_back';
+      else if (text?.startsWith('D') && dropsPrepared.test(text)) this.preparation.names.clear();
+      isNext ||= ended === 'committed' || (ended !== undefined && begins.test(text ?? ''));
+    });
+    client.connection.prependListener('errorMessage', () => {
+      hasFailed = true;
+      // The application hears of the error before the database says where the connection stands.
+      if (this.known === 'open') this.known = 'aborted';
+    });
+    client.connection.prependListener('readyForQuery', (message) => {
+      if (message && typeof message.status !== 'string') connection.isNotUnderstood(unheard('readyForQuery'));
+      const before = this.known;
+      this.known = statuses[message?.status ?? 'I'] ?? 'none';
+      // A COMMIT that the database refuses, for a deferred constraint or another transaction, has rolled back.
+      if (hasFailed && before !== 'none' && this.known === 'none') ended ??= 'rolled_back';
+      connection.answered(this.known, ended);
+      ended = undefined;
+      isNext = false;
+      hasFailed = false;
+    });
+    client.on('end', () => {
+      this.known = 'none';
+      this.hasEnded = true;
+      connection.isLost();
+    });
+  }
+}
+
+const usedOfPgSession = [
+  ...['on', 'once', 'removeListener', 'connection.prependListener', 'connection.stream.write'],
+  ...['parse', 'bind', 'execute', 'close', 'sync'].map((name) => `connection.${name}`),
+];
+const heard = ['commandComplete', 'errorMessage', 'readyForQuery'];
+
+/** `pg` itself listens for them as soon as it connects: if to some only, the others have another name by now. */
+function assertHeard({ connection, readyForQuery }: PgClient): void {
+  const missing = heard.filter((event) => connection.listenerCount(event) === 0);
+  const isConnected = readyForQuery === true || missing.length < heard.length;
+  if (isConnected && missing.length > 0)
+    throw new Error(`its connection does not tell of ${missing.join(', ')}`);
+}
+
+/** What can be sent with rows ahead of it, if it is a COMMIT: it asks for nothing more than to be run. */
+function canFollowRows(client: PgClient, [config, values]: readonly unknown[]): boolean {
+  if (typeof config !== 'string' && (typeof config !== 'object' || config === null)) return false;
+  if (client.pipeline === true || (client.constructor as { Query?: unknown }).Query === undefined)
+    return false;
+  if (Array.isArray(values) && values.length > 0) return false;
+  if (typeof config === 'string') return true;
+  const { submit, name, rows, callback, query_timeout, values: own } = config as Record<string, unknown>;
+  const asksForMore = [submit, name, rows, callback, query_timeout].some((each) => each !== undefined);
+  return !asksForMore && (own === undefined || (Array.isArray(own) && own.length === 0));
+}
+
+function always(): boolean {
+  return true;
+}
+
+/** Behind the client's own listener: it says whether another query of the application is on its way by then. */
+function drained(client: PgClient): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onReady = (): void => {
+      if (client.readyForQuery === false) return;
+      forget();
+      resolve();
+    };
+    const onEnd = (): void => {
+      forget();
+      reject(new Error('the connection has ended'));
+    };
+    const forget = (): void => {
+      client.connection.removeListener('readyForQuery', onReady);
+      client.removeListener('end', onEnd);
+    };
+    client.connection.on('readyForQuery', onReady);
+    client.once('end', onEnd);
+  });
+}
+
+function unheard(event: string): Error {
+  return new Error(`its ${event} does not tell what the versions tell that svc knows`);
 }

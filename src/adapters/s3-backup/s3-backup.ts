@@ -5,9 +5,9 @@ import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup-strategy.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
-import { encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
-import { maxObjectBytes } from './bounded-body.ts';
-import { openS3Store, type S3Settings, type S3Store } from './s3-client.ts';
+import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
+import { decodeEvent, decodeRecord, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
+import { maxObjectBytes, openS3Store, type S3Settings, type S3Store } from './s3-client.ts';
 
 /** Name of the metadata that holds topic, key and headers, in Base64: metadata is ASCII. */
 export const routeMetadata = 'svc-route';
@@ -96,4 +96,118 @@ function keyOf(prefix: string, { eventId, backedUpAt }: BackupEvent): string {
 export function folderOf(prefix: string): string {
   const parts = prefix.split('/').filter((part) => part !== '' && part !== '.' && part !== '..');
   return parts.length === 0 ? '' : `${parts.join('/')}/`;
+}
+
+const recovered = 'recovered/';
+const atOnce = 16;
+const batchBytes = 16 * 1024 * 1024;
+/** In one run. */
+const mostKeys = 1_000_000;
+/** As S3 has it, in characters: they are bytes at least. */
+const longestKey = 1_024;
+/** Thousands of requests to a store that is busy now and then: one of them that is refused does not end the run. */
+const attempts = 3;
+
+interface Entry {
+  readonly key: string;
+  /** As the list says; more of it is not read. */
+  readonly bytes: number;
+  /** Why it is not read at all. */
+  readonly reason: string | undefined;
+}
+
+/** The objects of an S3 backup, oldest day first. Processed ones move to `<prefix>/recovered/`. Nothing locks a bucket. */
+export function createS3Source(settings: S3Settings): RecoverySource {
+  const folder = folderOf(settings.prefix);
+  let store: S3Store | undefined;
+  /** Of what was read: what somebody writes under its key meanwhile was not sent, and is not moved. */
+  const etags = new WeakMap<StoredEvent, string | undefined>();
+
+  async function* listed(): AsyncGenerator<Entry> {
+    for await (const { Key: key, Size: size } of (store as S3Store).list(folder)) {
+      if (typeof key !== 'string' || !key.endsWith('.json') || key.startsWith(folder + recovered)) continue;
+      const bytes = typeof size === 'number' && size >= 0 ? size : maxObjectBytes;
+      yield { key, bytes: Math.min(bytes, maxObjectBytes), reason: whyNot(key, bytes) };
+    }
+  }
+
+  /** A store that lists what is elsewhere would have it moved, or deleted. */
+  function whyNot(key: string, bytes: number): string | undefined {
+    const parts = key.split('/');
+    if (!key.startsWith(folder) || parts.includes('..') || parts.includes('.') || key.length > longestKey)
+      return 'it is no key of this backup';
+    return bytes > maxObjectBytes ? 'it is larger than any event' : undefined;
+  }
+
+  async function readEvent({ key, bytes, reason }: Entry): Promise<StoredEvent | Unreadable> {
+    if (reason !== undefined) return { place: key, reason };
+    const object = await (store as S3Store).get(key, bytes);
+    if (typeof object === 'string') return { place: key, reason: object };
+    const { body, metadata } = object;
+    const encoded = metadata[routeMetadata];
+    const route = encoded === undefined ? undefined : Buffer.from(encoded, 'base64').toString();
+    const record = route === undefined ? decodeRecord(body.toString(), key) : undefined;
+    const event = record ?? decodeEvent(body, route, key);
+    if (event === undefined) return { place: key, reason: 'it holds no event' };
+    etags.set(event, object.etag);
+    return event;
+  }
+
+  return {
+    name: `S3 bucket ${settings.bucket}`,
+    async open() {
+      store = await openS3Store({ ...settings, attempts });
+    },
+    async count() {
+      let count = 0;
+      for await (const _ of listed()) count++;
+      return count;
+    },
+    async *read(size) {
+      // The keys first: what is moved meanwhile must not shift the pages of the list.
+      const all = new Map<string, Entry>();
+      let isCut = false;
+      for await (const entry of listed()) {
+        isCut = all.size >= mostKeys;
+        if (isCut) break;
+        all.set(entry.key, entry);
+      }
+      for (const entries of inBatches(all.values(), Math.min(size, atOnce))) {
+        const found = await Promise.all(entries.map(readEvent));
+        yield {
+          events: found.filter((one): one is StoredEvent => 'value' in one),
+          unreadable: found.filter((one): one is Unreadable => !('value' in one)),
+        };
+      }
+      const reason = `there are more than ${mostKeys} objects: run the command again for the others`;
+      if (isCut) yield { events: [], unreadable: [{ place: folder, reason }] };
+    },
+    async done(events) {
+      await Promise.all(
+        events.map((event) => {
+          const to = folder + recovered + event.place.slice(folder.length);
+          return (store as S3Store).move(event.place, to, etags.get(event));
+        }),
+      );
+    },
+    async close() {
+      store?.close();
+    },
+  };
+}
+
+/** At most so many, and no more bytes than may be in memory, unless one alone has them. */
+function* inBatches(entries: Iterable<Entry>, most: number): Generator<Entry[]> {
+  let batch: Entry[] = [];
+  let bytes = 0;
+  for (const entry of entries) {
+    if (batch.length > 0 && (batch.length >= most || bytes + entry.bytes > batchBytes)) {
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(entry);
+    bytes += entry.bytes;
+  }
+  if (batch.length > 0) yield batch;
 }

@@ -1,9 +1,46 @@
-import { Readable } from 'node:stream';
+import { createHash, getFips } from 'node:crypto';
+import { pipeline, Readable, Transform } from 'node:stream';
+import { crc32 } from 'node:zlib';
 import { SvcError } from '../../ground/errors.ts';
-import { type OwnS3Client, ownS3Client } from '../../ground/own/own-s3-client.ts';
-import { AnswerTooLarge, limitBytes, maxAnswerBytes, maxObjectBytes, readBody } from './bounded-body.ts';
-import { type Listed, listPages, type Page } from './list-pages.ts';
-import { type PutAnswer, provesStored } from './proof.ts';
+import { type OwnS3Client, ownS3Client } from '../../ground/own-parts.ts';
+
+/** An object: as large as an event that the local backup takes. */
+export const maxObjectBytes = 128 * 1024 * 1024;
+/** Any other answer: a page of a list has a thousand keys of a kilobyte at most. */
+export const maxAnswerBytes = 16 * 1024 * 1024;
+
+/** More came than anybody may send. Its name is what the client makes of it. */
+class AnswerTooLarge extends Error {
+  override readonly name = 'AnswerTooLarge';
+}
+
+/** At most so many bytes of a body, whatever its length says. */
+async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  // Leaving the loop ends the connection that the rest would come over.
+  for await (const piece of body) {
+    bytes += piece.length;
+    if (bytes > maxBytes) throw new AnswerTooLarge();
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces, bytes);
+}
+
+/** The same for who reads the stream to its end by himself. */
+function limitBytes(body: Readable, maxBytes: number): Readable {
+  let bytes = 0;
+  const limited = new Transform({
+    transform(piece: Buffer, _encoding, done) {
+      bytes += piece.length;
+      if (bytes > maxBytes) done(new AnswerTooLarge());
+      else done(null, piece);
+    },
+  });
+  // Ends the connection with the reading, and the reading with the connection.
+  pipeline(body, limited, () => {});
+  return limited;
+}
 
 export interface S3Settings {
   readonly bucket: string;
@@ -20,7 +57,7 @@ export interface S3Settings {
   readonly onNoChecksums?: ((message: string) => void) | undefined;
 }
 
-export interface S3Object {
+interface S3Object {
   readonly body: Buffer;
   readonly metadata: Readonly<Record<string, string>>;
   /** Tells this content of the key from another one. */
@@ -325,4 +362,64 @@ function nameOf(error: unknown): string {
 
 function statusOf(error: unknown): number | undefined {
   return (error as { $metadata?: { httpStatusCode?: number } })?.$metadata?.httpStatusCode;
+}
+
+/** What a store lists of one object. Nothing of it is trusted. */
+interface Listed {
+  readonly Key?: string;
+  readonly Size?: number;
+}
+
+interface Page {
+  readonly Contents?: readonly Listed[];
+  readonly NextContinuationToken?: string;
+}
+
+/** Ten million objects, at a thousand a page. */
+export const mostPages = 10_000;
+
+/** A list that goes round in a circle, or does not end. */
+export class EndlessList extends Error {
+  override readonly name = 'EndlessList';
+}
+
+/** The pages of a list, until it ends; whatever tokens come, it does. */
+export async function* listPages(page: (token: string | undefined) => Promise<Page>): AsyncGenerator<Page> {
+  let token: string | undefined;
+  // A token that comes again is met by one that is kept: it is exchanged at ever longer distances.
+  let kept: string | undefined;
+  let keptUntil = 1;
+  for (let count = 1; ; count++) {
+    const found = await page(token);
+    yield found;
+    token = found.NextContinuationToken;
+    if (token === undefined || token === '') return;
+    if (token === kept || count >= mostPages) throw new EndlessList();
+    if (count < keptUntil) continue;
+    kept = token;
+    keptUntil *= 2;
+  }
+}
+
+/** What S3 and its relatives say when they have stored an object. */
+interface PutAnswer {
+  readonly ETag?: string | undefined;
+  readonly ChecksumCRC32?: string | undefined;
+  readonly ServerSideEncryption?: string | undefined;
+}
+
+/**
+ * Whether an answer could only be given by a store that has these bytes: a wrong endpoint says 200 as well. The ETag is their MD5,
+ * but for keys of AWS KMS, as the answer says then; newer SDKs have the store compare a checksum. Stores with ETags of their own
+ * are asked once more.
+ */
+function provesStored({ ETag, ChecksumCRC32, ServerSideEncryption }: PutAnswer, body: Buffer): boolean {
+  if (ETag === undefined || ETag === '') return false;
+  if (ServerSideEncryption?.startsWith('aws:kms')) return true;
+  const checksum = Buffer.alloc(4);
+  checksum.writeUInt32BE(crc32(body));
+  if (ChecksumCRC32 === checksum.toString('base64')) return true;
+  // There is no MD5 then.
+  if (getFips() === 1) return false;
+  return ETag.replaceAll('"', '').toLowerCase() === createHash('md5').update(body).digest('hex');
 }

@@ -1,8 +1,7 @@
 import { SvcError } from '../../ground/errors.ts';
-import { optionsProblem } from '../../ground/named-values.ts';
-import { isolate } from '../../observe/isolate.ts';
-import { splitRecord } from '../../serialize/avro/avro.ts';
-import { createDecoder } from '../../serialize/avro/event-codec.ts';
+import { optionsProblem } from '../../ground/names.ts';
+import { isolate } from '../../observe/otel-api.ts';
+import { createDecoder, splitRecord } from '../../serialize/avro/avro.ts';
 import { type LargeNumbers, largeNumberForms } from '../../serialize/avro/exact-types.ts';
 import { createSchemaRegistry, type SchemaRegistryOptions } from './schema-registry.ts';
 

@@ -1,8 +1,8 @@
+import { systemClock } from '../../ground/clock.ts';
+import { createQuietLog, type Logger } from '../../observe/logger.ts';
 import type { DatabaseTraits } from '../../outbox/outbox-store.ts';
-import { isPure } from '../../transaction/pure-functions.ts';
-import { definitionMayWrite } from '../../transaction/statements.ts';
-import type { Dialect } from './dialect.ts';
-import { query, type Work } from './statement.ts';
+import { definitionMayWrite, isPure } from '../../transaction/statements.ts';
+import { type Dialect, query, type SqlRow, type Work } from './statement.ts';
 
 /** Anybody may ask it, but for the definition of a view in MySQL. */
 export function* databaseTraits({ name }: Dialect): Work<DatabaseTraits> {
@@ -47,4 +47,20 @@ function* viewsOfMysql(): Work<readonly string[]> {
       if ([...writing].some((other) => definition.includes(`\`${other}\``))) writing.add(name);
   }
   return [...writing];
+}
+
+/** Who holds a lock, of the columns pid, name, address, state and seconds, each of which may be null but the first. */
+export function blockerText(row: SqlRow | undefined): string | undefined {
+  if (row === undefined) return undefined;
+  const { pid, name, address, state, seconds } = row;
+  const about = [name, address, state].filter((each) => each !== null && each !== undefined && each !== '');
+  const since = seconds === null || seconds === undefined ? '' : ` for ${seconds} s`;
+  return about.length === 0 ? `process ${pid}` : `process ${pid} (${about.join(', ')}${since})`;
+}
+
+export function sayBlocked(database: string, logger: Logger | undefined): (blocker: string) => void {
+  if (logger === undefined) return () => {};
+  const say = createQuietLog(logger, systemClock);
+  return (blocker) =>
+    say('blocked', `outbox: a statement waits for a lock in ${database}, which ${blocker} holds`);
 }

@@ -1,9 +1,9 @@
 import { inTime, within } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
-import { loadOwnCopy } from '../../ground/files/load-own-copy.ts';
+import { loadOwnCopy } from '../../ground/files.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { badUrl, packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
-import { sayBlocked } from './blocker.ts';
+import { sayBlocked } from './database-traits.ts';
 import type { RunOptions, SqlDatabase } from './sql-store.ts';
 import { runWork, type Statement, type StatementResult, type Work } from './statement.ts';
 

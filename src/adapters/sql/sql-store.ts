@@ -1,8 +1,28 @@
+import { spreadHash } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
-import { eraseStatement, eraseValues } from '../../outbox/erase-row.ts';
-import { type DialectName, insertStatement, insertValues, partsOfTable } from '../../outbox/insert-row.ts';
-import type { OutboxStore, RowFilter } from '../../outbox/outbox-store.ts';
+import { eraseStatement, eraseSuffix, eraseValues, routeColumn } from '../../outbox/erase-row.ts';
+import {
+  besideTable,
+  type DialectName,
+  insertStatement,
+  insertValues,
+  partsOfTable,
+} from '../../outbox/insert-row.ts';
+import { shardCount } from '../../outbox/outbox-row.ts';
+import {
+  type Aggregate,
+  type ExceptRows,
+  type OutboxStatistics,
+  type OutboxStore,
+  type RowFailure,
+  type RowFilter,
+  type RowStatus,
+  rowStatuses,
+  type Senders,
+  type ShardHolder,
+  type StoredRow,
+} from '../../outbox/outbox-store.ts';
 import {
   badTable,
   type StoreFaultDetails,
@@ -10,28 +30,28 @@ import {
   strayRows,
   wrongVersion,
 } from '../../outbox/store-error.ts';
-import { ack, cleanup, deleteRows, fail, makePending } from './change-rows.ts';
 import { databaseTraits } from './database-traits.ts';
-import { dialects, tablesOf } from './dialect.ts';
-import { type Claim, claim, forgetDead, holders, isFull, release } from './leases.ts';
-import { lookAtSenders } from './look-at-senders.ts';
-import { addPartition, dropPartition, lookAtPartitions } from './partitions.ts';
-import { migrate, readVersion, tryStatements } from './prepare.ts';
+import { type Migration, migrate, migrations, readVersion, tryStatements, versionOf } from './schema.ts';
 import {
-  conditionOf,
-  countPending,
-  failedAggregates,
-  holds,
-  lastId,
-  pending,
-  readIds,
-  readRows,
-  readTime,
-  statistics,
-} from './read-rows.ts';
-import { type Migration, migrations, versionOf } from './schema.ts';
-import { type Condition, command, type Work } from './statement.ts';
-import { countStrays, missingGuard } from './valid-rows.ts';
+  addPartition,
+  type Condition,
+  command,
+  countStrays,
+  type Dialect,
+  dialects,
+  dropPartition,
+  highestId,
+  integers,
+  lookAtPartitions,
+  missingGuard,
+  query,
+  queryInOrder,
+  rowFault,
+  type SqlRow,
+  type Tables,
+  tablesOf,
+  type Work,
+} from './statement.ts';
 
 export interface SqlStoreOptions {
   /** As in `svc.outbox.datasource.url`. */
@@ -267,3 +287,508 @@ export function createSqlStore(
     close: (deadlineMs) => database.close(deadlineMs),
   };
 }
+
+function* pending(
+  dialect: Dialect,
+  { rows, statusIndex }: Tables,
+  shards: readonly number[],
+  { upToId, ids }: ExceptRows,
+  limit: number,
+): Work<readonly StoredRow[]> {
+  const [after = 0, most = 0] = integers([upToId, limit]);
+  const held = integers(shards).join(', ');
+  if (held === '') return [];
+  const left = integers(ids).join(', ');
+  const known = left === '' ? '' : `AND id NOT IN (${left}) `;
+  // The shard is told in the order as well: only the index of PENDING rows has it.
+  const sql =
+    `SELECT ${storedColumns(dialect)} FROM ${rows}${dialect.useIndex(statusIndex)} ` +
+    `WHERE status = 'PENDING' AND id > ${after} AND id <= ${highestId} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${most}`;
+  return (yield* queryInOrder(sql)).map(toStoredRow);
+}
+
+function* failedAggregates({ rows }: Tables, shards: readonly number[]): Work<readonly Aggregate[]> {
+  const held = integers(shards).join(', ');
+  if (held === '') return [];
+  // Not DISTINCT: MySQL takes texts for equal that end in blanks.
+  const sql = `SELECT aggregate_type, aggregate_id FROM ${rows} WHERE status = 'FAILED' AND shard IN (${held})`;
+  return (yield* query(sql)).map((row) => ({
+    aggregateType: String(row.aggregate_type),
+    aggregateId: String(row.aggregate_id),
+  }));
+}
+
+type Page = readonly [tables: Tables, filter: RowFilter, afterId: number, limit: number];
+
+function pageOf(columns: string, dialect: Dialect, [{ rows }, filter, afterId, limit]: Page) {
+  const chosen = conditionOf(dialect, filter);
+  const sql = `SELECT ${columns} FROM ${rows} WHERE id > ? AND id <= ${highestId} AND ${chosen.sql} ORDER BY id LIMIT ?`;
+  return query(sql, afterId, ...chosen.values, limit);
+}
+
+function* readRows(dialect: Dialect, ...page: Page): Work<readonly StoredRow[]> {
+  return (yield* pageOf(storedColumns(dialect), dialect, page)).map(toStoredRow);
+}
+
+function* readIds(dialect: Dialect, ...page: Page): Work<readonly number[]> {
+  return (yield* pageOf('id', dialect, page)).map(({ id }) => Number(id));
+}
+
+function* lastId({ rows }: Tables): Work<number> {
+  const [found] = yield* query(
+    `SELECT COALESCE(MAX(id), 0) AS last_id FROM ${rows} WHERE id <= ${highestId}`,
+  );
+  return Number(found?.last_id);
+}
+
+function* holds(dialect: Dialect, { rows }: Tables, eventId: string, afterId: number): Work<boolean> {
+  const [after = 0] = integers([afterId]);
+  const sql = `SELECT 1 AS found FROM ${rows} WHERE id > ${after} AND ${dialect.equals('event_id')} LIMIT 1`;
+  return (yield* query(sql, eventId)).length > 0;
+}
+
+function* readTime({ msOf, now }: Dialect): Work<number> {
+  const [found] = yield* query(`SELECT ${msOf(now)} AS now_ms`);
+  return Math.round(Number(found?.now_ms));
+}
+
+function* countPending({ rows }: Pick<Tables, 'rows'>): Work<number> {
+  const [found] = yield* query(`SELECT COUNT(*) AS row_count FROM ${rows} WHERE status = 'PENDING'`);
+  return Number(found?.row_count);
+}
+
+/**
+ * Each status by its own index, none of which is read with its rows: a table keeps what is PUBLISHED for days. The oldest PENDING row
+ * is the one with the lowest id.
+ */
+function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStatistics> {
+  const { msOf, now } = dialect;
+  const pendingCount = yield* countPending({ rows });
+  const [oldest] = yield* query(
+    `SELECT ${msOf(now)} - ${msOf('created_at')} AS age_ms FROM ${rows} WHERE status = 'PENDING' ORDER BY id LIMIT 1`,
+  );
+  const [failed] = yield* query(`SELECT COUNT(*) AS row_count FROM ${rows} WHERE status = 'FAILED'`);
+  const [published] = yield* query(
+    `SELECT COUNT(*) AS row_count, AVG(${msOf('published_at')} - ${msOf('created_at')}) AS mean_ms FROM ${rows} WHERE status = 'PUBLISHED'`,
+  );
+  const counts = {
+    pending: pendingCount,
+    published: Number(published?.row_count),
+    failed: Number(failed?.row_count),
+  };
+  return {
+    total: counts.pending + counts.published + counts.failed,
+    ...counts,
+    oldestPendingMs: duration(oldest?.age_ms),
+    avgProcessingTimeMs: duration(published?.mean_ms),
+  };
+}
+
+/** One less than the column holds, so that one more can be written. */
+const mostRetries = 2_147_483_646;
+/** What a `Date` can be. */
+const longestTimeMs = 8_640_000_000_000_000;
+
+const everyRow: Condition = { sql: '1 = 1', values: [] };
+
+/** An empty filter is every row; an empty list in it is none. */
+function conditionOf(dialect: Dialect, filter: RowFilter): Condition {
+  const parts: Condition[] = [];
+  if (filter.ids !== undefined) parts.push(dialect.isOneOf('id', filter.ids));
+  if (filter.statuses !== undefined) parts.push(hasStatus(filter.statuses));
+  const texts = [
+    ['event_type', filter.eventType],
+    ['topic', filter.topic],
+    ['aggregate_type', filter.aggregateType],
+    ['aggregate_id', filter.aggregateId],
+  ] as const;
+  for (const [column, text] of texts)
+    if (text !== undefined) parts.push({ sql: dialect.equals(column), values: [text] });
+  const { since, before } = filter;
+  if (since !== undefined) parts.push({ sql: `created_at >= ${dialect.timeOfMs}`, values: [since] });
+  if (before !== undefined) parts.push({ sql: `created_at < ${dialect.timeOfMs}`, values: [before] });
+  if (parts.length === 0) return everyRow;
+  return {
+    sql: parts.map(({ sql }) => sql).join(' AND '),
+    values: parts.flatMap(({ values }) => values),
+  };
+}
+
+/** Written out: with a parameter no partial index would be found. */
+function hasStatus(statuses: readonly RowStatus[]): Condition {
+  const known = rowStatuses.filter((status) => statuses.includes(status));
+  const sql = known.map((status) => `status = '${status}'`).join(' OR ');
+  return { sql: known.length === 0 ? '1 = 0' : `(${sql})`, values: [] };
+}
+
+function storedColumns({ msOf, now }: Dialect): string {
+  const waits = `CASE WHEN next_retry_at IS NULL THEN 0 ELSE ${msOf('next_retry_at')} - ${msOf(now)} END AS wait_ms`;
+  const plain =
+    'id, event_id, aggregate_type, aggregate_id, event_type, topic, record_key, headers, payload, status, shard, retry_count, last_error';
+  return `${plain}, ${msOf('occurred_at')} AS occurred_ms, ${waits}`;
+}
+
+function toStoredRow(row: SqlRow): StoredRow {
+  const { topic, record_key: key } = row;
+  const headers = parsed(row.headers);
+  const payload = bytesOf(row.payload);
+  const fault = rowFault({ topic, key, headers, payload });
+  return {
+    id: Number(row.id),
+    eventId: String(row.event_id),
+    aggregateType: String(row.aggregate_type),
+    aggregateId: String(row.aggregate_id),
+    eventType: String(row.event_type),
+    topic: String(topic),
+    key: String(key),
+    headers: typeof headers === 'object' && headers !== null ? (headers as StoredRow['headers']) : {},
+    payload: payload ?? Buffer.alloc(0),
+    occurredAt: timeOf(row.occurred_ms),
+    status: row.status as RowStatus,
+    retryCount: Math.max(0, Math.min(Number(row.retry_count) || 0, mostRetries)),
+    lastError: row.last_error === null ? null : String(row.last_error),
+    waitMs: Math.max(0, Math.ceil(Number(row.wait_ms))),
+    shard: Number(row.shard),
+    fault,
+  };
+}
+
+function parsed(text: unknown): unknown {
+  try {
+    return JSON.parse(String(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** A text that somebody else has put into SQLite is its bytes, as in the other databases. */
+function bytesOf(value: unknown): Buffer | undefined {
+  if (Buffer.isBuffer(value)) return value;
+  if (typeof value === 'string') return Buffer.from(value);
+  if (!(value instanceof Uint8Array)) return undefined;
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
+
+/** Of what no clock says, such as PostgreSQL's 'infinity', the beginning of all times. */
+function timeOf(value: unknown): number {
+  const ms = Math.round(Number(value));
+  return Math.abs(ms) <= longestTimeMs ? ms : 0;
+}
+
+/** A clock that was set back shows in the rows. */
+function duration(value: unknown): number | null {
+  return value === null || value === undefined ? null : Math.max(0, Number(value));
+}
+
+/** A cause for an operator, not a log of one. */
+const longestError = 1_000;
+
+function* ack(
+  dialect: Dialect,
+  { rows, shards }: Tables,
+  owner: string,
+  given: readonly number[],
+  keep: boolean,
+): Work<readonly number[]> {
+  const ids = integers(given);
+  const where = both(dialect.isOneOf('id', ids), stillHeld(dialect, shards, owner));
+  const verb = keep
+    ? `UPDATE ${rows} SET status = 'PUBLISHED', published_at = ${dialect.now}, next_retry_at = NULL`
+    : `DELETE FROM ${rows}`;
+  const count = yield* command(`${verb} WHERE ${where.sql}`, ...where.values);
+  if (count === ids.length) return ids;
+  // Of another's shard; or done already, by a try whose answer did not come.
+  const chosen = dialect.isOneOf('id', ids);
+  const left = yield* query(
+    `SELECT id FROM ${rows} WHERE ${chosen.sql} AND status = 'PENDING'`,
+    ...chosen.values,
+  );
+  const waiting = new Set(left.map(({ id }) => Number(id)));
+  return ids.filter((id) => !waiting.has(id));
+}
+
+function* fail(
+  dialect: Dialect,
+  { rows, shards }: Tables,
+  owner: string,
+  failures: readonly RowFailure[],
+): Work<void> {
+  // What failed together did so for one reason: it is written down together.
+  const alike = Map.groupBy(failures, ({ retryCount, lastError, retryInMs }) =>
+    JSON.stringify([retryCount, lastError, retryInMs]),
+  );
+  for (const group of alike.values()) {
+    const [{ retryCount, lastError, retryInMs }] = group as [RowFailure];
+    const where = both(
+      dialect.isOneOf(
+        'id',
+        group.map(({ id }) => id),
+      ),
+      stillHeld(dialect, shards, owner),
+    );
+    const becomes: Condition =
+      retryInMs === null
+        ? { sql: `status = 'FAILED', failed_at = ${dialect.now}, next_retry_at = NULL`, values: [] }
+        : { sql: `next_retry_at = ${dialect.nowPlusMs}`, values: [retryInMs] };
+    yield* command(
+      `UPDATE ${rows} SET retry_count = ?, last_error = ?, ${becomes.sql} WHERE ${where.sql}`,
+      retryCount,
+      oneLine(lastError),
+      ...becomes.values,
+      ...where.values,
+    );
+  }
+}
+
+/** What was chosen a moment ago may be of another kind by now: `where` is looked at again. */
+function* makePending(
+  dialect: Dialect,
+  { rows }: Tables,
+  ids: readonly number[],
+  where: Condition,
+): Work<number> {
+  const all = both(both(dialect.isOneOf('id', ids), where), { sql: `status = 'FAILED'`, values: [] });
+  return yield* command(
+    `UPDATE ${rows} SET status = 'PENDING', retry_count = 0, last_error = NULL, next_retry_at = ${dialect.now}, failed_at = NULL WHERE ${all.sql}`,
+    ...all.values,
+  );
+}
+
+function* deleteRows(
+  dialect: Dialect,
+  { rows }: Tables,
+  ids: readonly number[],
+  where: Condition,
+): Work<number> {
+  const all = both(dialect.isOneOf('id', ids), where);
+  return yield* command(`DELETE FROM ${rows} WHERE ${all.sql}`, ...all.values);
+}
+
+const since = { PUBLISHED: 'published_at', FAILED: 'failed_at' } as const;
+
+/** Chosen by time and deleted by primary key, so that MySQL locks no more than these rows. */
+function* cleanup(
+  dialect: Dialect,
+  tables: Tables,
+  { status, ageMs, limit }: { status: keyof typeof since; ageMs: number; limit: number },
+): Work<number> {
+  const lock = `cleanup ${tables.rows}`;
+  if (dialect.locks !== undefined && !(yield* dialect.locks.tryLock(lock))) return 0;
+  try {
+    const time = since[status];
+    const old: Condition = {
+      sql: `status = '${status}' AND ${time} < ${dialect.nowMinusMs}`,
+      values: [ageMs],
+    };
+    const [age = 0, most = 0] = integers([Math.round(ageMs), limit]);
+    const sql = `SELECT id FROM ${tables.rows} WHERE ${old.sql.replace('?', String(age))} ORDER BY ${time} LIMIT ${most}`;
+    const ids = (yield* queryInOrder(sql)).map(({ id }) => Number(id));
+    return ids.length === 0 ? 0 : yield* deleteRows(dialect, tables, ids, old);
+  } finally {
+    if (dialect.locks?.unlock !== undefined) yield* dialect.locks.unlock(lock);
+  }
+}
+
+/** A row that is waiting, in a shard of the owner's. */
+function stillHeld(dialect: Dialect, shards: string, owner: string): Condition {
+  const held = `SELECT shard FROM ${shards} WHERE owner = ? AND lease_until > ${dialect.now}`;
+  return { sql: `status = 'PENDING' AND ${dialect.isIn('shard', held)}`, values: [owner] };
+}
+
+function both(one: Condition, other: Condition): Condition {
+  return { sql: `${one.sql} AND ${other.sql}`, values: [...one.values, ...other.values] };
+}
+
+function oneLine(text: string): string {
+  // PostgreSQL stores no NUL.
+  return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').slice(0, longestError);
+}
+
+interface Claim {
+  readonly shards: readonly number[];
+  /** Whether there are owners whose time has run out. */
+  readonly hasDead: boolean;
+  /** Of the database's clock, since the epoch. */
+  readonly nowMs: number;
+}
+
+interface Shards extends Omit<Claim, 'shards'> {
+  /** Those to hold: what is held already first. */
+  readonly wanted: readonly number[];
+  readonly surplus: readonly number[];
+  /** Who holds what this one does not. */
+  readonly holders: readonly string[];
+}
+
+/** Others claim at the same time: so often is looked again for shards that are free. */
+const mostTries = 5;
+
+/**
+ * Each statement is a transaction of its own: whoever stands still in between, or is cut off, keeps no lock that others wait
+ * for. What was free when it was looked for may be somebody else's by now, so that it is looked at again while it is taken.
+ */
+function* claim(
+  dialect: Dialect,
+  tables: Tables,
+  owner: string,
+  leaseMs: number,
+  isGone: (owner: string) => boolean = () => false,
+): Work<Claim> {
+  yield* command(dialect.aliveUntil(tables.relays), owner, leaseMs, leaseMs);
+  let found = yield* look(dialect, tables, owner);
+  const gone = found.holders.filter(isGone);
+  for (const one of gone) yield* release(tables, one);
+  if (gone.length > 0) found = yield* look(dialect, tables, owner);
+  let { wanted, surplus, hasDead, nowMs } = found;
+  for (let tries = 1; !(yield* take(dialect, tables, owner, leaseMs, wanted)); tries++) {
+    const before = new Set(wanted);
+    ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, tries < mostTries));
+    if (tries === mostTries) {
+      // What it did get.
+      wanted = wanted.filter((shard) => before.has(shard));
+      break;
+    }
+  }
+  if (surplus.length > 0) {
+    const chosen = dialect.isOneOf('shard', surplus);
+    yield* command(
+      `UPDATE ${tables.shards} SET owner = NULL, lease_until = NULL WHERE ${chosen.sql} AND owner = ?`,
+      ...chosen.values,
+      owner,
+    );
+  }
+  return { shards: wanted.toSorted((a, b) => a - b), hasDead, nowMs };
+}
+
+function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, takesMore = true): Work<Shards> {
+  const found = yield* query(
+    `SELECT shard, owner, ${dialect.msOf(dialect.now)} AS now_ms, CASE WHEN ${heldBySomebody(dialect)} THEN 1 ELSE 0 END AS held, ` +
+      `(SELECT COUNT(*) FROM ${relays}) AS known_count, ` +
+      `(SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now}) AS alive_count ` +
+      `FROM ${shards} ORDER BY shard`,
+  );
+  const [first] = found;
+  const aliveCount = Math.max(1, Number(first?.alive_count));
+  const share = Math.ceil(shardCount / aliveCount);
+  const mine = found.filter((row) => row.owner === owner).map(({ shard }) => Number(shard));
+  const others = found.filter((row) => row.owner !== owner);
+  const free = others.filter(({ held }) => Number(held) === 0).map(({ shard }) => Number(shard));
+  const held = others.filter((row) => Number(row.held) === 1);
+  // Several that start together begin in different places.
+  const from = free.length === 0 ? 0 : spreadHash(owner) % free.length;
+  const more = takesMore ? Math.max(0, share - mine.length) : 0;
+  return {
+    wanted: [...mine.slice(0, share), ...[...free.slice(from), ...free.slice(0, from)].slice(0, more)],
+    surplus: mine.slice(share),
+    hasDead: Number(first?.known_count) > aliveCount,
+    holders: [...new Set(held.map((row) => String(row.owner)))],
+    nowMs: Math.round(Number(first?.now_ms)),
+  };
+}
+
+/** Returns whether they are all its own now. */
+function* take(
+  dialect: Dialect,
+  { shards }: Tables,
+  owner: string,
+  leaseMs: number,
+  wanted: readonly number[],
+): Work<boolean> {
+  if (wanted.length === 0) return true;
+  const chosen = dialect.isOneOf('shard', wanted);
+  const count = yield* command(
+    `UPDATE ${shards} SET owner = ?, lease_until = ${dialect.nowPlusMs} WHERE ${chosen.sql} AND (owner = ? OR NOT (${heldBySomebody(dialect)}))`,
+    owner,
+    leaseMs,
+    ...chosen.values,
+    owner,
+  );
+  return count === wanted.length;
+}
+
+/** Never null, whatever is: what is compared with NULL would be neither held nor free. */
+const heldBySomebody = ({ now }: Dialect): string =>
+  `owner IS NOT NULL AND lease_until IS NOT NULL AND lease_until > ${now}`;
+
+/** Whether the others that are alive are as many as there are shards, and have all of them. */
+function* isFull(dialect: Dialect, { shards, relays }: Tables, owner: string): Work<boolean> {
+  const [found] = yield* query(
+    `SELECT (SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now} AND owner <> ?) AS alive, ` +
+      `(SELECT COUNT(*) FROM ${shards} WHERE ${heldBySomebody(dialect)} AND owner <> ?) AS held`,
+    owner,
+    owner,
+  );
+  return Number(found?.alive) >= shardCount && Number(found?.held) >= shardCount;
+}
+
+function* holders(dialect: Dialect, { shards }: Tables): Work<readonly ShardHolder[]> {
+  const left = `${dialect.msOf('MAX(lease_until)')} - ${dialect.msOf(dialect.now)}`;
+  const found = yield* query(
+    `SELECT owner, COUNT(*) AS shard_count, ${left} AS left_ms FROM ${shards} WHERE owner IS NOT NULL AND lease_until > ${dialect.now} GROUP BY owner ORDER BY owner`,
+  );
+  return found.map(({ owner, shard_count: count, left_ms: leaseMs }) => ({
+    owner: String(owner),
+    shards: Number(count),
+    leaseMs: Number(leaseMs),
+  }));
+}
+
+function* forgetDead(dialect: Dialect, { relays }: Tables): Work<void> {
+  yield* command(`DELETE FROM ${relays} WHERE alive_until <= ${dialect.now}`);
+}
+
+function* release({ shards, relays }: Tables, owner: string): Work<void> {
+  yield* command(`DELETE FROM ${relays} WHERE owner = ?`, owner);
+  yield* command(`UPDATE ${shards} SET owner = NULL, lease_until = NULL WHERE owner = ?`, owner);
+}
+
+/** What the database knows of who sends the rows. A user who may do what a relay does may ask all of it. */
+function* lookAtSenders(dialect: Dialect, table: string): Work<Senders> {
+  const tables = tablesOf(dialect.name, table);
+  const { sql, values } = questions[dialect.name](table, tables);
+  const alive = `(SELECT COUNT(*) FROM ${tables.relays} WHERE alive_until > ${dialect.now})`;
+  const [found] = yield* query(`SELECT ${sql}, ${alive} AS relays`, ...values);
+  const is = (name: string): boolean => Number(found?.[name]) > 0;
+  const age = `${dialect.msOf(dialect.now)} - ${dialect.msOf('created_at')}`;
+  const [oldest] = yield* queryInOrder(
+    `SELECT ${age} AS age_ms FROM ${tables.rows}${dialect.useIndex(tables.statusIndex)} WHERE status = 'PENDING' ORDER BY id, shard LIMIT 1`,
+  );
+  return {
+    erases: is('erases'),
+    isRouted: is('routed'),
+    log: is('readers') ? 'read' : is('logs') ? 'kept' : 'none',
+    relays: Number(found?.relays),
+    oldestMs: oldest === undefined ? null : Number(oldest.age_ms),
+  };
+}
+
+interface Question {
+  readonly sql: string;
+  readonly values: readonly string[];
+}
+
+const questions: Readonly<Record<DialectName, (table: string, tables: Tables) => Question>> = {
+  postgres(table, { rows }) {
+    const trigger = besideTable(partsOfTable(table)?.name ?? table, eraseSuffix);
+    // One whose log is gone is as good as none.
+    const slots = `FROM pg_replication_slots WHERE slot_type = 'logical' AND database = current_database() AND wal_status IS DISTINCT FROM 'lost'`;
+    return {
+      sql:
+        `(SELECT COUNT(*) FROM pg_trigger WHERE tgrelid = to_regclass(?) AND tgname = ? AND tgenabled <> 'D') AS erases, ` +
+        `(SELECT COUNT(*) FROM pg_attribute WHERE attrelid = to_regclass(?) AND attname = ? AND NOT attisdropped) AS routed, ` +
+        `(SELECT COUNT(*) ${slots}) AS logs, (SELECT COUNT(*) ${slots} AND active) AS readers`,
+      values: [rows, trigger, rows, routeColumn],
+    };
+  },
+  mysql(table) {
+    const { schema, name = table } = partsOfTable(table) ?? {};
+    const place = schema === undefined ? 'DATABASE()' : '?';
+    return {
+      sql:
+        `0 AS erases, @@global.log_bin AS logs, 0 AS readers, ` +
+        `(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = ${place} AND table_name = ? AND column_name = ?) AS routed`,
+      values: [...(schema === undefined ? [] : [schema]), name, routeColumn],
+    };
+  },
+  sqlite: () => ({ sql: '0 AS erases, 0 AS routed, 0 AS logs, 0 AS readers', values: [] }),
+};

@@ -1,4 +1,5 @@
 import type { SqlValue } from '../../outbox/insert-row.ts';
+import { badUrl } from '../../outbox/store-error.ts';
 import type { SqlRow, Statement, StatementResult } from '../sql/statement.ts';
 
 /** One connection to a file, with either driver. Everything is done when it returns. */
@@ -94,4 +95,10 @@ function withoutWarning<T>(load: () => T): T {
   } finally {
     if (process.emitWarning === quiet) process.emitWarning = emitWarning;
   }
+}
+
+export function pathOf(url: string): string {
+  const path = /^sqlite:(?:\/\/(?=\/))?(.+)$/s.exec(url)?.[1];
+  if (path === undefined) throw badUrl('for SQLite it is sqlite: and the path of a file');
+  return path;
 }

@@ -1,15 +1,17 @@
 // vault/: keys of HashiCorp Vault and OpenBao, behind the port of `protect/keys/key-provider.ts`.
 
-import { readBounded } from '../../ground/files/folders.ts';
-import { askJson, type JsonAnswer } from '../../ground/http/ask-json.ts';
+import { isLoopback } from '../../ground/addresses.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { keyIdPattern } from '../../ground/event-fields.ts';
+import { readBounded } from '../../ground/files.ts';
+import { askJson, type JsonAnswer } from '../../ground/http.ts';
+import { isNamedValues, plainObject } from '../../ground/names.ts';
 import {
   type EnvelopeKeyProvider,
   type KeyProvider,
   keyProviderError,
   type StaticKeyProvider,
 } from '../../protect/keys/key-provider.ts';
-import { answerError, transportError, type VaultQuestion } from './vault-failure.ts';
-import { checkVaultOptions, pathOf, type VaultOptions } from './vault-options.ts';
 
 export type VaultKeyProviderOptions = VaultOptions;
 
@@ -144,4 +146,185 @@ function found(value: unknown): string {
   if (typeof value !== 'string') return 'something that is not text';
   const bytes = Buffer.from(value, 'base64');
   return bytes.toString('base64') === value ? `${bytes.length} bytes` : 'text that is not Base64';
+}
+
+/** What was asked for, for messages. */
+interface VaultQuestion {
+  /** `https://vault.example.com:8200` */
+  readonly address: string;
+  /** `secret/data/customer` */
+  readonly path: string;
+  readonly engine: VaultEngine;
+}
+
+type Verdict = readonly [kind: 'refused' | 'unavailable' | 'mismatch', why: string];
+
+const codes = {
+  refused: 'SVC_PROTECT_KEY_REFUSED',
+  unavailable: 'SVC_PROTECT_KEY_UNAVAILABLE',
+  mismatch: 'SVC_PROTECT_DECRYPT_FAILED',
+} as const;
+
+/** One line for an operator. The text of an answer is compared with what is known, and never told. */
+function answerError(answer: JsonAnswer, question: VaultQuestion): SvcError {
+  const [kind, why] = judge(answer, question);
+  return keyProviderError(codes[kind], `Vault at ${question.address}: ${why}`);
+}
+
+function judge({ status, body }: JsonAnswer, question: VaultQuestion): Verdict {
+  const errors = textsOf(body, 'errors');
+  if (status === 400) return judgeBadRequest(errors, question);
+  if (status === 403) return judgeForbidden(errors, question);
+  if (status === 404) return judgeNotFound(body, errors, question);
+  if (status === 405) return ['refused', `${question.path} cannot be asked for ${question.engine} keys`];
+  if (status === 503 && errors.includes('Vault is sealed')) return ['unavailable', 'it is sealed: unseal it'];
+  if (status === 307)
+    return ['unavailable', 'it is a standby (307): svc.pii.kms.vault.address must name the active server'];
+  if (status >= 300 && status < 400)
+    return ['refused', `it answers with a redirect (${status}), which is not followed: correct the address`];
+  return ['unavailable', `it answers with status ${status}`];
+}
+
+function judgeBadRequest(errors: string, { path }: VaultQuestion): Verdict {
+  if (errors.includes('encryption key not found')) return ['refused', `there is no Transit key for ${path}`];
+  if (errors.includes('too old'))
+    return ['refused', `the data key is older than the min_decryption_version of its Transit key (${path})`];
+  if (errors.includes('invalid ciphertext') || errors.includes('message authentication failed'))
+    return ['mismatch', `the encrypted data key is damaged, or another Transit key made it (${path})`];
+  if (errors.includes('not supported for key type'))
+    return ['refused', `the Transit key is not one for encryption (${path})`];
+  return ['refused', `it does not accept the request for ${path} (400)`];
+}
+
+function judgeForbidden(errors: string, { path }: VaultQuestion): Verdict {
+  // OpenBao tells of a bad token with these two words alone, Vault with a second error; older ones do not tell them apart.
+  if (errors === 'permission denied' || errors.includes('invalid token'))
+    return ['refused', 'permission denied: the token is wrong or has expired, or its namespace is another'];
+  return ['refused', `permission denied: no policy of the token allows ${path}`];
+}
+
+function judgeNotFound(body: unknown, errors: string, { path, engine }: VaultQuestion): Verdict {
+  if (errors.includes('no handler for route')) return ['refused', `nothing is mounted for ${path}`];
+  if (errors.includes('namespace not found')) return ['refused', 'there is no such namespace'];
+  if (textsOf(body, 'warnings').includes('versioned K/V'))
+    return ['refused', `${path} is in a K/V version 2 mount: the engine must be kv-v2`];
+  const data = fieldOf(body, 'data');
+  if (fieldOf(data, 'metadata') !== undefined)
+    return ['refused', `the current version of ${path} is deleted: undelete it, or write a new one`];
+  if (engine === 'kv-v2')
+    return ['refused', `there is no secret at ${path} (in a K/V version 1 mount the engine must be kv-v1)`];
+  return ['refused', `there is no secret at ${path}`];
+}
+
+/** Why there was no whole answer at all. */
+function transportError(thrown: unknown, address: string): SvcError {
+  const { code } = thrown as NodeJS.ErrnoException;
+  const word = typeof code === 'string' && /^\w{1,60}$/.test(code) ? code : 'unknown error';
+  const [kind, why] = judgeTransport(word);
+  return keyProviderError(codes[kind], `Vault at ${address}: ${why}`);
+}
+
+function judgeTransport(code: string): Verdict {
+  if (code === 'TIMEOUT') return ['unavailable', 'it has not answered in time'];
+  if (code === 'TOO_LARGE') return ['unavailable', 'its answer is too large for one of Vault'];
+  if (code === 'NOT_JSON') return ['unavailable', 'its answer is not JSON: is that a Vault?'];
+  if (code === 'ERR_INVALID_CHAR')
+    return ['refused', 'the token or namespace has characters that no HTTP header can carry'];
+  if (/CERT|SIGNATURE|SELF_SIGNED|ERR_TLS/.test(code))
+    return [
+      'refused',
+      `its certificate is not trusted (${code}): name its authority in svc.pii.kms.vault.ca-file`,
+    ];
+  if (/^ERR_SSL|EPROTO/.test(code)) return ['refused', `no TLS connection is possible (${code})`];
+  return ['unavailable', `it cannot be reached (${code})`];
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+}
+
+function textsOf(body: unknown, name: 'errors' | 'warnings'): string {
+  const texts = fieldOf(body, name);
+  return Array.isArray(texts) ? texts.filter((each) => typeof each === 'string').join('\n') : '';
+}
+
+const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
+type VaultEngine = (typeof vaultEngines)[number];
+
+interface VaultOptions {
+  /** Default `https://127.0.0.1:8200`, as of Vault's own tools. `http:` only on loopback, where an agent or a test server listens. */
+  readonly address?: string | undefined;
+  /**
+   * - `kv-v2` (default), `kv-v1`: the store holds the keys themselves, Base64 of 32 bytes in one field of a secret;
+   * - `transit`: Vault makes data keys and decrypts them (envelope encryption).
+   */
+  readonly engine?: VaultEngine | undefined;
+  /** Where the engine is mounted. Default `secret`, for Transit `transit`. */
+  readonly mount?: string | undefined;
+  /**
+   * Path of the secret below the mount, or name of the Transit key, by the name that rules use. Default: that name.
+   * One each: versions of a key are Vault's business.
+   */
+  readonly keys?: Readonly<Record<string, string | readonly string[]>> | undefined;
+  /** Field of the secret that holds the key. Default `key`. */
+  readonly field?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly token?: string | undefined;
+  /** File with the token, read at each call: an agent may renew it. Instead of `token`. */
+  readonly tokenFile?: string | undefined;
+  /** PEM file of the authorities to trust, read at each call. Default: those that Node trusts. */
+  readonly caFile?: string | undefined;
+  /** The longest that a call may take. Default 5000. */
+  readonly timeoutMs?: number | undefined;
+}
+
+const pathPattern = /^[A-Za-z0-9_-]+(\/[A-Za-z0-9_-]+)*$/;
+
+/** Throws what could only fail later, or would send the token over an open network. Returns the address without its last `/`. */
+function checkVaultOptions(options: VaultOptions): string {
+  const { engine = 'kv-v2', mount = 'secret', keys = {}, namespace } = options;
+  if (!vaultEngines.includes(engine)) throw refused(`the engine must be one of ${vaultEngines.join(', ')}`);
+  if (!pathPattern.test(mount)) throw refused('the mount is not a path of letters, digits, _ and -');
+  if (namespace !== undefined && !/^[\w.-]+(\/[\w.-]+)*\/?$/.test(namespace))
+    throw refused('the namespace is not a path of letters, digits, dots, _ and -');
+  if (!isNamedValues(keys)) throw refused(`keys must be ${plainObject}`);
+  for (const [name, paths] of Object.entries(keys)) {
+    const [path = name, ...others] = [paths].flat();
+    if (!pathPattern.test(path)) throw invalidKeyId();
+    if (others.length > 0) throw refused(`the key "${name}" has more than one path`);
+  }
+  if ((options.token === undefined) === (options.tokenFile === undefined))
+    throw refused('it needs a token or a file with one, and not both');
+  return checkAddress(options.address ?? 'https://127.0.0.1:8200');
+}
+
+/** The path of a key below its mount. What comes from outside cannot leave it: `Invalid key id`. */
+function pathOf(keyId: string, { keys }: VaultOptions): string {
+  if (!keyIdPattern.test(keyId)) throw invalidKeyId();
+  const [path = keyId] = keys !== undefined && Object.hasOwn(keys, keyId) ? [keys[keyId]].flat() : [];
+  return path;
+}
+
+function checkAddress(address: string): string {
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol))
+    throw refused('the address must be a URL: https://host:port');
+  if (url.username || url.password || url.search || url.hash)
+    throw refused('the address must hold no user, password, query or fragment');
+  if (url.protocol === 'http:' && !isLoopback(url.hostname.replace(/^\[|\]$/g, '')))
+    throw refused('the address must begin with https://, as it is not on loopback');
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, '');
+}
+
+function refused(why: string): SvcError {
+  return keyProviderError('SVC_PROTECT_KEY_REFUSED', `Vault cannot be used: ${why}`);
+}
+
+function invalidKeyId(): SvcError {
+  return new SvcError(
+    'SVC_PROTECT_KEY_ID',
+    'Invalid key id: it must be letters, digits, underscores and hyphens (in the path of a secret also /)',
+  );
 }

@@ -1,9 +1,9 @@
 // declare/: targets that are written in code, and the plan that every target becomes.
 
+import type { TargetFields } from '../../config/schema/target.ts';
 import { shared } from '../../ground/lifecycle.ts';
 import { adopt, type Held, undeclared } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
-import type { PublishEventOptions } from './publish-event-options.ts';
 
 /** A target written in code. */
 export interface Declaration {
@@ -17,9 +17,9 @@ export interface Declaration {
 }
 
 /** Makes the slot of a declaration: its plan, and where its calls go. Throws `SvcError` when the plan cannot be made. */
-export type Declare = (declaration: Declaration) => CaptureSlot;
+type Declare = (declaration: Declaration) => CaptureSlot;
 /** Told of declarations that capture nothing, and why. */
-export type OnDeclarationFailure = (declaration: Declaration, reason: unknown) => void;
+type OnDeclarationFailure = (declaration: Declaration, reason: unknown) => void;
 
 interface Declarations {
   declare: Declare | null;
@@ -67,3 +67,21 @@ function attach(declare: Declare, declaration: Declaration, held: Held): void {
 export function undeclaredHeld(): Held {
   return { slot: undeclared };
 }
+
+// biome-ignore lint/suspicious/noExplicitAny: a function of every type fits where none was named
+export type AnyFunction = (...args: any[]) => any;
+
+/** What `payload`, `key`, `when` and `headers` are made from. */
+interface CapturedCall<F extends AnyFunction = AnyFunction> {
+  readonly args: Readonly<Parameters<F>>;
+  /** What the function returned, resolved to or, with `callback: 'last'`, called back with; `null` in phase BEFORE, when it threw, and for a generator without return value. */
+  readonly result: Awaited<ReturnType<F>>;
+  // biome-ignore lint/suspicious/noExplicitAny: the type of `this` of a method is not part of the method's type
+  readonly self: any;
+  /** What the function threw or rejected with (phase AFTER); else `undefined`. */
+  readonly error?: unknown;
+}
+
+/** One publish target, written in code: the fields of the configuration's `svc.targets`. */
+export interface PublishEventOptions<F extends AnyFunction = AnyFunction>
+  extends TargetFields<string | ((call: CapturedCall<F>) => unknown)> {}

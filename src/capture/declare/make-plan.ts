@@ -1,15 +1,29 @@
-import { type TargetFields, targetDefaults } from '../../config/schema/target-fields.ts';
+import { shownInClear } from '../../config/check/across.ts';
+import { checkOutboxOf, outboxMistakes } from '../../config/check/targets.ts';
+import { checkRulesOf } from '../../config/check/validate.ts';
+import type { Config } from '../../config/config.ts';
+import { formats, hasFormat } from '../../config/schema/schema.ts';
+import {
+  type TargetField,
+  type TargetFields,
+  targetDefaults,
+  targetFields,
+} from '../../config/schema/target.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { ExpressionScope } from '../expression/scope.ts';
+import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
+import { isNamedValues, optionsProblem, plainObject } from '../../ground/names.ts';
+import type { PathRule } from '../../ground/pii-rule.ts';
+import type { CapturePlan, OutboxPlan, PlanOrigin } from '../call.ts';
 import {
   aggregateIdSelector,
   keySelector,
+  parseExpression,
   payloadSelector,
   type Selector,
+  selector,
   whenSelector,
-} from '../expression/selector.ts';
-import type { CapturePlan, OutboxPlan, PlanOrigin } from '../plan.ts';
-import { headerSelector } from './header-selector.ts';
+} from '../expression/compile.ts';
+import type { ExpressionScope } from '../expression/values.ts';
 
 export type PlanFields = TargetFields<string | Selector, unknown>;
 
@@ -83,4 +97,163 @@ function declared(select: (call: ExpressionScope) => unknown): (call: Expression
 export function defaultEventType(functionPath: string, module: string): string {
   if (functionPath === 'default') return module.replace(/^.*[\\/]/, '').replace(/\.[^.]+$/, '');
   return functionPath.replace('.prototype.', '.').replace('()', '');
+}
+
+const known = new Map(
+  targetFields.filter((field) => !field.configuredOnly).map((field) => [field.name as string, field]),
+);
+
+/**
+ * Fields of a target that was written in code, where nobody has looked at them yet.
+ *
+ * @throws SvcError that names the field, and never a value.
+ */
+export function checkDeclaration(fields: PlanFields): void {
+  const problem = optionsProblem(fields, [...known.keys()]);
+  if (problem !== undefined) throw wrong(isNamedValues(fields) ? problem : `${problem}, and come first`);
+  for (const [name, value] of Object.entries(fields)) {
+    const must = value === undefined ? undefined : whatItMust(known.get(name) as TargetField, value);
+    if (must !== undefined) throw wrong(`${name} ${must}`);
+  }
+}
+
+/** `undefined` where the value is right, or looked at by those who read it: `payloadIndex`, `headers`, `outbox` and `pii`. */
+function whatItMust(
+  { type, values = [], format, orFunction }: TargetField,
+  value: unknown,
+): string | undefined {
+  const isText = typeof value === 'string';
+  const unless = (isRight: boolean, says: string) => (isRight ? undefined : says);
+  switch (type) {
+    case 'boolean':
+      return unless(typeof value === 'boolean', 'must be true or false');
+    case 'enum':
+      return unless(
+        isText && values.includes(value),
+        `must be ${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`,
+      );
+    case 'string':
+      if (orFunction)
+        return unless(isText || typeof value === 'function', 'must be an expression or a function');
+      if (format === 'topic') return unless(isText && hasFormat(format, value), formats[format].says);
+      return unless(isText, 'must be a text');
+    default:
+      return undefined;
+  }
+}
+
+function wrong(what: string): SvcError {
+  return new SvcError('SVC_CAPTURE_RULE', what);
+}
+
+/**
+ * What takes the headers out of a call, as texts; those that are null or undefined are left out.
+ *
+ * @throws SvcError for a name that no header can have (`SVC_CAPTURE_HEADERS`) and an expression that does not fit the function;
+ *   the returned function throws what a failed expression throws, and `SVC_CAPTURE_HEADERS` for a value that is no header
+ */
+function headerSelector(
+  spec: Readonly<Record<string, string | Selector>>,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => Readonly<Record<string, string>> {
+  // Code without types names what it likes.
+  if (!isNamedValues(spec)) throw wrongOfHeaderSelector(`headers must be ${plainObject}`);
+  const entries = Object.entries(spec);
+  if (entries.length > maxHeaders) throw wrongOfHeaderSelector(`there can be at most ${maxHeaders} headers`);
+  const selectors = entries.map(([name, given], index) => {
+    const problem = headerNameProblem(name);
+    if (problem !== undefined) throw wrongOfHeaderSelector(`header ${index + 1} ${problem}`);
+    return { name, select: selector(given, `${name} header`, parameterNames) };
+  });
+  return (call) => {
+    const headers: Record<string, string> = {};
+    for (const { name, select } of selectors) {
+      const text = headerText(select(call));
+      if (text === undefined) throw wrongOfHeaderSelector(`the header ${name} must be ${headerTextForm}`);
+      if (text !== null) headers[name] = text;
+    }
+    return headers;
+  };
+}
+
+function wrongOfHeaderSelector(message: string): SvcError {
+  return new SvcError('SVC_CAPTURE_HEADERS', message);
+}
+
+/**
+ * The parameters with a default that expressions name. An expression sees what the caller gave: the default is made inside
+ * the function. `defaulted`: positions.
+ */
+export function defaultsUsed(
+  expressions: readonly string[],
+  names: readonly string[],
+  defaulted: readonly number[],
+): string[] {
+  const used = new Set(expressions.flatMap(namesIn));
+  return defaulted
+    .filter((index) => [names[index] || undefined, `p${index}`, `a${index}`].some((name) => used.has(name)))
+    .map((index) => names[index] || `p${index}`);
+}
+
+/** For the report of `svc check`. */
+export function defaultsNote(parameters: readonly string[]): string {
+  const [one, ...more] = parameters;
+  const subject =
+    more.length > 0 ? `parameters ${parameters.join(', ')} have defaults` : `parameter ${one} has a default`;
+  return `${subject} that expressions do not see: undefined where the caller leaves it out`;
+}
+
+function namesIn(text: string): (string | undefined)[] {
+  try {
+    const positions = [...text.matchAll(/\bargs\s*\[\s*(\d+)\s*\]/g)].map(([, index]) => `p${index}`);
+    return [...parseExpression(text).variables, ...positions];
+  } catch {
+    // Said elsewhere, with the column.
+    return [];
+  }
+}
+
+/** The fields of a target in code, its `outbox` checked. Throws what keeps its function from being captured. */
+export function withOutbox(fields: PlanFields, { outbox: { enabled } }: Pick<Config, 'outbox'>): PlanFields {
+  if (fields.outbox === undefined) return fields;
+  const checked = checkOutboxOf(fields.outbox);
+  if (!checked.ok)
+    throw wrongOfDeclaredOutbox([checked, ...(checked.more ?? [])].map(({ message }) => `outbox ${message}`));
+  const outbox = checked.value as PlanFields['outbox'];
+  const mistakes = outboxMistakes({ ...fields, outbox }, enabled);
+  if (mistakes.length > 0)
+    throw wrongOfDeclaredOutbox(mistakes.map(({ field, message }) => `${field} ${message}`));
+  return { ...fields, outbox };
+}
+
+function wrongOfDeclaredOutbox(says: readonly string[]): SvcError {
+  return new SvcError('SVC_CAPTURE_RULE', says.join('; '));
+}
+
+type Fields = Parameters<typeof shownInClear>[0] & { readonly pii?: unknown };
+
+/** The `pii` of a target in code. Throws what keeps its function from being captured. */
+export function declaredRules(fields: Fields, { pii }: Pick<Config, 'pii'>): readonly PathRule[] {
+  if (!pii.enabled) return [];
+  const checked = fields.pii === undefined ? undefined : checkRulesOf(fields.pii, true);
+  if (checked?.ok === false) {
+    const says = [checked, ...(checked.more ?? [])].map(({ message }) => message);
+    throw new SvcError('SVC_PROTECT_RULE', `pii ${says.join('; ')}`);
+  }
+  const rules = checked?.value ?? [];
+  refuseInClear(fields, rules, { pii });
+  return rules;
+}
+
+/** Throws where the key, the aggregate id or a header of a target reads what these rules, or those for all payloads, protect. */
+export function refuseInClear(
+  fields: Parameters<typeof shownInClear>[0],
+  rules: readonly PathRule[],
+  { pii }: Pick<Config, 'pii'>,
+): void {
+  if (!pii.enabled) return;
+  const inClear = shownInClear(fields, [...rules, ...pii.fields]).map(
+    ({ field, message }) => `${field} ${message}`,
+  );
+  if (inClear.length > 0) throw new SvcError('SVC_PROTECT_RULE', `${inClear.join('; ')}. Take another field`);
 }

@@ -1,5 +1,4 @@
-import { type Callable, chainOf } from '../captured-functions.ts';
-import { textOf } from '../function-text.ts';
+import { type Callable, chainOf, textOf } from '../captured-functions.ts';
 
 /**
  * The parameters of a function by its text, for expressions that name them: `['order', 'options']`. A destructured one

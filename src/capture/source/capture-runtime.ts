@@ -1,10 +1,9 @@
 import { type Callable, slotOf } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { findPlace, putAhead } from '../wrap/property-place.ts';
+import { findPlace, putAhead } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
-import { wrapFactory } from '../wrap/wrap-factory.ts';
-import type { WrapResult } from '../wrap/wrap-property.ts';
-import { buildsOf } from './exports/package-files.ts';
+import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
+import { buildsOf } from './target-files.ts';
 import { behindGetter } from './wrapper-place.ts';
 
 /** What inserted calls need to know about their target. */

@@ -4,25 +4,27 @@ import { existsSync } from 'node:fs';
 import Module from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { type Clock, systemClock } from '../../ground/clock.ts';
-import { loadChunk } from '../../ground/load-chunk.ts';
-import type * as FollowExport from './exports/follow-export.ts';
-import type { Follower } from './exports/follow-export.ts';
+import { loadChunk } from '../../ground/lifecycle.ts';
+import type * as FollowExport from './follow-export.ts';
+import type { Follower } from './follow-export.ts';
+import { handingOver } from './insert-calls.ts';
+import { watchEntry } from './late-start.ts';
+import type { LoaderData, LoaderMessage } from './loader-thread.ts';
+import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
+import { loadParser } from './parse-text.ts';
+import { rewriteLoaded } from './rewrite-loaded.ts';
+import type * as RewriteText from './rewrite-text.ts';
+import { type Sought, type SoughtFiles, seek } from './sought.ts';
 import {
   type PackageFile,
   type PackageFiles,
   packageFiles,
   type SoughtPackage,
+  type TargetFiles,
+  targetFileLookup,
   untold,
-} from './exports/package-files.ts';
-import { handingOver } from './insert-calls.ts';
-import { watchEntry } from './late-start.ts';
-import type { LoaderData, LoaderMessage } from './loader-thread.ts';
-import { type Sought, type SoughtFiles, seek } from './maps/sought.ts';
-import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
-import { loadParser } from './parse-text.ts';
-import { rewriteLoaded } from './rewrite-loaded.ts';
-import type * as RewriteText from './rewrite-text.ts';
-import { type TargetFiles, targetFileLookup, watchNamesakes } from './target-files.ts';
+  watchNamesakes,
+} from './target-files.ts';
 
 export interface SourceHookEvents extends RewriteText.SourceEvents {
   /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */
@@ -167,7 +169,7 @@ type Files = Pick<LoaderData, 'files' | 'sought' | 'packages'>;
 function followerLater(): () => Follower {
   let made: Follower | undefined;
   return () => {
-    made ??= (loadChunk(import.meta.url, './exports/follow-export.ts') as typeof FollowExport).follower();
+    made ??= (loadChunk(import.meta.url, './follow-export.ts') as typeof FollowExport).follower();
     return made;
   };
 }

@@ -2,7 +2,7 @@ import Module, { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
-import { nodeFlags } from './exports/resolve-specifier.ts';
+import { nodeFlags } from './resolve-specifier.ts';
 
 const remedy = 'start with node --import svc/register instead of loading svc in the code';
 

@@ -1,13 +1,12 @@
 import { isBuiltin, type LoadFnOutput, type LoadHookContext } from 'node:module';
 import type { MessagePort } from 'node:worker_threads';
-import { follower } from './exports/follow-export.ts';
-import { packageFiles, type SoughtPackage } from './exports/package-files.ts';
-import { rewriteMapped } from './maps/rewrite-mapped.ts';
-import { type Sought, type SoughtFiles, seek } from './maps/sought.ts';
+import { follower } from './follow-export.ts';
 import { importParser } from './parse-text.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
+import { rewriteMapped } from './rewrite-mapped.ts';
 import { type BuiltFile, rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
-import { targetFileLookup } from './target-files.ts';
+import { type Sought, type SoughtFiles, seek } from './sought.ts';
+import { packageFiles, type SoughtPackage, targetFileLookup } from './target-files.ts';
 
 /** What `module.register` carries to this thread. */
 export interface LoaderData {

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Program } from 'oxc-parser';
+import { nearestManifest } from '../../ground/files.ts';
 import { outlineOf, type Range, type Shortened, shortened } from './outline.ts';
 import { isProblem, type Problem } from './wrapper-place.ts';
 
@@ -13,7 +14,7 @@ export interface TextKind {
 }
 
 /** What the caller looks for: of a longer text, brackets that hold none of it are read as if nothing stood in them. */
-export interface Wanted {
+interface Wanted {
   /** Words of the text. */
   readonly names?: Iterable<string>;
   readonly offsets?: Iterable<number>;
@@ -323,4 +324,10 @@ function attempts(file: string, kind: TextKind): Attempt[] {
   // CommonJS first: it allows what sloppy mode allows, and an import statement makes it fail.
   const goals: Goal[] = kind.goal === 'module' ? ['module'] : ['commonjs', 'module'];
   return goals.flatMap((goal) => langs.map((lang): Attempt => [goal, lang]));
+}
+
+/** Whether Node loads the file as an ES module, by its name and its package. Plain syntax detection is not foreseen here. */
+export function isEsModule(path: string): boolean {
+  if (/\.m[jt]s$/.test(path)) return true;
+  return !/\.c[jt]s$/.test(path) && nearestManifest(dirname(path))?.type === 'module';
 }

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { handingOver } from './insert-calls.ts';
-import type { Sought } from './maps/sought.ts';
 import { parse } from './parse-text.ts';
 import type { rewrite as Rewrite, SourceEvents } from './rewrite-text.ts';
+import type { Sought } from './sought.ts';
 import type { targetFileLookup } from './target-files.ts';
 import { isProblem } from './wrapper-place.ts';
 

@@ -1,4 +1,4 @@
-import { findPaths } from './find/find.ts';
+import { findPaths } from './find.ts';
 import { type Insertion, insert, isMarked } from './insert-calls.ts';
 import type { TextKind } from './parse-text.ts';
 import { type Found, isProblem, type Problem } from './wrapper-place.ts';

@@ -1,13 +1,26 @@
-import { basename, extname } from 'node:path';
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type PackageFile, realPath } from './exports/package-files.ts';
-import { nodeFlags } from './exports/resolve-specifier.ts';
-import type { SourceTarget } from './rewrite-text.ts';
+import {
+  asNamed,
+  installedManifest,
+  isFile,
+  type Manifest,
+  nearestManifest,
+  readManifest,
+} from '../../ground/files.ts';
+import { inEachForm, nearestNames } from '../../ground/names.ts';
+import type { Definition, Follower } from './follow-export.ts';
+import { parseFunctionPath } from './function-path.ts';
+import { nodeFlags, packageName, resolveSpecifier, type Way } from './resolve-specifier.ts';
+import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
+import { isProblem, type Problem } from './wrapper-place.ts';
 
 /** The files that targets name, by their real paths. */
 export type TargetFiles = ReadonlyMap<string, readonly SourceTarget[]>;
 
-export interface TargetFile {
+interface TargetFile {
   readonly path: string;
   readonly targets: readonly SourceTarget[];
   readonly ofPackage?: PackageFile;
@@ -66,4 +79,465 @@ export function watchNamesakes(files: TargetFiles): {
       if (stems.has(stemOf(plain))) found.add(plain.startsWith('file:') ? fileURLToPath(plain) : plain);
     },
   };
+}
+
+const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs', '.tsx', '.jsx'];
+
+/** The real path of a file, or what may have been meant. Paths in messages are relative to `baseDir`. */
+function ownFile(path: string, baseDir: string): string | Problem {
+  if (isFile(path)) return realpathSync(path);
+  const shown = shownPath(path, baseDir);
+  const others = variants(path).filter(isFile);
+  if (others.length > 0) {
+    const names = others.slice(0, 3).map((each) => shownPath(each, baseDir));
+    return { problem: `no such file: ${shown} (did you mean ${names.join(', ')}?)` };
+  }
+  const folder = dirname(path);
+  if (!isFolder(folder))
+    return { problem: `no such file: ${shown} (there is no folder ${shownPath(folder, baseDir)})` };
+  const near = nearFiles(path, folder).map((name) => shownPath(join(folder, name), baseDir));
+  return { problem: `no such file: ${shown}${near.length > 0 ? ` (did you mean ${near.join(', ')}?)` : ''}` };
+}
+
+/**
+ * The file that the application gets for a path without its extension, for a folder, or for the `.js` of what is TypeScript.
+ * Where loaders differ, the files are named.
+ */
+export function resolveOwnFile(path: string, baseDir: string): string | Problem {
+  const found = filesFor(path);
+  if (found.length === 0 || found[0] === path) return ownFile(path, baseDir);
+  const [file = '', ...others] = found;
+  if (others.length === 0) return realpathSync(file);
+  const names = found.map((each) => shownPath(each, baseDir));
+  return { problem: `${shownPath(path, baseDir)} may be ${names.join(' or ')}: name one of them` };
+}
+
+/** The path itself, and all that a loader may take for it. */
+export const filesFor = (path: string): string[] => [path, ...asWritten(path)].filter(isFile);
+
+/** What loaders try, in groups: a group with a file hides those behind it. */
+function asWritten(path: string): readonly string[] {
+  const typed = typedOf[extname(path)];
+  if (typed !== undefined) return typed.map((each) => path.slice(0, -extname(path).length) + each);
+  const main = readManifest(path)?.main;
+  const groups = [path, ...(main === undefined ? [] : [join(path, main)]), join(path, 'index')].map(
+    (stem) => [...(stem === path ? [] : [stem]), ...tried.map((extension) => stem + extension)],
+  );
+  return groups.find((group) => group.some(isFile)) ?? [];
+}
+
+/** What Node and the loaders of TypeScript try for a path without an extension. */
+const tried = ['.ts', '.tsx', '.js', '.jsx'];
+const typedOf: Readonly<Record<string, readonly string[]>> = {
+  '.js': ['.ts', '.tsx'],
+  '.jsx': ['.tsx'],
+  '.mjs': ['.mts'],
+  '.cjs': ['.cts'],
+};
+
+const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory();
+
+/** Files of the folder whose names are like the wanted one; extensions are alike anyway. */
+function nearFiles(path: string, folder: string): string[] {
+  const stemOf = (name: string) => basename(name, extname(name));
+  const names = readdirSync(folder).filter((name) => extensions.includes(extname(name)));
+  const stems = nearestNames(stemOf(path), names.map(stemOf));
+  return stems.flatMap((stem) => names.filter((name) => stemOf(name) === stem)).slice(0, 3);
+}
+
+/** `./src/orders.js` for what is `./src/orders.ts`, `./src/orders` for `./src/orders.ts` or `./src/orders/index.ts`. */
+function variants(path: string): string[] {
+  const stem = extensions.includes(extname(path)) ? path.slice(0, -extname(path).length) : path;
+  return [stem, join(stem, 'index')].flatMap((each) => extensions.map((extension) => each + extension));
+}
+
+export function shownPath(path: string, baseDir: string): string {
+  const short = relative(baseDir, path).replaceAll('\\', '/');
+  return /^\.\.?(\/|$)/.test(short) ? short : `./${short}`;
+}
+
+/** One package that svc changes where Node loads it. Crosses to the loader thread: plain data. */
+export interface SoughtPackage {
+  /** As the application imports it: `stripe`, `@scope/name/sub`. */
+  readonly specifier: string;
+  /** Absolute; where it is resolved from. */
+  readonly from: string;
+  /** Functions to capture, as configured. */
+  readonly targets: readonly SourceTarget[];
+  /** What svc changes in its exports is known by this key; `undefined` where there is nothing but targets. */
+  readonly patch: string | undefined;
+}
+
+/** What is to be done in one file of a package. The ids of its targets are those of `inBuilds`. */
+export interface PackageFile {
+  readonly targets: readonly SourceTarget[];
+  /** What the file would have to export, as the entry of a build, and does not. */
+  readonly missing: readonly { readonly id: string; readonly problem: string }[];
+  /** Keys of what gets the exports when the file has run. */
+  readonly patches: readonly string[];
+}
+
+/** Tells what is to be done in a file that is being loaded, by its real path. Asked for every module: the usual no is quick. */
+export type PackageFiles = (path: string) => PackageFile | undefined;
+
+/**
+ * One target in the builds of its package: what `import` loads, what `require` loads, and the folders of other copies. The same text
+ * in the loader thread, and in the calls that are inserted.
+ */
+function inBuilds(id: string, builds: Iterable<string>): string {
+  return [id, ...builds].join('\n');
+}
+
+/** The target that is meant, and in which builds of its package; none for a file of the application's own. */
+export function buildsOf(id: string): {
+  readonly id: string;
+  readonly builds: readonly string[] | undefined;
+} {
+  const [plain = '', ...builds] = id.split('\n');
+  return { id: plain, builds: builds.length === 0 ? undefined : builds };
+}
+
+interface Sought {
+  readonly each: SoughtPackage;
+  readonly name: string;
+  /** The folder that the application itself gets. */
+  readonly folder: string | undefined;
+}
+
+/**
+ * Reads nothing before the first file of one of the packages, or of what it depends on, is loaded: then the ways of its targets
+ * are followed. Never throws. `follow`: made when it is needed, because it loads the parser.
+ */
+export function packageFiles(
+  packages: readonly SoughtPackage[],
+  follow: () => Follower,
+  events: SourceEvents,
+): PackageFiles {
+  const byName = new Map<string, Sought[]>();
+  const known: Known = new Map();
+  const done = new Set<string>();
+
+  const sought = packages
+    .filter(({ specifier }) => !isBuiltin(specifier))
+    .map((each): Sought => {
+      const name = packageName(each.specifier);
+      const manifest = installedManifest(name, each.from);
+      return { each, name, folder: manifest && realPath(manifest.folder) };
+    });
+  const listen = (name: string, one: Sought) => {
+    const list = byName.get(name) ?? [];
+    if (!list.includes(one)) byName.set(name, [...list, one]);
+  };
+  for (const one of sought) {
+    listen(one.name, one);
+    if (one.folder === undefined) continue;
+    // A package may be installed under another name than its own.
+    const own = placeIn(`${one.folder}/`);
+    if (own) listen(own.name, one);
+    // What it hands on may be loaded before it.
+    const manifest = one.each.targets.length > 0 ? readManifest(one.folder) : undefined;
+    for (const name of manifest?.dependencies ?? []) listen(name, one);
+  }
+  if (sought.length === 0) return () => undefined;
+
+  let follower: Follower | undefined;
+  const search = ({ each, folder }: Sought, at: string) => {
+    const key = `${each.from}\n${each.specifier}\n${at}`;
+    if (done.has(key)) return;
+    done.add(key);
+    // Another copy is found from beside it.
+    const from = at === folder ? each.from : (placeIn(`${at}/`)?.owner ?? at);
+    followAll(each, from, at === folder ? undefined : at, () => (follower ??= follow()), known);
+  };
+  /** When the entry itself is loaded: of two builds the other one may stay where it is. */
+  const tell = (file: PackageFile | undefined): PackageFile | undefined => {
+    for (const { id, problem } of file?.missing ?? []) events.problem(id, problem);
+    return file;
+  };
+
+  const real = new Map<string, string>();
+  /** Of links that Node keeps it is the application's own copy as well. */
+  const realFolder = (folder: string): string => {
+    const known = real.get(folder) ?? realPath(folder);
+    real.set(folder, known);
+    return known;
+  };
+
+  return (path) => {
+    const place = placeIn(path);
+    if (place === undefined) return tell(known.get(path));
+    const wanted = byName.get(place.name);
+    if (wanted === undefined) return tell(known.get(path));
+    for (const one of wanted) {
+      // Of what it depends on, and under another name, it is the copy of the application.
+      const at = one.name === place.name ? realFolder(place.folder) : one.folder;
+      if (at !== undefined) search(one, at);
+    }
+    return tell(known.get(path)) ?? nothing;
+  };
+}
+
+type Known = Map<
+  string,
+  { targets: SourceTarget[]; patches: string[]; missing: PackageFile['missing'][number][] }
+>;
+
+/** Adds to `known` what is to be done in which file of a package, as a folder sees that. `copy`: the folder of one that the application does not get. */
+function followAll(
+  each: SoughtPackage,
+  from: string,
+  copy: string | undefined,
+  follow: () => Follower,
+  known: Known,
+): void {
+  const fileOf = (path: string) => {
+    const file = known.get(path) ?? { targets: [], patches: [], missing: [] };
+    known.set(path, file);
+    return file;
+  };
+  const entries = new Map<string, string[]>();
+  for (const way of ['import', 'require'] satisfies Way[]) {
+    const entry = resolveSpecifier(each.specifier, join(from, 'noop.js'), way);
+    if (entry !== undefined)
+      entries.set(entry, copy === undefined ? [...(entries.get(entry) ?? []), way] : [copy]);
+  }
+  for (const entry of entries.keys())
+    if (each.patch !== undefined && !fileOf(entry).patches.includes(each.patch))
+      fileOf(entry).patches.push(each.patch);
+  for (const target of each.targets) {
+    const path = parseFunctionPath(target.functionPath);
+    if (isProblem(path)) continue;
+    const found = new Map<string, { readonly definition: Definition; readonly builds: Set<string> }>();
+    for (const [entry, builds] of entries) {
+      const definitions = follow().follow(entry, path.names);
+      if (definitions.length === 0)
+        fileOf(entry).missing.push({
+          id: inBuilds(target.id, builds),
+          problem: follow().missing(entry, path.names),
+        });
+      for (const definition of definitions) {
+        const key = `${definition.file}\n${definition.names?.join('.')}`;
+        const one = found.get(key) ?? { definition, builds: new Set() };
+        for (const build of builds) one.builds.add(build);
+        found.set(key, one);
+      }
+    }
+    for (const { definition, builds } of found.values())
+      add(fileOf(definition.file).targets, asTarget(inBuilds(target.id, builds), definition, path.result));
+  }
+}
+
+/** For `svc check`: the same, of a package that the application itself gets, before anything of it is loaded. */
+export function filesOfPackage(
+  each: SoughtPackage,
+  follow: () => Follower,
+): ReadonlyMap<string, PackageFile> {
+  const known: Known = new Map();
+  followAll(each, each.from, undefined, follow, known);
+  return known;
+}
+
+/** What a text of CommonJS does not show is looked for in its exports: then, it is no problem yet. */
+export function untold(targets: readonly SourceTarget[], events: SourceEvents): [SourceEvents, Set<string>] {
+  const inserted = new Set<string>();
+  const waiting = new Set(targets.filter(({ exported }) => exported !== undefined).map(({ id }) => id));
+  const told: SourceEvents = {
+    ...events,
+    found(id, ...rest) {
+      const isTaken = events.found(id, ...rest);
+      // A plan that cannot be made for it cannot be made for its export either.
+      inserted.add(id);
+      return isTaken;
+    },
+    problem(id, ...rest) {
+      if (!waiting.has(id)) events.problem(id, ...rest);
+    },
+  };
+  return [told, inserted];
+}
+
+const nothing: PackageFile = { targets: [], patches: [], missing: [] };
+
+function add(list: SourceTarget[], target: SourceTarget): void {
+  const { id } = buildsOf(target.id);
+  if (!list.some((each) => buildsOf(each.id).id === id && each.functionPath === target.functionPath))
+    list.push(target);
+}
+
+function asTarget(id: string, definition: Definition, result: readonly string[] | undefined): SourceTarget {
+  const { names, exported, isModule, isAssignable } = definition;
+  const returned = result === undefined ? '' : `()${result.map((each) => `.${each}`).join('')}`;
+  const [binding, ...path] = names ?? [];
+  return {
+    id,
+    // Without names it is looked for in the exports alone.
+    functionPath: names === undefined ? '' : names.join('.') + returned,
+    exported,
+    late:
+      isModule && binding !== undefined && binding !== 'default'
+        ? { binding, path, isAssignable }
+        : undefined,
+  };
+}
+
+/** The package of a file in node_modules. */
+function placeIn(path: string): { name: string; folder: string; owner: string } | undefined {
+  const at = Math.max(path.lastIndexOf('/node_modules/'), path.lastIndexOf('\\node_modules\\'));
+  if (at < 0) return undefined;
+  const start = at + '/node_modules/'.length;
+  const [first = '', second = ''] = path.slice(start).split(/[\\/]/, 2);
+  const length = first.startsWith('@') ? first.length + 1 + second.length : first.length;
+  const name = first.startsWith('@') ? `${first}/${second}` : first;
+  return { name, folder: path.slice(0, start + length), owner: path.slice(0, at) };
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+}
+
+/** Where a target's module is. */
+export type Located =
+  /** Real paths of own files: usually one, more where a package has a file for `import` and one for `require`. */
+  | { readonly paths: readonly string[] }
+  /** A package that others wrote, and the folder that resolves it. */
+  | { readonly specifier: string; readonly from: string }
+  | Problem;
+
+/** Tells the application's own files (workspace packages included) from packages in node_modules. Reads, never loads. */
+export function locate(module: string, baseDir: string): Located {
+  if (module.startsWith('file:')) return one(resolveOwnFile(fileURLToPath(module), baseDir));
+  if (isPath(module)) return one(resolveOwnFile(asNamed(resolve(baseDir, portable(module))), baseDir));
+  if (module.startsWith('#')) return imported(module, baseDir);
+  if (isBuiltin(module)) return { specifier: module, from: baseDir };
+  return (
+    ownPackage(module, baseDir) ??
+    forgottenDot(module, baseDir) ?? { specifier: asInstalled(module, baseDir), from: baseDir }
+  );
+}
+
+/** The file that a path names where there is none: what was built from it may be there. */
+export function missingFile(module: string, baseDir: string): string | undefined {
+  if (!isPath(module)) return undefined;
+  const path = asNamed(resolve(baseDir, portable(module)));
+  return filesFor(path).length === 0 ? path : undefined;
+}
+
+/** A subpath of a package, in the normal form of Unicode that leads somewhere. */
+function asInstalled(module: string, baseDir: string): string {
+  const forms = inEachForm(module);
+  const from = join(baseDir, 'noop.js');
+  const isThere = (form: string) =>
+    (['import', 'require'] as const).some((way) => resolveSpecifier(form, from, way) !== undefined);
+  return (forms.length === 1 ? undefined : forms.find(isThere)) ?? module;
+}
+
+function one(path: string | Problem): Located {
+  return typeof path === 'string' ? { paths: [path] } : path;
+}
+
+function isPath(module: string): boolean {
+  return (
+    /^\.{1,2}([\\/]|$)/.test(module) ||
+    isAbsolute(module) ||
+    module.includes('\\') ||
+    /^[A-Za-z]:/.test(module)
+  );
+}
+
+/** A configuration written on Windows works everywhere. */
+function portable(module: string): string {
+  return sep === '/' ? module.replaceAll('\\', '/') : module;
+}
+
+function imported(module: string, baseDir: string): Located {
+  const manifest = nearestManifest(baseDir);
+  if (!manifest) return { problem: `no package.json for ${module} in this folder or above it` };
+  const targets = mapped(manifest.imports, module);
+  if (targets.length === 0) return { problem: `the package.json above has no "imports" entry for ${module}` };
+  const [first = ''] = targets;
+  if (!targets.some((target) => target.startsWith('.'))) return locate(first, manifest.folder);
+  return existing(manifest, targets, module, baseDir);
+}
+
+/** A workspace package: linked into node_modules, its files elsewhere. Also the package that baseDir is in, by its name. */
+function ownPackage(module: string, baseDir: string): Located | undefined {
+  const [, name, rest = ''] = /^((?:@[^/]+\/)?[^/]+)(\/.*)?$/.exec(module) ?? [];
+  if (name === undefined) return undefined;
+  const self = nearestManifest(baseDir);
+  const manifest = self?.name === name && self.exports ? self : linked(name, baseDir);
+  if (!manifest) return undefined;
+  const targets = manifest.exports
+    ? mapped(manifest.exports, `.${rest}`)
+    : (rest === '' ? [manifest.main ?? 'index.js'] : [rest]).flatMap((path) => {
+        const plain = `./${path.replace(/^\.?\//, '')}`;
+        return [plain, `${plain}.js`, `${plain}/index.js`];
+      });
+  if (targets.length === 0) return { problem: `the package ${name} exports no ".${rest}"` };
+  return existing(manifest, targets, module, baseDir);
+}
+
+/** The manifest of a package whose real place is outside of any node_modules folder. */
+function linked(name: string, baseDir: string): Manifest | undefined {
+  const found = installedManifest(name, baseDir);
+  const real = found && realpathSync(found.folder);
+  return real === undefined || real.split(sep).includes('node_modules') ? undefined : readManifest(real);
+}
+
+function existing(manifest: Manifest, targets: readonly string[], module: string, baseDir: string): Located {
+  const paths = new Set<string>();
+  let problem: Problem | undefined;
+  for (const target of targets) {
+    const found = ownFile(join(manifest.folder, target), baseDir);
+    if (typeof found === 'string') paths.add(found);
+    else problem ??= found;
+  }
+  if (paths.size > 0) return { paths: [...paths] };
+  return { problem: `${module} leads nowhere: ${problem?.problem ?? 'no file'}` };
+}
+
+/** `src/orders.ts` and `src/orders.js` for `./src/orders.ts`. */
+function forgottenDot(module: string, baseDir: string): Problem | undefined {
+  const file = resolveOwnFile(resolve(baseDir, module), baseDir);
+  return isProblem(Object(file)) || readManifest(join(baseDir, 'node_modules', module))
+    ? undefined
+    : { problem: `${module} is read as the name of a package (did you mean ./${module}?)` };
+}
+
+/** Conditions that never hold in Node. */
+const foreignConditions = new Set(['types', 'browser', 'deno', 'bun', 'worker', 'react-native']);
+
+/**
+ * What an `exports` or `imports` map may give for a key, under any condition: which one holds is settled when the module
+ * is loaded, and differs between `import` and `require`.
+ */
+function mapped(map: unknown, key: string): string[] {
+  if (typeof map === 'string' || Array.isArray(map)) return key === '.' ? leaves(map, '') : [];
+  if (typeof map !== 'object' || map === null) return [];
+  const entries = map as Record<string, unknown>;
+  const isConditions = !Object.keys(entries).some((each) => each.startsWith('.') || each.startsWith('#'));
+  if (isConditions) return key === '.' ? leaves(map, '') : [];
+  const form = inEachForm(key).find((each) => each in entries);
+  if (form !== undefined) return leaves(entries[form], '');
+  let best: { pattern: string; star: string } | undefined;
+  for (const pattern of Object.keys(entries)) {
+    const [before, after] = pattern.split('*');
+    if (before === undefined || after === undefined) continue;
+    const fits = key.startsWith(before) && key.endsWith(after) && key.length > before.length + after.length;
+    const isLonger = !best || before.length > (best.pattern.split('*')[0] ?? '').length;
+    if (fits && isLonger) best = { pattern, star: key.slice(before.length, key.length - after.length) };
+  }
+  return best ? leaves(entries[best.pattern], best.star) : [];
+}
+
+function leaves(value: unknown, star: string): string[] {
+  if (typeof value === 'string') return [value.replaceAll('*', star)];
+  if (Array.isArray(value)) return value.flatMap((each) => leaves(each, star));
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([condition, each]) =>
+    foreignConditions.has(condition) ? [] : leaves(each, star),
+  );
 }

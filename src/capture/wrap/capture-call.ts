@@ -1,14 +1,16 @@
-import { enterScope, type Scope } from '../../transaction/scope.ts';
-import type { Callable } from '../captured-functions.ts';
-import type { CapturePlan } from '../plan.ts';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { types } from 'node:util';
+import type { Context } from '@opentelemetry/api';
+import { SvcError } from '../../ground/errors.ts';
+import { runOwnWork, shared } from '../../ground/lifecycle.ts';
+import { otelApi } from '../../observe/otel-api.ts';
+import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/scope.ts';
+import type { Call, CapturePlan, OnCall } from '../call.ts';
+import { type Callable, chainOf, type Held } from '../captured-functions.ts';
+import { ownFailure } from '../expression/values.ts';
+import { addNote } from '../report.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
-import { scopeOf } from './in-scope.ts';
-import { handOn } from './own-promise.ts';
-import { ignore, publishCall, publishFailure, publishInBackground } from './publish-call.ts';
-import { kindOf } from './result-kind.ts';
-import type { Captured, RunningCall } from './running-call.ts';
-import { settle } from './settle.ts';
-import { callWithCallback } from './watch-callback.ts';
+import { setOwn } from './imitate.ts';
 
 /** A call before its function runs; `null` where `captureOther` has to run it. */
 export function begin(
@@ -129,4 +131,600 @@ function captureBefore(
   const onValue = (value: unknown) => waited.then(() => value);
   const promise = result as Promise<unknown>;
   return isAsync ? promise.then(onValue) : handOn(promise, onValue, undefined, true, plan.id);
+}
+
+/** What a wrapper stands for. */
+interface Captured {
+  readonly fn: Callable;
+  readonly held: Held;
+  /** Nobody else has a promise that the function returns: it is an `async` one. */
+  readonly isAsync: boolean;
+}
+
+/** A call whose function runs, or whose result is not there yet. */
+interface RunningCall {
+  readonly slot: CaptureSlot;
+  /** That of the slot when the call began. */
+  readonly plan: CapturePlan;
+  readonly self: unknown;
+  readonly args: readonly unknown[];
+  /** As `Captured` says. */
+  readonly isAsync: boolean;
+  readonly scope: Scope | undefined;
+  /** The scope that the call was made in. */
+  readonly outer: Place;
+  /** What the function returned. */
+  result: unknown;
+}
+
+/** Whether `fn` is an `async` function, also where it is wrapped again. */
+export function isAsyncFunction(fn: Callable): boolean {
+  return chainOf(fn).some((link) => types.isAsyncFunction(link) && !types.isGeneratorFunction(link));
+}
+
+/** What is told of a call at its end. */
+function callOf(
+  { plan, self, args, scope }: RunningCall,
+  result: unknown,
+  error: unknown,
+  canWait: boolean,
+): Call {
+  return { plan, self, args, result, error, canWait, scope };
+}
+
+/** Whether somebody may have to wait for its event, or gets the event's error. */
+function isAwaited({ slot, plan }: Pick<RunningCall, 'slot' | 'plan'>): boolean {
+  return plan.failOnError || slot.onCall?.neverWaits !== true;
+}
+
+interface CallContext {
+  /** `undefined` where nobody registered anything with OpenTelemetry. */
+  readonly context: Context | undefined;
+  /** Runs a function in the asynchronous context (logging, request, trace) that was there when the call was made. */
+  readonly run: <A extends unknown[], R>(fn: (...args: A) => R, ...args: A) => R;
+}
+
+/** For results that end somewhere else than where the call was made. Costs about a microsecond: not for promises, which keep it. */
+function inCallContext(): CallContext {
+  return { context: otelApi()?.context.active(), run: AsyncLocalStorage.snapshot() };
+}
+
+/**
+ * Hands one call over. Returns the promise the caller has to wait for, where there is one. Throws only what `onCall` threw
+ * for a plan with `failOnError`.
+ */
+function publishCall(slot: CaptureSlot, call: Call): Promise<void> | undefined {
+  const onCall = slot.onCall;
+  // Of a function in whose transaction it was told already, before the COMMIT.
+  if (onCall === null || call.scope?.takeEvent() === false) return undefined;
+  slot.calls++;
+  try {
+    return runOwnWork(() =>
+      call.plan.when === undefined ? onCall(call) : callWhenWanted(slot, onCall, call),
+    );
+  } catch (error) {
+    if (call.plan.failOnError) throw error;
+    return undefined;
+  }
+}
+
+function callWhenWanted(slot: CaptureSlot, onCall: OnCall, call: Call): Promise<void> | undefined {
+  let isWanted: boolean | undefined;
+  try {
+    isWanted = call.plan.when?.(call);
+  } catch (refusal) {
+    return onCall(Object.assign(call, { refusal }));
+  }
+  if (isWanted) return onCall(call);
+  slot.skipped++;
+  return undefined;
+}
+
+/** For a caller that cannot wait: the event's promise is left to itself, and so is its rejection. */
+function publishInBackground(slot: CaptureSlot, call: Call): void {
+  publishCall(slot, call)?.then(undefined, ignore);
+}
+
+/** Tells of a call that failed. The application's own error is the one its caller gets, whatever becomes of the event. */
+function publishFailure(slot: CaptureSlot, call: Call): Promise<void> | undefined {
+  try {
+    return publishCall(slot, call)?.then(undefined, ignore);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Resolves to `value` once the event is through; rejects with the event's error only for a plan with `failOnError`. */
+function afterEvent<T>(event: Promise<void>, value: T, failOnError: boolean): Promise<T> {
+  return event.then(() => value, failOnError ? undefined : () => value);
+}
+
+function ignore(): void {}
+
+/** Tells of a call that returned, now or when its result is there; returns what the caller gets. */
+function settle(call: RunningCall): unknown {
+  const { result } = call;
+  if (call.isAsync) return settlePromise(call, result as Promise<unknown>);
+  switch (kindOf(result)) {
+    case 'promise':
+      return settlePromise(call, result as Promise<unknown>);
+    case 'thenable':
+      return watchThenable(call, result as PromiseLike<unknown>);
+    case 'async iterator':
+    case 'generator':
+      return watchIterator(call, result as Iterator<unknown> | AsyncIterator<unknown>);
+    default:
+      publishInBackground(call.slot, callOf(call, result, undefined, false));
+      return result;
+  }
+}
+
+/**
+ * Of an `async` function one derived promise, and no further microtask where nothing has to be waited for. It is the derived one
+ * that the caller gets: a side branch on the original would hide its unhandled rejection.
+ */
+function settlePromise(call: RunningCall, promise: Promise<unknown>): Promise<unknown> {
+  const { slot, plan, scope } = call;
+  const onValue = (result: unknown): unknown => {
+    const event = publishCall(slot, callOf(call, result, undefined, true));
+    return event === undefined ? result : afterEvent(event, result, plan.failOnError);
+  };
+  let onError: (error: unknown) => never | Promise<never> = slot.passOn;
+  if (plan.phase === 'AFTER') {
+    onError = (error) => {
+      const event = publishFailure(slot, callOf(call, null, error, true));
+      if (event === undefined) throw error;
+      return event.then(() => {
+        throw error;
+      });
+    };
+  } else if (scope !== undefined) {
+    onError = (error) => {
+      countFailure(slot, scope);
+      throw error;
+    };
+  }
+  if (call.isAsync) return promise.then(onValue, onError);
+  return handOn(promise, onValue, onError, isAwaited(call), plan.id);
+}
+
+/** Where a function runs whose event belongs to a transaction; `undefined` for all others. */
+export function scopeOf(
+  slot: CaptureSlot,
+  plan: CapturePlan,
+  self: unknown,
+  args: readonly unknown[],
+): Scope | undefined {
+  const { outbox } = plan;
+  if (outbox === undefined) return plan.afterCommit ? new Scope(currentScope()) : undefined;
+  const scope = new Scope(currentScope());
+  scope.wantsCallbackResult = outbox.result === 'transaction';
+  scope.beforeCommit = (given) => {
+    const known = scope.wantsCallbackResult || given?.isResult ? given : undefined;
+    return publishCall(slot, {
+      ...{ plan, self, args, error: undefined, canWait: true, scope },
+      postpone: known === undefined ? () => giveBack(slot, scope) : undefined,
+      // Whether the event needs it shows when it is made: a function may look at it, or not.
+      get result() {
+        if (known === undefined) throw ownFailure(resultUnknown(plan));
+        return known.value;
+      },
+    });
+  };
+  return scope;
+}
+
+function giveBack(slot: CaptureSlot, scope: Scope): void {
+  slot.calls--;
+  scope.hasEvent = false;
+}
+
+function inScope<R>(scope: Scope | undefined, work: () => R): R {
+  return scope === undefined ? work() : runInScope(scope, work);
+}
+
+function resultUnknown({ id, eventType, outbox }: CapturePlan): SvcError {
+  const known = 'transaction(…) of an ORM, or saving of TypeORM, MikroORM or Prisma,';
+  const found =
+    outbox?.result === 'transaction'
+      ? `outbox.result: transaction finds none in it, as ${known} was not what committed`
+      : `set outbox.result: transaction where ${known} gives it`;
+  return new SvcError(
+    'SVC_CAPTURE_RESULT_UNKNOWN',
+    `${id} commits a transaction of its own before it returns, and its event ${eventType} needs #result: ${found}; else open it with outbox.runInTransaction, make the event of the arguments, name a function within the transaction, or set svc.outbox.on-no-transaction: autocommit, which stores the event by itself afterwards`,
+  );
+}
+
+/**
+ * `promise`: native and running; `thenable`: runs, or may run, when somebody calls its `then`; the iterators end when
+ * their consumer is done; everything else is a `value`.
+ */
+type ResultKind = 'promise' | 'thenable' | 'async iterator' | 'generator' | 'value';
+
+// Not the global of that name, which zone-like libraries replace: the one async functions make.
+const NativePromise = (async () => {})().constructor as PromiseConstructor;
+
+/** The end of the last call that returned a promise, where nobody waits for it yet. */
+interface ToWaitFor {
+  settled: Promise<unknown> | undefined;
+}
+
+/** Each `then` that svc has put on a running promise. */
+const ownThens = shared('then-of-promises', () => new WeakMap<object, ToWaitFor>());
+
+/**
+ * What a function returned, found out without running anything but property reads, as `await` does. Never throws. Of a proxy only
+ * `then` is read, which its owner has to answer as soon as an `async` function returns it; any other name may make something.
+ */
+export function kindOf(result: unknown): ResultKind {
+  if (result === null || (typeof result !== 'object' && typeof result !== 'function')) return 'value';
+  try {
+    const isPromise = types.isPromise(result);
+    // First, as `await` does not even read the `then` of such a promise.
+    if (isPromise && result instanceof NativePromise && !isOfOtherClass(result)) return 'promise';
+    const { then } = result as { then?: unknown };
+    if (typeof then === 'function') return isPromise && isRunning(then) ? 'promise' : 'thenable';
+    if (!types.isProxy(result)) return iteratorKind(result);
+  } catch {
+    // A getter of the result threw: that is its owner's business.
+  }
+  return 'value';
+}
+
+/** `await` calls the `then` of a promise only where this holds. */
+function isOfOtherClass(promise: object): boolean {
+  return promise.constructor !== NativePromise;
+}
+
+/** A subclass with a `then` of its own (query builders) is lazy. One with a `then` of ours was running before. */
+function isRunning(then: object): boolean {
+  return then === NativePromise.prototype.then || ownThens.has(then);
+}
+
+/** Iterators of arrays, maps and sets are values; a generator is a function that is still running. */
+function iteratorKind(result: object): ResultKind {
+  const { [Symbol.asyncIterator]: ofAsync } = result as Partial<AsyncIterable<unknown>>;
+  if (typeof ofAsync !== 'function') return types.isGeneratorObject(result) ? 'generator' : 'value';
+  return typeof (result as { next?: unknown }).next === 'function' ? 'async iterator' : 'value';
+}
+
+// Before the application can replace it: fake timers do.
+const { nextTick } = process;
+
+type Values = readonly unknown[];
+
+/**
+ * A call whose last argument is a callback in Node's form, the error first: what follows the error is the result. The
+ * event is published with the first call of the callback; the application sees every call of it, with what it was given.
+ *
+ * The callback waits for its event as a promise would, unless it is called before the function has returned: a
+ * synchronous function is never blocked, and its caller may count on that order.
+ */
+function callWithCallback(
+  fn: Callable,
+  slot: CaptureSlot,
+  plan: CapturePlan,
+  self: unknown,
+  args: Values,
+): unknown {
+  const { context, run } = inCallContext();
+  let isOpen = true;
+  let hasReturned = false;
+
+  const tell = (failed: boolean, values: Values): Promise<void> | undefined => {
+    const call = { plan, self, args, context, canWait: hasReturned };
+    if (!failed) return run(publishCall, slot, { ...call, result: resultOf(values), error: undefined });
+    if (plan.phase === 'AFTER') return run(publishFailure, slot, { ...call, result: null, error: values[0] });
+    countFailure(slot);
+    return undefined;
+  };
+
+  // A proxy: length, name, properties and text of the callback stay what they are, for whoever looks at them.
+  const callback = new Proxy(args.at(-1) as Callable, {
+    apply(target, receiver, values) {
+      const pass = (given: Values): unknown => Reflect.apply(target as never, receiver, given);
+      if (!isOpen) return pass(values);
+      isOpen = false;
+      let event: Promise<void> | undefined;
+      try {
+        event = tell(Boolean(values[0]), values);
+      } catch (error) {
+        return pass([error]);
+      }
+      if (event === undefined) return pass(values);
+      if (!hasReturned) {
+        event.then(undefined, ignore);
+        return pass(values);
+      }
+      // Not from inside the promise: what the callback throws is the application's uncaught exception, as it was.
+      const later = (given: Values) => nextTick(pass, given);
+      event.then(
+        () => later(values),
+        (error) => later(plan.failOnError ? [error] : values),
+      );
+      return undefined;
+    },
+  });
+
+  try {
+    return Reflect.apply(fn as never, self, [...args.slice(0, -1), callback]);
+  } catch (error) {
+    if (isOpen) {
+      isOpen = false;
+      tell(true, [error]);
+    }
+    throw error;
+  } finally {
+    hasReturned = true;
+  }
+}
+
+/** `callback(null, a, b)` has two results: a list. */
+function resultOf([, ...results]: Values): unknown {
+  return results.length > 1 ? results : results[0];
+}
+
+type Step = { done?: boolean; value?: unknown };
+type Method = (...input: unknown[]) => unknown;
+type Watched = Iterator<unknown> | AsyncIterator<unknown>;
+
+/**
+ * Hooks `next`, `return` and `throw` of the iterator itself, which stays the object it is. The event is published when it
+ * is done, with its return value or `null`; when it throws, with the error.
+ */
+function watchIterator(running: RunningCall, iterator: Watched): Watched {
+  const { slot, plan, scope } = running;
+  const isAsync = Symbol.asyncIterator in iterator;
+  const { context, run } = inCallContext();
+  let isOpen = true;
+  const call = (result: unknown, error: unknown): Call => {
+    isOpen = false;
+    return { ...callOf(running, result, error, isAsync), context };
+  };
+  const onStep = (step: Step): unknown => {
+    if (!isOpen || step?.done !== true) return step;
+    const event = run(publishCall, slot, call(step.value ?? null, undefined));
+    if (event === undefined) return step;
+    const waited = afterEvent(event, step, plan.failOnError);
+    if (isAsync) return waited;
+    waited.catch(() => {});
+    return step;
+  };
+  const onError = (error: unknown): never | Promise<never> => {
+    if (!isOpen) throw error;
+    const failed = call(null, error);
+    if (plan.phase !== 'AFTER') countFailure(slot, scope);
+    const event = plan.phase === 'AFTER' ? run(publishFailure, slot, failed) : undefined;
+    if (event === undefined || !isAsync) throw error;
+    return event.then(() => {
+      throw error;
+    });
+  };
+  // Of an async generator each step is a promise that nobody else has.
+  const isOurs = types.isGeneratorObject(iterator);
+  const onPromise = (step: Promise<Step>): Promise<unknown> =>
+    isOurs
+      ? step.then(onStep, onError)
+      : handOn(step, onStep as (step: unknown) => unknown, onError, isAwaited(running), plan.id);
+  for (const name of ['next', 'return', 'throw'] as const) {
+    const method = iterator[name] as Method | undefined;
+    if (typeof method !== 'function') continue;
+    const hooked = {
+      [name](this: unknown, ...input: unknown[]): unknown {
+        let step: unknown;
+        try {
+          step = inScope(scope, () => Reflect.apply(method, this, input));
+        } catch (error) {
+          return onError(error);
+        }
+        return kindOf(step) === 'promise' ? onPromise(step as Promise<Step>) : onStep(step as Step);
+      },
+    };
+    setOwn(iterator, name, hooked[name]);
+  }
+  return iterator;
+}
+
+type WatchThenableMethod = (this: unknown, ...args: unknown[]) => unknown;
+type Handler = ((value: unknown) => unknown) | undefined | null;
+
+interface Watch {
+  /** Where the result's own work is done, which begins with its `then`. */
+  readonly scope: Scope | undefined;
+  readonly onValue: (value: unknown) => Promise<void> | undefined;
+  readonly onError: (error: unknown) => Promise<void> | undefined;
+}
+
+/**
+ * The calls that returned a thenable, each until its event is published, or about to be: by the first `then` that somebody calls.
+ * One list for each: a thenable that is returned again and again must not get one `then` around the other.
+ */
+const openWatches = new WeakMap<object, Watch[]>();
+
+/**
+ * A lazy result, as query builders are. Its `then` is hooked, never called: it runs when, and as often as, its caller
+ * wants. The event is published once, with the value of the first run.
+ */
+function watchThenable(running: RunningCall, thenable: PromiseLike<unknown>): PromiseLike<unknown> {
+  const { slot, plan, scope } = running;
+  const { context, run } = inCallContext();
+  const call = (result: unknown, error: unknown): Call => ({
+    ...callOf(running, result, error, true),
+    context,
+  });
+  const watch: Watch = {
+    scope,
+    onValue: (value) => {
+      const event = run(publishCall, slot, call(value, undefined));
+      return event && afterEvent(event, undefined, plan.failOnError);
+    },
+    onError: (error) => {
+      if (plan.phase === 'AFTER') return run(publishFailure, slot, call(null, error));
+      countFailure(slot, scope);
+      return undefined;
+    },
+  };
+  const known = openWatches.get(thenable);
+  if (known !== undefined) {
+    known.push(watch);
+    return thenable;
+  }
+  const open = [watch];
+  const target = thenable as unknown as Record<'then' | 'catch' | 'finally', WatchThenableMethod | undefined>;
+  if (!setOwn(thenable, 'then', hookThen(target.then as WatchThenableMethod, open))) {
+    const reason = 'a result whose then() cannot be hooked (it is frozen) made no event';
+    addNote({ winner: plan.id, loser: null, reason });
+    return thenable;
+  }
+  openWatches.set(thenable, open);
+  if (typeof target.catch === 'function') setOwn(thenable, 'catch', hookCatch(target.catch));
+  if (typeof target.finally === 'function') setOwn(thenable, 'finally', hookFinally(target.finally, open));
+  return thenable;
+}
+
+function hookThen(original: WatchThenableMethod, open: Watch[]): WatchThenableMethod {
+  return function then(this: unknown, ...handlers: unknown[]): unknown {
+    if (takesValue(handlers)) return Reflect.apply(original, this, handlers);
+    const watches = open.splice(0);
+    if (watches.length === 0) return Reflect.apply(original, this, handlers);
+    const all = [...observed(watches, handlers[0] as Handler, handlers[1] as Handler), ...handlers.slice(2)];
+    return inScope(watches[0]?.scope, () => Reflect.apply(original, this, all));
+  };
+}
+
+/** A method of a builder that happens to be called `then`: Kysely's `case().when(…).then(5)`. */
+function takesValue(handlers: readonly unknown[]): boolean {
+  return handlers.length === 1 && handlers[0] !== undefined && typeof handlers[0] !== 'function';
+}
+
+/** The two handlers of the caller, after the events of all calls. */
+function observed(watches: readonly Watch[], onValue: Handler, onError: Handler): [Handler, Handler] {
+  let handlers: [Handler, Handler] = [onValue, onError];
+  for (const watch of watches) handlers = after(watch, handlers[0], handlers[1]);
+  return handlers;
+}
+
+function after(watch: Watch, onValue: Handler, onError: Handler): [Handler, Handler] {
+  return [
+    (value) => {
+      let event: Promise<void> | undefined;
+      try {
+        event = watch.onValue(value);
+      } catch (error) {
+        return failOfWatchThenable(onError, error);
+      }
+      const pass = () => (typeof onValue === 'function' ? onValue(value) : value);
+      return event === undefined ? pass() : event.then(pass, (error) => failOfWatchThenable(onError, error));
+    },
+    (error) => {
+      const event = watch.onError(error);
+      return event === undefined
+        ? failOfWatchThenable(onError, error)
+        : event.then(() => failOfWatchThenable(onError, error));
+    },
+  ];
+}
+
+function failOfWatchThenable(onError: Handler, error: unknown): unknown {
+  if (typeof onError === 'function') return onError(error);
+  throw error;
+}
+
+/** `catch(handler)` is `then(undefined, handler)`; not every library writes it so. Filtered forms go to the original. */
+function hookCatch(original: WatchThenableMethod): WatchThenableMethod {
+  return function (this: unknown, ...args: unknown[]): unknown {
+    const isPlain = args.length === 1 && typeof args[0] === 'function';
+    const then = (this as { then?: WatchThenableMethod } | undefined)?.then;
+    return isPlain && typeof then === 'function'
+      ? Reflect.apply(then, this, [undefined, args[0]])
+      : Reflect.apply(original, this, args);
+  };
+}
+
+function hookFinally(original: WatchThenableMethod, open: Watch[]): WatchThenableMethod {
+  return function (this: unknown, ...args: unknown[]): unknown {
+    const promise = inScope(open[0]?.scope, () => Reflect.apply(original, this, args));
+    // Most go through `then`, which took the event; the others hand out a promise of their own.
+    if (open.length === 0 || kindOf(promise) !== 'promise') return promise;
+    return (promise as Promise<unknown>).then(...observed(open.splice(0), undefined, undefined));
+  };
+}
+
+type OnValue = (value: unknown) => unknown;
+type OnError = ((error: unknown) => unknown) | undefined;
+type Then = (this: unknown, ...handlers: unknown[]) => unknown;
+
+// Before anything can replace it: `await` takes no other.
+const nativeThen = NativePromise.prototype.then as Then;
+
+/**
+ * What the caller of a function gets that is not `async`: others may have the promise in hand and handle its rejection, and nothing
+ * in JavaScript tells whether they do. So nothing that is derived from it here is ever an unhandled rejection.
+ *
+ * @param isAwaited whether the caller has to wait for what `onValue` and `onError` return. Where not, the promise itself is handed on.
+ * @param id of the target, for a note about a promise that nobody can be made to wait for
+ */
+export function handOn(
+  promise: Promise<unknown>,
+  onValue: OnValue,
+  onError: OnError,
+  isAwaited: boolean,
+  id: string,
+): Promise<unknown> {
+  const settled = observe(promise, onValue, onError);
+  settled.then(undefined, ignore);
+  if (!isAwaited) return promise;
+  if (isPlain(promise)) return settled;
+  if (!waitInThen(promise, settled)) {
+    const reason =
+      'a promise with properties of its own, or a frozen one, was handed on as it is: nobody waits for its event';
+    addNote({ winner: id, loser: null, reason });
+  }
+  return promise;
+}
+
+/** Nothing tells it from another native promise with the same end. */
+function isPlain(promise: Promise<unknown>): boolean {
+  return Object.getPrototypeOf(promise) === NativePromise.prototype && Reflect.ownKeys(promise).length === 0;
+}
+
+/** `then` of a subclass constructs another instance of it, which is the application's code: not for a promise that is only watched. */
+function observe(promise: Promise<unknown>, onValue: OnValue, onError: OnError): Promise<unknown> {
+  const handlers = [onValue, onError];
+  if (!isOfOtherClass(promise)) return Reflect.apply(nativeThen, promise, handlers) as Promise<unknown>;
+  const own = Object.getOwnPropertyDescriptor(promise, 'constructor');
+  if (!setOwn(promise, 'constructor', NativePromise)) {
+    // Frozen: as `await` does, whatever its `then` throws.
+    return new NativePromise((resolve) => resolve(promise)).then(onValue, onError);
+  }
+  try {
+    return Reflect.apply(nativeThen, promise, handlers) as Promise<unknown>;
+  } finally {
+    if (own === undefined) Reflect.deleteProperty(promise, 'constructor');
+    else Reflect.defineProperty(promise, 'constructor', own);
+  }
+}
+
+/**
+ * The promise stays the object it is, and the first to call its `then`, as `await` does of a subclass, waits. Only the first: who
+ * else has the promise in hand is not the caller. False where nobody would.
+ */
+function waitInThen(promise: Promise<unknown>, settled: Promise<unknown>): boolean {
+  const original = promise.then as Then;
+  const known = ownThens.get(original);
+  if (known !== undefined) {
+    known.settled = settled;
+    return true;
+  }
+  if (!isOfOtherClass(promise)) return false;
+  const state: ToWaitFor = { settled };
+  const then = function (this: unknown, ...handlers: unknown[]): unknown {
+    const awaited = state.settled;
+    if (awaited === undefined) return Reflect.apply(original, this, handlers);
+    state.settled = undefined;
+    const after = () => Reflect.apply(nativeThen, awaited, handlers);
+    return Reflect.apply(original, this, [after, after]);
+  };
+  ownThens.set(then, state);
+  return setOwn(promise, 'then', then);
 }

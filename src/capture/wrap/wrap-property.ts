@@ -1,7 +1,9 @@
-import { adopt, type Callable, type Held, heldOf, remember } from '../captured-functions.ts';
+import { shared } from '../../ground/lifecycle.ts';
+import { adopt, type Callable, chainOf, type Held, heldOf, remember } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { findPlace, type PropertyPlace, putInPlace } from './property-place.ts';
-import { wrapHeld } from './wrap.ts';
+import { handOn, isAsyncFunction, kindOf } from './capture-call.ts';
+import { findPlace, imitate, isConstructor, type PropertyPlace, putInPlace, setOwn } from './imitate.ts';
+import { constructionTarget, wrapFunction, wrapHeld } from './wrap.ts';
 
 /** `taken`: another target, or a declaration that wins, holds the function already; `captureNotes` has both names. */
 export type WrapResult =
@@ -62,7 +64,7 @@ function wrapGetter(place: PropertyPlace, slot: CaptureSlot): WrapResult {
 }
 
 /** Returns what `getter` returns; functions wrapped, each once. */
-export function wrappingGetter(getter: () => unknown, held: Held): () => unknown {
+function wrappingGetter(getter: () => unknown, held: Held): () => unknown {
   const wrappers = new WeakMap<object, Callable>();
   const get = function (this: unknown): unknown {
     const value = Reflect.apply(getter, this, []);
@@ -76,4 +78,160 @@ export function wrappingGetter(getter: () => unknown, held: Held): () => unknown
   };
   remember(get, getter as Callable, held);
   return get;
+}
+
+/** Told once for each method and outcome. */
+type MethodReport = (method: string, result: WrapResult) => void;
+
+interface Methods {
+  readonly slots: Map<string, CaptureSlot>;
+  readonly reports: Map<string, MethodReport | undefined>;
+  readonly told: Set<string>;
+  /** Returned function -> its wrapper: a factory that returns the same function twice goes on doing so. */
+  readonly returned: WeakMap<object, Callable>;
+  /** Thenables that were returned before: they must not get one `then` around the other. */
+  readonly thenables: WeakSet<object>;
+}
+
+const factories = shared<WeakMap<object, Methods>>('captured-factories', () => new WeakMap());
+
+/**
+ * Captures methods of every object that `factory` returns, resolves to, or constructs. A method is a name, or a path
+ * (`orders.create`), or empty: the returned function itself. Objects that cannot be changed (frozen ones) are left as they are and reported.
+ */
+export function wrapFactory<F extends Callable>(
+  factory: F,
+  methods: Readonly<Record<string, CaptureSlot>>,
+  report?: MethodReport,
+): F {
+  if (typeof factory !== 'function') return factory;
+  const known = chainOf(factory).find((link) => factories.has(link));
+  if (known !== undefined) {
+    addMethods(factories.get(known) as Methods, methods, report);
+    return factory;
+  }
+  const wanted: Methods = {
+    slots: new Map(),
+    reports: new Map(),
+    told: new Set(),
+    returned: new WeakMap(),
+    thenables: new WeakSet(),
+  };
+  addMethods(wanted, methods, report);
+  const wrapper = isConstructor(factory) ? constructible(factory, wanted) : callable(factory, wanted);
+  imitate(wrapper, factory);
+  remember(wrapper, factory);
+  factories.set(wrapper, wanted);
+  return wrapper as unknown as F;
+}
+
+function addMethods(
+  wanted: Methods,
+  methods: Readonly<Record<string, CaptureSlot>>,
+  report: MethodReport | undefined,
+): void {
+  for (const [method, slot] of Object.entries(methods)) {
+    wanted.slots.set(method, slot);
+    wanted.reports.set(method, report);
+  }
+}
+
+function callable(factory: Callable, wanted: Methods): Callable {
+  const isAsync = isAsyncFunction(factory);
+  const { wrapper } = {
+    wrapper(this: unknown, ...args: unknown[]): unknown {
+      return patchResult(Reflect.apply(factory as never, this, args), wanted, isAsync);
+    },
+  };
+  return wrapper;
+}
+
+function constructible(factory: Callable, wanted: Methods): Callable {
+  const wrapper = function (this: unknown, ...args: unknown[]): unknown {
+    if (new.target === undefined)
+      return patchResult(Reflect.apply(factory as never, this, args), wanted, false);
+    const target = constructionTarget(new.target as Callable, wrapper, factory);
+    return patchObject(Reflect.construct(factory as never, args, target), wanted);
+  };
+  return wrapper;
+}
+
+function patchResult(result: unknown, wanted: Methods, isAsync: boolean): unknown {
+  const kind = kindOf(result);
+  if (kind === 'promise') {
+    const promise = result as Promise<unknown>;
+    const onValue = (value: unknown) => patchObject(value, wanted);
+    if (isAsync) return promise.then(onValue);
+    // Objects are patched in place; only a function has its wrapper in its stead.
+    const slot = wanted.slots.get('');
+    return handOn(promise, onValue, undefined, slot !== undefined, slot?.plan.id ?? '');
+  }
+  if (kind === 'thenable') return patchThenable(result as PromiseLike<unknown>, wanted);
+  return patchObject(result, wanted);
+}
+
+/** What it resolves to is patched before its caller sees it; it runs when its caller says so. */
+function patchThenable(thenable: PromiseLike<unknown>, wanted: Methods): PromiseLike<unknown> {
+  if (wanted.thenables.has(thenable)) return thenable;
+  wanted.thenables.add(thenable);
+  const original = thenable.then as (...handlers: unknown[]) => unknown;
+  setOwn(thenable, 'then', function then(this: unknown, onValue: unknown, ...rest: unknown[]): unknown {
+    const patched = (value: unknown): unknown => {
+      const result = patchObject(value, wanted);
+      return typeof onValue === 'function' ? onValue(result) : result;
+    };
+    return Reflect.apply(original, this, [patched, ...rest]);
+  });
+  // A client can be a thenable and have methods at the same time.
+  for (const [method, slot] of wanted.slots) if (method !== '') wrapMethod(thenable, method, slot);
+  return thenable;
+}
+
+function patchObject(value: unknown, wanted: Methods): unknown {
+  const isFunction = typeof value === 'function';
+  if (!isFunction && (typeof value !== 'object' || value === null)) return value;
+  let patched = value as object;
+  for (const [method, slot] of wanted.slots) {
+    if (method !== '') {
+      tell(wanted, method, wrapMethod(value as object, method, slot));
+    } else if (isFunction) {
+      patched = wrapReturned(value as Callable, slot, wanted);
+      tell(wanted, method, heldOf(patched)?.slot === slot ? 'wrapped' : 'taken');
+    } else {
+      tell(wanted, method, 'not a function');
+    }
+  }
+  return patched;
+}
+
+function wrapReturned(value: Callable, slot: CaptureSlot, wanted: Methods): Callable {
+  let wrapper = wanted.returned.get(value);
+  if (wrapper === undefined) {
+    wrapper = wrapFunction(value, slot);
+    wanted.returned.set(value, wrapper);
+  }
+  return wrapper;
+}
+
+function tell(wanted: Methods, method: string, result: WrapResult): void {
+  const outcome = `${method} ${result}`;
+  if (result === 'already' || wanted.told.has(outcome)) return;
+  wanted.told.add(outcome);
+  wanted.reports.get(method)?.(method, result);
+}
+
+function wrapMethod(value: object, path: string, slot: CaptureSlot): WrapResult {
+  const names = path.split('.');
+  const method = names.pop() as string;
+  let owner: unknown = value;
+  try {
+    for (const name of names) {
+      const descriptor = findPlace(owner, name)?.descriptor;
+      if (descriptor !== undefined && !('value' in descriptor)) return 'behind a getter';
+      owner = descriptor?.value;
+    }
+  } catch {
+    return 'missing';
+  }
+  return wrapProperty(owner, method, slot);
 }

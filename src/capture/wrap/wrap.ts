@@ -2,11 +2,10 @@
 
 import { isOwnWork } from '../../ground/lifecycle.ts';
 import { adopt, type Callable, type Held, heldOf, remember } from '../captured-functions.ts';
-import { addNote } from '../notes.ts';
+import { addNote } from '../report.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { begin, captureConstruction, captureOther, end, fail } from './capture-call.ts';
+import { begin, captureConstruction, captureOther, end, fail, isAsyncFunction } from './capture-call.ts';
 import { hasPrivateStatics, imitate, isConstructor } from './imitate.ts';
-import { isAsyncFunction } from './running-call.ts';
 
 // A wrapper's frame stands on the stack for as long as its function runs: each register of it, and each frame between, takes from
 // the depth that an application's recursion reaches. So it runs the function itself, and has as few locals as can be.

@@ -1,15 +1,36 @@
 // check/: all that can be wrong with a configuration, found together and said without a value.
 
-import type { Option } from '../schema/option.ts';
-import { options } from '../schema/schema.ts';
-import type { Setting } from './flatten.ts';
-import { type Problem, problemsOf } from './problem.ts';
-import { checkValue } from './value.ts';
+import { types } from 'node:util';
+import { keyIdPattern, keyIdProblem, keyLengthBytes, readKeyText } from '../../ground/event-fields.ts';
+import { editDistance, isNamedValues, nearestName } from '../../ground/names.ts';
+import { ownName } from '../../ground/own-parts.ts';
+import {
+  type PathRule,
+  parseRulePath,
+  piiLevels,
+  piiStrategies,
+  piiTypes,
+  typeOfName,
+} from '../../ground/pii-rule.ts';
+import {
+  camelCase,
+  type Format,
+  formats,
+  hasFormat,
+  isSection,
+  kebabCase,
+  knownNames,
+  type Option,
+  optionNamed,
+  options,
+  shortName,
+  targetsName,
+} from '../schema/schema.ts';
 
 /** Option name -> checked value, defaults included. A bad value is replaced by its default. */
 export type Values = ReadonlyMap<string, unknown>;
 
-export interface Validated {
+interface Validated {
   readonly values: Values;
   /** Names whose value is refused, and reported already. */
   readonly invalid: ReadonlySet<string>;
@@ -45,3 +66,614 @@ function wordOfSpecification(option: Option, setting: Setting): string | undefin
 }
 
 export const topicRequired = 'Kafka topic is required';
+
+/** `value` in the type that the option has, or all that is wrong with it. */
+export type Checked = { readonly ok: true; readonly value: unknown } | ({ readonly ok: false } & Mistakes);
+
+/** Checks one value against type, bounds and form of its option. */
+export function checkValue(option: Option, value: unknown): Checked {
+  if (option.orFunction && typeof value === 'function') return { ok: true, value };
+  const checked = checkType(option, value);
+  if (checked.ok || !option.secret) return checked;
+  const more = checked.more?.map((mistake) => ({ ...mistake, got: undefined }));
+  return { ...checked, got: undefined, more };
+}
+
+function checkType(option: Option, value: unknown): Checked {
+  switch (option.type) {
+    case 'boolean':
+      return typeof value === 'boolean' ? { ok: true, value } : wrongType('must be true or false', value);
+    case 'integer':
+    case 'number':
+      return checkNumber(option, value);
+    case 'enum':
+      return checkEnum(option, value);
+    case 'list':
+      return checkList(option, value);
+    case 'string':
+      return checkString(option, value);
+    case 'rules':
+      return checkRulesOf(value, false);
+    case 'keys':
+      return checkKeys(value);
+    case 'names':
+      return checkNames(value);
+  }
+}
+
+function checkNumber(option: Option, value: unknown): Checked {
+  const isRight = option.type === 'integer' ? Number.isInteger(value) : Number.isFinite(value);
+  if (!isRight)
+    return wrongType(
+      option.type === 'integer' ? 'must be an integer' : 'must be a number',
+      value,
+      bounds(option),
+    );
+  const { min = -Infinity, max = Infinity } = option;
+  const number = value as number;
+  if (number >= min && number <= max) return { ok: true, value };
+  const name = shortName(option.name);
+  let message = number < min ? `${name} must be ${atLeast(option, min)}` : `${name} must be at most ${max}`;
+  if (option.namesBothBounds) message = `${name} must be between ${min} and ${max}`;
+  return { ok: false, message, got: describeValue(value), fix: bounds(option) };
+}
+
+function atLeast(option: Option, min: number): string {
+  if (min === 0) return '0 or greater';
+  return min === 1 && (option.unit === 'ms' || option.unit === 's') ? 'positive' : `at least ${min}`;
+}
+
+function bounds(option: Option): string | undefined {
+  if (option.min === undefined) return undefined;
+  const unit = option.unit === undefined ? '' : ` ${option.unit}`;
+  const byDefault = option.default === undefined ? '' : `, default ${option.default}`;
+  return `Allowed: ${option.min} to ${option.max}${unit}${byDefault}`;
+}
+
+function checkEnum(option: Option, value: unknown): Checked {
+  const values = option.values ?? [];
+  const { registeredBy } = option;
+  const orOwn = registeredBy === undefined ? '' : `, or a name that ${registeredBy}() has`;
+  const message = `must be one of ${values.join(', ')}${orOwn}`;
+  // YAML makes a number of `acks: 1`.
+  if (typeof value === 'number' && values.includes(String(value))) return { ok: true, value: String(value) };
+  if (typeof value !== 'string') return wrongType(message, value);
+  const exact = sameWord(value, values);
+  if (exact !== undefined) return { ok: true, value: exact };
+  const later = sameWord(value, Object.keys(option.laterValues ?? {}));
+  if (later !== undefined) {
+    const why = option.laterValues?.[later] ?? '';
+    return { ok: false, message: why, got: describeValue(value), fix: `Use one of ${values.join(', ')}` };
+  }
+  const nearest = nearestName(value, values);
+  // A name next to one of svc's is a slip.
+  if (registeredBy !== undefined && nearest === undefined && ownName.test(value)) return { ok: true, value };
+  return { ok: false, message, got: describeValue(value), fix: nearest && `Did you mean ${nearest}?` };
+}
+
+function sameWord(text: string, words: readonly string[]): string | undefined {
+  return words.find((word) => word.toLowerCase() === text.trim().toLowerCase());
+}
+
+function checkString(option: Option, value: unknown): Checked {
+  if (typeof value !== 'string') {
+    const says = option.orFunction ? 'must be a string or a function' : 'must be a string';
+    return wrongType(says, value, typeof value === 'number' ? 'Put it in quotes' : undefined);
+  }
+  const format: Format | undefined = option.format && formats[option.format];
+  if (option.format === undefined || format === undefined || hasFormat(option.format, value))
+    return { ok: true, value };
+  return { ok: false, message: format.says, got: describeValue(value) };
+}
+
+function checkList(option: Option, value: unknown): Checked {
+  const items = typeof value === 'string' ? value.split(',').filter((item) => item.trim() !== '') : value;
+  if (!Array.isArray(items)) return wrongType('must be a list', value);
+  const result: string[] = [];
+  const mistakes: Mistake[] = [];
+  for (const [index, item] of Array.from(items as unknown[]).entries()) {
+    const checked = checkItem(option, typeof item === 'string' ? item.trim() : item);
+    if (!checked.ok) mistakes.push({ ...checked, message: `item ${index + 1} ${checked.message}` });
+    else if (!result.includes(checked.value as string)) result.push(checked.value as string);
+  }
+  return orMistakes(result, mistakes);
+}
+
+function checkItem(option: Option, item: unknown): Checked {
+  if (option.values !== undefined) return checkEnum(option, item);
+  return checkString(option, item);
+}
+
+function wrongType(message: string, value: unknown, fix?: string | undefined): Checked {
+  return { ok: false, message, got: describeTyped(value), fix };
+}
+
+/** Rules, or everything that is wrong with them, as problems say it. */
+type CheckedRules = ReturnType<typeof orMistakes<readonly PathRule[]>>;
+
+const ruleFields = ['type', 'strategy', 'level', 'keyId', 'masker'] as const;
+type RuleParts = { readonly [field in (typeof ruleFields)[number]]?: string };
+/** Notes a mistake; reading goes on. */
+type Say = (message: string, got?: string, fix?: string) => void;
+
+/**
+ * Path rules in any of their forms: a list of paths (`customer.email`), of `path=TYPE:STRATEGY:LEVEL`, and of objects with `path`;
+ * or an object of paths. A text (from the environment) is JSON, or paths with commas between them.
+ *
+ * @param forWhole accepts `{ type: EMAIL }` and `EMAIL` as well, for the payload as a whole
+ */
+export function checkRulesOf(value: unknown, forWhole: boolean): CheckedRules {
+  const mistakes: Mistake[] = [];
+  return orMistakes(read(value, forWhole, mistakes), mistakes);
+}
+
+function read(value: unknown, forWhole: boolean, mistakes: Mistake[]): PathRule[] {
+  const say: Say = (message, got, fix) => mistakes.push({ message, got, fix });
+  if (value === false && forWhole) return [];
+  if (typeof value === 'string') return readText(value.trim(), forWhole, mistakes);
+  if (Array.isArray(value)) {
+    return Array.from(value as unknown[]).flatMap((item, index) =>
+      readItem(item, (message, got, fix) => mistakes.push({ message, got, fix, index })),
+    );
+  }
+  if (!isNamedValues(value)) {
+    say('must be a list of rules', describeTyped(value));
+    return [];
+  }
+  if (forWhole && isRule(value)) return [rule('', readParts(value, say), say)];
+  return readPaths(value, say);
+}
+
+function readText(text: string, forWhole: boolean, mistakes: Mistake[]): PathRule[] {
+  const say: Say = (message, got, fix) => mistakes.push({ message, got, fix });
+  if (/^[[{]/.test(text)) {
+    try {
+      return read(JSON.parse(text), forWhole, mistakes);
+    } catch {
+      say('is not valid JSON');
+      return [];
+    }
+  }
+  if (forWhole && (piiTypes as readonly string[]).includes(text.split(':')[0]?.toUpperCase() ?? ''))
+    return [rule('', partsOf(text, say), say)];
+  return text
+    .split(',')
+    .filter((item) => item.trim() !== '')
+    .map((item) => readShort(item, say));
+}
+
+function readItem(item: unknown, say: Say): PathRule[] {
+  if (typeof item === 'string') return [readShort(item, say)];
+  if (!isNamedValues(item)) {
+    say('must hold paths, or objects with path', describeTyped(item));
+    return [];
+  }
+  if (!Object.hasOwn(item, 'path')) return readPaths(item, say);
+  const { path, ...parts } = item as { path: unknown };
+  if (typeof path !== 'string') say('must hold paths that are strings', describeTyped(path));
+  return [rule(typeof path === 'string' ? checkPath(path, say) : '', readParts(parts, say), say)];
+}
+
+function readShort(text: string, say: Say): PathRule {
+  const [path = '', says] = text.split(/=(?=[^="'\]]*$)/);
+  return rule(checkPath(path, say), says === undefined ? {} : partsOf(says, say), say);
+}
+
+/** `{ customer.email: EMAIL, '**.ssn': { type: NATIONAL_ID, strategy: HASH } }` */
+function readPaths(paths: object, say: Say): PathRule[] {
+  return Object.entries(paths).flatMap(([path, says], index) => {
+    const known = checkPath(path, say);
+    if (typeof says === 'string') return [rule(known, partsOf(says, say), say)];
+    if (says === null) return [rule(known, {}, say)];
+    if (isNamedValues(says)) return [rule(known, readParts(says, say), say)];
+    say(`says of path ${index + 1} neither a type nor a rule`, describeTyped(says));
+    return [];
+  });
+}
+
+/** A path that is none is said, and stands for the payload as a whole. */
+function checkPath(path: string, say: Say): string {
+  const steps = parseRulePath(path);
+  if (typeof steps !== 'string') return path.trim();
+  say(`has a path that ${steps}`, describeValue(path));
+  return '';
+}
+
+/** `EMAIL:ENCRYPT:NORMAL` */
+function partsOf(text: string, say: Say): RuleParts {
+  const [type, strategy, level, ...more] = text.split(':').map((part) => part.trim());
+  if (more.length > 0) say('has a rule that is not TYPE:STRATEGY:LEVEL', describeValue(text));
+  return { ...(type && { type }), ...(strategy && { strategy }), ...(level && { level }) };
+}
+
+function isRule(value: object): boolean {
+  const names = Object.keys(value).map(camelCase);
+  return names.length > 0 && names.every((name) => (ruleFields as readonly string[]).includes(name));
+}
+
+function readParts(given: object, say: Say): RuleParts {
+  const parts: Record<string, string> = {};
+  for (const [key, value] of Object.entries(given)) {
+    const name = camelCase(key);
+    if (!(ruleFields as readonly string[]).includes(name)) {
+      const nearest = nearestName(key, ruleFields);
+      const fix =
+        nearest === undefined ? `Known are path, ${ruleFields.join(', ')}` : `Did you mean ${nearest}?`;
+      say(`has a rule with the unknown field ${shownName(key, ruleFields)}`, undefined, fix);
+    } else if (typeof value === 'string' && value.trim() !== '') parts[name] = value.trim();
+    else if (value !== null && value !== undefined)
+      say(`has a rule whose ${name} is no text`, describeTyped(value));
+  }
+  return parts;
+}
+
+function rule(path: string, parts: RuleParts, say: Say): PathRule {
+  const { keyId, masker } = parts;
+  if (keyId !== undefined && !keyIdPattern.test(keyId))
+    say('has a rule with an Invalid key id', undefined, 'Use letters, digits, underscores and hyphens');
+  const last = parseRulePath(path);
+  const named = typeof last === 'string' ? undefined : last.findLast((step) => typeof step === 'object');
+  return {
+    path,
+    type: word('type', parts.type, piiTypes, say) ?? typeOfName(typeof named === 'object' ? named.key : ''),
+    strategy: word('strategy', parts.strategy, piiStrategies, say) ?? 'MASK',
+    level: word('level', parts.level, piiLevels, say) ?? 'NORMAL',
+    keyId,
+    masker,
+  };
+}
+
+function word<T extends string>(
+  name: string,
+  text: string | undefined,
+  words: readonly T[],
+  say: Say,
+): T | undefined {
+  if (text === undefined) return undefined;
+  const found = words.find((one) => one === text.toUpperCase());
+  if (found !== undefined) return found;
+  const ofName = words.find((one) => one === typeOfName(text) && one !== 'CUSTOM');
+  const nearest = ofName ?? nearestName(text.toUpperCase(), words);
+  const fix = nearest && `Did you mean ${nearest}?`;
+  say(`has a rule whose ${name} is none of ${words.join(', ')}`, describeValue(text), fix);
+  return undefined;
+}
+
+/** One of `svc.pii.crypto.keys`. */
+export interface EncryptionKeyConfig {
+  readonly id: string;
+  readonly key: string;
+  readonly status: 'primary' | 'decrypt' | undefined;
+}
+
+const fields = ['id', 'key', 'status'];
+/** Readers try them one by one. */
+const most = 8;
+
+/** `svc.pii.crypto.keys`, and all that is wrong with it; a text is JSON. No message holds a key. */
+export function checkKeys(given: unknown): ReturnType<typeof orMistakes<readonly EncryptionKeyConfig[]>> {
+  const value = typeof given === 'string' ? parsed(given) : given;
+  const only = (message: string) => orMistakes([], [{ message }]);
+  if (value === undefined) return only('is not valid JSON');
+  if (!Array.isArray(value)) return only('must be a list of { id, key, status }');
+  if (value.length > most) return only(`must hold at most ${most} keys`);
+  const keys: EncryptionKeyConfig[] = [];
+  const mistakes: Mistake[] = [];
+  for (const [index, item] of Array.from(value as unknown[]).entries()) {
+    const key = checkKey(item, `item ${index + 1}`);
+    if (typeof key === 'string') mistakes.push({ message: key });
+    else if (keys.some(({ id }) => id === key.id))
+      mistakes.push({ message: `item ${index + 1} has an id that stands there twice` });
+    else keys.push(key);
+  }
+  if (keys.filter(({ status }) => status === 'primary').length > 1)
+    mistakes.push({ message: 'has more than one primary key' });
+  return orMistakes(keys, mistakes);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function checkKey(item: unknown, name: string): EncryptionKeyConfig | string {
+  if (!isNamedValues(item)) return `${name} must be { id, key, status }`;
+  const found: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(item)) {
+    if (!fields.includes(camelCase(key))) return `${name} has the unknown field ${shownName(key, fields)}`;
+    found[camelCase(key)] = value;
+  }
+  const { id, key, status } = found;
+  if (typeof id !== 'string' || !keyIdPattern.test(id)) return `${name} has an ${keyIdProblem}`;
+  if (typeof key !== 'string') return `${name} must have a key: Base64 of 32 bytes`;
+  const wrong = wrongKey(key);
+  if (wrong !== undefined) return `${name} ${wrong}`;
+  const known = typeof status === 'string' ? status.toLowerCase() : status;
+  if (known !== undefined && known !== null && known !== 'primary' && known !== 'decrypt')
+    return `${name} must have the status primary or decrypt, or none`;
+  return { id, key, status: known ?? undefined };
+}
+
+/** What is wrong with a key, or `undefined`. The kind of error is the one that the specification names. */
+export function wrongKey(key: string): string | undefined {
+  const { bytes, spelling } = readKeyText(key);
+  if (bytes.length === keyLengthBytes) return undefined;
+  return `must be exactly ${keyLengthBytes} bytes, written in Base64; found ${bytes.length}, read as ${spelling} (IllegalArgumentException)`;
+}
+
+/** One mistake in the configuration, or one thing worth a warning. Never holds the value of a secret. */
+export interface Problem {
+  /** The option as the documentation writes it (`svc.broker.topic`), or the file or variable that is the trouble. */
+  readonly name: string;
+  /** What is wrong. Texts of the specification stand here word for word. */
+  readonly message: string;
+  /** The value that was found, ready to print. */
+  readonly got?: string | undefined;
+  /** `svc.config.yaml:7`, `environment variable SVC_BROKER_TOPIC`, `code`. */
+  readonly where?: string | undefined;
+  /** What to do: a sentence, its full stop left out. */
+  readonly fix?: string | undefined;
+}
+
+/** What is wrong with a value, before its name and place are known. */
+export interface Mistake {
+  readonly message: string;
+  readonly got?: string | undefined;
+  readonly fix?: string | undefined;
+  /** Of a list: which item, from 0. */
+  readonly index?: number | undefined;
+}
+
+/**
+ * A name with nothing behind it: in YAML, what begins with # is a comment. Taken for a name that is not there, a target would publish
+ * everything, and without a key.
+ */
+export function emptyValue(example: string): Mistake {
+  const fix = `Put it in quotes where it begins with #, as in ${example}, or take the line out`;
+  return { message: 'is empty: YAML takes what begins with # for a comment', fix };
+}
+
+/** A mistake, and the others of the same value: all are said at once. */
+export interface Mistakes extends Mistake {
+  readonly more?: readonly Mistake[] | undefined;
+}
+
+/** The value, or the first mistake with the others behind it. */
+export function orMistakes<T>(
+  value: T,
+  mistakes: readonly Mistake[],
+): { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Mistakes) {
+  const [first, ...more] = mistakes;
+  return first === undefined ? { ok: true, value } : { ok: false, ...first, more };
+}
+
+/** One problem for each mistake; of an item of a list, with its place in it. */
+export function problemsOf(
+  name: string,
+  { more = [], ...first }: Mistakes,
+  place: { where(): string; whereItem(index: number): string },
+): Problem[] {
+  return [first, ...more].map(({ message, got, fix, index }) => ({
+    name: index === undefined ? name : `${name}[${index}]`,
+    message,
+    got,
+    where: index === undefined ? place.where() : place.whereItem(index),
+    fix,
+  }));
+}
+
+/** `name: message, got value (where). What to do.` */
+export function formatProblem(problem: Problem): string {
+  const got = problem.got === undefined ? '' : `, got ${problem.got}`;
+  const where = problem.where === undefined ? '' : ` (${problem.where})`;
+  const fix = problem.fix === undefined ? '' : ` ${problem.fix}${problem.fix.endsWith('?') ? '' : '.'}`;
+  return `${printable(problem.name)}: ${problem.message}${got}${where}.${fix}`;
+}
+
+/** A value for a message. Of texts only that they are some: a password may stand anywhere by mistake. */
+export function describeValue(value: unknown): string {
+  if (typeof value === 'number' || typeof value === 'bigint') return shorten(String(value));
+  if (typeof value === 'boolean' || value === null || value === undefined) return String(value);
+  return describeType(value);
+}
+
+/** `7 (number)`: for a value of the wrong type. */
+export function describeTyped(value: unknown): string {
+  const says = describeValue(value);
+  return ['number', 'boolean', 'bigint'].includes(typeof value) ? `${says} (${typeof value})` : says;
+}
+
+/** `a number`: for what stands where no single value belongs, and may be one of any option. */
+export function describeType(value: unknown): string {
+  if (value === '') return 'an empty string';
+  if (value === null || value === undefined) return String(value);
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+}
+
+/** A name that somebody else wrote, on one line. */
+export function printable(text: string): string {
+  return shorten(text.replace(/\p{C}/gu, '?'), 200);
+}
+
+function shorten(text: string, most = 80): string {
+  return text.length <= most ? text : `${text.slice(0, most)}…`;
+}
+
+const kinds = [
+  'Error',
+  'EvalError',
+  'RangeError',
+  'ReferenceError',
+  'SyntaxError',
+  'TypeError',
+  'URIError',
+  'AggregateError',
+];
+
+/** What was thrown, by a name that the thrower did not choose: the text of an error may quote anything. */
+export function kindOfError(error: unknown): string {
+  if (!types.isNativeError(error)) return 'it threw something that is no error';
+  const name: unknown = error.name;
+  return kinds.find((kind) => kind === name) ?? 'Error';
+}
+
+/** Names and what stands for each. */
+export type Names = Readonly<Record<string, readonly string[]>>;
+
+/** `{ customer: arn:…, old: [a, b] }`, or a text: JSON, or `customer=arn:…,other=…`; and all that is wrong with it. */
+export function checkNames(given: unknown): ReturnType<typeof orMistakes<Names>> {
+  const value = typeof given === 'string' ? readTextOfProblem(given.trim()) : given;
+  if (!isNamedValues(value)) {
+    return orMistakes({}, [{ message: 'must be an object of names', got: describeTyped(given) }]);
+  }
+  const names: Record<string, readonly string[]> = {};
+  const mistakes: Mistake[] = [];
+  for (const [index, [name, texts]] of Object.entries(value).entries()) {
+    const list: readonly unknown[] = Array.isArray(texts) ? texts : [texts];
+    if (list.length === 0 || !list.every((text) => typeof text === 'string' && text.trim() !== ''))
+      mistakes.push({ message: `says of name ${index + 1} neither a text nor a list of texts` });
+    else names[name] = list.map((text) => (text as string).trim());
+  }
+  return orMistakes(names, mistakes);
+}
+
+function readTextOfProblem(text: string): unknown {
+  if (text.startsWith('{')) {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return undefined;
+    }
+  }
+  const pairs = text.split(',').map((pair) => pair.split(/=(.*)/s, 2));
+  return pairs.every((pair) => pair.length === 2) ? Object.fromEntries(pairs) : undefined;
+}
+
+/**
+ * A name that somebody wrote and that is none of the known ones, as a message may show it: words that are known, begin a known
+ * one or are nearly one. Others become `?`: what stands in the place of a name may be a password with its colon forgotten.
+ */
+export function shownName(name: string, known: Iterable<string>): string {
+  const words = new Set(['svc', ...known].flatMap((each) => each.split('.').flatMap(wordsOf)));
+  return name
+    .slice(0, mostCharacters)
+    .split('.')
+    .map((part) => (isShown(part, words) ? part : '?'))
+    .join('.');
+}
+
+const mostCharacters = 200;
+
+function isShown(part: string, words: ReadonlySet<string>): boolean {
+  const own = wordsOf(part);
+  return own.every((word) => {
+    if (!/^[a-z0-9]+$/.test(word)) return false;
+    return words.has(word) || [...words].some((known) => isNear(word, known));
+  });
+}
+
+/** `requestTimeoutMs`, `request-timeout-ms` and `request_timeout_ms` have the same words, which a user may also write as one. */
+function wordsOf(part: string): string[] {
+  const words = kebabCase(part).split(/[-_]/);
+  return [...words.filter((word) => word !== '')];
+}
+
+function isNear(word: string, known: string): boolean {
+  if (word.length > 3 && known.startsWith(word)) return true;
+  if (word.length < 4 || known.length < 4 || Math.abs(word.length - known.length) > 2) return false;
+  return editDistance(word, known) <= (word.length < 6 ? 1 : 2);
+}
+
+/** A value as one source gives it, not yet checked. */
+export interface Setting {
+  /** As the documentation writes it. */
+  readonly name: string;
+  readonly value: unknown;
+  /** For messages. A function, because the line of a file is only looked for when there is something to say. */
+  readonly where: () => string;
+  /** Where a list holds targets: where the target of that index stands. */
+  readonly whereItem: (index: number) => string;
+}
+
+export interface Settings {
+  readonly settings: ReadonlyMap<string, Setting>;
+  readonly problems: readonly Problem[];
+}
+
+/** Keys as they are written, outermost first. */
+export type RawPath = readonly (string | number)[];
+
+/**
+ * Takes an object apart into settings. Keys may be nested or dotted, kebab-case or camelCase. Unknown names, names that
+ * are given twice and values in the place of a section become problems. Reads every property once.
+ */
+export function flatten(root: object, where: (path: RawPath) => string): Settings {
+  const settings = new Map<string, Setting & { readonly spelled: string }>();
+  const problems: Problem[] = [];
+
+  const visit = (section: object, sectionName: string, path: RawPath): void => {
+    for (const [key, value] of Object.entries(section)) {
+      const rawPath = [...path, key];
+      const name = sectionName === '' ? kebabCase(key) : `${sectionName}.${kebabCase(key)}`;
+      if (optionNamed(name) !== undefined || name === targetsName) take(name, value, rawPath);
+      else if (isSection(name)) enter(name, value, rawPath);
+      else if (rawPath.length > 1 || key !== '$schema') unknown(name, rawPath);
+    }
+  };
+
+  const take = (name: string, value: unknown, rawPath: RawPath): void => {
+    if (value === undefined) return;
+    // A list of targets of which each one is commented out; a topic that is missing where one is needed is said by its own words.
+    if (value === null && (name === targetsName || name === 'svc.broker.topic')) return;
+    const spelled = rawPath.join('.');
+    if (value === null) {
+      problems.push({ name, where: where(rawPath), ...emptyValue(`${rawPath.at(-1)}: "#…"`) });
+      return;
+    }
+    const first = settings.get(name);
+    if (first !== undefined) {
+      const message = `is given twice, as ${first.spelled} and as ${spelled}`;
+      problems.push({ name, message, where: where(rawPath), fix: 'Keep one of them' });
+      return;
+    }
+    settings.set(name, {
+      name,
+      value,
+      spelled,
+      where: () => where(rawPath),
+      whereItem: (index) => where([...rawPath, index]),
+    });
+  };
+
+  const enter = (name: string, value: unknown, rawPath: RawPath): void => {
+    if (value === null || value === undefined) return;
+    if (isNamedValues(value)) {
+      visit(value, name, rawPath);
+      return;
+    }
+    const inside = knownNames().filter((known) => known.startsWith(`${name}.`) && !isSection(known));
+    const fix = `Under it stand names such as ${inside.slice(0, 3).join(', ')}`;
+    problems.push({
+      name,
+      message: 'must be a section',
+      got: describeType(value),
+      where: where(rawPath),
+      fix,
+    });
+  };
+
+  const unknown = (name: string, rawPath: RawPath): void => {
+    const nearest = nearestName(name, knownNames());
+    const fix =
+      nearest === undefined ? 'All names stand in docs/configuration.md' : `Did you mean ${nearest}?`;
+    const shown = shownName(rawPath.join('.'), knownNames());
+    problems.push({ name: shown, message: 'is not a known name', where: where(rawPath), fix });
+  };
+
+  visit(root, '', []);
+  return { settings, problems };
+}

@@ -1,22 +1,36 @@
 // read/: files, environment and code, put into one configuration.
 
-import { dirname, parse } from 'node:path';
+import { dirname, parse, resolve } from 'node:path';
 import type { PathRule } from '../../ground/pii-rule.ts';
-import { checkAcrossOptions } from '../check/across/across-options.ts';
-import { flatten, type RawPath, type Setting, type Settings } from '../check/flatten.ts';
-import type { Problem } from '../check/problem.ts';
-import { kindOfError } from '../check/problem.ts';
+import { checkAcrossOptions } from '../check/across.ts';
 import { type AroundTargets, checkTargets, type TargetProblem } from '../check/targets.ts';
-import { validate } from '../check/validate.ts';
-import type { Config } from '../config.ts';
-import { type Option, variableOf } from '../schema/option.ts';
-import { optionNamed, targetsName } from '../schema/schema.ts';
-import { buildConfig } from './build-config.ts';
-import { asksForSvc, type Environment, fileVariable, readEnvironment, readShared } from './env.ts';
-import { type FoundFile, findFile, notFoundMessage } from './find-file.ts';
-import { displayPath, readFile } from './read-file.ts';
+import {
+  flatten,
+  kindOfError,
+  type Problem,
+  type RawPath,
+  type Setting,
+  type Settings,
+  type Values,
+  validate,
+} from '../check/validate.ts';
+import type { Config, OptionValues } from '../config.ts';
+import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
+import type { TargetConfig } from '../schema/target.ts';
+import {
+  asksForSvc,
+  displayPath,
+  type Environment,
+  type FoundFile,
+  fileVariable,
+  findFile,
+  notFoundMessage,
+  readEnvironment,
+  readFile,
+  readShared,
+} from './read-file.ts';
 
-export interface LoadOptions {
+interface LoadOptions {
   /** Default: the working directory. */
   readonly cwd?: string;
   /** Default: `process.env`. */
@@ -198,4 +212,61 @@ function workingDirectory(): string {
   } catch {
     return parse(process.execPath).root;
   }
+}
+
+interface ConfigParts {
+  readonly values: Values;
+  readonly targets: readonly TargetConfig[];
+  readonly baseDir: string;
+  readonly file: string | undefined;
+}
+
+type Tree = { [name: string]: unknown };
+
+/** Puts checked values where `Config` has them: `svc.broker.client-id` at `broker.clientId`. */
+function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
+  const root: Tree = {};
+  for (const option of options) {
+    place(root, option, finish(option, values, baseDir));
+  }
+  // Its type is made from the same list.
+  return { ...(root as OptionValues), targets, baseDir, file };
+}
+
+function finish(option: Option, values: Values, baseDir: string): unknown {
+  const value = values.get(option.name);
+  if (option.format === 'path' && typeof value === 'string') return resolve(baseDir, value);
+  switch (option.name) {
+    case 'svc.broker.client':
+      return (
+        value ?? ((values.get('svc.broker.bootstrap-servers') as string[]).length > 0 ? 'kafkajs' : 'file')
+      );
+    case 'svc.broker.topic':
+      return value ?? '';
+    case 'svc.service.name':
+    case 'svc.service.version':
+      return value ?? null;
+    case 'svc.outbox.datasource.url':
+      return typeof value === 'string'
+        ? value.replace(/^(sqlite:)(.+)$/, (_, scheme, path) => scheme + resolve(baseDir, path))
+        : value;
+    case 'svc.pii.crypto.keys':
+      return value ?? [];
+    case 'svc.context.correlation-id.headers':
+      return (value as string[]).map((name) => name.toLowerCase());
+    default:
+      return value;
+  }
+}
+
+function place(root: Tree, option: Option, value: unknown): void {
+  const path = option.name.split('.').map(camelCase);
+  if (path[0] === 'svc') path.shift();
+  const last = path.pop() ?? '';
+  let section = root;
+  for (const part of path) {
+    section[part] ??= {};
+    section = section[part] as Tree;
+  }
+  section[last] = value;
 }

@@ -1,11 +1,27 @@
-import { relative } from 'node:path';
-import { readBoundedSync } from '../../ground/files/folders.ts';
-import { foreignFile } from '../../ground/files/foreign-file.ts';
-import type { RawPath } from '../check/flatten.ts';
-import { describeType, type Problem } from '../check/problem.ts';
-import type { FoundFile } from './find-file.ts';
-import { loadModule } from './read-module.ts';
-import { type ParsedText, parseYaml } from './read-yaml.ts';
+import { statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, relative, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { types } from 'node:util';
+import type { Event } from 'js-yaml';
+import {
+  foreignFile,
+  hasManifest,
+  isFile,
+  isOpenToStrangers,
+  readBoundedSync,
+  readManifest,
+} from '../../ground/files.ts';
+import { nearestName } from '../../ground/names.ts';
+import {
+  describeType,
+  kindOfError,
+  type Problem,
+  type RawPath,
+  type Setting,
+  type Settings,
+} from '../check/validate.ts';
+import { type Option, options, targetsName, variableOf } from '../schema/schema.ts';
 
 export interface FileContent {
   readonly root: object;
@@ -145,4 +161,371 @@ function parseJson(text: string, name: string): Parsed {
       },
     };
   }
+}
+
+/** In the order in which they are taken when a folder holds several. */
+export const fileNames: readonly string[] = ['yaml', 'yml', 'json', 'mjs', 'ts'].map(
+  (ending) => `svc.config.${ending}`,
+);
+
+export interface FoundFile {
+  /** Absolute. */
+  readonly path: string;
+  /** `SVC_CONFIG` or `--config`, which asked for this very file: it has to be there. */
+  readonly namedBy?: string | undefined;
+  /** Further configuration files of the same folder, which are not read. */
+  readonly ignored: readonly string[];
+}
+
+/** Who can name a file, the strongest first, and which one. */
+export type NamedFile = Readonly<Record<string, string | undefined>>;
+
+/** The configuration file: the one that is named, else the first from the working directory up to the project's root. */
+export function findFile(cwd: string, named: NamedFile): FoundFile | undefined {
+  for (const [namedBy, name = ''] of Object.entries(named))
+    if (name.trim() !== '') return { path: resolve(cwd, name.trim()), namedBy, ignored: [] };
+  for (const folder of searchFolders(cwd)) {
+    const [first, ...ignored] = filesIn(folder);
+    if (first !== undefined) return { path: join(folder, first), ignored };
+  }
+  return undefined;
+}
+
+/** Where `findFile` looked in vain, and what to do. */
+export function notFoundMessage(cwd: string): string {
+  const folders = searchFolders(cwd);
+  const last = folders.length > 1 ? ` and the folders above it up to ${folders.at(-1)}` : '';
+  return (
+    `no configuration: looked for svc.config.{yaml,yml,json,mjs,ts} in ${cwd}${last}, ` +
+    `and for environment variables that begin with SVC_. ${beyond(folders.at(-1) ?? cwd)}` +
+    `Create svc.config.yaml (npx --no svc init), or name a file in ${fileVariable}.`
+  );
+}
+
+/** A file above the project, which earlier versions took. */
+function beyond(last: string): string {
+  for (let folder = dirname(last); ; folder = dirname(folder)) {
+    const [first] = filesIn(folder);
+    if (first !== undefined) return `${join(folder, first)} lies outside the project and is not read. `;
+    if (dirname(folder) === folder) return '';
+  }
+}
+
+function filesIn(folder: string): string[] {
+  return fileNames.filter((name) => exists(join(folder, name)));
+}
+
+function exists(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    // A folder that may not be looked into, or a file in the place of a folder.
+    return false;
+  }
+}
+
+/** Files that mark the root of a workspace, beside `workspaces` in its package.json. */
+const workspaceFiles = ['pnpm-workspace.yaml', 'lerna.json', 'rush.json'];
+
+/** What a package.json holds that only tells Node how to read the files of one folder, as in `dist/cjs`. */
+const markerFields = ['type', 'sideEffects', 'private'];
+
+/**
+ * Where a configuration is looked for, nearest first: from `cwd` to the nearest package.json of a project, and on to the root
+ * of the workspace it belongs to. Without a package.json, `cwd` alone. What lies beyond is none of the application's, nor is
+ * a folder above in which others may put files.
+ */
+function searchFolders(cwd: string): readonly string[] {
+  const folders = [cwd];
+  for (let folder = dirname(cwd); folder !== folders.at(-1); folder = dirname(folder)) {
+    if (isOpenToStrangers(folder, cwd)) break;
+    folders.push(folder);
+  }
+  let project = folders.findIndex((folder) => hasManifest(folder) && !isMarker(folder));
+  if (project < 0) project = folders.findIndex(hasManifest);
+  if (project < 0) return [cwd];
+  const workspace = folders.findIndex((folder, index) => index >= project && isWorkspace(folder));
+  return folders.slice(0, Math.max(project, workspace) + 1);
+}
+
+/** One that cannot be read ends the search as any other does. */
+function isMarker(folder: string): boolean {
+  return readManifest(folder)?.fieldNames.every((field) => markerFields.includes(field)) ?? false;
+}
+
+function isWorkspace(folder: string): boolean {
+  if (readManifest(folder)?.fieldNames.includes('workspaces')) return true;
+  return workspaceFiles.some((name) => isFile(join(folder, name)));
+}
+
+export type LoadedModule =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly problem: Problem };
+
+/** Runs a configuration file that is code (`.mjs`, `.ts`, …) and takes its default export. Synchronous. */
+export function loadModule(path: string, name: string): LoadedModule {
+  let exported: unknown;
+  try {
+    exported = createRequire(path)(path);
+  } catch (error) {
+    return { ok: false, problem: { name, ...explain(error, path) } };
+  }
+  if (typeof exported === 'object' && exported !== null && 'default' in exported) {
+    return checkPromise(exported.default, name);
+  }
+  if (types.isModuleNamespaceObject(exported)) {
+    return {
+      ok: false,
+      problem: { name, message: 'has no default export', fix: 'Write export default { svc: { … } }' },
+    };
+  }
+  return checkPromise(exported, name);
+}
+
+function checkPromise(value: unknown, name: string): LoadedModule {
+  if (!types.isPromise(value)) return { ok: true, value };
+  // Nobody waits for it; a rejection must not end the process.
+  value.catch(() => {});
+  const fix = 'svc starts before the application and cannot wait: export the object itself';
+  return { ok: false, problem: { name, message: 'exports a promise', fix } };
+}
+
+function explain(error: unknown, path: string): Omit<Problem, 'name'> {
+  const isError = types.isNativeError(error);
+  const code = isError && 'code' in error ? error.code : undefined;
+  if (code === 'ERR_REQUIRE_ASYNC_MODULE') {
+    const fix = 'svc starts before the application and cannot wait: take the await out';
+    return { message: 'has a top-level await, or imports a module that has one', fix };
+  }
+  if (isTypeScript(path) && !runsTypeScript()) {
+    const fix = `Use svc.config.mjs or svc.config.yaml, or Node 22.18 or later without --no-strip-types`;
+    return { message: `cannot be loaded: this Node (${process.version}) does not run TypeScript`, fix };
+  }
+  if (code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') {
+    const fix = 'Leave out enums, namespaces and parameter properties';
+    return { message: 'has TypeScript syntax that Node cannot strip', where: lineIn(error, path), fix };
+  }
+  const where = lineIn(error, path);
+  if (code === 'MODULE_NOT_FOUND' || code === 'ERR_MODULE_NOT_FOUND')
+    return { message: 'imports a module that cannot be found', where, fix: `Run node ${path} to see which` };
+  // The rest of what the error says may quote the text, as an unknown name does: that of a password without quotes.
+  const kind = kindOfError(error);
+  const fix =
+    kind === 'SyntaxError' ? `Run node --check ${path}` : `Run node ${path} to see all that it says`;
+  return { message: `cannot be loaded: ${kind}`, where, fix };
+}
+
+function isTypeScript(path: string): boolean {
+  return /\.[mc]?ts$/i.test(path);
+}
+
+/** By itself, or with a loader such as tsx. */
+function runsTypeScript(): boolean {
+  const { features } = process as { features: { typescript?: false | string } };
+  return Boolean(features.typescript) || '.ts' in createRequire(import.meta.url).extensions;
+}
+
+/** `line 3`, where the stack tells. */
+function lineIn(error: unknown, path: string): string | undefined {
+  const stack = types.isNativeError(error) ? String(error.stack) : '';
+  const names = [pathToFileURL(path).href, path];
+  const after = names.map((name) => stack.split(name)[1]).find((text) => text !== undefined);
+  const line = after?.match(/^:(\d+)/)?.[1];
+  return line && `line ${line}`;
+}
+
+type Yaml = typeof import('js-yaml');
+
+/** A parsed text, or the first mistake in it. Never an excerpt of the text, which may hold a password. */
+export type ParsedText =
+  | { readonly ok: true; readonly value: unknown; readonly lineOf: (path: RawPath) => number | undefined }
+  | { readonly ok: false; readonly reason: string; readonly line: number | undefined };
+
+/** Parses YAML. The parser is loaded here, so that only applications with a YAML file pay for it. */
+export function parseYaml(text: string): ParsedText {
+  const yaml = createRequire(import.meta.url)('js-yaml') as Yaml;
+  try {
+    const value = isBlank(text)
+      ? null
+      : yaml.load(text, { schema: yaml.CORE_SCHEMA.withTags(yaml.mergeTag) });
+    let events: Event[] | undefined;
+    const lineOf = (path: RawPath) => {
+      events ??= yaml.parseEvents(text, {});
+      return lineInOfReadYaml(text, events, path, yaml);
+    };
+    return { ok: true, value, lineOf };
+  } catch (error) {
+    if (error instanceof yaml.YAMLException) {
+      return { ok: false, reason: reasonOf(error.reason), line: error.mark && error.mark.line + 1 };
+    }
+    return { ok: false, reason: notYaml, line: undefined };
+  }
+}
+
+const notYaml = 'is not valid YAML';
+
+/** What mistakes the parser tells apart, in words that hold nothing of the text: its own quote names, which may be passwords. */
+const mistakes: readonly (readonly [RegExp, string])[] = [
+  [/nesting|maxDepth|maxAliases/, 'it is nested too deeply, or has too many aliases'],
+  [/^unidentified alias/, 'a value that begins with * needs quotes, or the anchor of this alias is missing'],
+  [/alias/, 'an alias cannot stand like this; a value that begins with * needs quotes'],
+  [/anchor/, 'an anchor cannot stand like this; a value that begins with & needs quotes'],
+  [
+    /^unknown .*tag|tag handle|explicit tag|tag name|tag suffix/,
+    'a value that begins with ! needs quotes, or its tag is not known',
+  ],
+  [/^duplicated mapping key/, 'a name stands there twice'],
+  [/single document/, 'there is more than one document in it'],
+  [/tab characters/, 'it is indented with tabs'],
+  [/indentation/, 'the indentation does not fit'],
+  [/quoted scalar/, 'a quote is not closed'],
+  [/flow collection/, 'a bracket is not closed, or a comma is missing'],
+  [/escape sequence|hexadecimal/, 'a backslash in double quotes is not followed by a known character'],
+  [/mapping key|mapping entry|key-value/, 'a name without its colon, or a colon without a space'],
+  [/merge/, 'a << that does not stand before a mapping'],
+];
+
+function reasonOf(text: string): string {
+  const known = mistakes.find(([pattern]) => pattern.test(text));
+  return known === undefined ? notYaml : `${notYaml}: ${known[1]}`;
+}
+
+/** Only comments and empty lines: the parser calls that an error. */
+function isBlank(text: string): boolean {
+  return text.split('\n').every((line) => /^\uFEFF?\s*(#.*)?$/.test(line));
+}
+
+/** Line, from 1, of the deepest part of `path` that stands in the text. */
+function lineInOfReadYaml(text: string, events: Event[], path: RawPath, yaml: Yaml): number | undefined {
+  const offset = offsetOf(text, events, path, yaml);
+  return offset === undefined ? undefined : text.slice(0, offset).split('\n').length;
+}
+
+function offsetOf(text: string, events: Event[], path: RawPath, yaml: Yaml): number | undefined {
+  const { EVENT_ID } = yaml;
+  let next = 1;
+  let found: number | undefined;
+
+  const skip = (): void => {
+    const event = events[next++];
+    if (event?.type !== EVENT_ID.MAPPING && event?.type !== EVENT_ID.SEQUENCE) return;
+    while (next < events.length && events[next]?.type !== EVENT_ID.POP) skip();
+    next++;
+  };
+
+  for (const part of path) {
+    const container = events[next++];
+    let isThere = false;
+    for (let index = 0; next < events.length && events[next]?.type !== EVENT_ID.POP; index++) {
+      const event = events[next];
+      if (container?.type === EVENT_ID.SEQUENCE) {
+        isThere = index === part;
+        if (isThere) found = startOf(event) ?? found;
+      } else if (container?.type === EVENT_ID.MAPPING) {
+        isThere = event?.type === EVENT_ID.SCALAR && yaml.getScalarValue(text, event) === String(part);
+        if (isThere) found = startOf(event) ?? found;
+        skip();
+      }
+      if (isThere) break;
+      skip();
+    }
+    if (!isThere) break;
+  }
+  return found;
+}
+
+function startOf(event: Event | undefined): number | undefined {
+  if (event === undefined) return undefined;
+  if ('valueStart' in event) return event.valueStart;
+  return 'start' in event ? event.start : undefined;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Names the configuration file, so it is no option. */
+export const fileVariable = 'SVC_CONFIG';
+
+/** The settings that stand in environment variables. An empty variable counts as not set. */
+export function readEnvironment(env: Environment): Settings & { readonly warnings: readonly Problem[] } {
+  const settings = new Map<string, Setting>();
+  for (const option of options) {
+    const variable = [variableOf(option.name), ...(option.aliases ?? [])].find((name) => isSet(env[name]));
+    if (variable !== undefined) {
+      settings.set(option.name, settingOf(option.name, variable, parseText(option, env[variable] ?? '')));
+    }
+  }
+  const problems: Problem[] = [];
+  const variable = variableOf(targetsName);
+  if (isSet(env[variable])) {
+    try {
+      settings.set(targetsName, settingOf(targetsName, variable, JSON.parse(env[variable] ?? '')));
+    } catch {
+      const where = `environment variable ${variable}`;
+      problems.push({
+        name: targetsName,
+        message: 'is not valid JSON',
+        where,
+        fix: 'Write the list of targets as JSON',
+      });
+    }
+  }
+  return { settings, problems, warnings: misspelled(env) };
+}
+
+/**
+ * What variables say that are the application's as well. They count where nothing else gives a value, and are looked at only
+ * where the option is in use: elsewhere their form is no concern of svc.
+ */
+export function readShared(env: Environment, settings: ReadonlyMap<string, Setting>): Setting[] {
+  return options.flatMap((option) => {
+    const { name, shared } = option;
+    const text = shared && env[shared.variable];
+    if (shared === undefined || !isSet(text) || settings.has(name)) return [];
+    if (settings.get(shared.switch)?.value !== true) return [];
+    return [settingOf(name, shared.variable, parseText(option, text ?? ''))];
+  });
+}
+
+/** True when a variable of svc's own says something: KAFKA_BROKERS and MANAGEMENT_… are others' as well, and do not ask for svc. */
+export function asksForSvc(env: Environment): boolean {
+  const own = options.map((option) => option.name).filter((name) => name.startsWith('svc.'));
+  return [...own, targetsName].some((name) => isSet(env[variableOf(name)]));
+}
+
+function settingOf(name: string, variable: string, value: unknown): Setting {
+  const where = () => `environment variable ${variable}`;
+  return { name, value, where, whereItem: where };
+}
+
+function isSet(text: string | undefined): boolean {
+  return text !== undefined && text.trim() !== '';
+}
+
+/** What cannot be read as the type that is asked for stays a string, and the check names it. */
+function parseText(option: Option, text: string): unknown {
+  // A line end is what `echo secret > file` leaves behind; other spaces may belong to a password.
+  const trimmed = option.secret ? text.replace(/\r?\n$/, '') : text.trim();
+  if (option.type === 'boolean') {
+    if (/^(true|1)$/i.test(trimmed)) return true;
+    if (/^(false|0)$/i.test(trimmed)) return false;
+  }
+  if ((option.type === 'integer' || option.type === 'number') && /^[+-]?[0-9]+(\.[0-9]+)?$/.test(trimmed)) {
+    return Number(trimmed);
+  }
+  return trimmed;
+}
+
+/** Other software may own a variable that begins alike, so only what is very near to a known name is worth a line. */
+function misspelled(env: Environment): Problem[] {
+  const own = Object.keys(env).filter((name) => name.startsWith('SVC_') && name.length >= 8);
+  if (own.length === 0) return [];
+  const known = [...options.map((option) => variableOf(option.name)), variableOf(targetsName), fileVariable];
+  const warnings: Problem[] = [];
+  for (const name of own) {
+    if (known.includes(name)) continue;
+    const nearest = nearestName(name, known, 2);
+    if (nearest === undefined) continue;
+    warnings.push({ name, message: 'is not a known environment variable', fix: `Did you mean ${nearest}?` });
+  }
+  return warnings;
 }

@@ -1,4 +1,6 @@
-import type { Dialect } from '../../transaction/dialect.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { isolate } from '../../observe/otel-api.ts';
+import type { Dialect } from '../../transaction/driver.ts';
 
 /** The smallest thing that the outbox can write through: a function that sends a statement within an open transaction. */
 export interface OutboxPort {
@@ -20,4 +22,451 @@ export interface Executor {
   execute(sql: string, params: readonly unknown[]): Promise<unknown> | undefined;
   /** How many rows a statement has changed: of drivers alone, as the answers of libraries are all different. */
   changed?(sql: string, params: readonly unknown[]): Promise<number>;
+}
+
+/**
+ * What holds an open transaction: a client of `pg`, a connection of `mysql2` or `mariadb`, a handle of `node:sqlite` or
+ * `better-sqlite3`, `sql` of postgres.js within `begin`, the transaction object of an ORM, or an `OutboxPort`.
+ */
+export type OutboxExecutor = OutboxPort | object;
+
+/** What opens transactions: a pool or connection of a driver, `sql` of postgres.js, the database object of an ORM. */
+export type OutboxDataSource = object;
+
+// biome-ignore-start lint/suspicious/noExplicitAny: the types of other packages, of which one parameter is looked for
+/** What `runInTransaction` hands over: what the driver or the library calls a transaction, or the connection it is on. */
+export type TransactionOf<Source> = Source extends {
+  totalCount: number;
+  connect(callback: (error: any, client: infer Client, done: any) => void): void;
+}
+  ? NonNullable<Client>
+  : Source extends { getConnection(): Promise<infer Connection> }
+    ? Connection
+    : Source extends { getConnection(callback: (error: any, connection: infer Connection) => any): void }
+      ? Connection
+      : Source extends { begin(options: string, work: (sql: infer Sql) => any): any }
+        ? Sql
+        : Source extends { transaction(): { execute(work: (transaction: infer Trx) => any): any } }
+          ? Trx
+          : Source extends { prepare(sql: string): any; exec(sql: string): any }
+            ? Source
+            : any;
+// biome-ignore-end lint/suspicious/noExplicitAny: as above
+
+/** @throws SvcError `SVC_OUTBOX_EXECUTOR` */
+export function executorOf(given: unknown): Executor {
+  const found = portExecutor(given) ?? driverExecutor(given) ?? ormExecutor(given);
+  if (found !== undefined) return found;
+  throw new SvcError(
+    'SVC_OUTBOX_EXECUTOR',
+    `the outbox cannot write through what it was given${isPool(given) ? ', which is a pool: a transaction is on one of its connections' : ''}. It takes a client of pg, a connection of mysql2 or mariadb, a handle of node:sqlite or better-sqlite3, sql of postgres.js, the transaction object of Knex, Kysely, Drizzle, Prisma or Sequelize, an EntityManager or QueryRunner of TypeORM, an EntityManager of MikroORM, or { dialect: 'postgres' | 'mysql' | 'sqlite', execute(sql, params) }`,
+  );
+}
+
+function portExecutor(given: unknown): Executor | undefined {
+  if (!can(given, 'execute')) return undefined;
+  const { dialect } = given as { dialect?: unknown };
+  if (dialect !== 'postgres' && dialect !== 'mysql' && dialect !== 'sqlite') return undefined;
+  return { dialect, execute: async (sql, params) => given.execute(sql, [...params]) };
+}
+
+function isPool(given: unknown): boolean {
+  return can(given, 'getConnection') || (isShape(given) && 'totalCount' in given);
+}
+
+/** The connections of drivers. */
+export function driverExecutor(given: unknown): Executor | undefined {
+  return pgClient(given) ?? mysqlConnection(given) ?? sqliteHandle(given) ?? postgresJs(given);
+}
+
+function pgClient(given: unknown): Executor | undefined {
+  if (!has(given, 'connectionParameters') || !can(given, 'query')) return undefined;
+  return {
+    dialect: 'postgres',
+    handle: given,
+    execute: (sql, params) => answered((done) => given.query(sql, params, done)),
+    changed: (sql, params) =>
+      answered<{ rowCount: number }>((done) => given.query(sql, params, done)).then(
+        (answer) => answer.rowCount,
+      ),
+  };
+}
+
+interface Affected {
+  readonly affectedRows: number;
+}
+
+/** Of `mysql2`, with callbacks or promises; of `mariadb` with promises. */
+function mysqlConnection(given: unknown): Executor | undefined {
+  const handle = can(given, 'beginTransaction') && has(given, 'connection') ? given.connection : given;
+  if (can(handle, 'addCommand', 'execute'))
+    return {
+      dialect: 'mysql',
+      handle,
+      execute: (sql, params) => answered((done) => handle.execute(sql, params, done)),
+      changed: (sql, params) =>
+        answered<Affected>((done) => handle.execute(sql, params, done)).then((answer) => answer.affectedRows),
+    };
+  if (!can(given, 'beginTransaction', 'query', 'batch')) return undefined;
+  return {
+    dialect: 'mysql',
+    isForeign: true,
+    execute: async (sql, params) => given.query(sql, params),
+    changed: async (sql, params) => ((await given.query(sql, params)) as Affected).affectedRows,
+  };
+}
+
+interface SqliteHandle {
+  readonly isTransaction?: boolean;
+  readonly inTransaction?: boolean;
+  prepare(sql: string): { run: Method };
+}
+
+/** Of `node:sqlite` or `better-sqlite3`. */
+function sqliteHandle(given: unknown): Executor | undefined {
+  if (!isSqliteHandle(given)) return undefined;
+  const handle = given as unknown as SqliteHandle;
+  return {
+    dialect: 'sqlite',
+    handle,
+    isOutside: (handle.isTransaction ?? handle.inTransaction) === false,
+    execute(sql, params) {
+      handle.prepare(sql).run(...params);
+      return undefined;
+    },
+    changed: async (sql, params) => Number(handle.prepare(sql).run(...params).changes),
+  };
+}
+
+function isSqliteHandle(given: unknown): given is { exec: Method } {
+  return can(given, 'exec', 'prepare', 'close') && !can(given, 'query');
+}
+
+/** And what has its form: SQL of Bun. */
+function postgresJs(given: unknown): Executor | undefined {
+  if (typeof given !== 'function' || !can(given, 'unsafe')) return undefined;
+  return {
+    dialect: 'postgres',
+    isForeign: true,
+    isOutside: can(given, 'begin') && !can(given, 'savepoint'),
+    execute: async (sql, params) => given.unsafe(sql, params),
+    changed: async (sql, params) => ((await given.unsafe(sql, params)) as { count: number }).count,
+  };
+}
+
+function isPostgresJs(given: unknown): given is { begin: Method } {
+  return isShape(given) && can(given, 'unsafe', 'begin');
+}
+
+/** What the transactions of ORMs and query builders hand to their callbacks. */
+function ormExecutor(given: unknown): Executor | undefined {
+  for (const recognise of [knex, kysely, drizzle, typeorm, sequelize, mikroOrm, prisma]) {
+    const found = recognise(given);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function knex(given: unknown): Executor | undefined {
+  if (typeof given !== 'function' || !can(given, 'raw') || !has(given, 'client')) return undefined;
+  const { isTransaction } = given as unknown as Shape;
+  return executor(given.client.dialect, {
+    isOutside: isTransaction !== true,
+    execute: async (sql, params) => given.raw(withQuestionMarks(sql), params),
+  });
+}
+
+function kysely(given: unknown): Executor | undefined {
+  if (!can(given, 'executeQuery', 'getExecutor')) return undefined;
+  const { isTransaction } = given as unknown as Shape;
+  const { adapter } = given.getExecutor() as { adapter?: object };
+  return executor(adapter?.constructor.name, {
+    isOutside: isTransaction !== true,
+    execute: (sql, parameters) => {
+      const query = { kind: 'RawNode', sqlFragments: [sql], parameters: [] };
+      return given.executeQuery({ sql, parameters, query, queryId: { queryId: 'svc-outbox' } });
+    },
+  });
+}
+
+/** It shows the connection of its driver. */
+function drizzle(given: unknown): Executor | undefined {
+  if (!has(given, 'session', 'dialect')) return undefined;
+  return driverExecutor(given.session.client);
+}
+
+/** An EntityManager or a QueryRunner. */
+function typeorm(given: unknown): Executor | undefined {
+  if (!can(given, 'query') || !isShape(given)) return undefined;
+  const { connection, dataSource = connection, queryRunner = given } = given as Shape;
+  if (!has(dataSource, 'options') || !('type' in dataSource.options)) return undefined;
+  const { isTransactionActive } = (queryRunner ?? {}) as { isTransactionActive?: boolean };
+  return executor(dataSource.options.type, {
+    isOutside: isTransactionActive !== true,
+    execute: (sql, params) =>
+      (given as { query: (...all: unknown[]) => Promise<unknown> }).query(sql, [...params]),
+  });
+}
+
+function sequelize(given: unknown): Executor | undefined {
+  if (!has(given, 'sequelize') || !can(given, 'commit', 'rollback')) return undefined;
+  const { sequelize: database, finished } = given as { sequelize: unknown; finished?: unknown };
+  if (!can(database, 'getDialect', 'query')) return undefined;
+  return executor(database.getDialect(), {
+    isOutside: finished !== undefined,
+    execute: (sql, bind) => database.query(withNumbers(sql), { bind: [...bind], transaction: given }),
+  });
+}
+
+function mikroOrm(given: unknown): Executor | undefined {
+  if (!can(given, 'getTransactionContext', 'isInTransaction', 'execute', 'getPlatform')) return undefined;
+  const platform = given.getPlatform() as object;
+  return executor(platform.constructor.name, {
+    isOutside: given.isInTransaction() !== true,
+    execute: (sql, params) => given.execute(withQuestionMarks(sql), [...params], 'run'),
+  });
+}
+
+function prisma(given: unknown): Executor | undefined {
+  if (!can(given, '$executeRawUnsafe', '$queryRawUnsafe')) return undefined;
+  return executor((given as unknown as Shape)._activeProvider, {
+    // Within one it has been taken away.
+    isOutside: can(given, '$connect'),
+    execute: (sql, params) =>
+      /^select/i.test(sql) ? given.$queryRawUnsafe(sql, ...params) : given.$executeRawUnsafe(sql, ...params),
+  });
+}
+
+const dialectNames: readonly (readonly [RegExp, Dialect])[] = [
+  [/postgres|^pg|cockroach/i, 'postgres'],
+  [/mysql|maria/i, 'mysql'],
+  [/sqlite|libsql/i, 'sqlite'],
+];
+
+/** `undefined` where the library speaks to a database that svc has no table in. */
+function executor(name: unknown, rest: Omit<Executor, 'dialect'>): Executor | undefined {
+  const dialect = dialectNames.find(([pattern]) => pattern.test(String(name)))?.[1];
+  // Some of their queries begin when they are waited for: that has to be in here.
+  return dialect && { dialect, ...rest, execute: async (sql, params) => await rest.execute(sql, params) };
+}
+
+/** The parameters of svc's statements stand in their order, and nothing else looks like one. */
+function withQuestionMarks(sql: string): string {
+  return sql.replaceAll(/\$\d+/g, '?');
+}
+
+function withNumbers(sql: string): string {
+  let count = 0;
+  return sql.replaceAll('?', () => `$${++count}`);
+}
+
+/** A value of which only its shape is known: drivers and ORMs are recognised by what they can do, never loaded. */
+export type Shape = Readonly<Record<string, unknown>>;
+// biome-ignore lint/suspicious/noExplicitAny: a method of somebody else's object
+type Method = (...args: any[]) => any;
+
+export function isShape(value: unknown): value is Shape {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function';
+}
+
+export function can<Name extends string>(value: unknown, ...names: Name[]): value is Record<Name, Method> {
+  return isShape(value) && names.every((name) => typeof value[name] === 'function');
+}
+
+export function has<Name extends string>(value: unknown, ...names: Name[]): value is Record<Name, Shape> {
+  return isShape(value) && names.every((name) => isShape(value[name]));
+}
+
+/** Node's own form of an answer, as a promise. */
+function answered<R>(call: (callback: (error: unknown, result: R) => void) => void): Promise<R> {
+  return new Promise((resolve, reject) => call((error, result) => (error ? reject(error) : resolve(result))));
+}
+
+/**
+ * Runs work in a transaction of its own, committed where it resolves and rolled back where it does not. Rejects where the database has
+ * rolled it back in place of the COMMIT.
+ */
+export type RunTransaction = <R>(work: (executor: unknown) => Promise<R>) => Promise<R>;
+
+/** @throws SvcError `SVC_OUTBOX_DATA_SOURCE` */
+export function transactionsOf(source: unknown): RunTransaction {
+  // Those of MikroORM have the methods of a pool as well.
+  const run = looking(ofLibrary(source)) ?? ofDriver(source);
+  if (run !== undefined) return run;
+  throw new SvcError(
+    'SVC_OUTBOX_DATA_SOURCE',
+    'outbox.runInTransaction() cannot open a transaction on what it was given. It takes a Pool or Client of pg, a pool or connection of mysql2 or mariadb, a handle of node:sqlite or better-sqlite3, sql of postgres.js, or the database object of Knex, Kysely, Drizzle, TypeORM, Sequelize, MikroORM or Prisma; else open it yourself, with outbox.withTransaction(executor, fn) inside',
+  );
+}
+
+/** A connection, by its statements. */
+interface Steps {
+  begin(): unknown;
+  /** Throws where the database has not committed. */
+  commit(): unknown;
+  rollback(): unknown;
+  /** Hands it back; `isBroken`: it could not be rolled back. */
+  release?(isBroken: boolean): void;
+}
+
+async function runSteps<R>(
+  executor: unknown,
+  steps: Steps,
+  work: (executor: unknown) => Promise<R>,
+): Promise<R> {
+  let isBroken = false;
+  try {
+    await steps.begin();
+    const result = await work(executor);
+    await steps.commit();
+    return result;
+  } catch (error) {
+    try {
+      await steps.rollback();
+    } catch {
+      // The first error is the one to tell.
+      isBroken = true;
+    }
+    throw error;
+  } finally {
+    steps.release?.(isBroken);
+  }
+}
+
+function ofDriver(source: unknown): RunTransaction | undefined {
+  if (isSqliteHandle(source)) return onSqlite(source, source);
+  if (isPostgresJs(source)) return looking((work) => source.begin(work));
+  if (can(source, 'query') && has(source, 'connectionParameters')) return (work) => onPgClient(source, work);
+  if (can(source, 'connect', 'query') && isShape(source) && 'totalCount' in source)
+    return async (work) => {
+      const client = await source.connect();
+      // A connection that is lost between two statements has no other way to say so, and nobody but us has this client: without a
+      // listener the process would end.
+      if (can(client, 'on')) client.on('error', ignore);
+      return onPgClient(client, work, (isBroken) => {
+        client.release(isBroken);
+        if (can(client, 'removeListener')) client.removeListener('error', ignore);
+      });
+    };
+  if (can(source, 'getConnection')) return onMysqlPool(source);
+  if (can(source, 'beginTransaction')) return (work) => onMysqlConnection(source, source, work);
+  return undefined;
+}
+
+const ignore = (): void => {};
+
+function onPgClient<R>(
+  client: { query: (sql: string) => Promise<{ command?: string }> },
+  work: (executor: unknown) => Promise<R>,
+  release?: (isBroken: boolean) => void,
+): Promise<R> {
+  return runSteps(
+    client,
+    {
+      begin: () => client.query('BEGIN'),
+      async commit() {
+        // Of a transaction in which a statement has failed it makes a ROLLBACK, and says nothing.
+        const { command } = await client.query('COMMIT');
+        if (command === 'ROLLBACK') throw rolledBack();
+      },
+      rollback: () => client.query('ROLLBACK'),
+      ...(release && { release }),
+    },
+    work,
+  );
+}
+
+/** Of `mysql2` with callbacks, work gets the connection with callbacks. */
+function onMysqlPool(pool: { getConnection: (...all: never[]) => Promise<Shape> }): RunTransaction {
+  const hasCallbacks = can(pool, 'promise');
+  return async (work) => {
+    const connection = await (hasCallbacks ? (pool.promise() as typeof pool) : pool).getConnection();
+    const executor = hasCallbacks ? connection.connection : connection;
+    const release = can(connection, 'release') ? () => void connection.release() : undefined;
+    return onMysqlConnection(connection, executor, work, release);
+  };
+}
+
+function onMysqlConnection<R>(
+  given: unknown,
+  executor: unknown,
+  work: (executor: unknown) => Promise<R>,
+  release?: () => void,
+): Promise<R> {
+  const connection = can(given, 'promise') ? (given.promise() as unknown) : given;
+  if (!can(connection, 'beginTransaction', 'commit', 'rollback')) throw new TypeError('not a connection');
+  const { beginTransaction, commit, rollback } = connection;
+  return runSteps(
+    executor,
+    {
+      begin: () => Reflect.apply(beginTransaction, connection, []),
+      commit: () => Reflect.apply(commit, connection, []),
+      rollback: () => Reflect.apply(rollback, connection, []),
+      ...(release && { release }),
+    },
+    work,
+  );
+}
+
+/** Whatever else uses the handle until its end is in the transaction, too. */
+function onSqlite(handle: { exec: (sql: string) => unknown }, executor: unknown): RunTransaction {
+  const send = (sql: string) => (): unknown => handle.exec(sql);
+  const steps = { begin: send('BEGIN IMMEDIATE'), commit: send('COMMIT'), rollback: send('ROLLBACK') };
+  return (work) => runSteps(executor, steps, work);
+}
+
+/**
+ * PostgreSQL answers the COMMIT of a transaction in which a statement has failed with ROLLBACK, and libraries do not tell: it is asked
+ * before. The driver `pg` tells, and the other databases go on after a statement that has failed.
+ */
+function looking(run: RunTransaction | undefined): RunTransaction | undefined {
+  if (run === undefined) return undefined;
+  return (work) =>
+    run(async (executor) => {
+      const result = await work(executor);
+      await assertNotAborted(executor);
+      return result;
+    });
+}
+
+async function assertNotAborted(given: unknown): Promise<void> {
+  const executor = executorOf(given);
+  if (executor.dialect !== 'postgres') return;
+  try {
+    await isolate(async () => executor.execute('SELECT 1', []));
+  } catch (error) {
+    throw isAborted(error) ? rolledBack() : error;
+  }
+}
+
+/** Each library wraps the error of its driver in its own way. */
+function isAborted(error: unknown, depth = 0): boolean {
+  if (!isShape(error) || depth > 5) return false;
+  if (
+    [error.code, error.originalCode].includes('25P02') ||
+    /25P02|transaction is aborted/.test(String(error.message))
+  )
+    return true;
+  const inner = [error.cause, error.original, error.parent, error.driverError, error.previous, error.meta];
+  return inner.some((each) => isAborted(each, depth + 1));
+}
+
+function ofLibrary(source: unknown): RunTransaction | undefined {
+  // Of Drizzle on SQLite, whose own transactions take no function that waits.
+  if (has(source, 'session') && isSqliteHandle(source.session.client))
+    return onSqlite(source.session.client, source);
+  if (can(source, '$transaction')) return (work) => source.$transaction(work);
+  if (can(source, 'transactional')) return (work) => source.transactional(work);
+  // That of better-sqlite3 neither.
+  if (!can(source, 'transaction') || isSqliteHandle(source)) return undefined;
+  // Kysely.
+  if (can(source, 'getExecutor')) return (work) => source.transaction().execute(work);
+  return (work) => source.transaction(work);
+}
+
+export function rolledBack(): SvcError {
+  return new SvcError(
+    'SVC_OUTBOX_ROLLED_BACK',
+    'the transaction was rolled back before its COMMIT: one of its statements had failed, and the code went on after the error, or it has sent ROLLBACK itself. Let errors through, or run what may fail behind a SAVEPOINT',
+  );
 }

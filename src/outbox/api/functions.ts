@@ -1,18 +1,14 @@
 import { SvcError } from '../../ground/errors.ts';
-import { isolate } from '../../observe/isolate.ts';
-import type { Connections, DriverSession } from '../../transaction/driver.ts';
-import { findTransactions, namedOf } from '../../transaction/find-transaction.ts';
-import { isPatched } from '../../transaction/patch-once.ts';
-import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
+import { isolate } from '../../observe/otel-api.ts';
+import type { Connections, DriverPatch, DriverSession } from '../../transaction/driver.ts';
+import { isPatched } from '../../transaction/patch-method.ts';
+import { currentScope, findTransactions, namedOf, runInScope, Scope } from '../../transaction/scope.ts';
 import { Transaction, type TransactionEnd } from '../../transaction/transaction.ts';
-import type { Executor } from './executor.ts';
+import { can, type Executor, executorOf, isShape, rolledBack, type Shape } from './executor.ts';
 import { type CheckedEvent, checkEvent } from './outbox-event.ts';
-import { executorOf } from './recognise.ts';
-import { rolledBack } from './run-transaction.ts';
 import type { CurrentTransaction, RunningOutbox } from './running-outbox.ts';
-import { isShape } from './shape.ts';
 
-export interface FunctionParts {
+interface FunctionParts {
   readonly connections: Connections;
   /** `svc.outbox.enabled`. */
   readonly isEnabled: boolean;
@@ -244,4 +240,43 @@ async function probe({
   }
   const [transaction] = scope.open();
   return { transaction, isSeen: transaction !== undefined || scope.sentOutside };
+}
+
+/** By what it exports: in a bundle it has no name. */
+const marks: Readonly<Record<string, (exports: Shape) => boolean>> = {
+  pg: ({ Client, Pool }) => hasMethod(Client, 'query') && hasMethod(Pool, 'connect'),
+  mysql2: (exports) => can(exports, 'createPool', 'createConnection', 'createPoolCluster'),
+  'node:sqlite': ({ DatabaseSync }) => hasMethod(DatabaseSync, 'prepare'),
+  'better-sqlite3': (exports) => hasMethod(exports, 'prepare') && hasMethod(exports, 'transaction'),
+};
+
+/**
+ * Follows a driver that no hook has seen, as if it had been loaded by its name.
+ *
+ * @throws SvcError `SVC_OUTBOX_DRIVER`
+ */
+export function watchDriver(given: unknown, drivers: readonly DriverPatch[], connections: Connections): void {
+  const standard = isShape(given) ? given.default : undefined;
+  for (const exports of [standard, given]) {
+    const found = drivers.find(({ specifier }) => isShape(exports) && marks[specifier]?.(exports) === true);
+    if (found === undefined) continue;
+    try {
+      found.patch(exports, connections);
+      return;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : 'unknown error';
+      throw notFollowed(`transactions through this ${found.specifier} cannot be followed: ${reason}`);
+    }
+  }
+  throw notFollowed(
+    "outbox.watch() was given something else than the exports of pg, mysql2, node:sqlite or better-sqlite3: pass what import pg from 'pg' gives; with other drivers, use outbox.withTransaction(transaction, fn)",
+  );
+}
+
+function hasMethod(type: unknown, method: string): boolean {
+  return typeof type === 'function' && can(type.prototype, method);
+}
+
+function notFollowed(message: string): SvcError {
+  return new SvcError('SVC_OUTBOX_DRIVER', message);
 }

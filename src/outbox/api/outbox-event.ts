@@ -2,7 +2,7 @@ import { SvcError } from '../../ground/errors.ts';
 import type { Severity } from '../../ground/event-fields.ts';
 import type { PiiRules } from '../../ground/pii-rule.ts';
 import { type Check, checkFields, checks, must, notEmpty } from '../../publish/api/check-options.ts';
-import type { PublishOptions } from '../../publish/producer.ts';
+import type { PublishOptions } from '../../publish/publisher.ts';
 
 /** One event for the outbox that the application makes itself. */
 export interface OutboxEvent extends Pick<PublishOptions, 'severity' | 'topic' | 'headers'> {

@@ -1,9 +1,13 @@
 // api/: what applications call for transactions that svc does not find by itself.
 
 import { SvcError } from '../../ground/errors.ts';
-import type { OutboxDataSource, OutboxExecutor, TransactionOf } from './executor-types.ts';
+import {
+  type OutboxDataSource,
+  type OutboxExecutor,
+  type TransactionOf,
+  transactionsOf,
+} from './executor.ts';
 import type { OutboxEvent } from './outbox-event.ts';
-import { transactionsOf } from './run-transaction.ts';
 import { type CurrentTransaction, runningOutbox } from './running-outbox.ts';
 
 export interface Outbox {

@@ -1,6 +1,6 @@
 import { shared } from '../../ground/lifecycle.ts';
+import type { RunTransaction } from './executor.ts';
 import type { OutboxEvent } from './outbox-event.ts';
-import type { RunTransaction } from './run-transaction.ts';
 
 /** The transaction that an event would be stored in which is made here and now. */
 export interface CurrentTransaction {

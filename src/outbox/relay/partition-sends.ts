@@ -1,11 +1,13 @@
-import { type Clock, inTime } from '../../ground/clock.ts';
+import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
+import type { Logger, QuietLog } from '../../observe/logger.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 import { halvesOf } from '../../publish/cut-batches.ts';
 import { notMadeFailure, passingOf } from '../../publish/fault.ts';
-import { brokenPromise } from '../../publish/main/failures.ts';
+import { brokenPromise } from '../../publish/main/queued-event.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
-import type { QueueEntry, RowEnd } from './aggregate-order.ts';
-import { maxSendBytes, maxSendRecords, maxSends } from './relay-settings.ts';
+import { shardCount } from '../outbox-row.ts';
+import type { Aggregate, OutboxStore, StoredRow } from '../outbox-store.ts';
+import { createSignal, reasonOf } from './signal.ts';
 
 /** One partition of a topic: one send at a time. */
 export interface TopicPartition {
@@ -48,7 +50,7 @@ export interface PartitionSendsOptions {
 }
 
 /** Sends rows: several partitions at once, each in its order. */
-export interface PartitionSends {
+interface PartitionSends {
   put(entry: QueueEntry, partition: number | undefined): void;
   /** Sends what can be sent. */
   pump(): void;
@@ -244,5 +246,387 @@ function tooLate(sendTimeoutMs: number): SendFailure {
     kind: 'unknown_outcome',
     cause: 'TimeoutException',
     message: `not acknowledged within ${sendTimeoutMs} ms (svc.outbox.send-timeout-seconds)`,
+  };
+}
+
+interface Place {
+  readonly untilMs: number;
+  readonly failures: number;
+}
+
+/** Topics or partitions that take nothing for a while, each time twice as long. */
+export interface Pauses {
+  /** True: it was not paused before, nor has it been resumed since. */
+  pause(key: string): boolean;
+  /**
+   * Until the next pass begins, which reads the rows that were left out: in the middle of one, later rows would be sent
+   * before them.
+   */
+  has(key: string): boolean;
+  /** It took something. True: it was paused before. */
+  resume(key: string): boolean;
+  /** All are tried again from the next pass on, as if they never had been paused. */
+  forget(): void;
+  /** A pass begins: what has waited long enough is tried again. */
+  newPass(): void;
+  /** Milliseconds until the next one is tried again; `Infinity`: there is none. */
+  nextMs(): number;
+}
+
+interface PausesOptions {
+  readonly firstMs: number;
+  readonly longestMs: number;
+  readonly clock: Clock;
+}
+
+/** Places that are remembered; topic names can come from application data. */
+const maxPlaces = 10_000;
+
+export function createPauses({ firstMs, longestMs, clock }: PausesOptions): Pauses {
+  const places = new Map<string, Place>();
+  const paused = new Set<string>();
+  return {
+    pause(key) {
+      const failures = (places.get(key)?.failures ?? 0) + 1;
+      if (failures === 1 && places.size >= maxPlaces) places.delete(places.keys().next().value as string);
+      places.set(key, { failures, untilMs: clock.monotonic() + backoffMs(failures, firstMs, longestMs) });
+      paused.add(key);
+      return failures === 1;
+    },
+    has: (key) => paused.has(key),
+    resume(key) {
+      return places.size > 0 && !paused.has(key) && places.delete(key);
+    },
+    forget: () => places.clear(),
+    newPass() {
+      const nowMs = clock.monotonic();
+      for (const key of paused) if ((places.get(key)?.untilMs ?? 0) <= nowMs) paused.delete(key);
+    },
+    nextMs() {
+      let nextMs = Number.POSITIVE_INFINITY;
+      for (const key of paused) nextMs = Math.min(nextMs, places.get(key)?.untilMs ?? 0);
+      return Math.max(0, nextMs - clock.monotonic());
+    },
+  };
+}
+
+/**
+ * How a row leaves the relay's memory: `sent`; `deferred`, and so do the later rows of its aggregate in this pass; `paused`,
+ * with its topic, which holds up no rows of other topics.
+ */
+export type RowEnd = 'sent' | 'deferred' | 'paused';
+
+/** A row in memory, in the queue of its partition. */
+export interface QueueEntry {
+  readonly row: StoredRow;
+  /** Of its shard, when it was read. */
+  readonly epoch: number;
+  /** What was read together; `remaining`: rows of it that have not ended. */
+  readonly page: { remaining: number };
+  /** When it was taken in, and when the broker had it, by the monotonic clock. */
+  readonly takenMs: number;
+  sentMs?: number;
+  /** Its neighbours in its aggregate, as long as they matter. */
+  previous: QueueEntry | undefined;
+  next: QueueEntry | undefined;
+  end: RowEnd | undefined;
+}
+
+/** The rows of each aggregate in their order: one that is deferred keeps back those behind it, and no others. */
+interface AggregateOrder {
+  /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so is this one. */
+  add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined;
+  /** A row that is not in memory is deferred, and what comes after it. */
+  block(row: Aggregate): void;
+  /** Returns the rows that have ended by it, itself the first: those behind one that is deferred are so too. */
+  end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[];
+  /** The row that has to be sent first, or with it. */
+  predecessorOf(entry: QueueEntry): QueueEntry | undefined;
+  /** Everything is read again from the first row: nothing is blocked. */
+  newPass(): void;
+  readonly blocked: number;
+  /** No more aggregates can be remembered. */
+  readonly isFull: boolean;
+}
+
+export function createAggregateOrder(): AggregateOrder {
+  /** The last row in memory of each aggregate. */
+  const last = new Map<string, QueueEntry>();
+  const blocked = new Set<string>();
+
+  function block(key: string): void {
+    blocked.add(key);
+    last.delete(key);
+  }
+
+  function predecessorOf(entry: QueueEntry): QueueEntry | undefined {
+    let previous = entry.previous;
+    while (previous?.end !== undefined) previous = previous.previous;
+    return previous;
+  }
+
+  return {
+    add(read) {
+      const key = keyOf(read.row);
+      if (blocked.has(key)) return undefined;
+      const previous = last.get(key);
+      const entry: QueueEntry = { ...read, previous, next: undefined, end: undefined };
+      if (previous !== undefined) previous.next = entry;
+      last.set(key, entry);
+      return entry;
+    },
+    block: (row) => block(keyOf(row)),
+    end(entry, end) {
+      const key = keyOf(entry.row);
+      if (end !== 'deferred') {
+        entry.end = end;
+        const first = end === 'sent' ? undefined : predecessorOf(entry);
+        // What is paused stays a link: what is before it still counts for what is behind it.
+        if (end === 'sent' && entry.next !== undefined) entry.next.previous = undefined;
+        if (last.get(key) !== entry) return [entry];
+        if (first === undefined) last.delete(key);
+        else last.set(key, first);
+        return [entry];
+      }
+      const ended: QueueEntry[] = [];
+      for (let each: QueueEntry | undefined = entry; each !== undefined; each = each.next) {
+        if (each.end !== undefined) continue;
+        each.end = 'deferred';
+        ended.push(each);
+      }
+      block(key);
+      return ended;
+    },
+    predecessorOf,
+    newPass: () => blocked.clear(),
+    get blocked() {
+      return blocked.size;
+    },
+    get isFull() {
+      return blocked.size >= maxBlocked;
+    },
+  };
+}
+
+/** Tells one aggregate from all others. */
+export const keyOf = ({ aggregateType, aggregateId }: Aggregate): string =>
+  `${aggregateType}\n${aggregateId}`;
+
+/** As configured under `svc.outbox.`. */
+export interface RelaySettings {
+  /** Rows read at once while few wait. */
+  readonly batchSize: number;
+  /** Longest time without a look at the table: the safety net behind `wake`. */
+  readonly pollIntervalMs: number;
+  /** Tries of a row after the first one, before it is FAILED. */
+  readonly maxRetries: number;
+  /** Whether a FAILED row lets the later ones of its aggregate pass. Default: skip. */
+  readonly onFailed?: 'skip' | 'block';
+  readonly sendTimeoutMs: number;
+  /** Age at which PUBLISHED rows are deleted; 0: at once, when they are acknowledged. */
+  readonly retentionDays: number;
+  /** The same of FAILED rows; 0: they stay. */
+  readonly failedRetentionDays: number;
+  readonly cleanupEnabled: boolean;
+  /** Batches grow while many rows wait. */
+  readonly dynamicBatching: boolean;
+  /** Sending stops while the broker is away. */
+  readonly circuitBreaker: boolean;
+  /** How long a lease of shards lasts, and another relay waits after a crash. Default: what the longest send needs. */
+  readonly leaseMs?: number;
+}
+
+/** The shortest lease of shards: what another relay waits for after a crash. */
+const shortestLeaseMs = 10_000;
+/** A lease is taken for over this much earlier than the database says, for no clock is exact; of a short one, a tenth. */
+const marginMs = 1_000;
+/** What a renewal may take. */
+const renewalMs = 1_000;
+
+/** Renewed every third, a lease has to last for a send at any time. */
+export function leaseMsFor({
+  sendTimeoutMs,
+  leaseMs,
+}: Pick<RelaySettings, 'sendTimeoutMs' | 'leaseMs'>): number {
+  return leaseMs ?? Math.max(shortestLeaseMs, Math.ceil(1.5 * (sendTimeoutMs + marginMs + renewalMs)));
+}
+
+const leaseMarginMs = (leaseMs: number): number => Math.min(marginMs, leaseMs / 10);
+
+/** A relay that stands by looks again after so long, give or take a fifth: thousands of them do not come at once. */
+export const standbyMs = 60_000;
+const standbyJitter = 0.2;
+
+/** How often a pass begins again at the first row, so that rows of late commits and retries are seen. */
+export const restartMs = 1_000;
+/** A pass over many rows that cannot be sent now is not repeated for so many times its length. */
+export const restFactor = 4;
+export const longestRestMs = 60_000;
+/** After `wake`, others may come: looks are so far apart. */
+export const wakeDebounceMs = 10;
+/** After a failure of the database, doubling. */
+export const firstStorePauseMs = 500;
+export const longestStorePauseMs = 30_000;
+/** Pages of rows in memory, read and not yet acknowledged, and their bytes. */
+export const maxPages = 4;
+export const maxBytes = 32 * 1024 * 1024;
+/** Sends to several partitions at once. */
+const maxSends = 8;
+/** A send that ends so much later than its time-out: the process stood still, and heard no answer meanwhile. */
+export const stallMs = 1_000;
+/** In one send. */
+const maxSendRecords = 500;
+export const maxSendBytes = 512 * 1024;
+/** Rows of the one batch that tests the cluster. */
+export const probeRows = 10;
+/** Rows that are deferred, which each reading leaves out by their ids. */
+export const maxDeferred = 5_000;
+/** Blocked aggregates that one pass remembers; with more, it ends there. */
+const maxBlocked = 200_000;
+
+/** Waits of 1 s, 2 s, 4 s ... of a row that failed by its own fault. */
+export const firstRetryMs = 1_000;
+export const longestRetryMs = 60_000;
+/** A topic that refuses, doubling. */
+export const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
+/** A partition that fails, doubling. */
+export const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };
+
+/** The shards whose rows this relay may send, and until when. */
+export interface ShardLease {
+  /** Empty where the lease may have ended. */
+  shards(): readonly number[];
+  /** A fencing token: changes with each time that the shard is taken; `undefined`: it is not held. What was read under another is not sent. */
+  epochOf(shard: number): number | undefined;
+  /** Whether it lasts for so long, by the monotonic clock. */
+  lasts(ms: number): boolean;
+  /** The table says that it is not held: nothing is sent of it before the next claim. */
+  lost(shard: number): void;
+  /** When the table last answered a claim, by the monotonic clock, or `run` began; `undefined`: before. */
+  readonly claimedAtMs: number | undefined;
+  /** As many relays as there are shards have them all: this one is not among them, and looks again from time to time. */
+  readonly standsBy: boolean;
+  /** The last claim was answered, and gave it no shard. */
+  readonly hasNone: boolean;
+  /** Why the last claim failed, until one succeeds. */
+  readonly failure: string | undefined;
+  /** Claims and renews until `stop`. */
+  run(): Promise<void>;
+  stop(): void;
+}
+
+interface ShardLeaseOptions {
+  readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'release'>;
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly clock: Clock;
+  readonly say: QuietLog;
+  readonly logger: Logger;
+  /** Runs a claim while nothing is being sent: shards that it gives back have no rows under way, as far as sends end in time. */
+  readonly withoutSends: <T>(claim: () => Promise<T>, maxWaitMs: number) => Promise<T>;
+  /** A claim was answered, or has failed. */
+  readonly onClaim: () => void;
+  /** Whether to hear of rows, said again with each claim: one that stands by has no use for it. */
+  readonly listen: (is: boolean) => void;
+}
+
+export function createShardLease(options: ShardLeaseOptions): ShardLease {
+  const { store, owner, leaseMs, clock, say, logger, withoutSends, onClaim, listen } = options;
+  const renewMs = leaseMs / 3;
+  const epochs = new Map<number, number>();
+  const pause = createSignal();
+  let lastEpoch = 0;
+  let untilMs = Number.NEGATIVE_INFINITY;
+  let failures = 0;
+  let claimedAtMs: number | undefined;
+  let failure: string | undefined;
+  let isStopped = false;
+  let isAlive = false;
+  let standsBy = false;
+  let hasNone = false;
+
+  const lasts = (ms: number): boolean => clock.monotonic() + ms < untilMs;
+
+  /** Whether there is nothing to be had: whoever holds nothing is then no relay that others count, and costs the table a look. */
+  async function isFull(): Promise<boolean> {
+    if (epochs.size > 0 || !(await store.isFull(owner))) return false;
+    if (isAlive) await store.release(owner);
+    isAlive = false;
+    return true;
+  }
+
+  function stand(by: boolean): void {
+    if (by !== standsBy)
+      logger.info(
+        by
+          ? `outbox: ${shardCount} relays send the rows already: this one stands by, and looks every ${standbyMs / 1_000} s whether it is needed`
+          : 'outbox: the relay is needed, and stands by no longer',
+      );
+    standsBy = by;
+    listen(!by);
+  }
+
+  async function claim(): Promise<void> {
+    if (await isFull()) {
+      claimedAtMs = clock.monotonic();
+      hasNone = true;
+      stand(true);
+      return;
+    }
+    const askedAtMs = clock.monotonic();
+    const shards = await store.claim(owner, leaseMs);
+    claimedAtMs = clock.monotonic();
+    isAlive = true;
+    stand(false);
+    // Somebody else may have had them meanwhile.
+    if (!lasts(0)) epochs.clear();
+    untilMs = askedAtMs + leaseMs - leaseMarginMs(leaseMs);
+    const held = new Set(shards);
+    for (const shard of epochs.keys()) if (!held.has(shard)) epochs.delete(shard);
+    for (const shard of held) if (!epochs.has(shard)) epochs.set(shard, ++lastEpoch);
+    hasNone = held.size === 0;
+  }
+
+  return {
+    shards: () => (lasts(0) ? [...epochs.keys()] : []),
+    epochOf: (shard) => (lasts(0) ? epochs.get(shard) : undefined),
+    lasts,
+    lost: (shard) => void epochs.delete(shard),
+    get claimedAtMs() {
+      return claimedAtMs;
+    },
+    get standsBy() {
+      return standsBy;
+    },
+    get hasNone() {
+      return hasNone;
+    },
+    get failure() {
+      return failure;
+    },
+    async run() {
+      claimedAtMs = clock.monotonic();
+      while (!isStopped) {
+        try {
+          await withoutSends(claim, leaseMs / 6);
+          if (failures > 0) logger.info('outbox: the shards are claimed again');
+          failures = 0;
+          failure = undefined;
+          onClaim();
+          await pause.wait(standsBy ? standbyMs * (1 + standbyJitter * (2 * Math.random() - 1)) : renewMs);
+        } catch (error) {
+          failures++;
+          failure = `the shards cannot be claimed: ${reasonOf(error)}`;
+          hasNone = false;
+          onClaim();
+          say('claim', `outbox: ${failure}`);
+          await pause.wait(backoffMs(failures, firstStorePauseMs, renewMs));
+        }
+      }
+    },
+    stop() {
+      isStopped = true;
+      pause.raise();
+    },
   };
 }

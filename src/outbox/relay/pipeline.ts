@@ -1,22 +1,36 @@
-import { type Clock, inTime } from '../../ground/clock.ts';
-import type { Logger } from '../../observe/logger.ts';
-import type { QuietLog } from '../../observe/quiet-log.ts';
-import type { Broker } from '../../publish/broker.ts';
-import type { Breaker } from '../../publish/main/breaker.ts';
-import type { PartitionCounts } from '../../publish/main/partition-counts.ts';
-import type { TopicRefusals } from '../../publish/main/topic-refusals.ts';
+import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
+import { createQuietLog, type Logger, type QuietLog } from '../../observe/logger.ts';
+import type { Ledger, PublishDurations } from '../../observe/outcomes.ts';
+import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
+import { doubtsCount, faultOf, isNotMade } from '../../publish/fault.ts';
+import { afterRetries, type Breaker } from '../../publish/main/breaker.ts';
+import type { PartitionCounts, TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
-import { createAcknowledger } from './acknowledger.ts';
-import { createAggregateOrder, type QueueEntry, type RowEnd } from './aggregate-order.ts';
-import { createPartitionSends } from './partition-sends.ts';
-import { createPauses } from './pauses.ts';
-import { maxDeferred, partitionPauses, type RelaySettings, topicPauses } from './relay-settings.ts';
-import { createRowCounts, type Processed, type RelayCounters } from './row-counts.ts';
-import { createSendResults } from './send-results.ts';
-import type { ShardLease } from './shard-lease.ts';
+import {
+  createAggregateOrder,
+  createPartitionSends,
+  createPauses,
+  firstRetryMs,
+  firstStorePauseMs,
+  longestRetryMs,
+  longestStorePauseMs,
+  maxDeferred,
+  maxSendBytes,
+  type PartitionSendsOptions,
+  type Pauses,
+  partitionPauses,
+  type QueueEntry,
+  type RelaySettings,
+  type RowEnd,
+  type ShardLease,
+  stallMs,
+  type TopicPartition,
+  topicPauses,
+} from './partition-sends.ts';
+import { createSignal, reasonOf } from './signal.ts';
 
-export interface PipelineOptions {
+interface PipelineOptions {
   readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
   readonly broker: Pick<Broker, 'send' | 'describe'>;
   readonly counts: PartitionCounts;
@@ -286,6 +300,343 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     },
     get lastFailedRows() {
       return results.lastFailedRows;
+    },
+  };
+}
+
+/** Writes down what became of rows, in one statement for many. What fails is written again: it is not sent again meanwhile. */
+interface Acknowledger {
+  /** The row was stored by the broker. */
+  sent(id: number): void;
+  /** The row has failed by its own fault. */
+  failed(failure: RowFailure): void;
+  /** Writes what there is, after what is being written. */
+  flush(): void;
+  readonly isIdle: boolean;
+  /** No further tries. */
+  stop(): void;
+}
+
+interface AcknowledgerOptions {
+  readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
+  readonly owner: string;
+  /** `false`: rows that were sent are deleted. */
+  readonly keep: boolean;
+  readonly say: QuietLog;
+  /** These were written; those that are not among `acked` belong to a shard that was lost, and another relay sends them again. */
+  readonly onSent: (ids: readonly number[], acked: readonly number[]) => void;
+  readonly onFailed: (failures: readonly RowFailure[]) => void;
+  readonly onIdle: () => void;
+}
+
+/** A row that was sent waits no longer than this for the rest of its batch, of which a partition may hang. */
+const lingerMs = 100;
+
+function createAcknowledger(options: AcknowledgerOptions): Acknowledger {
+  const { store, owner, keep, say, onSent, onFailed, onIdle } = options;
+  const pause = createSignal();
+  let sent: number[] = [];
+  let failures: RowFailure[] = [];
+  let isWriting = false;
+  let isStopped = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  async function write(): Promise<void> {
+    isWriting = true;
+    clearTimeout(timer);
+    timer = undefined;
+    for (let failed = 0; sent.length + failures.length > 0 && !isStopped; ) {
+      try {
+        await writeFailures();
+        await writeSent();
+        failed = 0;
+      } catch (error) {
+        failed++;
+        say('ack', `outbox: what was sent cannot be marked in the table yet: ${reasonOf(error)}`);
+        if (!isStopped) await pause.wait(backoffMs(failed, firstStorePauseMs, longestStorePauseMs));
+      }
+    }
+    isWriting = false;
+    onIdle();
+  }
+
+  async function writeFailures(): Promise<void> {
+    // What comes meanwhile is not written by this.
+    const written = [...failures];
+    if (written.length === 0) return;
+    await store.fail(owner, written);
+    failures = failures.slice(written.length);
+    onFailed(written);
+  }
+
+  async function writeSent(): Promise<void> {
+    const ids = [...sent];
+    if (ids.length === 0) return;
+    const acked = await store.ack(owner, ids, keep);
+    sent = sent.slice(ids.length);
+    onSent(ids, acked);
+  }
+
+  function flush(): void {
+    if (!isWriting && !isStopped && sent.length + failures.length > 0) void write();
+  }
+
+  return {
+    sent(id) {
+      sent.push(id);
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        flush();
+      }, lingerMs).unref();
+    },
+    failed: (failure) => void failures.push(failure),
+    flush,
+    get isIdle() {
+      return !isWriting && sent.length + failures.length === 0;
+    },
+    stop() {
+      isStopped = true;
+      clearTimeout(timer);
+      pause.raise();
+    },
+  };
+}
+
+interface SendResultsOptions {
+  readonly broker: Pick<Broker, 'describe'>;
+  readonly counts: PartitionCounts;
+  readonly topics: Pauses;
+  readonly partitions: Pauses;
+  readonly refusals: TopicRefusals;
+  readonly breaker: Breaker;
+  readonly logger: Logger;
+  readonly say: QuietLog;
+  readonly clock: Clock;
+  readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs' | 'onFailed'>;
+  readonly settle: (entry: QueueEntry, end: RowEnd) => void;
+  /** The row has failed by its own fault. */
+  readonly spendRetry: (entry: QueueEntry, failure: RowFailure) => void;
+  readonly onStored: () => void;
+  /** For each send in vain. */
+  readonly onSendFailed: (kind: SendFailureKind) => void;
+}
+
+/** Characters of `last_error`. */
+const maxErrorLength = 500;
+
+/** What follows from the result of a send, for its rows, its topic and the cluster. */
+interface SendResults {
+  readonly take: PartitionSendsOptions['onResult'];
+  /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
+  readonly lastFailedRows: readonly StoredRow[];
+}
+
+function createSendResults(options: SendResultsOptions): SendResults {
+  const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
+  /** For what nobody mends but an operator. */
+  const sayError = createQuietLog(logger, options.clock);
+  let lastFailedRows: readonly StoredRow[] = [];
+  /** The log says last that events cannot be sent. A breaker that was open says itself that it is closed. */
+  let isSaid = false;
+
+  function stored(partition: TopicPartition, entries: readonly QueueEntry[]): void {
+    if (isSaid) logger.info('outbox: events are sent again');
+    isSaid = false;
+    breaker.answered();
+    options.onStored();
+    lastFailedRows = [];
+    partitions.resume(partition.key);
+    options.refusals.taken(partition.topic);
+    if (topics.resume(partition.topic)) logger.info(`outbox: topic "${partition.topic}" takes events again`);
+    for (const entry of entries) settle(entry, 'sent');
+  }
+
+  /** The cluster has answered, where it was asked. */
+  function heard(failure: SendFailure): void {
+    if (!isNotMade(failure)) breaker.answered();
+  }
+
+  function failedAlone(entry: QueueEntry, failure: SendFailure): void {
+    heard(failure);
+    const { id, retryCount, eventId, eventType, topic } = entry.row;
+    const fields = { eventId, eventType, topic, cause: failure.cause, retryCount };
+    if (retryCount < settings.maxRetries && !isNotMade(failure)) {
+      say(
+        `event ${failure.cause}`,
+        `outbox: an event is not taken, and tried again: ${failure.message}`,
+        fields,
+      );
+      const retryInMs = backoffMs(retryCount + 1, firstRetryMs, longestRetryMs);
+      const lastError = oneLine(failure);
+      options.spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs });
+      return;
+    }
+    const last = afterRetries(failure, retryCount);
+    const follows = settings.onFailed === 'block' ? 'keeps back its aggregate' : 'is set aside';
+    sayError(
+      `event FAILED ${failure.cause}`,
+      `outbox: an event is FAILED and ${follows}; npx --no svc outbox retry-failed sends it again: ${last.message}`,
+      fields,
+    );
+    const lastError = oneLine(last);
+    options.spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs: null });
+  }
+
+  function refused({ topic }: TopicPartition, entries: readonly QueueEntry[], failure: SendFailure): void {
+    breaker.failed(failure, true);
+    options.refusals.refused(topic, failure, false);
+    if (topics.pause(topic))
+      logger.warn(`outbox: the events for topic "${topic}" wait in their table: ${failure.message}`, {
+        cause: failure.cause,
+      });
+    for (const entry of entries) settle(entry, 'paused');
+  }
+
+  function away(
+    partition: TopicPartition,
+    entries: readonly QueueEntry[],
+    failure: SendFailure,
+    tookMs: number,
+  ): void {
+    partitions.pause(partition.key);
+    lastFailedRows = entries.map(({ row }) => row);
+    // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
+    const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
+    if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure, true);
+    isSaid = breaker.state === 'CLOSED';
+    if (isSaid)
+      say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
+        topic: partition.topic,
+        cause: failure.cause,
+      });
+    for (const entry of entries) settle(entry, 'deferred');
+  }
+
+  /** Beyond the size of a request, a broker cuts the connection, which looks as if it were away. */
+  async function isOnlyTooLarge({ payload }: StoredRow, { kind }: SendFailure): Promise<boolean> {
+    if (payload.length <= maxSendBytes || (kind !== 'retriable' && kind !== 'unknown_outcome')) return false;
+    const answer = broker.describe().then(
+      () => true,
+      () => false,
+    );
+    return inTime(answer, { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => false });
+  }
+
+  async function take(
+    partition: TopicPartition,
+    entries: readonly QueueEntry[],
+    result: SendResult,
+    tookMs: number,
+  ): Promise<'split' | 'ended'> {
+    const [first] = entries;
+    if (result.ok || first === undefined) {
+      stored(partition, entries);
+      return 'ended';
+    }
+    const { failure } = result;
+    options.onSendFailed(failure.kind);
+    const fault = faultOf(failure);
+    if (doubtsCount(failure)) void counts.ask(partition.topic);
+    if (fault === 'record' && entries.length > 1) {
+      heard(failure);
+      return 'split';
+    }
+    const isAlone = entries.length === 1;
+    if (fault === 'record' || (isAlone && fault === 'cluster' && (await isOnlyTooLarge(first.row, failure))))
+      failedAlone(first, failure);
+    else if (fault !== 'cluster') refused(partition, entries, failure);
+    else away(partition, entries, failure, tookMs);
+    return 'ended';
+  }
+
+  return {
+    take,
+    get lastFailedRows() {
+      return lastFailedRows;
+    },
+  };
+}
+
+function oneLine({ cause, message }: SendFailure): string {
+  return `${cause}: ${message}`.replace(/\s+/g, ' ').slice(0, maxErrorLength);
+}
+
+/** Where a relay counts what it sends, and what it fails to send. */
+export interface RelayCounters {
+  readonly ledger: Pick<Ledger, 'relayed' | 'gaveUp' | 'brokerFailed'>;
+  /** From when a row was taken in until the broker had it. */
+  readonly durations: Pick<PublishDurations, 'record'>;
+}
+
+export interface Processed {
+  readonly published: number;
+  readonly failed: number;
+}
+
+/** Counts rows when their end is marked in the table: each is sent once then, whoever else has tried it. */
+interface RowCounts {
+  sent(entry: QueueEntry | undefined): void;
+  gaveUp(entry: QueueEntry | undefined): void;
+  readonly processed: Processed;
+}
+
+function createRowCounts({ ledger, durations }: RelayCounters): RowCounts {
+  const processed = { published: 0, failed: 0 };
+  return {
+    sent(entry) {
+      if (entry?.sentMs === undefined) return;
+      const { eventType } = entry.row;
+      processed.published++;
+      ledger.relayed(eventType);
+      durations.record(eventType, (entry.sentMs - entry.takenMs) / 1_000);
+    },
+    gaveUp(entry) {
+      if (entry === undefined) return;
+      processed.failed++;
+      ledger.gaveUp(entry.row.eventType);
+    },
+    processed,
+  };
+}
+
+/** The machine's clock, and the database's in its place where the two differ: Kafka refuses records of another time. */
+interface DatabaseTime extends Clock {
+  /** The database has said what time it is; `askedAtMs`, on the monotonic clock, is when that was asked. */
+  observe(nowMs: number, askedAtMs: number): void;
+}
+
+/** More than an answer takes, and less than anybody would set a limit to. */
+const toleranceMs = 10_000;
+const sayMs = 60_000;
+
+export function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
+  const say = createQuietLog(logger, clock, { intervalMs: sayMs, saysLeftOut: false });
+  /** What the monotonic clock lacks to the database's time. */
+  let offsetMs: number | undefined;
+
+  /** Of the machine's clock, as it is now: it may be set at any time. */
+  const aheadMs = (): number =>
+    offsetMs === undefined ? 0 : clock.now() - Math.round(clock.monotonic() + offsetMs);
+
+  return {
+    monotonic: clock.monotonic,
+    now() {
+      const offMs = aheadMs();
+      return clock.now() - (Math.abs(offMs) > toleranceMs ? offMs : 0);
+    },
+    observe(nowMs, askedAtMs) {
+      const heardAtMs = clock.monotonic();
+      // It may have been said at any moment in between.
+      if (heardAtMs - askedAtMs > toleranceMs) return;
+      offsetMs = nowMs - (askedAtMs + heardAtMs) / 2;
+      const offMs = aheadMs();
+      if (!(Math.abs(offMs) > toleranceMs)) return;
+      const seconds = Math.round(Math.abs(offMs) / 1_000);
+      const where = offMs > 0 ? 'ahead of' : 'behind';
+      say(
+        'clock',
+        `outbox: the clock of this machine is ${seconds} s ${where} that of the database, whose time the events get instead: set the one that is wrong`,
+      );
     },
   };
 }

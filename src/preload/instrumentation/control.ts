@@ -1,11 +1,10 @@
 import { isAbsolute, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { DiagLogger, MeterProvider, TracerProvider } from '@opentelemetry/api';
-import { flatten } from '../../config/check/flatten.ts';
+import { flatten } from '../../config/check/validate.ts';
 import { loadConfig } from '../../config/read/load.ts';
 import type { SvcError } from '../../ground/errors.ts';
-import { shared } from '../../ground/lifecycle.ts';
-import { loadChunk } from '../../ground/load-chunk.ts';
+import { loadChunk, shared } from '../../ground/lifecycle.ts';
 import { notStartedExitCode, unsupportedNode } from '../../ground/version.ts';
 import { consoleLogger, type LogFields, stderrLogger } from '../../observe/logger.ts';
 import { handOverMeters, handOverTracers, keepsNothing } from '../../observe/otel-api.ts';

@@ -1,15 +1,100 @@
 // instrumentation/: svc as an instrumentation of OpenTelemetry, for an SDK that the application starts itself.
 
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
-import type { InstrumentationModuleDefinition } from '@opentelemetry/instrumentation';
-import { shared } from '../../ground/lifecycle.ts';
-import { loadChunk } from '../../ground/load-chunk.ts';
+import type { InstrumentationBase, InstrumentationModuleDefinition } from '@opentelemetry/instrumentation';
+import { SvcError } from '../../ground/errors.ts';
+import { nearestManifest } from '../../ground/files.ts';
+import { loadChunk, shared } from '../../ground/lifecycle.ts';
 import { version } from '../../ground/version.ts';
-import { findBaseClass } from './base-class.ts';
 import type { SvcInstrumentationConfig } from './config.ts';
 import type * as Engine from './control.ts';
 
-const { BaseClass, problem } = findBaseClass();
+const packageName = '@opentelemetry/instrumentation';
+/** The first of the 2.x line of the SDK. */
+const oldestMinor = 200;
+
+type BaseClass = abstract new (
+  name: string,
+  version: string,
+  config: SvcInstrumentationConfig,
+) => InstrumentationBase<SvcInstrumentationConfig>;
+
+interface FoundBase {
+  readonly BaseClass: BaseClass;
+  /** Why it is only a stand-in. */
+  readonly problem: SvcError | undefined;
+}
+
+/** Of the application's own copy. Without one, a class that does nothing: the application must not fail at its import. */
+export function findBaseClass(load: NodeJS.Require = createRequire(import.meta.url)): FoundBase {
+  try {
+    const old = tooOld(load);
+    if (old !== undefined) return standIn(old);
+    const { InstrumentationBase: found } = load(packageName) as { InstrumentationBase?: BaseClass };
+    if (typeof found !== 'function') return standIn(`${packageName} has no InstrumentationBase`);
+    return { BaseClass: found, problem: undefined };
+  } catch (error) {
+    const missing = /'(@[^']+)'/.exec((error as Error | null)?.message ?? '')?.[1] ?? packageName;
+    return standIn(`${missing} cannot be loaded`);
+  }
+}
+
+/** Its package.json, as the package of the 3.x line does not export it. */
+function tooOld(load: NodeJS.Require): string | undefined {
+  const { version } =
+    nearestManifest(dirname(load.resolve(packageName)), ({ name }) => name === packageName) ?? {};
+  const [major, minor] = (version ?? '').split('.').map(Number);
+  const isOld = major === 0 && minor !== undefined && minor < oldestMinor;
+  return isOld ? `${packageName} ${version} is too old` : undefined;
+}
+
+function standIn(why: string): FoundBase {
+  return {
+    BaseClass: StandIn as unknown as BaseClass,
+    problem: new SvcError(
+      'SVC_PRELOAD_INSTRUMENTATION',
+      `SvcInstrumentation does nothing, because ${why}: npm install ${packageName}, version 0.200 or later, or start with node --import svc/register`,
+    ),
+  };
+}
+
+/** In the place of `InstrumentationBase` where that is not there: what an SDK calls, and nothing behind it. */
+export abstract class StandIn {
+  readonly instrumentationName: string;
+  readonly instrumentationVersion: string;
+  protected _config!: SvcInstrumentationConfig;
+
+  constructor(name: string, version: string, config: SvcInstrumentationConfig) {
+    this.instrumentationName = name;
+    this.instrumentationVersion = version;
+    this.setConfig(config);
+    if (this._config.enabled) this.enable();
+  }
+
+  setConfig(config: SvcInstrumentationConfig): void {
+    this._config = { enabled: true, ...config };
+  }
+
+  getConfig(): SvcInstrumentationConfig {
+    return this._config;
+  }
+
+  enable(): void {}
+  disable(): void {}
+  isEnabled(): boolean {
+    return false;
+  }
+  setTracerProvider(): void {}
+  setMeterProvider(): void {}
+  setLoggerProvider(): void {}
+  getModuleDefinitions(): [] {
+    return [];
+  }
+}
+
+const { BaseClass: SvcInstrumentationBaseClass, problem } = findBaseClass();
 
 /** CommonJS on purpose, and one per process: loaded synchronously, when the first one is enabled. */
 const control = () => loadChunk(import.meta.url, './control.ts') as typeof Engine;
@@ -23,7 +108,7 @@ const made = shared('made-instrumentations', () => new WeakSet<object>());
  *
  * Construct it before the application's modules are loaded: what is loaded before it is not captured.
  */
-export class SvcInstrumentation extends BaseClass {
+export class SvcInstrumentation extends SvcInstrumentationBaseClass {
   // No fields and no private methods here: the base class calls these before they would be there.
 
   constructor(config: SvcInstrumentationConfig = {}) {

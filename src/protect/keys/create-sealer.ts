@@ -1,16 +1,28 @@
 // keys/: encryption and hashes: keys, where they come from, and how long they are good.
 
+import { nodeCrypto } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
+import type { Logger } from '../../observe/logger.ts';
 import type { Sealer } from '../sealer.ts';
-import { type CipherFormat, type EncryptionKey, writeCipherText } from './cipher-text.ts';
-import type { EncryptionKeyState } from './encryption-keys.ts';
-import { createHasher } from './hash.ts';
-import { createKeyCache, type KeyCache } from './key-cache.ts';
-import { defaultMaxEntries, type KeyCacheOptions } from './key-cache-options.ts';
-import { checkKeyId } from './key-id.ts';
+import {
+  createKeyCache,
+  defaultMaxEntries,
+  type EncryptionKeyState,
+  type KeyCache,
+  type KeyCacheOptions,
+} from './key-cache.ts';
 import type { KeyProvider } from './key-provider.ts';
-import { type ConfiguredKey, createKeyRing, notConfigured, defaultKeyId as ownDefault } from './key-ring.ts';
-import type { KeyUseOptions } from './key-use.ts';
+import {
+  type CipherFormat,
+  type ConfiguredKey,
+  checkKeyId,
+  createKeyRing,
+  type EncryptionKey,
+  type KeyUseOptions,
+  notConfigured,
+  defaultKeyId as ownDefault,
+  writeCipherText,
+} from './key-ring.ts';
 
 export interface SealerOptions {
   /** Keys from the configuration. Not beside a provider: which of the two encrypts must never be a guess. */
@@ -147,4 +159,128 @@ function fromProvider(
       await provider.close?.();
     },
   };
+}
+
+const blockBytes = 64;
+/** Values of more UTF-16 units go through `createHmac`: their bytes might not fit. */
+const longestShort = 256;
+
+/** `HASH(<base64 of HMAC-SHA-256>)` with the salt, as UTF-8, for its key. Throws `SVC_PROTECT_NO_SALT` for an empty salt. */
+export function createHasher(salt: string | Uint8Array): (plain: string) => string {
+  // An empty key would be accepted by Node, and the hashes of low-entropy values could be looked up by anybody.
+  if (salt.length === 0) throw new SvcError('SVC_PROTECT_NO_SALT', 'PII hash salt must not be empty');
+  const bytes = typeof salt === 'string' ? Buffer.from(salt) : salt;
+  // At the first hash: `node:crypto` takes 8 ms to load, and most services hash nothing.
+  let short: ((plain: string) => string) | undefined;
+  return (plain) => {
+    short ??= shortHmac(bytes);
+    return `HASH(${plain.length > longestShort ? longHmac(bytes, plain) : short(plain)})`;
+  };
+}
+
+function longHmac(key: Uint8Array, plain: string): string {
+  return nodeCrypto().createHmac('sha256', key).update(plain).digest('base64');
+}
+
+/** HMAC as RFC 2104 defines it, of two one-shot hashes: half the time of a Hmac object, which each value would need. */
+function shortHmac(key: Uint8Array): (plain: string) => string {
+  const { hash } = nodeCrypto();
+  const block = Buffer.alloc(blockBytes);
+  block.set(key.length > blockBytes ? hash('sha256', key, 'buffer') : key);
+  const inner = Buffer.alloc(blockBytes + longestShort * 3);
+  const outer = Buffer.alloc(blockBytes + 32);
+  for (const [index, byte] of block.entries()) {
+    inner[index] = byte ^ 0x36;
+    outer[index] = byte ^ 0x5c;
+  }
+  // By their length, so that no value needs a new view.
+  const views: Buffer[] = [];
+  return (plain) => {
+    const length = inner.write(plain, blockBytes, 'utf8');
+    views[length] ??= inner.subarray(0, blockBytes + length);
+    outer.write(hash('sha256', views[length], 'binary'), blockBytes, 'latin1');
+    inner.fill(0, blockBytes, blockBytes + length);
+    return hash('sha256', outer, 'base64');
+  };
+}
+
+/** Known to everybody: hashes made with it can be turned back by trying values. For development only. */
+export const defaultSalt = 'svc-default-pii-hash-salt';
+const shortBytes = 16;
+
+interface SaltOptions {
+  readonly salt: string | undefined;
+  /** Refuses the default salt. Callers set it where `NODE_ENV` is `production`. */
+  readonly requireSalt: boolean;
+  readonly logger: Pick<Logger, 'warn'>;
+}
+
+/** The salt to hash with. Warns about the default and about short ones; throws `SVC_PROTECT_NO_SALT` where none may not be. */
+export function chooseSalt({ salt, requireSalt, logger }: SaltOptions): string {
+  if (salt !== undefined) {
+    if (salt === '') throw missing('is empty');
+    const bytes = Buffer.byteLength(salt);
+    if (bytes < shortBytes)
+      logger.warn(`SECURITY: svc.pii.crypto.salt has ${bytes} bytes; use ${shortBytes} random bytes or more`);
+    else if (isWeak(Buffer.from(salt)))
+      logger.warn(
+        'SECURITY: svc.pii.crypto.salt is not random, and can be guessed: make one with a generator',
+      );
+    return salt;
+  }
+  if (requireSalt) throw missing('is not configured');
+  logger.warn(
+    'SECURITY: no svc.pii.crypto.salt (PII_HASH_SALT): hashes are made with the public default salt and can be reversed',
+  );
+  return defaultSalt;
+}
+
+/** The salt, `undefined` where none may not be, and what there is to say about it once something is hashed. */
+export function openSalt({ logger, ...options }: SaltOptions): {
+  value: string | undefined;
+  announce(): void;
+} {
+  const lines: string[] = [];
+  let value: string | undefined;
+  try {
+    value = chooseSalt({ ...options, logger: { warn: (line) => void lines.push(line) } });
+  } catch {
+    // Without a salt whatever hashes is refused, with an error that says so.
+  }
+  return {
+    value,
+    announce() {
+      for (const line of lines.splice(0)) logger.warn(line);
+    },
+  };
+}
+
+function missing(how: string): SvcError {
+  return new SvcError('SVC_PROTECT_NO_SALT', `PII hash salt ${how}; set PII_HASH_SALT`);
+}
+
+/**
+ * Whether a key or salt cannot be random: equal bytes, a short text over and over, or counting up. Chance makes none of it in
+ * 32 random bytes, and in 32 random hexadecimal digits less than once in 100,000.
+ */
+export function isWeak(bytes: Uint8Array): boolean {
+  const { length } = bytes;
+  return new Set(bytes).size <= length / 4 || repeats(bytes) || mostEqualSteps(bytes) >= (length - 1) * 0.75;
+}
+
+/** A unit of up to half the length, the last one perhaps cut off. */
+function repeats(bytes: Uint8Array): boolean {
+  for (let unit = 1; unit <= bytes.length / 2; unit++)
+    if (bytes.every((byte, index) => byte === bytes[index % unit])) return true;
+  return false;
+}
+
+/** How often the step that is taken most often is taken from one byte to the next. */
+function mostEqualSteps(bytes: Uint8Array): number {
+  const counts = new Map<number, number>();
+  for (let index = 1; index < bytes.length; index++) {
+    const step = ((bytes[index] as number) - (bytes[index - 1] as number)) & 0xff;
+    counts.set(step, (counts.get(step) ?? 0) + 1);
+  }
+  return Math.max(0, ...counts.values());
 }

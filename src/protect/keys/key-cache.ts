@@ -1,9 +1,24 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { KeyObject } from 'node:crypto';
-import { createDataKeys, type EventCalls } from './data-keys.ts';
-import { createEncryptionKeys, type EncryptionKeys } from './encryption-keys.ts';
-import { type KeyCacheOptions, keyCacheSettings } from './key-cache-options.ts';
-import { createKeyCalls } from './key-calls.ts';
-import { type KeyProvider, keyProviderError } from './key-provider.ts';
+import { nodeCrypto } from '../../ground/builtins.ts';
+import { backoffMs, type Clock, systemClock } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { isolate } from '../../observe/otel-api.ts';
+import {
+  type EnvelopeKeyProvider,
+  type KeyProvider,
+  keyProviderError,
+  toProviderError,
+} from './key-provider.ts';
+import {
+  checkKeyId,
+  type EncryptionKey,
+  KeyCounter,
+  type KeyUse,
+  mostMessages,
+  toHead,
+  toSecretKey,
+} from './key-ring.ts';
 
 /**
  * The two caches in front of a key provider: keys that encrypt, and data keys that were decrypted. Both have a TTL and a
@@ -49,5 +64,499 @@ export function createKeyCache(provider: KeyProvider, options: KeyCacheOptions =
       decryption?.invalidateAll();
       encryption.close();
     },
+  };
+}
+
+export interface KeyCacheOptions {
+  /** How long a key is used before it is replaced in the background. Default: 300000 ms. */
+  readonly ttlMs?: number | undefined;
+  /** How much longer a key encrypts while it cannot be replaced, which is safe. Default: `ttlMs`. */
+  readonly maxStaleMs?: number | undefined;
+  /** Keys in each of the two caches. Default: 100. */
+  readonly maxEntries?: number | undefined;
+  /** Values that one key may encrypt: a data key is replaced in time, one of a store refused. Default and maximum: 2^32. */
+  readonly maxMessages?: number | undefined;
+  readonly clock?: Clock | undefined;
+  /** Told of the first failure in a row to get a key to encrypt with. Default: nobody. */
+  readonly onFailure?: ((failure: KeyFailure) => void) | undefined;
+  /** Told of a key of a store that has encrypted half of what it may, or all. Default: nobody. */
+  readonly onWorn?: ((use: KeyUse) => void) | undefined;
+}
+
+export interface KeyFailure {
+  readonly keyId: string;
+  readonly error: SvcError;
+  /** There is a key that goes on, for a while. */
+  readonly usable: boolean;
+}
+
+type KeyCacheSettings = { readonly [K in keyof KeyCacheOptions]-?: NonNullable<KeyCacheOptions[K]> };
+
+export const defaultMaxEntries = 100;
+
+function keyCacheSettings(options: KeyCacheOptions): KeyCacheSettings {
+  const ttlMs = options.ttlMs ?? 300_000;
+  return {
+    ttlMs,
+    maxStaleMs: options.maxStaleMs ?? ttlMs,
+    maxEntries: options.maxEntries ?? defaultMaxEntries,
+    maxMessages: Math.min(options.maxMessages ?? mostMessages, mostMessages),
+    clock: options.clock ?? systemClock,
+    onFailure: options.onFailure ?? (() => {}),
+    onWorn: options.onWorn ?? (() => {}),
+  };
+}
+
+const firstRetryMs = 1_000;
+const longestRetryMs = 30_000;
+/** After a failure, while events are refused for want of the key: nobody keeps them. */
+const refusingRetryMs = 2_000;
+
+/** Twice as long after each failure in a row; at once the longest where only a person can help. */
+function retryDelayMs(failures: number, refused: boolean): number {
+  return refused ? longestRetryMs : backoffMs(failures, firstRetryMs, longestRetryMs);
+}
+
+/** The half of the key cache that encryption uses: keys that are there when they are needed. */
+interface EncryptionKeys {
+  /** Synchronous, for the caller's path. Throws `SVC_PROTECT_KEY_UNAVAILABLE` when there is no key or only one too old. */
+  current(keyId: string): EncryptionKey;
+  /**
+   * The key, fetched if there is none yet; from then on it is replaced in the background. Rejects with the provider's error,
+   * and with the same one until the next attempt is due.
+   */
+  fetch(keyId: string): Promise<EncryptionKey>;
+  /** For health: one line a key. */
+  states(): readonly EncryptionKeyState[];
+  invalidateAll(): Promise<void>;
+  close(): void;
+}
+
+export interface EncryptionKeyState {
+  readonly keyId: string;
+  /** `undefined`: there is no key. */
+  readonly ageMs: number | undefined;
+  readonly usable: boolean;
+  /** Code of the last attempt, if it failed. */
+  readonly failure: string | undefined;
+  /** Its message: one line, no key, token or value in it. */
+  readonly error: string | undefined;
+}
+
+interface Entry {
+  readonly encryption: EncryptionKey;
+  readonly fetchedAtMs: number;
+  /** Of a data key. */
+  messages: number;
+  /** Of a key out of a store, which is the same one after each fetch: only what is made anew can be limited by fetching. */
+  readonly counter: KeyCounter | undefined;
+}
+
+interface Failure {
+  readonly error: SvcError;
+  readonly count: number;
+  retryAtMs: number;
+  /** The soonest that a refused event may bring that forward to. */
+  readonly refusingAtMs: number;
+}
+
+function createEncryptionKeys(
+  provider: KeyProvider,
+  settings: KeyCacheSettings,
+  calls: KeyCalls,
+): EncryptionKeys {
+  const { clock, ttlMs, maxStaleMs, maxEntries, maxMessages } = settings;
+  /** In the order of their age: the oldest one is evicted first. */
+  const entries = new Map<string, Entry>();
+  const failures = new Map<string, Failure>();
+  const timers = new Map<string, NodeJS.Timeout>();
+  /** What keys out of a store have encrypted, whether they were forgotten meanwhile or not. */
+  const counted = new Map<string, { readonly key: EncryptionKey['key']; readonly counter: KeyCounter }>();
+  const flight = singleFlight<EncryptionKey>();
+  let epoch = 0;
+  let closed = false;
+  /** While a key cannot be had. */
+  let endWatch: (() => void) | undefined;
+
+  async function ask(keyId: string): Promise<EncryptionKey> {
+    if (provider.ready !== undefined) await provider.ready();
+    if (!provider.supportsEnvelopeEncryption)
+      return { id: keyId, key: toOwnKey(await provider.getKey(keyId)) };
+    const { plaintext, encryptedKey } = await provider.generateDataKey(keyId);
+    return { id: keyId, key: toOwnKey(plaintext), head: toHead(encryptedKey) };
+  }
+
+  /** An answer to a question asked before `invalidateAll` is thrown away, and the question asked again. */
+  async function fetchAnew(keyId: string): Promise<EncryptionKey> {
+    try {
+      for (;;) {
+        const asked = epoch;
+        const encryption = await ask(keyId);
+        if (asked !== epoch && !closed) continue;
+        store(keyId, encryption);
+        return encryption;
+      }
+    } catch (reason) {
+      const error = toProviderError(reason, provider.name);
+      noteFailure(keyId, error);
+      throw error;
+    }
+  }
+
+  function load(keyId: string): Promise<EncryptionKey> {
+    return flight(keyId, () => calls(() => fetchAnew(keyId)));
+  }
+
+  function store(keyId: string, encryption: EncryptionKey): void {
+    if (closed) return;
+    failures.delete(keyId);
+    if (failures.size === 0) stopWatching();
+    if (!entries.delete(keyId) && entries.size >= maxEntries) forget(entries.keys().next().value as string);
+    const counter = provider.supportsEnvelopeEncryption ? undefined : counterOf(encryption);
+    entries.set(keyId, { encryption, fetchedAtMs: clock.monotonic(), messages: 0, counter });
+    loadIn(keyId, ttlMs);
+  }
+
+  function counterOf({ id, key }: EncryptionKey): KeyCounter {
+    const before = counted.get(id);
+    const counter = before?.key.equals(key) === true ? before.counter : new KeyCounter(id, settings);
+    counted.set(id, { key, counter });
+    return counter;
+  }
+
+  function noteFailure(keyId: string, error: SvcError): void {
+    if (closed) return;
+    const count = (failures.get(keyId)?.count ?? 0) + 1;
+    const delayMs = retryDelayMs(count, error.code !== 'SVC_PROTECT_KEY_UNAVAILABLE');
+    const nowMs = clock.monotonic();
+    failures.set(keyId, { error, count, retryAtMs: nowMs + delayMs, refusingAtMs: nowMs + refusingRetryMs });
+    loadIn(keyId, delayMs);
+    endWatch ??= provider.watch?.(() => {
+      for (const failed of failures.keys()) loadQuietly(failed);
+    });
+    if (count > 1) return;
+    settings.onFailure({ keyId, error, usable: isUsable(entries.get(keyId), clock.monotonic()) });
+  }
+
+  /** On its own clock, used or not: an idle service must have a key for its next event. */
+  function loadIn(keyId: string, delayMs: number): void {
+    clearTimeout(timers.get(keyId));
+    const timer = setTimeout(() => loadQuietly(keyId), delayMs);
+    timers.set(keyId, timer.unref());
+  }
+
+  function loadQuietly(keyId: string): void {
+    // Nobody waits for it; `failures` keeps the reason.
+    load(keyId).catch(() => {});
+  }
+
+  /** On the hot path: the timer may be late, or a data key may be used up before its time. */
+  function loadIfDue(keyId: string): void {
+    const failure = failures.get(keyId);
+    if (!closed && (failure === undefined || clock.monotonic() >= failure.retryAtMs)) loadQuietly(keyId);
+  }
+
+  /** An event is refused: the next attempt is for it. */
+  function loadSoon(keyId: string): void {
+    const failure = failures.get(keyId);
+    if (failure === undefined || failure.retryAtMs <= failure.refusingAtMs) return;
+    failure.retryAtMs = failure.refusingAtMs;
+    loadIn(keyId, Math.max(0, failure.refusingAtMs - clock.monotonic()));
+  }
+
+  function stopWatching(): void {
+    endWatch?.();
+    endWatch = undefined;
+  }
+
+  function forget(keyId: string): void {
+    entries.delete(keyId);
+    clearTimeout(timers.get(keyId));
+    timers.delete(keyId);
+  }
+
+  function isUsable(entry: Entry | undefined, nowMs: number): entry is Entry {
+    if (entry === undefined || entry.messages >= maxMessages) return false;
+    return nowMs - entry.fetchedAtMs <= ttlMs + maxStaleMs;
+  }
+
+  return {
+    current(keyId) {
+      const entry = entries.get(keyId);
+      const nowMs = clock.monotonic();
+      const due = !entry || nowMs - entry.fetchedAtMs > ttlMs || entry.messages >= maxMessages * 0.8;
+      if (due) loadIfDue(checkKeyId(keyId));
+      if (!isUsable(entry, nowMs)) {
+        loadSoon(keyId);
+        throw unavailable(keyId, failures.get(keyId)?.error);
+      }
+      if (entry.counter === undefined) entry.messages++;
+      else entry.counter.count();
+      return entry.encryption;
+    },
+
+    async fetch(keyId) {
+      const [entry, nowMs] = [entries.get(checkKeyId(keyId)), clock.monotonic()];
+      if (isUsable(entry, nowMs)) return entry.encryption;
+      const failure = failures.get(keyId);
+      if (failure !== undefined && nowMs < failure.retryAtMs) throw failure.error;
+      return load(keyId);
+    },
+
+    states: () =>
+      [...new Set([...entries.keys(), ...failures.keys()])].map((keyId) => {
+        const [entry, nowMs] = [entries.get(keyId), clock.monotonic()];
+        const ageMs = entry && nowMs - entry.fetchedAtMs;
+        const { code: failure, message: error } = failures.get(keyId)?.error ?? {};
+        const usable = isUsable(entry, nowMs) && entry.counter?.isUsedUp !== true;
+        return { keyId, ageMs, usable, failure, error };
+      }),
+
+    async invalidateAll() {
+      epoch++;
+      const keyIds = [...entries.keys()];
+      for (const keyId of keyIds) forget(keyId);
+      await Promise.allSettled(keyIds.map(load));
+    },
+
+    close() {
+      closed = true;
+      stopWatching();
+      for (const keyId of timers.keys()) clearTimeout(timers.get(keyId));
+      for (const map of [timers, entries, failures, counted]) map.clear();
+    },
+  };
+}
+
+function toOwnKey(plaintext: Uint8Array): EncryptionKey['key'] {
+  try {
+    return toSecretKey(plaintext);
+  } finally {
+    plaintext.fill(0);
+  }
+}
+
+function unavailable(keyId: string, last: SvcError | undefined): SvcError {
+  const why = last === undefined ? 'it has not been fetched yet' : `${last.message} (${last.code})`;
+  return keyProviderError(
+    'SVC_PROTECT_KEY_UNAVAILABLE',
+    `no usable encryption key "${keyId}" at the moment: ${why}`,
+  );
+}
+
+/** The half of the key cache that decryption uses: data keys that the provider has already turned back. */
+interface DataKeys {
+  /**
+   * The data key, turned back by the first of the keys that can. Rejects with the provider's most telling error; with the same
+   * one for a while, so that damaged data does not become a load on the service; and with `SVC_PROTECT_KEY_UNAVAILABLE`
+   * where too many were not its own.
+   *
+   * @param event counts what one event has caused, which has a bound of its own
+   */
+  dataKey(keyIds: readonly string[], encryptedKey: Uint8Array, event?: EventCalls): Promise<KeyObject>;
+  invalidateAll(): void;
+}
+
+/** Data keys in one event that the service has been asked about, and did not know. */
+export interface EventCalls {
+  failed: number;
+}
+
+interface Answer<T> {
+  readonly answer: T;
+  readonly expiresAtMs: number;
+}
+
+/** Failures that are remembered. Apart from the keys, so that a flood of forged ones drives no real one out. */
+const mostFailures = 1_000;
+const mostCallsAtOnce = 8;
+
+function createDataKeys(
+  provider: EnvelopeKeyProvider,
+  { clock, ttlMs, maxEntries }: KeyCacheSettings,
+  calls: KeyCalls,
+): DataKeys {
+  const keys = new Map<string, Answer<KeyObject>>();
+  const failures = new Map<string, Answer<SvcError>>();
+  const flight = singleFlight<KeyObject | SvcError>();
+  const turns = takeTurns(mostCallsAtOnce);
+  const unknown = limitUnknownKeys(clock);
+  let epoch = 0;
+
+  async function ask(keyId: string, encryptedKey: Uint8Array): Promise<KeyObject | SvcError> {
+    try {
+      const plaintext = await provider.decryptDataKey(keyId, encryptedKey);
+      try {
+        return toSecretKey(plaintext);
+      } finally {
+        plaintext.fill(0);
+      }
+    } catch (error) {
+      return toProviderError(error, provider.name);
+    }
+  }
+
+  /** In the order of their age: the oldest one is evicted first. */
+  function store<T>(answers: Map<string, Answer<T>>, most: number, name: string, answer: T, lifeMs: number) {
+    answers.delete(name);
+    if (answers.size >= most) answers.delete(answers.keys().next().value as string);
+    answers.set(name, { answer, expiresAtMs: clock.monotonic() + lifeMs });
+  }
+
+  function known<T>(answers: Map<string, Answer<T>>, name: string): T | undefined {
+    const found = answers.get(name);
+    return found !== undefined && clock.monotonic() <= found.expiresAtMs ? found.answer : undefined;
+  }
+
+  /** Asks for each key whose answer is not remembered, one after the other. */
+  async function find(keyIds: readonly string[], encryptedKey: Uint8Array, name: string, asked: number) {
+    if (!unknown.take()) return notAsked(provider.name);
+    const errors: SvcError[] = [];
+    for (const keyId of keyIds) {
+      const failedName = failureName(keyId, name);
+      const remembered = known(failures, failedName);
+      const answer = remembered ?? (await ask(keyId, encryptedKey));
+      if (!(answer instanceof SvcError)) {
+        unknown.giveBack();
+        if (asked === epoch) store(keys, maxEntries, `${keyId}:${name}`, answer, ttlMs);
+        return answer;
+      }
+      errors.push(answer);
+      if (asked === epoch && remembered === undefined)
+        store(failures, mostFailures, failedName, answer, lifeMs(answer));
+    }
+    return mostTelling(errors);
+  }
+
+  function lifeMs({ code }: SvcError): number {
+    if (code === 'SVC_PROTECT_DECRYPT_FAILED') return ttlMs;
+    return retryDelayMs(1, code !== 'SVC_PROTECT_KEY_UNAVAILABLE');
+  }
+
+  /** Where the answer of every key is remembered. */
+  function failureOf(keyIds: readonly string[], name: string): SvcError | undefined {
+    const errors = keyIds.flatMap((keyId) => known(failures, failureName(keyId, name)) ?? []);
+    return errors.length === keyIds.length ? mostTelling(errors) : undefined;
+  }
+
+  return {
+    async dataKey(keyIds, encryptedKey, event) {
+      const name = Buffer.from(encryptedKey).toString('base64');
+      for (const keyId of keyIds) {
+        const key = known(keys, `${checkKeyId(keyId)}:${name}`);
+        if (key !== undefined) return key;
+      }
+      const error = failureOf(keyIds, name);
+      if (error !== undefined) throw error;
+      if (event !== undefined && event.failed >= unknownKeys.perEvent) throw notAsked(provider.name);
+      const asked = epoch;
+      const answer = await flight(`${asked}:${keyIds.join()}:${name}`, () =>
+        turns(() => calls(() => find(keyIds, encryptedKey, name, asked))),
+      );
+      if (!(answer instanceof SvcError)) return answer;
+      if (event !== undefined) event.failed++;
+      throw answer;
+    },
+
+    invalidateAll() {
+      epoch++;
+      keys.clear();
+      failures.clear();
+    },
+  };
+}
+
+/** Of forged ones, which may be 32 KB long, only so much is kept that they can be told apart. */
+function failureName(keyId: string, name: string): string {
+  return nodeCrypto().createHash('sha256').update(`${keyId}:${name}`).digest('base64');
+}
+
+/** A key that could not be asked might have been the right one: that comes before "no key opens it". */
+export function mostTelling(errors: readonly SvcError[]): SvcError {
+  const of = (code: string) => errors.find((error) => error.code === code);
+  return (of('SVC_PROTECT_KEY_UNAVAILABLE') ??
+    of('SVC_PROTECT_KEY_REFUSED') ??
+    of('SVC_PROTECT_DECRYPT_FAILED') ??
+    errors[0]) as SvcError;
+}
+
+function notAsked(provider: string): SvcError {
+  return keyProviderError(
+    'SVC_PROTECT_KEY_UNAVAILABLE',
+    `${provider} is not asked about this data key for now, as it did not know too many of those before it`,
+  );
+}
+
+/**
+ * How many data keys that a key service turns out not to know it is asked about: foreign data must not become a load on it. So
+ * many at once, and one more after each `everyMs`. Those that it does know cost nothing.
+ */
+export const unknownKeys = { atOnce: 50, everyMs: 200, perEvent: 8 };
+
+interface UnknownKeys {
+  /** `false`: the service must not be asked now. Otherwise it counts, until it is given back. */
+  take(): boolean;
+  /** The service knew the key. */
+  giveBack(): void;
+}
+
+function limitUnknownKeys(clock: Clock): UnknownKeys {
+  const { atOnce, everyMs } = unknownKeys;
+  let taken = 0;
+  let countedAtMs = clock.monotonic();
+  return {
+    take() {
+      const passed = Math.floor((clock.monotonic() - countedAtMs) / everyMs);
+      taken = Math.max(0, taken - passed);
+      countedAtMs += passed * everyMs;
+      if (taken >= atOnce) return false;
+      taken++;
+      return true;
+    },
+    giveBack() {
+      taken = Math.max(0, taken - 1);
+    },
+  };
+}
+
+/** Runs the calls to one key service. */
+type KeyCalls = <T>(work: () => Promise<T>) => Promise<T>;
+
+/**
+ * Calls to a key service are svc's own work: not captured and without spans. They run outside the request that may have caused
+ * them, whose context their connections and timers would keep otherwise.
+ */
+function createKeyCalls(): KeyCalls {
+  const outside = new AsyncResource('svc keys');
+  return (work) => outside.runInAsyncScope(() => isolate(work));
+}
+
+/** Runs at most one piece of work per key at a time; who asks meanwhile gets the result of the one under way. */
+function singleFlight<T>(): (key: string, work: () => Promise<T>) => Promise<T> {
+  const underWay = new Map<string, Promise<T>>();
+  return (key, work) => {
+    let flight = underWay.get(key);
+    if (flight === undefined) {
+      flight = work().finally(() => underWay.delete(key));
+      underWay.set(key, flight);
+    }
+    return flight;
+  };
+}
+
+/** Runs at most so many pieces of work at a time, in the order in which they came. */
+function takeTurns(mostAtOnce: number): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = [];
+  let underWay = 0;
+  return async (work) => {
+    if (underWay === mostAtOnce) await new Promise<void>((resolve) => waiting.push(resolve));
+    else underWay++;
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) underWay--;
+      else next();
+    }
   };
 }

@@ -1,8 +1,9 @@
+import type { KeyObject } from 'node:crypto';
+import { nodeCrypto } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { EncryptionKey } from './cipher-text.ts';
-import { checkKeyId } from './key-id.ts';
-import { KeyCounter, type KeyUseOptions } from './key-use.ts';
-import { toSecretKey } from './secret-key.ts';
+import { keyIdPattern, keyIdProblem, keyLengthBytes, readKeyText } from '../../ground/event-fields.ts';
+import type { SealedField } from '../sealer.ts';
+import { keyProviderError, type StaticKeyProvider } from './key-provider.ts';
 
 /** Id of the key in `svc.pii.crypto.default-key`. */
 export const defaultKeyId = 'default';
@@ -91,4 +92,315 @@ export function notConfigured(): SvcError {
 
 function badList(why: string): SvcError {
   return new SvcError('SVC_PROTECT_KEY_LIST', `the list of encryption keys cannot be used: ${why}`);
+}
+
+function isKeyId(text: string): boolean {
+  return keyIdPattern.test(text);
+}
+
+export function checkKeyId(keyId: string): string {
+  if (isKeyId(keyId)) return keyId;
+  throw new SvcError('SVC_PROTECT_KEY_ID', keyIdProblem);
+}
+
+export { keyLengthBytes };
+
+/**
+ * The key of AES-256 as a key object, which Node uses several times faster than raw bytes. `readKeyText` reads a string.
+ * Throws `SVC_PROTECT_KEY_LENGTH` (`IllegalArgumentException`), with the found length and nothing of the key.
+ */
+export function toSecretKey(key: string | Uint8Array): KeyObject {
+  const read = typeof key === 'string' ? readKeyText(key) : undefined;
+  const bytes = read?.bytes ?? (key as Uint8Array);
+  if (bytes.length !== keyLengthBytes)
+    throw bad(`found ${bytes.length}${read === undefined ? '' : `, read as ${read.spelling}`}`);
+  const object = nodeCrypto().createSecretKey(bytes);
+  if (bytes !== key) bytes.fill(0);
+  return object;
+}
+
+function bad(found: string): SvcError {
+  return new SvcError(
+    'SVC_PROTECT_KEY_LENGTH',
+    `Encryption key must be exactly ${keyLengthBytes} bytes, written in Base64; ${found}`,
+    { name: 'IllegalArgumentException' },
+  );
+}
+
+/**
+ * Keys at hand as a key provider, for code that takes one: in tests and in development, in the place of a key service.
+ * Throws for a bad id, an id used twice or a key of another length than 32 bytes.
+ */
+export function createStaticKeyProvider(keys: readonly Omit<ConfiguredKey, 'status'>[]): StaticKeyProvider {
+  const ring = createKeyRing(keys.map(({ id, key }) => ({ id, key })));
+  return {
+    name: 'static',
+    supportsEnvelopeEncryption: false,
+    async getKey(keyId) {
+      const found = ring.find(checkKeyId(keyId));
+      if (found !== undefined) return found.key.export();
+      throw keyProviderError('SVC_PROTECT_KEY_REFUSED', `no key with the id "${keyId}" was given`);
+    },
+  };
+}
+
+/** `v0`: `ENC(<base64>)` as specified, which other languages read. `v1`: `ENC(v1:<key id>:<base64>)`, bound to its place. */
+const cipherFormats = ['v0', 'v1'] as const;
+export type CipherFormat = (typeof cipherFormats)[number];
+
+/** A key that fields are encrypted with. */
+export interface EncryptionKey {
+  readonly id: string;
+  readonly key: KeyObject;
+  /** Of envelope encryption: what `toHead` makes of the encrypted data key. */
+  readonly head?: Buffer | undefined;
+}
+
+/** A ciphertext taken apart, as far as that goes without keys. */
+export interface CipherText {
+  /** `undefined`: format v0. */
+  readonly keyId: string | undefined;
+  readonly bytes: Buffer;
+}
+
+const start = 'ENC(';
+const lengthBytes = 2;
+/** Readers in other languages take the length for a signed number. */
+export const maxEncryptedKeyBytes = 32_767;
+
+export function writeCipherText(
+  { id, key, head }: EncryptionKey,
+  plain: string,
+  format: CipherFormat,
+  place: SealedField,
+): string {
+  if (format === 'v0') return `${start}${encryptText(key, plain, head, undefined)})`;
+  return `${start}v1:${id}:${encryptText(key, plain, head, contextOf(id, place.eventType, place.path))})`;
+}
+
+/** What a ciphertext of format v1 is bound to: it does not open under another key id, event type or path. */
+export function contextOf(keyId: string, eventType: string, path: string): Buffer {
+  return Buffer.from(`svc.pii/1\0${keyId}\0${eventType}\0${path}`);
+}
+
+/** Whether a text claims to be a ciphertext. */
+export function isCipherText(text: string): boolean {
+  return text.startsWith(start) && text.endsWith(')');
+}
+
+/** Whether a ciphertext is in a format that opens only where it was made for: v1. */
+export function isBound(text: string): boolean {
+  return text.startsWith(`${start}v1:`);
+}
+
+/** Throws `SVC_PROTECT_CIPHERTEXT`. A colon is not Base64, so the two formats cannot be mistaken for each other. */
+export function parseCipherText(text: string): CipherText {
+  const inner = isCipherText(text) ? text.slice(start.length, -1) : undefined;
+  if (inner === undefined) throw damaged('it is not in the form ENC(…)');
+  const parts = inner.split(':', 4);
+  const [version, keyId, base64] = parts.length === 1 ? [undefined, undefined, inner] : parts;
+  if (parts.length !== 1 && (parts.length !== 3 || version !== 'v1' || !isKeyId(keyId as string)))
+    throw damaged('it is neither ENC(<base64>) nor ENC(v1:<key id>:<base64>)');
+  const bytes = decodeStrictBase64(base64 as string);
+  if (bytes === undefined) throw damaged('it is not valid Base64');
+  return { keyId, bytes };
+}
+
+/** `length of the encrypted data key (2 bytes, big-endian) | encrypted data key`: what stands before the IV. */
+export function toHead(encryptedKey: Uint8Array): Buffer {
+  const { length } = encryptedKey;
+  if (length === 0 || length > maxEncryptedKeyBytes)
+    throw new SvcError(
+      'SVC_PROTECT_KEY_REFUSED',
+      `the encrypted data key is ${length} bytes; it must be 1 to ${maxEncryptedKeyBytes}`,
+      { name: 'KeyProviderException' },
+    );
+  const head = Buffer.allocUnsafeSlow(lengthBytes + length);
+  head.writeUInt16BE(length);
+  head.set(encryptedKey, lengthBytes);
+  return head;
+}
+
+/** Takes the envelope layout apart. Throws `SVC_PROTECT_CIPHERTEXT` where the lengths do not fit; reads nothing beyond the end. */
+export function splitEnvelope(bytes: Buffer): { encryptedKey: Buffer; sealed: Buffer } {
+  const length = bytes.length < lengthBytes ? 0 : bytes.readUInt16BE(0);
+  const end = lengthBytes + length;
+  if (length === 0 || length > maxEncryptedKeyBytes || end > bytes.length)
+    throw damaged('the length of its data key does not fit');
+  return { encryptedKey: bytes.subarray(lengthBytes, end), sealed: bytes.subarray(end) };
+}
+
+function damaged(why: string): SvcError {
+  return new SvcError('SVC_PROTECT_CIPHERTEXT', `the ciphertext is damaged: ${why}`);
+}
+
+/**
+ * Standard Base64 with padding and nothing else; `undefined` for any other text. Node's own decoder skips what it does not
+ * know, so that a mistyped key or a changed ciphertext would still give bytes.
+ */
+function decodeStrictBase64(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64');
+  return bytes.toString('base64') === text ? bytes : undefined;
+}
+
+const algorithm = 'aes-256-gcm';
+const tagBytes = 16;
+/** Without it Node accepts tags of 4 bytes, which can be forged. */
+const options = { authTagLength: tagBytes };
+
+/** Where the parts of most ciphertexts are put together: a new buffer for each takes as long as its encryption. */
+const scratch = Buffer.alloc(16_384);
+
+/**
+ * Base64 of `iv | ciphertext | tag`, after `head` where there is one. A surrogate without its pair becomes U+FFFD, as in any
+ * UTF-8.
+ */
+export function encryptText(
+  key: KeyObject,
+  plain: string,
+  head: Buffer | undefined,
+  context: Buffer | undefined,
+): string {
+  const iv = nextIv();
+  const cipher = nodeCrypto().createCipheriv(algorithm, key, iv, options);
+  if (context !== undefined) cipher.setAAD(context);
+  const text = cipher.update(plain, 'utf8');
+  cipher.final();
+  const tag = cipher.getAuthTag();
+  const start = head === undefined ? 0 : head.length;
+  const end = start + ivBytes + text.length;
+  const target = end + tagBytes <= scratch.length ? scratch : Buffer.allocUnsafe(end + tagBytes);
+  if (head !== undefined) target.set(head);
+  target.set(iv, start);
+  target.set(text, start + ivBytes);
+  target.set(tag, end);
+  return target.toString('base64', 0, end + tagBytes);
+}
+
+/**
+ * The text in `iv | ciphertext | tag`. Throws `SVC_PROTECT_CIPHERTEXT` for what cannot be one, `SVC_PROTECT_DECRYPT_FAILED`
+ * for a wrong key, other bytes or another context; nothing of the content is in either.
+ */
+export function decryptText(key: KeyObject, sealed: Buffer, context: Buffer | undefined): string {
+  checkSealed(sealed);
+  const end = sealed.length - tagBytes;
+  const decipher = nodeCrypto().createDecipheriv(algorithm, key, sealed.subarray(0, ivBytes), options);
+  if (context !== undefined) decipher.setAAD(context);
+  decipher.setAuthTag(sealed.subarray(end));
+  try {
+    const text = decipher.update(sealed.subarray(ivBytes, end));
+    decipher.final();
+    return text.toString('utf8');
+  } catch {
+    throw new SvcError(
+      'SVC_PROTECT_DECRYPT_FAILED',
+      'the ciphertext does not pass its integrity check: wrong key, damaged, or moved from another field',
+    );
+  }
+}
+
+export function checkSealed(sealed: Buffer): void {
+  const { length } = sealed;
+  if (length >= ivBytes + tagBytes) return;
+  throw new SvcError(
+    'SVC_PROTECT_CIPHERTEXT',
+    length < ivBytes
+      ? `Envelope decryption error: the IV is ${length} bytes, shorter than ${ivBytes}`
+      : `Envelope decryption error: ${length} bytes are too short for IV and tag, which take ${ivBytes + tagBytes}`,
+  );
+}
+
+const ivBytes = 12;
+const slots = 1024;
+
+let pool: Buffer | undefined;
+let next = slots;
+/** One for all, so that no value needs a view of the pool. */
+const iv = Buffer.allocUnsafeSlow(ivBytes);
+
+/**
+ * 12 random bytes that were never handed out before: filled by the thousand, as one call per field costs 1.5 us.
+ * Valid until the next call only, so that a slot cannot be kept and used twice.
+ */
+export function nextIv(): Buffer {
+  pool ??= Buffer.allocUnsafeSlow(slots * ivBytes);
+  if (next === slots) {
+    nodeCrypto().randomFillSync(pool);
+    next = 0;
+  }
+  const start = next++ * ivBytes;
+  for (let byte = 0; byte < ivBytes; byte++) iv[byte] = pool[start + byte] as number;
+  return iv;
+}
+
+/**
+ * Values that one key may encrypt: with random IVs of 96 bits, more of them make an IV that comes twice too likely (NIST SP
+ * 800-38D, 8.3), and a second use of one gives both values away.
+ */
+export const mostMessages: number = 2 ** 32;
+
+/** A key that has encrypted half of what it may, or all. */
+export interface KeyUse {
+  readonly keyId: string;
+  readonly messages: number;
+  readonly isUsedUp: boolean;
+}
+
+export interface KeyUseOptions {
+  /** Default and maximum: 2^32. */
+  readonly maxMessages?: number | undefined;
+  /** Told once at half of it, and once when it is refused. Default: nobody. */
+  readonly onWorn?: ((use: KeyUse) => void) | undefined;
+}
+
+/** Counts what one key encrypts, in this process: an integer and a comparison a value. */
+export class KeyCounter {
+  #messages = 0;
+  /** Nothing to do up to here. */
+  #limit: number;
+  #told: 'nothing' | 'half' | 'all' = 'nothing';
+  readonly #keyId: string;
+  readonly #most: number;
+  readonly #onWorn: KeyUseOptions['onWorn'];
+
+  constructor(keyId: string, { maxMessages = mostMessages, onWorn }: KeyUseOptions) {
+    this.#keyId = keyId;
+    this.#most = Math.min(maxMessages, mostMessages);
+    this.#limit = Math.ceil(this.#most / 2);
+    this.#onWorn = onWorn;
+  }
+
+  get isUsedUp(): boolean {
+    return this.#messages >= this.#most;
+  }
+
+  /** Throws what `count` would throw now. */
+  check(): void {
+    if (this.isUsedUp) throw usedUp(this.#keyId, this.#most);
+  }
+
+  /** Before each value. Throws `SVC_PROTECT_KEY_USED_UP` for the first one too many. */
+  count(messages = 1): void {
+    const after = this.#messages + messages;
+    if (after > this.#limit) this.#passLimit(after);
+    this.#messages = after;
+  }
+
+  #passLimit(after: number): void {
+    const isUsedUp = after > this.#most;
+    const tell = isUsedUp ? 'all' : 'half';
+    this.#limit = this.#most;
+    if (tell !== this.#told) {
+      this.#told = tell;
+      this.#onWorn?.({ keyId: this.#keyId, messages: this.#messages, isUsedUp });
+    }
+    if (isUsedUp) throw usedUp(this.#keyId, this.#most);
+  }
+}
+
+function usedUp(keyId: string, most: number): SvcError {
+  return new SvcError(
+    'SVC_PROTECT_KEY_USED_UP',
+    `the encryption key "${keyId}" has encrypted ${most} values, as many as one key may: make a new one the primary key`,
+  );
 }

@@ -1,5 +1,5 @@
 import { SvcError } from '../../ground/errors.ts';
-import { optionsProblem } from '../../ground/named-values.ts';
+import { optionsProblem } from '../../ground/names.ts';
 import {
   type FieldRule,
   type PiiLevel,

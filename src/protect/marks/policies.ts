@@ -1,6 +1,8 @@
 // marks/: which rule holds for a value: marks of classes, paths of the configuration.
 
 import type { PathRule } from '../../ground/pii-rule.ts';
+import type { Logger } from '../../observe/logger.ts';
+import { type Detect, element, nameLike, type Step } from '../protect.ts';
 import { compilePolicy, type Policy } from './policy.ts';
 
 export interface Policies {
@@ -21,7 +23,7 @@ export interface UnmetRule {
   readonly events: number;
 }
 
-export interface PoliciesOptions {
+interface PoliciesOptions {
   /** `svc.pii.fields`, for all events. */
   readonly general: readonly PathRule[];
   /** Told once of each rule that has met nothing in so many events that it should have. */
@@ -78,4 +80,87 @@ export function createPolicies({ general, onUnmet }: PoliciesOptions): Policies 
       ...unmetOf(general, total),
     ],
   };
+}
+
+/** Paths that are remembered, and reported, at most. */
+const mostPaths = 1000;
+const longestText = 1024;
+
+/**
+ * The report mode: names the paths of unmarked values that look like personal data, as a warning; each path of an event type once,
+ * and never a value.
+ */
+export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
+  const reported = new Set<string>();
+  return (eventType, value, keys) => {
+    const kind = kindOf(String(value), typeof value);
+    const keyKind = kindOfKey(keys[keys.length - 1]);
+    if (kind !== undefined)
+      report(eventType, pathOf(keys, String(value)), `looks like ${kind} and carries no mark`);
+    if (keyKind !== undefined)
+      report(eventType, pathOf(keys), `has keys that look like ${keyKind}; keys are never protected`);
+  };
+
+  function report(eventType: string, path: string, says: string): void {
+    const id = `${eventType} ${path} ${says}`;
+    if (reported.has(id) || reported.size >= mostPaths) return;
+    reported.add(id);
+    logger.warn(`personal data? ${path} of ${eventType} ${says}`);
+    if (reported.size === mostPaths)
+      logger.warn(`personal data? ${mostPaths} paths reported; more are not looked for`);
+  }
+}
+
+/** A key that stands in the value as well is somebody's name rather than that of a field: `alice` of `alice@example.com`. */
+function pathOf(keys: readonly Step[], value = ''): string {
+  const folded = value.toLowerCase();
+  const isName = (key: string) => key.length >= shortestName && folded.includes(key.toLowerCase());
+  let path = '';
+  for (const key of keys) {
+    if (key === element) path += '[*]';
+    else path += `${path === '' ? '' : '.'}${nameLike.test(key) && !isName(key) ? key : '*'}`;
+  }
+  return path === '' ? 'value' : path;
+}
+
+const shortestName = 3;
+
+function kindOfKey(key: Step | undefined): string | undefined {
+  return typeof key !== 'string' || nameLike.test(key) ? undefined : kindOf(key, 'string');
+}
+
+const email = /[^\s@<>,;:"'()]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/u;
+const international = /^\+\d[\d\s().-]{6,22}$/;
+const national = /^(?:0\d{1,4}[\s./-]|\(\d{2,5}\)\s?|\d{3}[.-])\d{3,4}[\s.-]?\d{3,5}$/;
+const digitsOnly = /^[2-6]\d{3}(?:[ -]?\d){9,15}$/;
+const iban = /^[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}$/;
+
+function kindOf(value: string, type: string): string | undefined {
+  const text = value.length > longestText ? value.slice(0, longestText) : value;
+  if (digitsOnly.test(text) && isLuhn(text)) return 'a card number';
+  if (type !== 'string' || text.length < 5) return undefined;
+  if (text.includes('@') && email.test(text)) return 'an e-mail address';
+  if (iban.test(text) && isIban(text)) return 'an IBAN';
+  if (text.length <= 24 && (international.test(text) || national.test(text))) return 'a phone number';
+  return undefined;
+}
+
+function isLuhn(text: string): boolean {
+  const digits = text.replace(/\D/g, '');
+  let sum = 0;
+  for (let index = 0; index < digits.length; index++) {
+    const digit = Number(digits[digits.length - 1 - index]);
+    const doubled = index % 2 === 0 ? digit : digit * 2;
+    sum += doubled > 9 ? doubled - 9 : doubled;
+  }
+  return sum % 10 === 0;
+}
+
+function isIban(text: string): boolean {
+  const bare = text.replaceAll(' ', '');
+  let rest = 0;
+  for (const character of bare.slice(4) + bare.slice(0, 4)) {
+    for (const digit of String(Number.parseInt(character, 36))) rest = (rest * 10 + Number(digit)) % 97;
+  }
+  return rest === 1;
 }

@@ -1,5 +1,4 @@
-import type { PathRule } from '../../ground/pii-rule.ts';
-import { compilePaths, type PathState } from './path-states.ts';
+import { type FieldRule, type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
 
 /** The rules for the payloads of one event type, compiled. Marks of classes are no part of it: they go with the object. */
 export interface Policy {
@@ -30,3 +29,157 @@ export function compilePolicy(rules: readonly PathRule[], onMet?: (rule: PathRul
     valueRoot: compilePaths([...rules, ...others.map((index) => ofValue[index] as PathRule)], met),
   };
 }
+
+interface Compiled {
+  readonly steps: readonly PathStep[];
+  readonly rule: FieldRule;
+}
+
+/** A rule, and how many of its steps are taken. */
+type Position = readonly [rule: number, taken: number];
+
+/**
+ * One machine for all rules, so that a step costs much the same for one rule and for a hundred. The first match counts.
+ * `onMet` is told the index of a rule when something first stands at the end of its path.
+ */
+export function compilePaths(
+  rules: readonly PathRule[],
+  onMet: (index: number) => void = () => {},
+): PathState {
+  const compiled = rules.map(({ path, ...rule }) => ({ steps: stepsOf(path), rule }));
+  return new Machine(compiled, onMet).stateOf(compiled.map((_, index) => [index, 0]));
+}
+
+function stepsOf(path: string): readonly PathStep[] {
+  if (path === '') return [];
+  const steps = parseRulePath(path);
+  if (typeof steps === 'string') throw new TypeError(`the path of a rule ${steps}`);
+  return steps;
+}
+
+class Machine {
+  readonly #rules: readonly Compiled[];
+  readonly #onMet: (index: number) => void;
+  readonly #states = new Map<string, PathState>();
+
+  constructor(rules: readonly Compiled[], onMet: (index: number) => void) {
+    this.#rules = rules;
+    this.#onMet = onMet;
+  }
+
+  stateOf(positions: readonly Position[]): PathState {
+    const all = this.#withSkipped(positions);
+    if (all.length === 0) return deadState;
+    const id = all.map((position) => position.join('.')).join(' ');
+    let state = this.#states.get(id);
+    if (state === undefined) {
+      state = new PathState(this, all);
+      this.#states.set(id, state);
+      for (const position of all) if (this.stepAt(position) === undefined) this.#onMet(position[0]);
+    }
+    return state;
+  }
+
+  stepAt([rule, taken]: Position): PathStep | undefined {
+    return this.#rules[rule]?.steps[taken];
+  }
+
+  ruleOf(position: Position | undefined): FieldRule | undefined {
+    return position && this.#rules[position[0]]?.rule;
+  }
+
+  /** Behind one more step: to a key, or to any key or element that no rule names. */
+  after(positions: readonly Position[], key: string | undefined): Position[] {
+    return positions.flatMap((position): Position[] => {
+      const step = this.stepAt(position);
+      if (step === undefined) return [];
+      if (step === '**') return [position];
+      return step === '*' || step.key === key ? [[position[0], position[1] + 1]] : [];
+    });
+  }
+
+  /** `**` stands for no step as well. Sorted by rule, without doubles. */
+  #withSkipped(positions: readonly Position[]): Position[] {
+    const found = new Map<string, Position>();
+    for (let [rule, taken] of positions) {
+      found.set(`${rule}.${taken}`, [rule, taken]);
+      while (this.stepAt([rule, taken]) === '**') {
+        taken++;
+        found.set(`${rule}.${taken}`, [rule, taken]);
+      }
+    }
+    return [...found.values()].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  }
+}
+
+/**
+ * Where the walk stands in all path rules at once. States are made when they are first reached, and kept. A state is also the
+ * place of a value that nothing else is known of, so that most steps make no object.
+ */
+export class PathState {
+  /** Of the value that stands here: the first of the rules whose path ends here. */
+  readonly rule: FieldRule | undefined;
+  readonly state: PathState = this;
+  readonly json: undefined = undefined;
+  readonly #machine: Machine;
+  readonly #positions: readonly Position[];
+  /** Keys that rules name here, and the states behind them. */
+  readonly #named: readonly string[];
+  readonly #behind: (PathState | undefined)[];
+  #indexes: Map<string, number> | undefined;
+  #other: PathState | undefined;
+  #element: PathState | undefined;
+
+  constructor(machine: Machine, positions: readonly Position[]) {
+    this.rule = machine.ruleOf(positions.find((position) => machine.stepAt(position) === undefined));
+    this.#machine = machine;
+    this.#positions = positions;
+    const keys = positions.flatMap((position) => keyOf(machine.stepAt(position)));
+    this.#named = [...new Set(keys)].map(internalized);
+    this.#behind = this.#named.map(() => undefined);
+  }
+
+  /** The state behind a key. */
+  next(key: string): PathState {
+    const index = this.#indexOf(key);
+    if (index < 0) return this.other();
+    this.#behind[index] ??= this.#machine.stateOf(this.#machine.after(this.#positions, key));
+    return this.#behind[index] as PathState;
+  }
+
+  /** The state behind every key that no rule names here. */
+  other(): PathState {
+    this.#other ??= this.#machine.stateOf(this.#machine.after(this.#positions, undefined));
+    return this.#other;
+  }
+
+  /** Of the elements of an array: the paths pass through it, whether they say `[*]` or not. */
+  element(): PathState {
+    const positions = this.#positions;
+    this.#element ??= this.#machine.stateOf([...positions, ...this.#machine.after(positions, undefined)]);
+    return this.#element;
+  }
+
+  /** A few comparisons of pointers take less than a look into a Map. */
+  #indexOf(key: string): number {
+    const named = this.#named;
+    if (named.length > 8) {
+      this.#indexes ??= new Map(named.map((name, index) => [name, index]));
+      return this.#indexes.get(key) ?? -1;
+    }
+    for (let index = 0; index < named.length; index++) if (named[index] === key) return index;
+    return -1;
+  }
+}
+
+function keyOf(step: PathStep | undefined): string[] {
+  return typeof step === 'object' ? [step.key] : [];
+}
+
+/** The text as engines keep names of properties: comparing it with another one is comparing two pointers. */
+function internalized(text: string): string {
+  return Object.keys({ [text]: 0 })[0] ?? text;
+}
+
+/** No rule can match any more, neither here nor below. */
+export const deadState: PathState = new PathState(new Machine([], () => {}), []);

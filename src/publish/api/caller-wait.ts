@@ -1,11 +1,15 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
+import { entriesOf } from '../../ground/names.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
+import type { SerializedEvent } from '../../serialize/serializer.ts';
+import type { Publisher } from '../publisher.ts';
 import { lostError } from '../tiers/loss-alert.ts';
 
 /** Holds those who wait for an event, and lets them go when they have waited long enough. */
-export interface CallerWait {
+interface CallerWait {
   /** Resolves with the outcome; `undefined`: the time is over, and the event goes on without its caller. */
   forOutcome(outcome: Promise<Outcome>): Promise<Outcome | undefined>;
 }
@@ -113,4 +117,177 @@ function stillUnderWay(): SvcError {
     'the event has no outcome yet: it is on its way still, and may arrive',
     { name: 'TimeoutException' },
   );
+}
+
+interface KeyWaitOptions {
+  readonly publisher: Publisher;
+  /** Events that may wait. */
+  readonly maxEvents: number;
+  /** How long each may. */
+  readonly limitMs: number;
+  readonly clock: Clock;
+  /** The message of what it makes of an error names no value. */
+  readonly reasonOf: (error: unknown) => SvcError;
+  /** The key did not come, or the event cannot be made. */
+  readonly onRefused: (eventType: string, error: SvcError) => void;
+}
+
+/** A publisher whose events wait in memory for a key, and those behind them for them, while there is room: all keep their order. */
+export interface KeyWait extends Publisher {
+  /** Whether one more may wait. */
+  readonly hasRoom: boolean;
+  /** `seal` makes the event, or throws. `refused` when the time is over, or for another reason than its key. */
+  publishLater(eventType: string, seal: () => SerializedEvent): Promise<Outcome>;
+  /** Resolves when none waits. */
+  settled(): Promise<void>;
+  /** Those whose key is there go to the publisher, the others are refused. */
+  endWaiting(): void;
+}
+
+interface KeyWaitWaiting {
+  readonly eventType: string;
+  readonly seal: () => SerializedEvent;
+  readonly untilMs: number;
+  /** In the context of its call. */
+  readonly publish: Publisher['publish'];
+  readonly resolve: (outcome: Outcome | Promise<Outcome>) => void;
+}
+
+/** The key cache asks its service by itself; here it is only looked whether the key is there. */
+const lookMs = 100;
+
+export function createKeyWait(options: KeyWaitOptions): KeyWait {
+  const { publisher, maxEvents, limitMs, clock, reasonOf, onRefused } = options;
+  let waiting: KeyWaitWaiting[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const context = new AsyncResource('svc.key-wait');
+  const onSettled: (() => void)[] = [];
+
+  /** False: it waits on. */
+  function goesOn({ eventType, seal, untilMs, publish, resolve }: KeyWaitWaiting, isLast: boolean): boolean {
+    try {
+      resolve(publish(seal()));
+    } catch (error) {
+      const reason = reasonOf(error);
+      if (reason.code === 'SVC_PROTECT_KEY_UNAVAILABLE' && !isLast && clock.monotonic() < untilMs)
+        return false;
+      onRefused(eventType, reason);
+      resolve('refused');
+    }
+    return true;
+  }
+
+  function look(isLast = false): void {
+    const first = waiting.findIndex((one) => !goesOn(one, isLast));
+    waiting = first < 0 ? [] : waiting.slice(first);
+    if (waiting.length > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+    for (const resolve of onSettled.splice(0)) resolve();
+  }
+
+  function wait(eventType: string, seal: () => SerializedEvent): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const publish = AsyncResource.bind((event: SerializedEvent) => publisher.publish(event));
+      waiting.push({ eventType, seal, untilMs: clock.monotonic() + limitMs, publish, resolve });
+      timer ??= context.runInAsyncScope(() => setInterval(() => look(), lookMs));
+    });
+  }
+
+  return {
+    get hasRoom() {
+      return waiting.length < maxEvents;
+    },
+    // What needs no key goes past a full room: it would be refused here, and can be sent.
+    publish: (event) =>
+      waiting.length > 0 && waiting.length < maxEvents
+        ? wait(event.eventType, () => event)
+        : publisher.publish(event),
+    isRefused: (event) => publisher.isRefused?.(event) === true,
+    isOneTooMany: (event) => publisher.isOneTooMany?.(event) === true,
+    publishLater: wait,
+    settled: () =>
+      waiting.length === 0 ? Promise.resolve() : new Promise((resolve) => onSettled.push(resolve)),
+    endWaiting: () => look(true),
+  };
+}
+
+/** Events that were handed over between two flushes. */
+export interface Generation {
+  count: number;
+}
+
+/** What is under way, so that a flush can wait for what was there when it was called, whatever comes meanwhile. */
+interface UnderWay {
+  begin(): Generation;
+  end(generation: Generation): void;
+  /** Resolves when all that has begun until now has ended. */
+  soFar(): Promise<void>;
+  /** Resolves when nothing is under way. */
+  idle(): Promise<void>;
+}
+
+export function createUnderWay(): UnderWay {
+  let current: Generation = { count: 0 };
+  let count = 0;
+  const older = new Map<Generation, (() => void)[]>();
+  const waitingForIdle: (() => void)[] = [];
+
+  function wake(waiting: (() => void)[]): void {
+    for (const resolve of waiting.splice(0)) resolve();
+  }
+
+  return {
+    begin() {
+      count++;
+      current.count++;
+      return current;
+    },
+    end(generation) {
+      generation.count--;
+      count--;
+      if (generation.count === 0 && generation !== current) {
+        const waiting = older.get(generation) ?? [];
+        older.delete(generation);
+        wake(waiting);
+      }
+      if (count === 0) wake(waitingForIdle);
+    },
+    async soFar() {
+      if (current.count > 0) {
+        older.set(current, []);
+        current = { count: 0 };
+      }
+      await Promise.all(
+        [...older.values()].map((waiting) => new Promise<void>((resolve) => waiting.push(resolve))),
+      );
+    },
+    idle: () => (count === 0 ? Promise.resolve() : new Promise((resolve) => waitingForIdle.push(resolve))),
+  };
+}
+
+/**
+ * The headers that `publish()` was given, as texts; those that are null or undefined are left out.
+ *
+ * @throws SvcError `SVC_PUBLISH_HEADERS`, which tells a header by its number: names can be data, too
+ */
+export function headersOf(given: unknown): Readonly<Record<string, string>> | undefined {
+  if (given === undefined || given === null) return undefined;
+  const entries = entriesOf(given);
+  if (entries === undefined) throw wrong('headers must be an object, a Map, or the Headers of fetch');
+  if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
+  const headers: Record<string, string> = {};
+  for (const [index, [name, value]] of entries.entries()) {
+    if (typeof name !== 'string') throw wrong(`header ${index + 1} must have a text as name`);
+    const problem = headerNameProblem(name);
+    if (problem !== undefined) throw wrong(`header ${index + 1} ${problem}`);
+    const text = headerText(value);
+    if (text === undefined) throw wrong(`header ${index + 1} must be ${headerTextForm}`);
+    if (text !== null) headers[name] = text;
+  }
+  return headers;
+}
+
+function wrong(message: string): SvcError {
+  return new SvcError('SVC_PUBLISH_HEADERS', message);
 }

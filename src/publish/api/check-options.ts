@@ -1,8 +1,8 @@
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Severity, severities, topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
-import { isNamedValues, optionsProblem } from '../../ground/named-values.ts';
-import type { PublishOptions } from '../producer.ts';
+import { isNamedValues, optionsProblem } from '../../ground/names.ts';
+import type { PublishOptions } from '../publisher.ts';
 
 export interface CheckedOptions {
   readonly severity?: Severity | undefined;

@@ -1,8 +1,23 @@
 // api/: what application code calls, and how long it waits.
 
 import { SvcError } from '../../ground/errors.ts';
-import type { Published, PublishOptions } from '../producer.ts';
-import { runningService } from './running-service.ts';
+import { shared } from '../../ground/lifecycle.ts';
+import type { Producer, Published, PublishOptions } from '../publisher.ts';
+
+export interface RunningService {
+  readonly producer: Producer;
+  /** `svc.broker.client`. */
+  readonly brokerClient: string;
+  /** Whether each event that was handed over until now has its outcome, after `deadlineMs` at the latest. */
+  flush(deadlineMs: number): Promise<boolean>;
+  /** Resolves when the keys of a key service were fetched anew, or could not be. */
+  invalidateEncryptionKeys(): Promise<void>;
+}
+
+/** The one service of this process, whichever copy of the package started it. */
+export const runningService: { current: RunningService | undefined } = shared('service', () => ({
+  current: undefined,
+}));
 
 /**
  * Publishes one event from application code: `await publish({ orderId: 7 }, { eventType: 'ORDER_CREATED' })`.

@@ -1,29 +1,33 @@
-import type { SendFailure } from '../broker.ts';
+import { AsyncResource } from 'node:async_hooks';
+import type { Clock } from '../../ground/clock.ts';
+import type { Logger } from '../../observe/logger.ts';
+import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
-import { behindBackup } from '../order/key-order.ts';
-import type { BatchSender } from './batch-sender.ts';
+import { createSendSlots, type SendSlots } from '../memory-limits.ts';
+import { behindBackup, behindUnlessFull, type KeyOrder, type OrderState } from '../order/backup-order.ts';
+import { partitionOfKey } from '../partition-of-key.ts';
 import {
   type Batch,
   type BatchSettings,
+  endBatch,
   lingerFor,
   newBatch,
   nextTry,
   splitBatch,
   triedBetween,
+  UnsentBatches,
+  WaitingEvents,
   withFailure,
   worthwhileBytes,
   worthwhileEvents,
-} from './batches/batch.ts';
-import type { QueuedEvent } from './batches/queued-event.ts';
-import { endBatch, UnsentBatches } from './batches/unsent-batches.ts';
-import { WaitingEvents } from './batches/waiting-events.ts';
-import type { EventOutcomes } from './event-outcomes.ts';
-import { timedOut } from './failures.ts';
-import { createOrderGate } from './order-gate.ts';
-import type { PartitionTurns } from './partition-turns.ts';
-import type { Partitioner } from './partitioner.ts';
+} from './batch.ts';
+import { type Breaker, breakerOpen, type RetryPolicy } from './breaker.ts';
+import type { ClusterWatch } from './cluster-watch.ts';
+import { brokenPromise, type EventOutcomes, type QueuedEvent, timedOut } from './queued-event.ts';
+import { toRecord } from './record.ts';
+import type { PartitionCounts, TopicRefusals } from './topic-refusals.ts';
 
-export interface PartitionQueueOptions {
+interface PartitionQueueOptions {
   readonly topic: string;
   /** `undefined`: the client chooses. */
   readonly partition: number | undefined;
@@ -363,4 +367,230 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
 function onTimeout(work: () => void, delayMs: number): () => void {
   const timer = setTimeout(work, delayMs);
   return () => clearTimeout(timer);
+}
+
+interface BatchSenderOptions {
+  readonly broker: Pick<Broker, 'send' | 'heldBack'>;
+  readonly maxInFlight: number;
+  readonly order: KeyOrder;
+  readonly counts: PartitionCounts;
+  readonly breaker: Breaker;
+  readonly watch: Pick<ClusterWatch, 'heard' | 'pausing'>;
+  readonly retry: RetryPolicy;
+  readonly refusals: TopicRefusals;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly onSendFailed: (kind: SendFailureKind) => void;
+  readonly onRetried: (eventType: string) => void;
+}
+
+/** Hands the batches of all partitions of all topics to the broker. */
+export interface BatchSender {
+  readonly slots: SendSlots;
+  /** What must not be sent yet, or not from here. */
+  readonly order: KeyOrder;
+  /** Nothing may wait for company any more. */
+  readonly isClosed: boolean;
+  /** The cluster is away, as far as is known. */
+  readonly isAway: boolean;
+  nowMs(): number;
+  /** Until when the brokers of a partition want nothing written, by a quota, on the monotonic clock; `-Infinity`: they never said so. */
+  heldUntilMs(topic: string, partition: number | undefined): number;
+  /** Hands a batch to the client. Resolves in every case. */
+  send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult>;
+  /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
+  afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined;
+  /** For an event that was never sent: why others of its topic were refused. */
+  explain(topic: string, reason: SendFailure): SendFailure;
+  /** A batch waits so long for its retry. */
+  pausing(waitMs: number): void;
+  /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
+  hasStoredSince(atMs: number): boolean;
+  /** When it has last taken one, as Unix time in milliseconds; `null`: it has taken none. */
+  lastStoredMs(): number | null;
+  /** Runs work outside of the context of any call: it is for many. */
+  outside(work: () => void): void;
+  close(): void;
+}
+
+export function createBatchSender(options: BatchSenderOptions): BatchSender {
+  const { broker, counts, breaker, watch, retry, clock, isolate, onSendFailed, onRetried } = options;
+  const { refusals, logger } = options;
+  const context = new AsyncResource('svc.queue');
+  let storedAtMs = Number.NEGATIVE_INFINITY;
+  let lastStoredMs: number | null = null;
+  let isClosed = false;
+
+  return {
+    slots: createSendSlots(options.maxInFlight),
+    order: options.order,
+    get isClosed() {
+      return isClosed;
+    },
+    get isAway() {
+      return breaker.state !== 'CLOSED';
+    },
+    nowMs: clock.monotonic,
+    heldUntilMs: (topic, partition) =>
+      broker.heldBack?.(topic, partition)?.untilMs ?? Number.NEGATIVE_INFINITY,
+
+    async send(topic, partition, batch) {
+      const nowMs = clock.now();
+      const records = batch.events.map((queued) => {
+        if (queued.attempts++ > 0) onRetried(queued.event.eventType);
+        queued.record ??= toRecord(queued.event, nowMs);
+        return queued.record;
+      });
+      let result: SendResult;
+      try {
+        result = await isolate(() => broker.send(topic, partition, records));
+      } catch (error) {
+        result = brokenPromise(error);
+      }
+      watch.heard(result.ok);
+      if (result.ok) {
+        storedAtMs = clock.monotonic();
+        lastStoredMs = clock.now();
+        breaker.answered();
+        if (refusals.taken(topic)) logger.info(`topic "${topic}" takes events again`);
+      }
+      return result;
+    },
+
+    afterFailure(topic, batch, failure) {
+      onSendFailed(failure.kind);
+      if (doubtsCount(failure)) void counts.ask(topic);
+      const retryMs = retry.waitMs(batch.sends - 1, failure);
+      const isOfTopic = faultOf(failure) === 'topic';
+      const isKnown = isOfTopic && refusals.of(topic)?.isFinal === true;
+      const waitMs = isKnown ? undefined : retryMs;
+      // What is not tried again is said where it goes.
+      if (isOfTopic && refusals.refused(topic, failure, waitMs === undefined) && waitMs !== undefined)
+        logger.warn(`events wait for their topic, and go to the next tier soon: ${failure.message}`, {
+          ...{ topic, cause: failure.cause },
+        });
+      breaker.failed(failure, waitMs === undefined);
+      return breaker.state === 'CLOSED' ? waitMs : undefined;
+    },
+
+    explain: refusals.explain,
+    pausing: watch.pausing,
+    hasStoredSince: (atMs) => storedAtMs >= atMs,
+    lastStoredMs: () => lastStoredMs,
+    outside: (work) => context.runInAsyncScope(work),
+    close() {
+      isClosed = true;
+    },
+  };
+}
+
+/** Milliseconds until a batch may leave that waited `lingerMs` for company. Asked once for each. */
+type PartitionTurns = (nowMs: number, lingerMs: number) => number;
+
+/**
+ * Lets the partitions of a topic send one after the other, evenly over the time that they wait for company anyway. All at
+ * once they would hold up the application for the length of all their sends, and set all threads of the broker to work at
+ * the same moment.
+ */
+export function createPartitionTurns(partitions: { readonly size: number }): PartitionTurns {
+  let nextAtMs = Number.NEGATIVE_INFINITY;
+  return (nowMs, lingerMs) => {
+    const atMs = Math.max(nowMs, nextAtMs);
+    nextAtMs = atMs + lingerMs / partitions.size;
+    return atMs - nowMs;
+  };
+}
+
+/** Chooses partitions of one topic. */
+interface Partitioner {
+  partitionOf(key: string | null, partitionCount: number): number;
+  /** A batch was taken from this partition: events without a key go to another one from now on. */
+  batchTaken(partition: number | undefined): void;
+}
+
+/** Without a key, events stay on one partition until a batch of it is sent: one full batch instead of many small ones. */
+export function createPartitioner(random: () => number = Math.random): Partitioner {
+  let sticky: number | undefined;
+  return {
+    partitionOf(key, partitionCount) {
+      if (key !== null) return partitionOfKey(key, partitionCount);
+      sticky = (sticky ?? Math.floor(random() * partitionCount)) % partitionCount;
+      return sticky;
+    },
+    batchTaken(partition) {
+      if (partition !== undefined && partition === sticky) sticky++;
+    },
+  };
+}
+
+interface OrderGateOptions {
+  readonly topic: string;
+  readonly partition: number | undefined;
+  readonly waiting: WaitingEvents;
+  readonly sender: Pick<BatchSender, 'order' | 'isAway' | 'explain'>;
+  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
+}
+
+/** Whether the events that wait in a queue may be sent, while earlier ones of their partition are in the backup, or on their way. */
+interface OrderGate {
+  readonly state: OrderState;
+  /** They may. Those that were held are so no more from now on, or go to the next tier where the cluster is away. */
+  isOpen(): boolean;
+  /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
+  goBehind(): void;
+  /** There is no room in memory for one more: those that are held go to the backup before it. False: they have found it full. */
+  makeWay(): boolean;
+  putBack(event: QueuedEvent): void;
+  mayHaveRoom(): void;
+  /** Events have found the backup full: what comes later waits behind them. */
+  readonly isBackupFull: boolean;
+  /** The first of those that wait for room tries the backup again. False: there is none. */
+  tryRoom(): boolean;
+}
+
+export function createOrderGate(options: OrderGateOptions): OrderGate {
+  const { topic, partition, waiting, sender, outcomes } = options;
+  let isBackupFull = false;
+
+  function settle(failure: SendFailure, isWanted: (event: QueuedEvent) => boolean): void {
+    for (const event of waiting.take(isWanted)) outcomes.settle(event, failure);
+  }
+
+  const gate: OrderGate = {
+    get state() {
+      return sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
+    },
+    isOpen() {
+      if (gate.state !== 'open') return false;
+      if (waiting.hasHeld && sender.isAway)
+        settle(sender.explain(topic, breakerOpen), ({ isHeld }) => isHeld);
+      if (waiting.hasHeld) waiting.freeAll(outcomes.free);
+      return true;
+    },
+    goBehind() {
+      if (gate.state === 'behind' && !isBackupFull) settle(behindUnlessFull, () => true);
+    },
+    makeWay() {
+      if (!isBackupFull) settle(behindUnlessFull, ({ isHeld }) => isHeld);
+      return !isBackupFull;
+    },
+    putBack(event) {
+      waiting.putBack(event);
+      isBackupFull = true;
+    },
+    mayHaveRoom() {
+      isBackupFull = false;
+    },
+    get isBackupFull() {
+      return isBackupFull;
+    },
+    tryRoom() {
+      const { first } = waiting;
+      if (!isBackupFull || first === undefined || gate.state !== 'behind') return false;
+      settle(behindUnlessFull, (event) => event === first);
+      return true;
+    },
+  };
+  return gate;
 }

@@ -1,5 +1,4 @@
-import type { EventForm, EventValue } from '../../serialize/event-value.ts';
-import type { SerializedEvent } from '../../serialize/serializer.ts';
+import type { EventForm, EventValue, SerializedEvent } from '../../serialize/serializer.ts';
 import type { BrokerRecord } from '../broker.ts';
 
 /** The record of an event that is handed over now: `publishedAt` and the record's time are the same. */

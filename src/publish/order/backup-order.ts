@@ -1,14 +1,13 @@
-import type { Clock } from '../../ground/clock.ts';
-import { orderOf } from '../../ground/event-id.ts';
-import type { Logger } from '../../observe/logger.ts';
-import { createQuietLog } from '../../observe/quiet-log.ts';
-import { createUnderWay, type Generation } from '../api/under-way.ts';
-import type { FailedEvent } from '../tier.ts';
-import type { KeyOrder, OrderedQueue, OrderState } from './key-order.ts';
-import { createPartitionBacklogs, firstOf, lastId, type PartitionBacklog } from './partition-backlogs.ts';
-import { createPass, type Pass } from './pass.ts';
+// order/: events of one key stay in their order although some of them go by way of the local backup.
 
-export interface BackupOrderOptions {
+import type { Clock } from '../../ground/clock.ts';
+import { orderOf } from '../../ground/event-fields.ts';
+import { createQuietLog, type Logger } from '../../observe/logger.ts';
+import { createUnderWay, type Generation } from '../api/caller-wait.ts';
+import type { SendFailure } from '../broker.ts';
+import type { FailedEvent } from '../tier.ts';
+
+interface BackupOrderOptions {
   readonly partitionOfKey: (key: string, partitionCount: number) => number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -31,10 +30,10 @@ export interface BackupOrder extends KeyOrder {
 }
 
 /** `first`: new events go behind them. Else the topics whose events of earlier runs could not be sent; the others have none. */
-export type EarlierRun = 'first' | { readonly topics: ReadonlySet<string> };
+type EarlierRun = 'first' | { readonly topics: ReadonlySet<string> };
 
 /** So few of a partition are the last ones: what comes meanwhile waits in its queue for them. */
-export const lastEvents = 1_000;
+const lastEvents = 1_000;
 
 export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   const { clock, logger } = options;
@@ -218,3 +217,301 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     },
   };
 }
+
+/** No id is greater. */
+const lastId = 2n ** 64n - 1n;
+
+/**
+ * Events of one topic partition some of which left for the backup. It is there from then until all is in order again.
+ *
+ * | It is | as told by | New events | It becomes |
+ * |---|---|---|---|
+ * | none | not in the map | go to their topic | pending: an event leaves for the next tiers |
+ * | pending | not `isBehind` | wait in their queue | behind: the local backup has stored one; none: all have ended elsewhere |
+ * | behind | `isBehind` | go to the backup; wait in their queue where that is full | ending: a pass begins, and at most `lastEvents` are left |
+ * | ending | `isEnding` as well | wait in their queue | none: the pass has sent all; behind: it has not, or there is no room in memory |
+ *
+ * Until it is known whether an earlier run has left any, all topics are pending; while its backlog is sent, they are behind.
+ */
+interface PartitionBacklog {
+  readonly topic: string;
+  readonly number: number;
+  /** On their way through the tiers. */
+  pending: number;
+  /** Some are in the backup: what comes goes there, too. */
+  isBehind: boolean;
+  /** Little is left in the backup: what comes waits in its queue for the last ones. */
+  isEnding: boolean;
+  /** Put into the backup since the backlog is there, and when the last pass began. */
+  stored: number;
+  storedBefore: number;
+  /** When what is still in the backup began to wait, on the monotonic clock. */
+  sinceMs: number;
+  /** The latest that left for the backup. */
+  latest: bigint;
+  /** None before it is in the backup; and of those that left for it since the pass began, or were not sent by it. */
+  first: bigint;
+  nextFirst: bigint;
+  /** The event that was not sent at the last try, how long the pause behind that is, and its end on the monotonic clock. */
+  failedId: bigint | undefined;
+  pauseMs: number;
+  retryAtMs: number;
+}
+
+interface TopicBacklogs {
+  readonly count: number;
+  readonly backlogs: Map<number, PartitionBacklog>;
+}
+
+/** The backlogs of all topics, by key. */
+interface PartitionBacklogs {
+  readonly size: number;
+  all(): Iterable<PartitionBacklog>;
+  of(topic: string): Iterable<PartitionBacklog>;
+  find(topic: string, key: string | null): PartitionBacklog | undefined;
+  /** The one of a partition, where the topic has as many as it had; else all of its topic. */
+  ofPartition(
+    topic: string,
+    partition: number | undefined,
+    count: number | undefined,
+  ): Iterable<PartitionBacklog>;
+  /** The partition of a backlog, where the topic has as many as it had. */
+  partitionOf(backlog: PartitionBacklog, count: number | undefined): number | undefined;
+  make(topic: string, key: string, count: number | undefined): PartitionBacklog;
+  remove(backlog: PartitionBacklog): void;
+}
+
+function createPartitionBacklogs(partitionOfKey: (key: string, count: number) => number): PartitionBacklogs {
+  const topics = new Map<string, TopicBacklogs>();
+  let size = 0;
+
+  return {
+    get size() {
+      return size;
+    },
+    *all() {
+      for (const { backlogs } of [...topics.values()]) yield* [...backlogs.values()];
+    },
+    of: (topic) => [...(topics.get(topic)?.backlogs.values() ?? [])],
+    find(topic, key) {
+      const known = topics.get(topic);
+      if (known === undefined || key === null) return undefined;
+      return known.backlogs.get(partitionOfKey(key, known.count));
+    },
+    ofPartition(topic, partition, count) {
+      const known = topics.get(topic);
+      if (known === undefined) return [];
+      if (partition === undefined || known.count !== count) return known.backlogs.values();
+      const backlog = known.backlogs.get(partition);
+      return backlog === undefined ? [] : [backlog];
+    },
+    partitionOf: ({ topic, number }, count) => (topics.get(topic)?.count === count ? number : undefined),
+    make(topic, key, count = 1) {
+      let known = topics.get(topic);
+      if (known === undefined) {
+        known = { count, backlogs: new Map() };
+        topics.set(topic, known);
+      }
+      const number = partitionOfKey(key, known.count);
+      let backlog = known.backlogs.get(number);
+      if (backlog === undefined) {
+        backlog = {
+          ...{ topic, number, isBehind: false, isEnding: false },
+          ...{ pending: 0, stored: 0, storedBefore: 0, sinceMs: 0, pauseMs: 0, retryAtMs: 0 },
+          ...{ latest: 0n, first: lastId, nextFirst: lastId, failedId: undefined },
+        };
+        known.backlogs.set(number, backlog);
+        size++;
+      }
+      return backlog;
+    },
+    remove({ topic, number }) {
+      const known = topics.get(topic);
+      if (known?.backlogs.delete(number) !== true) return;
+      size--;
+      if (known.backlogs.size === 0) topics.delete(topic);
+    },
+  };
+}
+
+/** After a failure, doubling. */
+const firstMs = 500;
+/** So long at most where a topic is refused or gone, and where its brokers do not answer, for they may be back soon. */
+const longestRefusedMs = 10_000;
+const longestMs = 2_000;
+/** What waits may be much, and is read at each try: a twentieth of the time at most. */
+const mostReading = 20;
+
+/** Of the first event of a backlog that was not sent. */
+interface HeldUp {
+  readonly id: bigint;
+  readonly isRefused: boolean;
+}
+
+/** The backlog is left alone for a while: longer each time that the same event fails. @param readingMs what the try cost */
+function backOff(
+  backlog: PartitionBacklog,
+  { id, isRefused }: HeldUp,
+  nowMs: number,
+  readingMs: number,
+): void {
+  const longest = isRefused ? longestRefusedMs : longestMs;
+  backlog.pauseMs = backlog.failedId === id ? Math.min(backlog.pauseMs * 2, longest) : firstMs;
+  backlog.failedId = id;
+  backlog.retryAtMs = nowMs + Math.max(backlog.pauseMs, mostReading * readingMs);
+}
+
+/** All of it got through. */
+function endBackoff(backlog: PartitionBacklog): void {
+  backlog.failedId = undefined;
+  backlog.retryAtMs = 0;
+}
+
+/**
+ * Where the reading of a pass may begin: behind what waits for others. Whenever one of those is tried again, all is read: what
+ * belongs to no backlog is then seen, too.
+ */
+function firstOf(ready: Iterable<PartitionBacklog>, behind: Iterable<PartitionBacklog>): bigint {
+  const tried = new Set(ready);
+  const isAll = [...behind].every((backlog) => tried.has(backlog));
+  if (isAll || [...tried].some(({ failedId }) => failedId !== undefined)) return 0n;
+  return [...tried].reduce((least, { first }) => (first < least ? first : least), lastId);
+}
+
+/** An event as far as its backlog is concerned. */
+interface Placed {
+  readonly eventId: string;
+  readonly topic: string | undefined;
+  readonly key: string | null;
+}
+
+/** One look at all that is in the own backup, in the order of the events. */
+export interface Pass {
+  /** What may be sent has no lower id. */
+  readonly from: bigint;
+  /** Whether it may be sent now: nothing that belongs before it is elsewhere. */
+  accepts(event: Placed): boolean;
+  /** Was not sent, and stays: nothing of its partition is sent after it. `isRefused`: its topic has said so. */
+  failed(event: Placed, isRefused: boolean): void;
+  /** Nothing more can be sent: the rest need not be read. */
+  isOver(): boolean;
+  /** `isComplete`: all that was there when the pass began was looked at. @param readingMs what that cost, where nothing was sent */
+  end(isComplete: boolean, readingMs: number): void;
+}
+
+interface PassParts {
+  readonly from: bigint;
+  /** Those that it is about, with the last event of each that it may send. */
+  readonly ready: ReadonlyMap<PartitionBacklog, bigint>;
+  /** Something may be there that belongs to none. */
+  readonly isForOrphans: boolean;
+  readonly beganMs: number;
+  readonly monotonic: () => number;
+  readonly backlogOf: (event: Placed) => PartitionBacklog | undefined;
+  readonly acceptsOrphan: (event: Placed) => boolean;
+  readonly open: (backlog: PartitionBacklog) => void;
+  readonly fallBehind: (backlog: PartitionBacklog) => void;
+}
+
+function createPass(parts: PassParts): Pass {
+  const { ready, backlogOf } = parts;
+  const failed = new Map<PartitionBacklog, HeldUp>();
+  const unfinished = new Set<PartitionBacklog>();
+
+  function mayBeSent(backlog: PartitionBacklog, id: bigint): boolean {
+    // Not past one that has left since the pass began.
+    return id <= (ready.get(backlog) as bigint) && id <= backlog.nextFirst;
+  }
+
+  return {
+    from: parts.from,
+    isOver: () => !parts.isForOrphans && failed.size === ready.size,
+    accepts(event) {
+      const backlog = backlogOf(event);
+      if (backlog === undefined) return parts.acceptsOrphan(event);
+      if (!ready.has(backlog) || failed.has(backlog)) return false;
+      const id = orderOf(event.eventId);
+      if (mayBeSent(backlog, id)) return true;
+      unfinished.add(backlog);
+      if (id < backlog.nextFirst) backlog.nextFirst = id;
+      return false;
+    },
+    failed(event, isRefused) {
+      const backlog = backlogOf(event);
+      if (backlog !== undefined && !failed.has(backlog))
+        failed.set(backlog, { id: orderOf(event.eventId), isRefused });
+    },
+    end(isComplete, readingMs) {
+      for (const backlog of ready.keys()) {
+        const heldUp = failed.get(backlog);
+        const isThrough = isComplete && heldUp === undefined;
+        if (isThrough) {
+          backlog.sinceMs = parts.beganMs;
+          backlog.first = backlog.nextFirst;
+          endBackoff(backlog);
+        } else if (isComplete && heldUp) backOff(backlog, heldUp, parts.monotonic(), readingMs);
+        if (!backlog.isEnding) continue;
+        if (isThrough && !unfinished.has(backlog) && backlog.pending === 0) parts.open(backlog);
+        else parts.fallBehind(backlog);
+      }
+    },
+  };
+}
+
+/** Of a partition's events in the queue: they may be sent; wait until others have their outcome; go to the backup. */
+export type OrderState = 'open' | 'undecided' | 'behind';
+
+/** What the queue of the main topic is asked and told. */
+interface OrderedQueue {
+  /** Number of partitions of a topic, as far as it is known. */
+  countOf(topic: string): number | undefined;
+  /** Whether events without an outcome are in the queue of a partition; `undefined`: of any partition. */
+  holds(topic: string, partition: number | undefined): boolean;
+  /** The place in time of the first event that waits there behind others in the backup. */
+  firstHeld(topic: string, partition: number | undefined): bigint | undefined;
+  /** The order state has changed, or there may be room in the backup again. `undefined`: of any topic, of any partition. */
+  orderChanged(topic: string | undefined, partition: number | undefined): void;
+}
+
+/**
+ * Keeps the order of each key while events are in the local backup: later ones of the same topic partition go behind them,
+ * until the last one there is acknowledged. A partition is told by the key and the number of partitions that was known when
+ * the first one of its topic closed: a topic that grows meanwhile changes nothing.
+ */
+export interface KeyOrder {
+  /** False while nothing is in the backup, or on its way to it: then nobody needs to ask anything else. */
+  readonly isGuarding: boolean;
+  stateOf(topic: string, partition: number | undefined): OrderState;
+  /** The same of the partition of a key. */
+  stateOfKey(topic: string, key: string | null): OrderState;
+  /** An event is on its way to the next tiers, from this turn on. */
+  leaving(failed: FailedEvent): void;
+  /** It has its outcome. */
+  decided(failed: FailedEvent): void;
+  attach(queue: OrderedQueue): void;
+}
+
+/** What an event is told that goes to the backup because others of its partition are there. */
+export const behindBackup: SendFailure = {
+  kind: 'retriable',
+  cause: 'BehindBackup',
+  message: 'earlier events of its partition wait in the backup',
+  endedBy: 'behind',
+};
+
+/** The same, of one that waits in its queue where no tier has room for it: it is not lost yet then. */
+export const behindUnlessFull: SendFailure = { ...behindBackup, endedBy: 'behind-unless-full' };
+
+export function isBehindBackup({ endedBy }: SendFailure): boolean {
+  return endedBy === 'behind' || endedBy === 'behind-unless-full';
+}
+
+/** Nothing is kept in order with the backup: `svc.broker.backup.drain.order: none`, or no drain at all. */
+export const noOrder: KeyOrder = {
+  isGuarding: false,
+  stateOf: () => 'open',
+  stateOfKey: () => 'open',
+  leaving() {},
+  decided() {},
+  attach() {},
+};

@@ -1,11 +1,10 @@
 import { type Clock, inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { Logger } from '../../observe/logger.ts';
-import { createQuietLog, type QuietLog } from '../../observe/quiet-log.ts';
+import { createQuietLog, type Logger, type QuietLog } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
-import { nameOf } from '../main/failures.ts';
+import { nameOf } from '../main/queued-event.ts';
 import { createMemory, createSendSlots, type Memory } from '../memory-limits.ts';
-import { isBehindBackup } from '../order/key-order.ts';
+import { isBehindBackup } from '../order/backup-order.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 
 export interface BackupTierOptions {

@@ -3,7 +3,7 @@ import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';
 import { doubtsCount } from '../fault.ts';
-import { brokenPromise } from '../main/failures.ts';
+import { brokenPromise } from '../main/queued-event.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 

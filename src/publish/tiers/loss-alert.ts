@@ -1,8 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { shared } from '../../ground/lifecycle.ts';
-import type { Logger } from '../../observe/logger.ts';
-import { createQuietLog } from '../../observe/quiet-log.ts';
+import { createQuietLog, type Logger } from '../../observe/logger.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { SendFailure } from '../broker.ts';
 

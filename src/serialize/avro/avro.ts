@@ -1,17 +1,18 @@
 // avro/: envelopes as records of Avro, in the wire format of Confluent.
 
+import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { readBoundedSync } from '../../ground/files.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
-import { type EventForm, EventValue } from '../event-value.ts';
 import { jsonForm, payloadJson, readJson, toJson } from '../json.ts';
-import { type Serializer, schemaHeader } from '../serializer.ts';
-import { type AvroEvent, type EventCodec, prefixBytes, prefixOf, timeText } from './event-codec.ts';
-import { plainJson, typedJson } from './plain-json.ts';
-import type { SchemaIds } from './schema-ids.ts';
+import { type EventForm, EventValue, type Serializer, schemaHeader } from '../serializer.ts';
+import { type AvroType, type Explaining, exactType, type LargeNumbers } from './exact-types.ts';
+import { notPlain, plainJson, typedJson } from './plain-json.ts';
+import type { SchemaRegistry, Subject } from './schema-registry.ts';
 
 export const avroContentType = 'application/avro';
 
-export interface AvroSerializerOptions {
+interface AvroSerializerOptions {
   readonly codecOf: (eventType: string) => EventCodec;
   readonly ids: SchemaIds;
   /** `false`: nothing of svc sends the record later (an outbox that a connector reads), so that it cannot wait as JSON. */
@@ -123,4 +124,477 @@ export function splitRecord(value: Buffer): { readonly id: number; readonly body
       'it does not begin with a magic byte 0 and the id of a schema',
     );
   return { id: value.readUInt32BE(1), body: value.subarray(prefixBytes) };
+}
+
+/** As of templates: `publish()` takes any event type. */
+const maxKept = 1_000;
+
+/** `fileOf`: where the schema of a typed payload is. The codec of each event type is made once. Throws `SVC_SERIALIZE_SCHEMA` where its file holds none. */
+export function createCodecs(
+  fileOf: (eventType: string) => string | undefined,
+): (eventType: string) => EventCodec {
+  const codecs = new Map<string, EventCodec | SvcError>();
+  function made(eventType: string): EventCodec | SvcError {
+    const file = fileOf(eventType);
+    try {
+      const payload = file === undefined ? undefined : JSON.parse(readBoundedSync(file).toString());
+      return createEventCodec(eventType, payload);
+    } catch (error) {
+      if (error instanceof SvcError) return error;
+      const why = error instanceof Error ? error.message : String(error);
+      return new SvcError('SVC_SERIALIZE_SCHEMA', `${file ?? eventType} holds no schema of Avro: ${why}`);
+    }
+  }
+  return (eventType) => {
+    let codec = codecs.get(eventType);
+    if (codec === undefined) {
+      codec = made(eventType);
+      if (codecs.size < maxKept) codecs.set(eventType, codec);
+    }
+    if (codec instanceof SvcError) throw codec;
+    return codec;
+  };
+}
+
+/** An envelope as its record has it. Times in milliseconds since the epoch. */
+export interface AvroEvent {
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly occurredAt: number;
+  readonly severity: string;
+  readonly metadata: {
+    readonly source: object;
+    readonly actor: object;
+    readonly trace: object;
+    readonly correlationId: string | null;
+    readonly clientIp: string | null;
+    readonly tags: Readonly<Record<string, string>>;
+  };
+  readonly payload: AvroPayload;
+}
+
+/** Each is asked for at most once, and only where the schema needs it. */
+interface AvroPayload {
+  readonly json: () => string;
+  /** The same as JSON would give it back; `notPlain` where that is not known without `json`. Left out: never known. */
+  readonly plain?: () => unknown;
+}
+
+/** The bytes of a record around `publishedAt`, a character for each (`latin1`). */
+interface AvroText {
+  readonly head: string;
+  readonly tail: string;
+}
+
+/** One record schema, and what writes and reads it. */
+export interface EventCodec {
+  readonly eventType: string;
+  /** The payload is JSON in a string. */
+  readonly isText: boolean;
+  /** Full name of the record. */
+  readonly name: string;
+  /** As JSON, as it is registered. */
+  readonly schema: string;
+  /** Throws `SVC_SERIALIZE_SCHEMA_MISFIT` for a payload that does not fit, with the path of the field. */
+  encode(event: AvroEvent): AvroText;
+  /** The envelope out of a record without its prefix. */
+  decode(bytes: Buffer): unknown;
+}
+
+/** Magic byte, and four bytes of the schema's id. */
+const prefixBytes = 5;
+
+export function prefixOf(id: number): string {
+  const prefix = Buffer.alloc(prefixBytes);
+  prefix.writeUInt32BE(id, 1);
+  return prefix.toString('latin1');
+}
+
+/** A long of Avro: zigzag, then seven bits a byte. */
+export function timeText(ms: number): string {
+  // Exact within 2^52 ms, the year 144,000.
+  let rest = ms < 0 ? -2 * ms - 1 : 2 * ms;
+  let text = '';
+  while (rest > 0x7f) {
+    text += String.fromCharCode((rest % 0x80) | 0x80);
+    rest = Math.floor(rest / 0x80);
+  }
+  return text + String.fromCharCode(rest);
+}
+
+/** @param payload the schema of a typed payload; left out, the payload is JSON in a string */
+export function createEventCodec(eventType: string, given?: AvroSchema): EventCodec {
+  const isText = given === undefined;
+  const payload = given === undefined ? undefined : payloadSchema(eventType, given);
+  const schema = recordSchema(eventType, given ?? 'string');
+  const head = compiled(partOf(eventType, headFields.map(plainTime)));
+  const tail = compiled(
+    partOf(eventType, tailFields(payload === undefined ? 'string' : forWriting(payload))),
+  );
+  const payloadOf = ({ json, plain }: AvroPayload): unknown => {
+    if (isText) return json();
+    const known = plain?.() ?? notPlain;
+    return known === notPlain ? JSON.parse(json()) : known;
+  };
+  // First: a schema that is none has its own message.
+  const decode = decoderOf(compiled(schema));
+  return {
+    eventType,
+    isText,
+    name: recordName(eventType),
+    schema: JSON.stringify(schema),
+    encode(event) {
+      const { severity, metadata, payload } = event;
+      return {
+        head: textOf(head, event),
+        tail: textOf(tail, { severity, metadata, payload: payloadOf(payload) }),
+      };
+    },
+    decode,
+  };
+}
+
+/** What reads records of a schema: into an envelope as JSON has it. Throws `SVC_SERIALIZE_NOT_AVRO` where the schema is none. */
+export function createDecoder(schema: string, large: LargeNumbers = 'text'): (bytes: Buffer) => unknown {
+  let type: AvroType;
+  try {
+    type = exactType(JSON.parse(schema), large);
+  } catch (error) {
+    if (error instanceof SvcError) throw error;
+    throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its schema is none of Avro');
+  }
+  return decoderOf(type);
+}
+
+function decoderOf(type: AvroType): (bytes: Buffer) => unknown {
+  const fields = (type as { fields?: readonly { name: string; type: AvroType }[] }).fields ?? [];
+  const isText = fields.some((field) => field.name === 'payload' && field.type.typeName === 'string');
+  return (bytes) => {
+    let value: unknown;
+    try {
+      value = type.fromBuffer(bytes);
+    } catch {
+      // Its message holds values.
+      throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'the bytes end early, or are of another schema');
+    }
+    // What others write need not be a record.
+    if (type.typeName !== 'record') return value;
+    const record = { ...(value as object) } as Record<string, unknown>;
+    const { payload } = record;
+    if (!isText || typeof payload !== 'string') return record;
+    try {
+      return { ...record, payload: JSON.parse(payload) };
+    } catch {
+      throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its payload is no JSON text');
+    }
+  };
+}
+
+function compiled(schema: AvroSchema): AvroType {
+  return exactType(schema);
+}
+
+let shared: Buffer | undefined;
+const sharedBytes = 65_536;
+
+function textOf(type: AvroType, value: unknown): string {
+  shared ??= Buffer.allocUnsafe(sharedBytes);
+  try {
+    const end = type.encode(value, shared, 0);
+    if (end >= 0) return shared.toString('latin1', 0, end);
+    return type.toBuffer(value).toString('latin1');
+  } catch {
+    throw misfit(type, value);
+  }
+}
+
+function misfit(type: AvroType, value: unknown): SvcError {
+  let path: readonly string[] = [];
+  let wanted = '';
+  let why: string | undefined;
+  try {
+    type.isValid(value, {
+      errorHook(where, found, expected) {
+        [path, wanted] = [[...where], nameOf(expected)];
+        why = (expected as Explaining).why?.(found);
+        throw new Error('the first is enough');
+      },
+    });
+  } catch {
+    // What is wrong stands in `path`.
+  }
+  const says = `${wanted === '' ? 'does not fit' : `is no ${wanted}`}${why === undefined ? '' : `: ${why}`}`;
+  return new SvcError(
+    'SVC_SERIALIZE_SCHEMA_MISFIT',
+    `the payload does not fit its Avro schema: ${shownPath(path, type)} ${says}`,
+  );
+}
+
+/** `logical:date` is a date, a union `union:unwrapped`. */
+function nameOf({ typeName, underlyingType }: AvroType & { readonly underlyingType?: AvroType }): string {
+  const [name = '', logical = ''] = typeName.split(':');
+  if (name !== 'logical') return name;
+  return logical === 'undefined' ? (underlyingType?.typeName ?? '') : logical;
+}
+
+/** Names of fields and positions; a name in a map is the event's own and may be a value. */
+function shownPath(path: readonly string[], top: AvroType): string {
+  let shown = '';
+  let type: Fielded | undefined = top as Fielded;
+  for (const part of path) {
+    const field: { name: string; type: Fielded } | undefined = type?.fields?.find(
+      ({ name }) => name === part,
+    );
+    if (field !== undefined) shown += shown === '' ? part : `.${part}`;
+    else shown += type?.itemsType === undefined ? '.*' : `[${part}]`;
+    type = unionBranch(field?.type ?? type?.itemsType ?? type?.valuesType);
+  }
+  return shown || 'it';
+}
+
+interface Fielded {
+  readonly typeName: string;
+  readonly fields?: readonly { readonly name: string; readonly type: Fielded }[];
+  readonly itemsType?: Fielded;
+  readonly valuesType?: Fielded;
+  readonly types?: readonly Fielded[];
+}
+
+/** Of a union the branch that has something inside. */
+function unionBranch(type: Fielded | undefined): Fielded | undefined {
+  return type?.types?.find((each) => each.fields ?? each.itemsType ?? each.valuesType) ?? type;
+}
+
+/** Head and tail are put together from ready numbers. */
+function plainTime(field: object): object {
+  const { type } = field as { type: unknown };
+  return typeof type === 'object' ? { ...field, type: 'long' } : field;
+}
+
+/** A field that may be null may be left out as well, as in JSON: the bytes are the same. */
+function forWriting(schema: AvroSchema): AvroSchema {
+  if (Array.isArray(schema)) return schema.map(forWriting);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { fields, items, values, type } = schema as Readonly<Record<string, AvroSchema>>;
+  return {
+    ...schema,
+    ...(items !== undefined && { items: forWriting(items) }),
+    ...(values !== undefined && { values: forWriting(values) }),
+    ...(typeof type === 'object' && { type: forWriting(type) }),
+    ...(Array.isArray(fields) && {
+      fields: fields.map((field: object) => {
+        const { type: of } = field as { type: AvroSchema };
+        const mayBeNull = Array.isArray(of) && of[0] === 'null' && !('default' in field);
+        return { ...field, type: forWriting(of), ...(mayBeNull && { default: null }) };
+      }),
+    }),
+  };
+}
+
+/** A schema as JSON has it. */
+export type AvroSchema = string | readonly AvroSchema[] | { readonly [name: string]: unknown };
+
+const namespace = 'svc.events';
+const nullable = (name: string): object => ({ name, type: ['null', 'string'], default: null });
+const time = (name: string): object => ({ name, type: { type: 'long', logicalType: 'timestamp-millis' } });
+const group = (name: string, type: string, fields: readonly string[]): object => ({
+  name,
+  type: { type: 'record', name: type, fields: fields.map(nullable) },
+});
+
+/** What stands before `publishedAt`, which is put in between when the record is handed over. */
+const headFields: readonly object[] = [
+  { name: 'eventId', type: 'string' },
+  { name: 'eventType', type: 'string' },
+  time('occurredAt'),
+];
+
+const tailFields = (payload: AvroSchema): readonly object[] => [
+  { name: 'severity', type: 'string' },
+  {
+    name: 'metadata',
+    type: {
+      type: 'record',
+      name: 'Metadata',
+      fields: [
+        group('source', 'Source', ['serviceName', 'serviceVersion', 'hostname']),
+        group('actor', 'Actor', ['userId', 'sessionId']),
+        group('trace', 'Trace', ['traceId', 'spanId', 'parentSpanId']),
+        nullable('correlationId'),
+        nullable('clientIp'),
+        { name: 'tags', type: { type: 'map', values: 'string' } },
+      ],
+    },
+  },
+  { name: 'payload', type: payload },
+];
+
+/** An event type as a name of Avro: `order.created` is `order_created`. */
+export function recordName(eventType: string): string {
+  return `${namespace}.${eventType.replace(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d|$)/, '_')}`;
+}
+
+/** The schema of an event type: the envelope's fields at the top. `payload`: `string` for the payload as JSON text. */
+export function recordSchema(eventType: string, payload: AvroSchema): AvroSchema {
+  const fields = [...headFields, time('publishedAt'), ...tailFields(payloadSchema(eventType, payload))];
+  return partOf(eventType, fields);
+}
+
+/** Where names of a payload are that have no namespace, and would be names of the envelope there. */
+const payloadNamespace = `${namespace}.payload`;
+const envelopeNames = ['Metadata', 'Source', 'Actor', 'Trace'];
+const primitives = new Set(['null', 'boolean', 'int', 'long', 'float', 'double', 'bytes', 'string']);
+
+/**
+ * The schema of a payload as a part of the record: as it is, unless it defines a name that is one of the envelope's there. Then all of
+ * its names without a namespace get one.
+ */
+function payloadSchema(eventType: string, payload: AvroSchema): AvroSchema {
+  const taken = new Set([...envelopeNames, recordName(eventType).slice(namespace.length + 1)]);
+  let collides = false;
+  visitNames(payload, (name) => {
+    collides ||= taken.has(name);
+    return name;
+  });
+  return collides ? visitNames(payload, (name) => `${payloadNamespace}.${name}`) : payload;
+}
+
+/** Each name that is in no namespace, where it is defined and where it is used. */
+function visitNames(schema: AvroSchema, rename: (name: string) => string): AvroSchema {
+  if (typeof schema === 'string')
+    return primitives.has(schema) || schema.includes('.') ? schema : rename(schema);
+  if (Array.isArray(schema)) return schema.map((each) => visitNames(each, rename));
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const {
+    type,
+    name,
+    namespace: own,
+    fields,
+    items,
+    values,
+  } = schema as Readonly<Record<string, AvroSchema>>;
+  const isNamed =
+    typeof name === 'string' &&
+    (type === 'record' || type === 'enum' || type === 'fixed' || type === 'error');
+  if (isNamed && (name.includes('.') || (own !== undefined && own !== ''))) return schema;
+  const inner = (each: AvroSchema | undefined): AvroSchema => visitNames(each as AvroSchema, rename);
+  const { namespace: _, ...rest } = schema as Readonly<Record<string, unknown>>;
+  return {
+    ...(isNamed ? rest : schema),
+    ...(isNamed && { name: rename(name) }),
+    ...(!isNamed && type !== undefined && type !== 'array' && type !== 'map' && { type: inner(type) }),
+    ...(type === 'array' && { items: inner(items) }),
+    ...(type === 'map' && { values: inner(values) }),
+    ...(Array.isArray(fields) && {
+      fields: fields.map((field: object) => ({
+        ...field,
+        type: inner((field as { type: AvroSchema }).type),
+      })),
+    }),
+  };
+}
+
+function partOf(eventType: string, fields: readonly object[]): AvroSchema {
+  return { type: 'record', name: recordName(eventType), fields };
+}
+
+/** Confluent's names, without their ending. */
+type SubjectNameStrategy = 'topic' | 'record' | 'topic-record';
+
+/** The subject that a value's schema is registered under. */
+export function subjectOf(strategy: SubjectNameStrategy, topic: string, name: string): string {
+  if (strategy === 'topic') return `${topic}-value`;
+  return strategy === 'record' ? name : `${topic}-${name}`;
+}
+
+interface SchemaIdsOptions {
+  readonly registry: SchemaRegistry;
+  readonly strategy: SubjectNameStrategy;
+  /** Else a schema must be there already. */
+  readonly autoRegister: boolean;
+  readonly clock: Clock;
+  /** Called with each outage, and with its end. */
+  readonly onAway: (message: string) => void;
+  readonly onBack: () => void;
+  /** Called each time when it does not take a schema. */
+  readonly onRefused: (error: SvcError) => void;
+}
+
+/** What the registry calls the schemas of this process: each is asked for once. */
+interface SchemaIds {
+  /** `undefined`: not known yet. At once. */
+  known(codec: EventCodec, topic: string): number | undefined;
+  /** Asks for it where it is not known. Rejects as the registry does. */
+  ask(codec: EventCodec, topic: string): Promise<number>;
+}
+
+/** How soon a registry that is away is asked again. */
+const awayMs = 1_000;
+/** How soon a schema that it refused is offered again: somebody may have changed the rules of its subject. */
+const refusedMs = 10_000;
+
+type Failed = { readonly error: SvcError; readonly untilMs: number };
+
+export function createSchemaIds({
+  registry,
+  strategy,
+  autoRegister,
+  ...options
+}: SchemaIdsOptions): SchemaIds {
+  const { clock, onAway, onBack, onRefused } = options;
+  const ids = new Map<string, number>();
+  const failures = new Map<string, Failed>();
+  const asking = new Map<string, Promise<number>>();
+  let isAway = false;
+
+  const keyOf = (codec: EventCodec, topic: string): string => subjectOf(strategy, topic, codec.name);
+
+  async function answer(key: string, subject: Subject): Promise<number> {
+    try {
+      const id = await (autoRegister ? registry.register(subject) : registry.lookUp(subject));
+      ids.set(key, id);
+      failures.delete(key);
+      heard(false);
+      return id;
+    } catch (thrown) {
+      const error = asError(thrown, registry.address);
+      const refused = error.code === 'SVC_SERIALIZE_SCHEMA_REFUSED';
+      failures.set(key, { error, untilMs: clock.monotonic() + (refused ? refusedMs : awayMs) });
+      heard(!refused, error.message);
+      if (refused) onRefused(error);
+      throw error;
+    } finally {
+      asking.delete(key);
+    }
+  }
+
+  function heard(away: boolean, message = ''): void {
+    if (away === isAway) return;
+    isAway = away;
+    if (away) onAway(message);
+    else onBack();
+  }
+
+  return {
+    known: (codec, topic) => ids.get(`${keyOf(codec, topic)} ${codec.eventType}`),
+    async ask(codec, topic) {
+      const subject = keyOf(codec, topic);
+      const key = `${subject} ${codec.eventType}`;
+      const id = ids.get(key);
+      if (id !== undefined) return id;
+      const failed = failures.get(key);
+      if (failed !== undefined && clock.monotonic() < failed.untilMs) throw failed.error;
+      let asked = asking.get(key);
+      if (asked === undefined) {
+        asked = answer(key, { subject, schema: codec.schema });
+        asking.set(key, asked);
+      }
+      return asked;
+    },
+  };
+}
+
+function asError(thrown: unknown, address: string): SvcError {
+  if (thrown instanceof SvcError) return thrown;
+  return new SvcError('SVC_SERIALIZE_REGISTRY_AWAY', `schema registry at ${address}: an unexpected error`);
 }

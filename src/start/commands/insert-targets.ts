@@ -1,6 +1,5 @@
-import { locate } from '../../capture/source/locate.ts';
 import { rewrite, type SourceEvents, type SourceTarget } from '../../capture/source/rewrite-text.ts';
-import { targetFileLookup } from '../../capture/source/target-files.ts';
+import { locate, targetFileLookup } from '../../capture/source/target-files.ts';
 import { loadConfig } from '../../config/read/load.ts';
 
 /** The text of one module with the calls of its targets; `undefined` where it has none. `path` may end in a query. */

@@ -1,17 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { followImports } from '../../capture/follow-imports.ts';
-import { inspect, type LoadedBy } from '../../capture/inspect.ts';
+import { followImports, inspect, type LoadedBy } from '../../capture/inspect.ts';
 import { inPlaceOf, type TargetReport } from '../../capture/report.ts';
+import { compiledFrom } from '../../capture/source/compiled-from.ts';
+import { type InBuilt, inspectBuilt } from '../../capture/source/inspect-built.ts';
 import { entryFile } from '../../capture/source/late-start.ts';
-import { locate, missingFile } from '../../capture/source/locate.ts';
-import { compiledFrom } from '../../capture/source/maps/compiled-from.ts';
-import { type InBuilt, inspectBuilt } from '../../capture/source/maps/inspect-built.ts';
-import { hashOf, readList } from '../../capture/source/maps/listed-places.ts';
-import { shownPath } from '../../capture/source/own-file.ts';
+import { hashOf, readList } from '../../capture/source/listed-places.ts';
+import { locate, missingFile, shownPath } from '../../capture/source/target-files.ts';
 import type { Config } from '../../config/config.ts';
 import type { TargetConfig } from '../../config/schema/target.ts';
-import { planOfTarget } from '../plans.ts';
+import { planOfTarget } from '../settings.ts';
 import { scriptsBelow } from './write-list.ts';
 
 /** Which targets of the configuration are there, without loading the application. `loadedBy`: what its start says of packages. */

@@ -1,9 +1,9 @@
 import { realpathSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import path from 'node:path';
-import { packageName } from '../../capture/source/exports/resolve-specifier.ts';
+import { packageName } from '../../capture/source/resolve-specifier.ts';
 import { loadConfig } from '../../config/read/load.ts';
-import { installedManifest, readManifest } from '../../ground/files/manifest.ts';
+import { installedManifest, readManifest } from '../../ground/files.ts';
 import { followedSpecifiers } from '../drivers.ts';
 
 /** What a bundler has to know of an application with svc. */

@@ -3,16 +3,15 @@ import type { Config } from '../../config/config.ts';
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { DeadLetterTopic, RecoveryAsk, RecoveryControls, RecoveryRun } from '../../manage/controls.ts';
-import type { Logger } from '../../observe/logger.ts';
-import { printable } from '../../observe/printable.ts';
+import { type Logger, printable } from '../../observe/logger.ts';
 import { openTopicTail } from '../adapters.ts';
 import { brokerSettingsOf, goesToKafka } from '../settings.ts';
-import { recoveryGroup } from '../tiers/dlq-waiting.ts';
 import { createNewestDeadLetters } from '../tiers/newest-dead-letters.ts';
+import { recoveryGroup } from '../tiers/start-tiers.ts';
+import { createTopicRefusal } from './inspect.ts';
 import type { RecoverReport, RecoveryPlace, RecoveryResult } from './recovery.ts';
-import { createTopicRefusal } from './written-topics.ts';
 
-export interface RecoveryRunsOptions {
+interface RecoveryRunsOptions {
   readonly config: Config;
   readonly logger: Logger;
   /** As the log names it: `dead letters`, `backup`. */
@@ -23,7 +22,7 @@ export interface RecoveryRunsOptions {
   readonly prepare?: () => Promise<void>;
 }
 
-export interface RecoveryRuns extends RecoveryControls {
+interface RecoveryRuns extends RecoveryControls {
   isRunning(): boolean;
   /** Each run ends after the batch under way; what it has not sent is there the next time. */
   stop(deadlineMs: number): Promise<void>;

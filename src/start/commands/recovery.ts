@@ -4,15 +4,14 @@ import type { Config } from '../../config/config.ts';
 import { sleep } from '../../ground/builtins.ts';
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { isolate } from '../../observe/otel-api.ts';
 import type { Broker } from '../../publish/broker.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
-import { createDlqSource } from '../../publish/recovery/dlq-source.ts';
-import { type RecoverReport, recover } from '../../publish/recovery/recover.ts';
+import { createDlqSource, type RecoverReport, recover } from '../../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import { loadEventFiles, openBroker, openLocalSource, openS3Source, openTopicReader } from '../adapters.ts';
-import { openSerde } from '../serde/serde.ts';
+import { openSerde } from '../serde.ts';
 import { brokerSettingsOf, goesToKafka } from '../settings.ts';
 
 export type { RecoverReport, StoredEvent };

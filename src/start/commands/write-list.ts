@@ -1,14 +1,13 @@
 import { existsSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { locate, missingFile } from '../../capture/source/locate.ts';
-import { listPlaces } from '../../capture/source/maps/list-places.ts';
-import { listName, type PlaceList } from '../../capture/source/maps/listed-places.ts';
-import { shownPath } from '../../capture/source/own-file.ts';
+import { listPlaces } from '../../capture/source/inspect-built.ts';
+import { listName, type PlaceList } from '../../capture/source/listed-places.ts';
 import type { SourceTarget } from '../../capture/source/rewrite-text.ts';
+import { locate, missingFile, shownPath } from '../../capture/source/target-files.ts';
 import type { Config } from '../../config/config.ts';
 import { loadConfig } from '../../config/read/load.ts';
-import { isFile } from '../../ground/files/folders.ts';
-import { printable } from '../../observe/printable.ts';
+import { isFile } from '../../ground/files.ts';
+import { printable } from '../../observe/logger.ts';
 
 /** What `svc manifest` has written. */
 export interface WrittenList {

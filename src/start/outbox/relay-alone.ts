@@ -1,30 +1,31 @@
 import { once } from 'node:events';
+import { isMainThread, type Worker } from 'node:worker_threads';
 import type { Config } from '../../config/config.ts';
 import { readSource } from '../../context/source.ts';
 import { sleep } from '../../ground/builtins.ts';
-import { backoffMs } from '../../ground/clock.ts';
+import { backoffMs, systemClock, within } from '../../ground/clock.ts';
 import { version } from '../../ground/version.ts';
-import { createPublishDurations } from '../../observe/durations.ts';
-import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { MetricSources, OutboxState } from '../../observe/metrics.ts';
-import { createLedger } from '../../observe/outcomes.ts';
+import { isolate } from '../../observe/otel-api.ts';
+import { createLedger, createPublishDurations } from '../../observe/outcomes.ts';
+import { type Channel, openChannel } from '../../observe/thread-counts.ts';
+import { createNotifier } from '../../outbox/join.ts';
+import type { Notices } from '../../outbox/notices.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import type { Relay } from '../../outbox/relay/relay.ts';
-import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/relay-settings.ts';
+import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/partition-sends.ts';
+import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
 import { reasonOf } from '../../outbox/relay/signal.ts';
 import { isPassing } from '../../outbox/store-error.ts';
 import { type Broker, throttledMs } from '../../publish/broker.ts';
-import { dialectOf } from '../../transaction/dialect.ts';
+import { dialectOf } from '../../transaction/driver.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
-import { storedTypesOf } from '../plans.ts';
-import { openSerde } from '../serde/serde.ts';
-import { brokerSettingsOf, goesToKafka } from '../settings.ts';
-import { manageOutbox } from './managed-outbox.ts';
+import { openSerde } from '../serde.ts';
+import { brokerSettingsOf, goesToKafka, storedTypesOf } from '../settings.ts';
 import { openRelay } from './open-relay.ts';
-import { breakerOf, outboxState } from './outbox-state.ts';
-import { watchSenders } from './watch-senders.ts';
+import { breakerOf, manageOutbox, outboxState } from './outbox-health.ts';
+import { watchSenders } from './senders.ts';
 
 const holdMs = 60_000;
 const closeMs = 5_000;
@@ -147,5 +148,155 @@ function sourcesOf(
     dlqWaiting: () => null,
     recentDlqEvents: () => [],
     outbox,
+  };
+}
+
+/**
+ * The relay in the process of an application, of which nobody knows when it ends: it is finished whenever it may be the end, and
+ * begins anew where it was not.
+ */
+export interface RelayInProcess {
+  /** A row of this process was committed. */
+  wake(): void;
+  /** Whether it is the one that sends the rows of this shard. */
+  holds(shard: number): boolean;
+  state(): RelayState | undefined;
+  resetBreaker(): void;
+  /** Whether there is something to finish: shards that others wait for, or rows of this process that may not be sent. */
+  isUnfinished(): boolean;
+  /** Sends what this process has committed and gives the shards back. Returns whether it was all of it. */
+  finish(deadlineMs: number): Promise<boolean>;
+  /** For good. */
+  close(deadlineMs: number): Promise<void>;
+}
+
+/** A process that goes on has no relay for so long, unless it commits a row. */
+const restartMs = 1_000;
+/** What a relay may take that has nothing to send: giving shards back is not worth more. */
+const idleFinishMs = 500;
+
+export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) => void): RelayInProcess {
+  let relay: Relay | undefined;
+  let opening: Promise<void> | undefined;
+  let finishing: Promise<boolean> | undefined;
+  let restart: NodeJS.Timeout | undefined;
+  let hasStored = false;
+  let isClosed = false;
+
+  async function start(): Promise<void> {
+    try {
+      const opened = await open();
+      if (isClosed) return;
+      relay = opened;
+      relay.start();
+    } catch (error) {
+      onFailed(error as Error);
+    } finally {
+      opening = undefined;
+    }
+  }
+
+  function ensure(): void {
+    clearTimeout(restart);
+    if (!isClosed && relay === undefined && finishing === undefined) opening ??= start();
+  }
+
+  async function finish(deadlineMs: number): Promise<boolean> {
+    const endMs = systemClock.monotonic() + deadlineMs;
+    const isOwn = hasStored;
+    if (isOwn && opening !== undefined) await within(deadlineMs, opening);
+    if (relay === undefined) return !isOwn;
+    hasStored = false;
+    const leftMs = Math.max(0, endMs - systemClock.monotonic());
+    const { published, failed } = relay.state().processed;
+    const isIdle = !isOwn && published + failed === 0;
+    const isDone = isOwn
+      ? await relay.finish(leftMs)
+      : await relay.stop(isIdle ? Math.min(leftMs, idleFinishMs) : leftMs);
+    relay = undefined;
+    return isDone;
+  }
+
+  ensure();
+  return {
+    wake() {
+      hasStored = true;
+      if (finishing === undefined) relay?.wake();
+      ensure();
+    },
+    holds: (shard) => relay?.holds(shard) ?? false,
+    state: () => relay?.state(),
+    resetBreaker: () => relay?.resetBreaker(),
+    isUnfinished: () => !isClosed && (relay !== undefined || hasStored),
+    finish(deadlineMs) {
+      finishing ??= finish(deadlineMs).finally(() => {
+        finishing = undefined;
+        // The process may go on after all. If not, neither of these holds it.
+        if (hasStored) ensure();
+        else if (!isClosed && relay === undefined) restart = setTimeout(ensure, restartMs).unref();
+      });
+      return finishing;
+    },
+    async close(deadlineMs) {
+      isClosed = true;
+      clearTimeout(restart);
+      await finishing;
+      await opening;
+      await relay?.stop(deadlineMs);
+    },
+  };
+}
+
+const channelName = 'svc.outbox.stored';
+
+/** Tells of rows that this thread has committed. */
+export interface StoredRows {
+  tell(shard: number): void;
+  close(): void;
+}
+
+/** The relay of this process hears of every row, those of others where it is theirs to send. */
+export function tellOfRows(
+  relay: Pick<RelayInProcess, 'wake' | 'holds'> | undefined,
+  notices: Notices | undefined,
+): StoredRows {
+  return isMainThread ? tellRelays(relay, notices) : tellMainThread();
+}
+
+/** The relay, and the connection for notices, are in the main thread. */
+function tellMainThread(): StoredRows {
+  const channel = openChannel(channelName);
+  return { tell: (shard) => channel.postMessage(shard), close: () => channel.close() };
+}
+
+function tellRelays(
+  relay: Pick<RelayInProcess, 'wake' | 'holds'> | undefined,
+  notices: Notices | undefined,
+): StoredRows {
+  const notifier = notices && createNotifier({ notices, clock: systemClock, isolate });
+  let channel: Channel | undefined;
+
+  function tell(shard: number): void {
+    relay?.wake();
+    if (relay?.holds(shard) !== true) notifier?.add(shard);
+  }
+
+  function onWorker(worker: Worker): void {
+    if (channel === undefined) {
+      channel = openChannel(channelName);
+      channel.onmessage = (event) => tell((event as { data: number }).data);
+    }
+    // Its last word may not arrive any more.
+    worker.once('exit', () => relay?.wake());
+  }
+
+  process.on('worker', onWorker);
+  return {
+    tell,
+    close() {
+      process.removeListener('worker', onWorker);
+      channel?.close();
+      notifier?.stop();
+    },
   };
 }

@@ -1,9 +1,13 @@
 import type { SvcError } from '../../ground/errors.ts';
+import { type Logger, printable } from '../../observe/logger.ts';
+import { isolate } from '../../observe/otel-api.ts';
 import { type ErasureSettings, eraseSuffix, erasesRows, routeColumn } from '../../outbox/erase-row.ts';
 import { besideTable, partsOfTable, quoteName, quoteTable } from '../../outbox/insert-row.ts';
-import type { Senders } from '../../outbox/outbox-store.ts';
+import type { OutboxStore, Senders } from '../../outbox/outbox-store.ts';
+import { reasonOf } from '../../outbox/relay/signal.ts';
 import { contradiction } from '../../outbox/store-error.ts';
-import type { Dialect } from '../../transaction/dialect.ts';
+import type { Dialect } from '../../transaction/driver.ts';
+import { tellWritingViews } from '../../transaction/statements.ts';
 
 export interface SenderSettings extends ErasureSettings {
   readonly dialect: Dialect;
@@ -65,4 +69,117 @@ function spanOf(ms: number): string {
 function erasedText(table: string): string {
   const trigger = quoteName('postgres', besideTable(partsOfTable(table)?.name ?? table, eraseSuffix));
   return `a trigger of the table ${table} deletes each row in the transaction that wrote it, as for Debezium alone, and svc.outbox.publisher-enabled: false with retention-days: 0 is not what is set here: no relay would find an event. Run DROP TRIGGER ${trigger} ON ${quoteTable('postgres', table)}; or set both, if Debezium sends`;
+}
+
+/** Somebody else may change the table, or begin or stop to send, at any time; while calls fail for it, each look may end that. */
+export const lookMs = 60_000;
+export const refusedLookMs = 5_000;
+
+interface SenderWatchOptions {
+  readonly store: Pick<OutboxStore, 'senders' | 'traits'>;
+  readonly settings: SenderSettings;
+  /** This process has a relay. */
+  readonly isRelay: boolean;
+  readonly logger: Logger;
+}
+
+/**
+ * Whether the settings of this process fit its table, and whether anybody sends the rows; and what of the database the statements of
+ * the application hang on.
+ */
+export interface SenderWatch {
+  /** The first time, and then by itself from time to time. Never rejects: what cannot be asked is as it was. */
+  look(): Promise<void>;
+  /** Events would be lost. */
+  refusal(): SvcError | undefined;
+  /** The largest packet that the database takes, as far as there is a limit and it is known. */
+  maxPacketBytes(): number | undefined;
+  /** One line: nothing is lost, and somebody has to look at it. */
+  remark(): string | undefined;
+  stop(): void;
+}
+
+export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOptions): SenderWatch {
+  let refusal: SvcError | undefined;
+  let remark: string | undefined;
+  let maxPacketBytes: number | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
+
+  async function ask(): Promise<void> {
+    const senders = await store.senders();
+    const [wasRefused, last] = [refusal, remark];
+    refusal = refusalOf(settings, senders);
+    remark = refusal === undefined ? remarkOf(settings, senders, isRelay) : undefined;
+    if (isStopped) return;
+    if (refusal !== undefined && refusal.message !== wasRefused?.message)
+      logger.error(`outbox: ${refusal.message}`, { code: refusal.code });
+    if (refusal === undefined && wasRefused !== undefined)
+      logger.info(`outbox: the table ${settings.table} fits the settings now: events are stored again`);
+    // How long rows wait is said once.
+    if (remark !== undefined && last === undefined) logger.warn(`outbox: ${remark}`);
+  }
+
+  async function learn(): Promise<void> {
+    const traits = await store.traits();
+    maxPacketBytes = traits.maxPacketBytes;
+    tellWritingViews(settings.dialect, traits.writingViews);
+  }
+
+  async function look(): Promise<void> {
+    await isolate(learn).catch((error: unknown) =>
+      logger.debug(`outbox: which views of the database write is not known: ${reasonOf(error)}`),
+    );
+    await isolate(ask).catch((error: unknown) =>
+      logger.debug(`outbox: who sends the rows is not known: ${reasonOf(error)}`),
+    );
+    if (isStopped) return;
+    timer = setTimeout(look, refusal === undefined ? lookMs : refusedLookMs).unref();
+  }
+
+  return {
+    look,
+    refusal: () => refusal,
+    maxPacketBytes: () => maxPacketBytes,
+    remark: () => remark,
+    stop() {
+      isStopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+interface TellsUnjoined {
+  /** `target`: as reports name it, such as `src/orders.ts#placeOrder`; `undefined`: the application called `outbox.save()`. */
+  tell(row: { readonly eventType: string }, target: string | undefined): void;
+  count(): number;
+  /** One line for health and the doctor, as soon as there was one. */
+  remark(): string | undefined;
+}
+
+const mostTold = 100;
+
+/** Says once for each target that its events are stored by themselves, and counts them. */
+export function tellUnjoined(logger: Logger): TellsUnjoined {
+  const told = new Set<string>();
+  let count = 0;
+  return {
+    tell({ eventType }, target) {
+      count++;
+      const whose = target ?? `outbox.save() of ${eventType}`;
+      if (told.has(whose) || told.size >= mostTold) return;
+      told.add(whose);
+      logger.warn(
+        `outbox: an event of ${printable(whose)} was made outside any transaction: it is stored by itself, right after the call, and a process that ends between the two leaves what the call wrote without its event. Call the function within a transaction, or let such calls fail with svc.outbox.on-no-transaction: error (docs/outbox.md); this is said once for each target`,
+        { eventType, ...(target !== undefined && { target }) },
+      );
+    },
+    count: () => count,
+    remark() {
+      if (count === 0) return undefined;
+      const first = [...told].slice(0, 5).map(printable).join(', ');
+      const more = told.size > 5 ? ` and ${told.size - 5} more` : '';
+      return `${count} event${count === 1 ? ' was' : 's were'} made outside any transaction and stored by themselves, not atomic with what the calls wrote: ${first}${more}; see svc_outbox_unjoined_total, and docs/outbox.md for what to do`;
+    },
+  };
 }

@@ -1,13 +1,12 @@
 import type { Config } from '../../config/config.ts';
 import { sleep } from '../../ground/builtins.ts';
 import { systemClock } from '../../ground/clock.ts';
-import { isolate } from '../../observe/isolate.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { isolate } from '../../observe/otel-api.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { BackupOrder } from '../../publish/order/backup-order.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
-import { createDrain, type Drain } from '../../publish/recovery/drain.ts';
-import { lazySource } from '../../publish/recovery/lazy-source.ts';
+import { createDrain, type Drain, lazySource } from '../../publish/recovery/drain.ts';
 import { type openLocalBackup, openLocalSource } from '../adapters.ts';
 
 type OwnSegments = Awaited<ReturnType<NonNullable<Parameters<typeof openLocalSource>[0]['own']>>>;

@@ -6,11 +6,10 @@ import type {
   DeadLetterTopic,
   StoredDeadLetter,
 } from '../../manage/controls.ts';
-import { isolate } from '../../observe/isolate.ts';
-import { printable } from '../../observe/printable.ts';
+import { printable } from '../../observe/logger.ts';
+import { isolate } from '../../observe/otel-api.ts';
 import { type DeadLetterHead, headOfDlqRecord } from '../../publish/tiers/dlq-message.ts';
-import type { TopicRecord } from '../../publish/topic-reader.ts';
-import type { TopicTail } from '../../publish/topic-tail.ts';
+import type { TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 
 /** Whoever waits hears of a broker that does not answer, or gets what was found by then. */
 const patienceMs = 5_000;

@@ -3,29 +3,28 @@
 import { AsyncResource } from 'node:async_hooks';
 import { readdirSync } from 'node:fs';
 import type { Config } from '../../config/config.ts';
-import { systemClock, within } from '../../ground/clock.ts';
-import { loadChunk } from '../../ground/load-chunk.ts';
-import { isolate } from '../../observe/isolate.ts';
+import { type Clock, systemClock, within } from '../../ground/clock.ts';
+import { loadChunk } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupState } from '../../observe/metrics.ts';
+import { isolate } from '../../observe/otel-api.ts';
 import type { Ledger } from '../../observe/outcomes.ts';
 import { registeredBackupStrategies } from '../../publish/backup-strategy.ts';
 import type { Broker } from '../../publish/broker.ts';
-import { createBackupOrder } from '../../publish/order/backup-order.ts';
-import type { KeyOrder } from '../../publish/order/key-order.ts';
+import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
 import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
 import type { Drain } from '../../publish/recovery/drain.ts';
 import type { FailedEvent, NextTier } from '../../publish/tier.ts';
 import { createBackupTier } from '../../publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../../publish/tiers/dlq-tier.ts';
-import { createKeptEvents, type KeptEvents } from '../../publish/tiers/kept-events.ts';
 import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
-import { createTierChain } from '../../publish/tiers/tier-chain.ts';
-import { openLocalBackup, openS3Backup } from '../adapters.ts';
-import { s3SettingsOf, tiersTimeMs } from '../settings.ts';
+import { createKeptEvents, createTierChain, type KeptEvents } from '../../publish/tiers/tier-chain.ts';
+import type { TopicReader } from '../../publish/topic-reader.ts';
+import { openLocalBackup, openS3Backup, openTopicReader } from '../adapters.ts';
+import { brokerSettingsOf, goesToKafka, s3SettingsOf, tiersTimeMs } from '../settings.ts';
 import type * as Drains from './drains.ts';
 
-export interface TiersParts {
+interface TiersParts {
   readonly broker: Broker;
   readonly ledger: Ledger;
   readonly alert: LossAlert;
@@ -37,7 +36,7 @@ export interface TiersParts {
 }
 
 /** What is behind the main topic: dead letter topic, backup, lost; and the way back. */
-export interface StartedTiers {
+interface StartedTiers {
   readonly next: NextTier;
   /** Keeps what is published in order with what is in the backup. `undefined`: nothing does. */
   readonly order: KeyOrder | undefined;
@@ -202,4 +201,56 @@ function drainLater(
 
 function drainParts(): typeof Drains {
   return loadChunk(import.meta.url, './drains.ts') as typeof Drains;
+}
+
+/** The consumer group under which a recovery remembers what it has sent, where it is given no other. */
+export const recoveryGroup = 'svc-dlq-recovery';
+
+/** For so long an answer is the answer, and a broker that gave none is not asked again. */
+const freshMs = 60_000;
+
+/** Counts dead letters that no recovery has sent yet: at most once in a minute, aside, and only while somebody wants to know. */
+export function createDlqWaiting(
+  openReader: () => Promise<Pick<TopicReader, 'open' | 'count' | 'close'>>,
+  clock: Clock,
+  logger: Pick<Logger, 'debug'>,
+): () => number | null {
+  let waiting: number | null = null;
+  let isAsking = false;
+  let askAtMs = Number.NEGATIVE_INFINITY;
+
+  async function count(): Promise<number> {
+    const reader = await openReader();
+    try {
+      await reader.open(false);
+      return await reader.count();
+    } finally {
+      await reader.close();
+    }
+  }
+
+  async function ask(): Promise<void> {
+    isAsking = true;
+    try {
+      waiting = await isolate(count);
+    } catch (error) {
+      waiting = null;
+      logger.debug(`dead letters that wait are not known: ${(error as Error).message}`);
+    }
+    isAsking = false;
+    askAtMs = clock.monotonic() + freshMs;
+  }
+
+  return () => {
+    if (!isAsking && clock.monotonic() >= askAtMs) void ask();
+    return waiting;
+  };
+}
+
+/** Those of the configured topic, where the broker can be asked. */
+export function dlqWaitingOf(config: Config, logger: Logger): () => number | null {
+  const { client, dlqTopic: topic } = config.broker;
+  if (topic === undefined || (client !== 'file' && !goesToKafka(config))) return () => null;
+  const settings = { ...brokerSettingsOf(config, logger), topic, group: recoveryGroup, keepsAlive: false };
+  return createDlqWaiting(() => openTopicReader(client, settings), systemClock, logger);
 }

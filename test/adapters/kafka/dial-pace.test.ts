@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createDialPace } from '../../../src/adapters/kafka/dial-pace.ts';
+import { createDialPace } from '../../../src/adapters/kafka/connections.ts';
 
 describe('dial pace', () => {
   let nowMs = 0;

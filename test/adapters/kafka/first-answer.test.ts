@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { firstAnswer } from '../../../src/adapters/kafka/first-answer.ts';
+import { firstAnswer } from '../../../src/adapters/kafka/connections.ts';
 import { askAgainMs } from '../../../src/publish/broker.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Answer } from '../../../src/adapters/kafka/answer-times.ts';
-import { createSilence } from '../../../src/adapters/kafka/silence.ts';
+import { type Answer, createSilence } from '../../../src/adapters/kafka/connections.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 
 describe('silence of the cluster', () => {

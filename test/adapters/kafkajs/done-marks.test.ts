@@ -6,8 +6,8 @@ import {
   maxMetadataLength,
   readMarks,
   writeMarks,
-} from '../../../src/adapters/kafkajs/done-marks.ts';
-import { createRanges } from '../../../src/ground/ranges.ts';
+} from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
+import { createRanges } from '../../../src/ground/bounds.ts';
 
 function marksOf(base: number, numbers: readonly number[]): Marks {
   const done = createRanges();

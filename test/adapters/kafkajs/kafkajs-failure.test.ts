@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import kafkajs from 'kafkajs';
-import type { FailureScene } from '../../../src/adapters/kafka/failure-lines.ts';
-import { toSendFailure } from '../../../src/adapters/kafka/send-failure.ts';
+import { type FailureScene, toSendFailure } from '../../../src/adapters/kafka/send-failure.ts';
 import type { SendFailureKind } from '../../../src/publish/broker.ts';
 import { kafkaOptions } from '../kafka/kafka-options.ts';
 

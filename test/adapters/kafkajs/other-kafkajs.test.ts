@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Kafka } from 'kafkajs';
-import { clusterOf } from '../../../src/adapters/kafkajs/kafkajs-cluster.ts';
-import { patchRequestQueue } from '../../../src/adapters/kafkajs/wire/request-queue-patch.ts';
+import { clusterOf, patchRequestQueue } from '../../../src/adapters/kafkajs/kafkajs-client.ts';
 import type { Logger } from '../../../src/observe/logger.ts';
 import { kafkaOptions } from '../kafka/kafka-options.ts';
 

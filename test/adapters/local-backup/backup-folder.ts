@@ -5,7 +5,7 @@ import {
   type LocalBackup,
   type LocalBackupOptions,
 } from '../../../src/adapters/local-backup/local-backup.ts';
-import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
+import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import type { BackupEvent } from '../../../src/publish/backup-strategy.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { temporaryFolder } from '../../support/folders.ts';

@@ -12,15 +12,15 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { removeOldTemporaries } from '../../../src/adapters/local-backup/old-temporaries.ts';
-import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
+import { removeOldTemporaries } from '../../../src/adapters/local-backup/backup-directory.ts';
+import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import {
   maxDoneBytes,
   maxEventBytes,
   maxRouteBytes,
   whyRefused,
-} from '../../../src/adapters/local-backup/source/open-stored.ts';
-import { createUsage } from '../../../src/adapters/local-backup/usage.ts';
+} from '../../../src/adapters/local-backup/private-files.ts';
+import { createUsage } from '../../../src/adapters/local-backup/segment.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { requiring } from '../../support/requires.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';

@@ -18,7 +18,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sinon from 'sinon';
 import { openBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
-import { restrictToOwner } from '../../../src/adapters/local-backup/owner-only.ts';
+import { restrictToOwner } from '../../../src/adapters/local-backup/private-files.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { backupName } from '../../../src/publish/backup-strategy.ts';
 import { until } from '../../support/until.ts';

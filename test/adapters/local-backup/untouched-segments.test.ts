@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createLocalSource } from '../../../src/adapters/local-backup/source/local-source.ts';
+import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { requiring } from '../../support/requires.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';

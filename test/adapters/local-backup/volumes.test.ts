@@ -113,7 +113,7 @@ requiring('superuser', 'places that containers give for the backup', function ()
         resolveDir: source,
         contents: `
           import { createLocalBackup } from './local-backup.ts';
-          import { createLocalSource } from './source/local-source.ts';
+          import { createLocalSource } from './local-source.ts';
           import { systemClock } from '../../ground/clock.ts';
           const lines = [];
           const say = (line) => void lines.push(line);

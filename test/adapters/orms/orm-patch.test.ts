@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
-import { knexTransactions } from '../../../src/adapters/orms/knex.ts';
-import { mikroOrmTransactions } from '../../../src/adapters/orms/mikro-orm.ts';
-import { kyselyTransactions, ormPatches } from '../../../src/adapters/orms/orms.ts';
-import { prismaRuntime } from '../../../src/adapters/orms/prisma.ts';
-import { typeormTransactions } from '../../../src/adapters/orms/typeorm.ts';
+import {
+  knexTransactions,
+  kyselyTransactions,
+  mikroOrmTransactions,
+  ormPatches,
+  prismaRuntime,
+  typeormTransactions,
+} from '../../../src/adapters/orms/orms.ts';
 import { currentScope, runInScope, Scope } from '../../../src/transaction/scope.ts';
 
 type Work = () => unknown;

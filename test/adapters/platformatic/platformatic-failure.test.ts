@@ -7,10 +7,8 @@ import {
   TimeoutError,
   UserError,
 } from '@platformatic/kafka';
-import { BrokerError } from '../../../src/adapters/kafka/cluster/broker-error.ts';
-import type { FailureScene } from '../../../src/adapters/kafka/failure-lines.ts';
-import { toSendFailure } from '../../../src/adapters/kafka/send-failure.ts';
-import { TokenError } from '../../../src/adapters/kafka/token/request-token.ts';
+import { BrokerError, type FailureScene, toSendFailure } from '../../../src/adapters/kafka/send-failure.ts';
+import { TokenError } from '../../../src/adapters/kafka/token.ts';
 import type { SendFailureKind } from '../../../src/publish/broker.ts';
 import { assertOneLine } from '../../contract/broker.ts';
 import { kafkaOptions } from '../kafka/kafka-options.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { InstrumentationBase } from '@opentelemetry/instrumentation';
-import { connectPostgres } from '../../../src/adapters/postgres/postgres-connection.ts';
+import { connectPostgres } from '../../../src/adapters/postgres/postgres-store.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
 

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
-import { maxAnswerBytes, maxObjectBytes } from '../../../src/adapters/s3-backup/bounded-body.ts';
-import { EndlessList, listPages, mostPages } from '../../../src/adapters/s3-backup/list-pages.ts';
-import { createS3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
-import type { S3Settings } from '../../../src/adapters/s3-backup/s3-client.ts';
-import { createS3Source } from '../../../src/adapters/s3-backup/s3-source.ts';
+import { createS3Backup, createS3Source } from '../../../src/adapters/s3-backup/s3-backup.ts';
+import {
+  EndlessList,
+  listPages,
+  maxAnswerBytes,
+  maxObjectBytes,
+  mostPages,
+  type S3Settings,
+} from '../../../src/adapters/s3-backup/s3-client.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { keepEnvironment } from '../../support/environment.ts';
 import { backupEvent } from '../local-backup/backup-folder.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type FoundRecord, rowFault } from '../../../src/adapters/sql/row-fault.ts';
+import { type FoundRecord, rowFault } from '../../../src/adapters/sql/statement.ts';
 
 const payload = Buffer.from('{}');
 const whole: FoundRecord = { topic: 'orders', key: 'a', headers: { a: 'b', empty: '' }, payload };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync as Real, type StatementSync as RealStatement, type SQLInputValue } from 'node:sqlite';
 import { describe, it } from 'mocha';
-import { nodeSqliteDriver } from '../../../src/adapters/sqlite/node-sqlite-driver.ts';
-import { createConnections } from '../../../src/transaction/connections.ts';
+import { nodeSqliteDriver } from '../../../src/adapters/sqlite/sqlite-driver.ts';
+import { createConnections } from '../../../src/transaction/connection.ts';
 
 // Node's own module as later versions might be: each part that svc uses is missing, throws, or is something else, with the rest as it
 // is. The application uses what is left, and the missing part by another name.

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { createVaultKeyProvider } from '../../../src/adapters/vault/vault-key-provider.ts';
-import type { VaultOptions } from '../../../src/adapters/vault/vault-options.ts';
+import {
+  createVaultKeyProvider,
+  type VaultKeyProviderOptions,
+} from '../../../src/adapters/vault/vault-key-provider.ts';
 import type { StaticKeyProvider } from '../../../src/protect/keys/key-provider.ts';
 import { rejection } from '../../contract/key-provider.ts';
 import { type Fault, type HttpFront, startHttpFront } from '../../support/http-front.ts';
@@ -12,7 +14,7 @@ const refused = 'SVC_PROTECT_KEY_REFUSED';
 const unavailable = 'SVC_PROTECT_KEY_UNAVAILABLE';
 const key = randomBytes(32).toString('base64');
 
-function storeOf(vault: OwnVault, options: Partial<VaultOptions> = {}): StaticKeyProvider {
+function storeOf(vault: OwnVault, options: Partial<VaultKeyProviderOptions> = {}): StaticKeyProvider {
   const { address, token } = vault;
   return createVaultKeyProvider({ address, token, timeoutMs: 2_000, ...options }) as StaticKeyProvider;
 }
@@ -33,7 +35,7 @@ requiring('own-vault', 'vault, not well', function () {
   beforeEach(() => front.reset());
 
   const failure = (call: Promise<unknown>) => rejection(call, [vault.token, key, 'SECRET-TEXT']);
-  const behind = (fault: Fault, options: Partial<VaultOptions> = {}) => {
+  const behind = (fault: Fault, options: Partial<VaultKeyProviderOptions> = {}) => {
     front.fail(fault);
     return failure(storeOf(vault, { address: front.url, ...options }).getKey('customer'));
   };

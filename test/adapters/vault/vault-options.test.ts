@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict';
-import { createVaultKeyProvider } from '../../../src/adapters/vault/vault-key-provider.ts';
-import type { VaultOptions } from '../../../src/adapters/vault/vault-options.ts';
+import {
+  createVaultKeyProvider,
+  type VaultKeyProviderOptions,
+} from '../../../src/adapters/vault/vault-key-provider.ts';
 import type { StaticKeyProvider } from '../../../src/protect/keys/key-provider.ts';
 import { codeOf } from '../../contract/key-provider.ts';
 
 const token = 'hvs.CAESI-a-token';
-const create = (options: Partial<VaultOptions>) =>
+const create = (options: Partial<VaultKeyProviderOptions>) =>
   createVaultKeyProvider({ address: 'https://vault.test:8200', token, ...options });
-const refuses = (options: Partial<VaultOptions>, message: RegExp, code = 'SVC_PROTECT_KEY_REFUSED') =>
+const refuses = (
+  options: Partial<VaultKeyProviderOptions>,
+  message: RegExp,
+  code = 'SVC_PROTECT_KEY_REFUSED',
+) =>
   assert.throws(
     () => create(options),
     (error: Error & { code: string }) => {

@@ -3,8 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createVaultKeyProvider } from '../../../src/adapters/vault/vault-key-provider.ts';
-import type { VaultOptions } from '../../../src/adapters/vault/vault-options.ts';
+import {
+  createVaultKeyProvider,
+  type VaultKeyProviderOptions,
+} from '../../../src/adapters/vault/vault-key-provider.ts';
 import { codeOf, rejection } from '../../contract/key-provider.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { requiring } from '../../support/requires.ts';
@@ -22,7 +24,7 @@ requiring('vault', 'vault: keys in a K/V store', function () {
     mount = await vault.mount('kv-v2');
   });
 
-  const get = (options: Partial<VaultOptions> = {}, keyId = 'customer'): Promise<Uint8Array> => {
+  const get = (options: Partial<VaultKeyProviderOptions> = {}, keyId = 'customer'): Promise<Uint8Array> => {
     const token = options.tokenFile === undefined ? vault.token : undefined;
     const provider = createVaultKeyProvider({ address: vault.address, token, mount, ...options });
     assert.equal(provider.supportsEnvelopeEncryption, false);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { createVaultKeyProvider } from '../../../src/adapters/vault/vault-key-provider.ts';
-import type { VaultOptions } from '../../../src/adapters/vault/vault-options.ts';
+import {
+  createVaultKeyProvider,
+  type VaultKeyProviderOptions,
+} from '../../../src/adapters/vault/vault-key-provider.ts';
 import type { EnvelopeKeyProvider } from '../../../src/protect/keys/key-provider.ts';
 import { rejection } from '../../contract/key-provider.ts';
 import { requiring } from '../../support/requires.ts';
@@ -15,7 +17,7 @@ requiring('vault', 'vault: data keys by Transit', function () {
     mount = await vault.mount('transit');
   });
 
-  const open = (options: Partial<VaultOptions> = {}): EnvelopeKeyProvider => {
+  const open = (options: Partial<VaultKeyProviderOptions> = {}): EnvelopeKeyProvider => {
     const base = { address: vault.address, token: vault.token, engine: 'transit', mount } as const;
     return createVaultKeyProvider({ ...base, ...options }) as EnvelopeKeyProvider;
   };

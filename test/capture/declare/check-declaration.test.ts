@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { checkDeclaration } from '../../../src/capture/declare/check-declaration.ts';
+import { checkDeclaration } from '../../../src/capture/declare/make-plan.ts';
 
 describe('fields of a target in code', () => {
   it('takes what a target can have', () => {

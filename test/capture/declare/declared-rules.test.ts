@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { declaredRules } from '../../../src/capture/declare/declared-rules.ts';
+import { declaredRules } from '../../../src/capture/declare/make-plan.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 

@@ -12,8 +12,8 @@ import {
   type Declaration,
   disconnectDeclarations,
 } from '../../../src/capture/declare/declarations.ts';
-import { PublishEvent } from '../../../src/capture/declare/decorators.ts';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/notes.ts';
+import { PublishEvent } from '../../../src/capture/declare/publish-event.ts';
+import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapProperty } from '../../../src/capture/wrap/wrap-property.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { forgetDeclarations } from '../forget-declarations.ts';
@@ -264,7 +264,7 @@ describe('PublishEvent', () => {
         const folder = temporaryFolder('decorators');
         const source = (file: string) => pathToFileURL(path.resolve('src/capture/declare', file)).href;
         const text = (await readFile(fixture('orders'), 'utf8')).replace(
-          '../../../src/capture/declare/decorators.ts',
+          '../../../src/capture/declare/publish-event.ts',
           source('decorators.ts'),
         );
         await writeFile(path.join(folder, 'orders.ts'), text);

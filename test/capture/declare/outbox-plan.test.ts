@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { withOutbox } from '../../../src/capture/declare/declared-outbox.ts';
-import { makePlan, type PlanFields } from '../../../src/capture/declare/make-plan.ts';
-import { ownFailure } from '../../../src/capture/expression/failure.ts';
-import type { Selector } from '../../../src/capture/expression/selector.ts';
+import { makePlan, type PlanFields, withOutbox } from '../../../src/capture/declare/make-plan.ts';
+import type { Selector } from '../../../src/capture/expression/compile.ts';
+import { ownFailure } from '../../../src/capture/expression/values.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 

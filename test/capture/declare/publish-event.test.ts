@@ -6,7 +6,7 @@ import {
   disconnectDeclarations,
 } from '../../../src/capture/declare/declarations.ts';
 import { publishEvent } from '../../../src/capture/declare/publish-event.ts';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/notes.ts';
+import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { forgetDeclarations } from '../forget-declarations.ts';
 import { type RecordingSlot, recordingSlot } from '../recording-slot.ts';

@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
-import { type ExpressionScope, parseExpression } from '../../../src/capture/expression/compile.ts';
-import { maxEvaluationMs, maxListLength, maxMadeLength } from '../../../src/capture/expression/failure.ts';
-import { keySelector } from '../../../src/capture/expression/selector.ts';
+import {
+  type ExpressionScope,
+  keySelector,
+  parseExpression,
+} from '../../../src/capture/expression/compile.ts';
+import { maxEvaluationMs, maxListLength, maxMadeLength } from '../../../src/capture/expression/values.ts';
 import { maxBigIntBits } from '../../../src/ground/bounds.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { fakeTime } from '../../support/fake-time.ts';

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import { type ExpressionScope, parseExpression } from '../../../src/capture/expression/compile.ts';
-import { keySelector, payloadSelector } from '../../../src/capture/expression/selector.ts';
+import {
+  type ExpressionScope,
+  keySelector,
+  parseExpression,
+  payloadSelector,
+} from '../../../src/capture/expression/compile.ts';
 
 const refused = { name: 'SvcError', code: 'SVC_CAPTURE_EXPRESSION_ASYNC' };
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { keySelector, payloadSelector, type Selector } from '../../../src/capture/expression/selector.ts';
+import { keySelector, payloadSelector, type Selector } from '../../../src/capture/expression/compile.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 
 const call = { args: ['first', { id: 2 }], result: { id: 7 }, self: { region: 'eu' }, error: undefined };

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { before, describe, it } from 'mocha';
+import { nothingListed } from '../../../src/capture/source/listed-places.ts';
 import { initialize, load } from '../../../src/capture/source/loader-thread.ts';
-import { nothingListed } from '../../../src/capture/source/maps/listed-places.ts';
 import { importParser } from '../../../src/capture/source/parse-text.ts';
 import { writeApp } from './run-app.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { isEsModule } from '../../../src/capture/source/is-es-module.ts';
-import { locate } from '../../../src/capture/source/locate.ts';
+import { isEsModule } from '../../../src/capture/source/parse-text.ts';
+import { locate } from '../../../src/capture/source/target-files.ts';
 import { writeApp } from './run-app.ts';
 
 describe('capture: where a target’s module is', () => {

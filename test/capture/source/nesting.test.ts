@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { finder, findPaths } from '../../../src/capture/source/find/find.ts';
+import { finder, findPaths } from '../../../src/capture/source/find.ts';
 import { parse } from '../../../src/capture/source/parse-text.ts';
 
 const program = fileURLToPath(new URL('./fixtures/nested-texts.ts', import.meta.url));

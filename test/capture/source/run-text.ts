@@ -3,7 +3,7 @@ import { createRequire, stripTypeScriptTypes } from 'node:module';
 import { compileFunction } from 'node:vm';
 import type { Call } from '../../../src/capture/call.ts';
 import { runtimeTargets } from '../../../src/capture/source/capture-runtime.ts';
-import { parseFunctionPath } from '../../../src/capture/source/find/function-path.ts';
+import { parseFunctionPath } from '../../../src/capture/source/function-path.ts';
 import { rewrite } from '../../../src/capture/source/rewrite-text.ts';
 import { recordingSlot } from '../recording-slot.ts';
 

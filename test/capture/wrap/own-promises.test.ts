@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, it } from 'mocha';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/notes.ts';
+import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
-import { wrapFactory } from '../../../src/capture/wrap/wrap-factory.ts';
+import { wrapFactory } from '../../../src/capture/wrap/wrap-property.ts';
 import { deferred, recordingSlot, turn } from '../recording-slot.ts';
 
 const program = fileURLToPath(new URL('./promise-program.ts', import.meta.url));

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { findPlace, putInPlace } from '../../../src/capture/wrap/property-place.ts';
+import { findPlace, putInPlace } from '../../../src/capture/wrap/imitate.ts';
 
 describe('the place of a property', () => {
   it('is own or inherited, and none that every object and function has', () => {

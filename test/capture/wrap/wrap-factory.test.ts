@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'mocha';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
-import { wrapFactory } from '../../../src/capture/wrap/wrap-factory.ts';
+import { wrapFactory } from '../../../src/capture/wrap/wrap-property.ts';
 import { recordingSlot } from '../recording-slot.ts';
 
 const createRepository = (name: string) => ({ name, insert: (row: number) => row, find: () => name });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, describe, it } from 'mocha';
 import { slotOf } from '../../../src/capture/captured-functions.ts';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/notes.ts';
+import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapProperty } from '../../../src/capture/wrap/wrap-property.ts';
 import { recordingSlot } from '../recording-slot.ts';
 

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { context, createContextKey } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { after, afterEach, before, describe, it } from 'mocha';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/notes.ts';
+import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { deferred, recordingSlot, turn } from '../recording-slot.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, it } from 'mocha';
 import 'reflect-metadata';
 import { slotOf, undeclared } from '../../../src/capture/captured-functions.ts';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/notes.ts';
+import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { runOwnWork, startOwnWork } from '../../../src/ground/lifecycle.ts';
 import { recordingSlot } from '../recording-slot.ts';

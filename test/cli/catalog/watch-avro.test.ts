@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
-import { createEventCodec } from '../../../src/serialize/avro/event-codec.ts';
+import { createEventCodec } from '../../../src/serialize/avro/avro.ts';
 import { newTopic } from '../../contract/broker.ts';
 import { writeFiles } from '../../e2e/support/run-app.ts';
 import { startKafka } from '../../support/kafka.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { findDeclared } from '../../../src/capture/source/declared/declared.ts';
-import { doubtsOf } from '../../../src/cli/check/doubts.ts';
-import { formatProblem } from '../../../src/config/check/problem.ts';
+import { findDeclared } from '../../../src/capture/source/declared.ts';
+import { doubtsOf } from '../../../src/cli/findings.ts';
+import { formatProblem } from '../../../src/config/check/validate.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { folderWith, removeFolders } from '../../config/config-folder.ts';
 import { runSvc } from '../../support/run-svc.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { eventTypeOfCommand } from '../../../src/cli/init/command-names.ts';
+import { eventTypeOfCommand } from '../../../src/cli/commands-found.ts';
 
 describe('which functions look like commands', () => {
   for (const [path, file, expected] of [

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createListing, mostSorted } from '../../../src/cli/recovery/listing.ts';
+import { createListing, mostSorted } from '../../../src/cli/recovery.ts';
 import type { StoredEvent } from '../../../src/start/commands/recovery.ts';
 
 function stored(eventId: string, storedAt: number): StoredEvent {

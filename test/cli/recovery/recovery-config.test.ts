@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { recoveryConfig } from '../../../src/cli/recovery/recovery-config.ts';
+import { recoveryConfig } from '../../../src/cli/recovery.ts';
 import { WrongUse } from '../../../src/cli/wrong-use.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { recoveryOptions } from '../support/recovery-options.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { acceptOf } from '../../../src/cli/recovery/recovery-options.ts';
+import { acceptOf } from '../../../src/cli/recovery.ts';
 import { WrongUse } from '../../../src/cli/wrong-use.ts';
 import type { StoredEvent } from '../../../src/start/commands/recovery.ts';
 import { recoveryOptions } from '../support/recovery-options.ts';

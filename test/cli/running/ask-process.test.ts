@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { askProcess, NoAnswer } from '../../../src/cli/running/ask-process.ts';
-import { takeSample } from '../../../src/cli/running/sample.ts';
-import { ownStamp, stampText } from '../../../src/ground/claims/process-stamp.ts';
+import { askProcess, NoAnswer, takeSample } from '../../../src/cli/running.ts';
+import { ownStamp, stampText } from '../../../src/ground/claims.ts';
 import { fakeControls } from '../../manage/fake-controls.ts';
 import { ask } from '../../manage/http-client.ts';
 import { serverHarness } from '../../manage/server-harness.ts';

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { ratesOf, type Sample } from '../../../src/cli/running/sample.ts';
-import { statusScreen } from '../../../src/cli/running/status-view.ts';
+import { ratesOf, type Sample, statusScreen } from '../../../src/cli/running.ts';
 
 const sample = (atMs: number, published: number): Sample => ({
   ...{

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { type RecoveryOptions, withRecoveryOptions } from '../../../src/cli/recovery/recovery-options.ts';
+import { type RecoveryOptions, withRecoveryOptions } from '../../../src/cli/recovery.ts';
 
 /** What a command line means to `svc dlq` and `svc backup`, without their own options. */
 export function recoveryOptions(args: readonly string[]): RecoveryOptions {

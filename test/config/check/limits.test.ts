@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { type FormatName, hasFormat } from '../../../src/config/schema/format.ts';
-import { options } from '../../../src/config/schema/schema.ts';
+import { type FormatName, hasFormat, options } from '../../../src/config/schema/schema.ts';
 import { folderWith, loadCode, removeFolders } from '../config-folder.ts';
 
 const timer = 2_147_483_647;

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { formatProblem } from '../../../src/config/check/problem.ts';
-import { shownName } from '../../../src/config/check/shown-name.ts';
+import { formatProblem, shownName } from '../../../src/config/check/validate.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import type { Option } from '../../../src/config/schema/option.ts';
-import { options, targetsName } from '../../../src/config/schema/schema.ts';
-import { targetFields } from '../../../src/config/schema/target-fields.ts';
+import { type Option, options, targetsName } from '../../../src/config/schema/schema.ts';
+import { targetFields } from '../../../src/config/schema/target.ts';
 import { folderWith, removeFolders } from '../config-folder.ts';
 import { canaryOf, wrongFiles, wrongVariables } from '../wrong-secrets.ts';
 

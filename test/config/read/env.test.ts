@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { readEnvironment } from '../../../src/config/read/env.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { variableOf } from '../../../src/config/schema/option.ts';
-import { options } from '../../../src/config/schema/schema.ts';
+import { readEnvironment } from '../../../src/config/read/read-file.ts';
+import { options, variableOf } from '../../../src/config/schema/schema.ts';
 import { folderWith, lines, removeFolders } from '../config-folder.ts';
 
 function load(env: Record<string, string>): ReturnType<typeof loadConfig> {

@@ -287,7 +287,7 @@ function asOrdinaryUser(work: () => void): void {
 }
 
 function runWithoutTypeScript(cwd: string): string {
-  const reader = fileURLToPath(new URL('../../../src/config/read/read-module.ts', import.meta.url));
+  const reader = fileURLToPath(new URL('../../../src/config/read/read-file.ts', import.meta.url));
   const script = `
     import { registerHooks, stripTypeScriptTypes } from 'node:module';
     import { readFileSync } from 'node:fs';
@@ -296,7 +296,7 @@ function runWithoutTypeScript(cwd: string): string {
       return { format: 'module', shortCircuit: true, source: stripTypeScriptTypes(readFileSync(new URL(url), 'utf8')) };
     } });
     const { loadModule } = await import(${JSON.stringify(pathToFileURL(reader).href)});
-    const { formatProblem } = await import(${JSON.stringify(new URL('../../../src/config/check/problem.ts', import.meta.url).href)});
+    const { formatProblem } = await import(${JSON.stringify(new URL('../../../src/config/check/validate.ts', import.meta.url).href)});
     console.log(formatProblem(loadModule(${JSON.stringify(join(cwd, 'svc.config.ts'))}, 'svc.config.ts').problem));`;
   const flags = ['--no-experimental-strip-types', '--no-warnings', '--input-type=module', '--eval', script];
   return execFileSync(process.execPath, flags, { encoding: 'utf8', env: {} });

@@ -13,8 +13,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createScope, currentStore } from '../../../src/context/context-store.ts';
 import { createOriginReader } from '../../../src/context/origin.ts';
-import { hasStreamChannel, watchHttp2Servers } from '../../../src/context/request/http2-server.ts';
-import { installRequestContext } from '../../../src/context/request/request-context.ts';
+import { hasStreamChannel, installRequestContext, watchHttp2Servers } from '../../../src/context/request.ts';
 import { listen } from '../requests.ts';
 
 const options = {

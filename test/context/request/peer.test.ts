@@ -4,7 +4,7 @@ import { connect as connectHttp2, createServer as createHttp2Server } from 'node
 import { connect, createServer as createNetServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { createOriginReader } from '../../../src/context/origin.ts';
-import { installRequestContext } from '../../../src/context/request/request-context.ts';
+import { installRequestContext } from '../../../src/context/request.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { close, listen } from '../requests.ts';
 

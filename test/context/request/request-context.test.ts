@@ -7,8 +7,7 @@ import { inspect } from 'node:util';
 import fastify from 'fastify';
 import { currentStore } from '../../../src/context/context-store.ts';
 import { createOriginReader } from '../../../src/context/origin.ts';
-import { installRequestContext } from '../../../src/context/request/request-context.ts';
-import { runWithContext, setContext } from '../../../src/context/run-with-context.ts';
+import { installRequestContext, runWithContext, setContext } from '../../../src/context/request.ts';
 import { close, listen, send, sendRaw, withServer } from '../requests.ts';
 
 const readOrigin = createOriginReader();

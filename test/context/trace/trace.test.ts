@@ -6,10 +6,15 @@ import { type Context, context, createTraceState, ROOT_CONTEXT, TraceFlags, trac
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { AlwaysOffSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import { contextStorage, createScope } from '../../../src/context/context-store.ts';
-import { runWithContext } from '../../../src/context/run-with-context.ts';
-import { currentTrace, parseTraceparent, spanParent, spanTrace } from '../../../src/context/trace/trace.ts';
-import { activeTracer } from '../../../src/context/trace/tracer.ts';
-import { formatTraceparent } from '../../../src/observe/spans.ts';
+import { runWithContext } from '../../../src/context/request.ts';
+import {
+  activeTracer,
+  currentTrace,
+  parseTraceparent,
+  spanParent,
+  spanTrace,
+} from '../../../src/context/trace.ts';
+import { formatTraceparent } from '../../../src/observe/otel-api.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const spanId = 'b7ad6b7169203331';

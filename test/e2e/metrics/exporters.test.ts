@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { observedInstruments, publishDuration } from '../../../src/observe/instruments.ts';
-import { exportedNames } from '../../../src/observe/metrics.ts';
+import { exportedNames, observedInstruments, publishDuration } from '../../../src/observe/metrics.ts';
 import { type Family, parsePrometheus } from '../../observe/prometheus/prometheus-text.ts';
 import { type OtlpReceiver, type ReceivedMetric, startOtlpReceiver } from '../../support/otlp-receiver.ts';
 import { telemetryApp } from '../support/apps.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { inboxDdl } from '../../../src/consume/inbox-table.ts';
+import { inboxDdl } from '../../../src/consume/inbox.ts';
 import { freshFolder, writeFiles } from '../../e2e/support/run-app.ts';
 import type { OwnDatabase } from '../../support/database.ts';
 import { type OwnKafka, startOwnKafka } from '../../support/kafka.ts';

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { addClaim, ageOf, listClaims, removeClaim, rivalsOf } from '../../../src/ground/claims/claims.ts';
-import { ownStamp } from '../../../src/ground/claims/process-stamp.ts';
+import { addClaim, ageOf, listClaims, ownStamp, removeClaim, rivalsOf } from '../../../src/ground/claims.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { requiring } from '../../support/requires.ts';
 

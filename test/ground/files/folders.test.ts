@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolders } from '../../../src/ground/files/folders.ts';
+import { makeFolders } from '../../../src/ground/files.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { requiring } from '../../support/requires.ts';
 
@@ -26,7 +26,7 @@ describe('makeFolders', () => {
   requiring('proc', 'in a place in which no folder can be made', () => {
     it('does not keep the application waiting for ever, as the recursive mkdir of Node does', () => {
       // In a process of its own, or a failure would be one of the whole run.
-      const url = new URL('../../../src/ground/files/folders.ts', import.meta.url).href;
+      const url = new URL('../../../src/ground/files.ts', import.meta.url).href;
       const code = `import(${JSON.stringify(url)}).then((m) => m.makeFolders('/proc/svc/backup')).catch((e) => console.log(e.code))`;
       const { stdout } = spawnSync(process.execPath, [...process.execArgv, '-e', code], { timeout: 10_000 });
       assert.equal(String(stdout), 'ENOENT\n');

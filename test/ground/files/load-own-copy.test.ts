@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import Module, { createRequire } from 'node:module';
-import { loadOwnCopy } from '../../../src/ground/files/load-own-copy.ts';
+import { loadOwnCopy } from '../../../src/ground/files.ts';
 
 const load = createRequire(import.meta.url);
 /** Any packages of one file each, as each is loaded once. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { hasManifest, nearestManifest, readManifest } from '../../../src/ground/files/manifest.ts';
+import { hasManifest, nearestManifest, readManifest } from '../../../src/ground/files.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 
 describe('package.json', () => {

@@ -16,7 +16,7 @@ import {
   processFolder,
   readProcessFiles,
   writeProcessFile,
-} from '../../../src/ground/files/process-file.ts';
+} from '../../../src/ground/files.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 
 const isPosix = process.platform !== 'win32';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { snowflakeEpochMs } from '../../../src/ground/event-id.ts';
+import { snowflakeEpochMs } from '../../../src/ground/event-fields.ts';
 
 /** What the logs of all processes say of their ids. */
 export interface Account {

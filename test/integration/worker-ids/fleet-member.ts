@@ -3,7 +3,7 @@ import { threadId } from 'node:worker_threads';
 import type { Config } from '../../../src/config/config.ts';
 import { systemClock } from '../../../src/ground/clock.ts';
 import { consoleLogger } from '../../../src/observe/logger.ts';
-import { startIds } from '../../../src/start/ids.ts';
+import { startIds } from '../../../src/start/settings.ts';
 
 /**
  * A process that makes ids and nothing else, as many a second as it is told: each is in its log before the next turn, so that

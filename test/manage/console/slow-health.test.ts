@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { askSlowly } from '../../../src/manage/console/slow-health.ts';
-import type { Totals } from '../../../src/manage/monitoring-state.ts';
+import { askSlowly } from '../../../src/manage/console.ts';
+import type { Totals } from '../../../src/manage/controls.ts';
 import { downHealth, upHealth } from '../fake-controls.ts';
 
 describe('health for a page that asks every two seconds', () => {

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { levelsOf } from '../../../src/manage/console/history.ts';
-import { createTrends, mostTrends, totalsByType } from '../../../src/manage/console/trends.ts';
-import { countsOf } from '../../../src/manage/metrics-report.ts';
-import { watchRecent } from '../../../src/manage/monitoring-state.ts';
+import { createTrends, levelsOf, mostTrends, totalsByType } from '../../../src/manage/console.ts';
+import { countsOf, watchRecent } from '../../../src/manage/controls.ts';
 import { filledSources, metricSources } from '../../observe/metric-sources.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { ensurePrometheus, type PrometheusPrograms } from '../../../scripts/services/prometheus-programs.ts';
 import { shared } from '../../../src/ground/lifecycle.ts';
 import type { MetricSources } from '../../../src/observe/metrics.ts';
-import { renderMetrics } from '../../../src/observe/prometheus/render-metrics.ts';
+import { renderMetrics } from '../../../src/observe/prometheus.ts';
 import { requiring } from '../../support/requires.ts';
 import { filledSources, metricSources } from '../metric-sources.ts';
 import { strangeSources } from './strange-sources.ts';

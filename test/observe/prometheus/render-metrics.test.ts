@@ -3,11 +3,14 @@ import { readFileSync } from 'node:fs';
 import sinon from 'sinon';
 import { systemClock } from '../../../src/ground/clock.ts';
 import { version } from '../../../src/ground/version.ts';
-import { durationBoundsSeconds } from '../../../src/observe/durations.ts';
-import { observedInstruments, publishDuration } from '../../../src/observe/instruments.ts';
-import type { MetricSources, OutboxState } from '../../../src/observe/metrics.ts';
-import type { MeasuredService } from '../../../src/observe/prometheus/collect-metrics.ts';
-import { renderMetrics } from '../../../src/observe/prometheus/render-metrics.ts';
+import {
+  type MetricSources,
+  type OutboxState,
+  observedInstruments,
+  publishDuration,
+} from '../../../src/observe/metrics.ts';
+import { durationBoundsSeconds } from '../../../src/observe/outcomes.ts';
+import { type MeasuredService, renderMetrics } from '../../../src/observe/prometheus.ts';
 import { filledSources, metricSources } from '../metric-sources.ts';
 import { type Family, parsePrometheus } from './prometheus-text.ts';
 import { strangeSources } from './strange-sources.ts';

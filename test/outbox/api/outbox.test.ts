@@ -5,7 +5,7 @@ import type mysql from 'mysql2';
 import type mysqlPromise from 'mysql2/promise';
 import type pg from 'pg';
 import type postgres from 'postgres';
-import type { TransactionOf } from '../../../src/outbox/api/executor-types.ts';
+import type { TransactionOf } from '../../../src/outbox/api/executor.ts';
 import { outbox } from '../../../src/outbox/api/outbox.ts';
 import { checkEvent, type OutboxEvent } from '../../../src/outbox/api/outbox-event.ts';
 

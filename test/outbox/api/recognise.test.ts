@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
-import { executorOf } from '../../../src/outbox/api/recognise.ts';
-import { transactionsOf } from '../../../src/outbox/api/run-transaction.ts';
-import { watchDriver } from '../../../src/outbox/api/watch-driver.ts';
+import { executorOf, transactionsOf } from '../../../src/outbox/api/executor.ts';
+import { watchDriver } from '../../../src/outbox/api/functions.ts';
 import type { Connections, DriverPatch } from '../../../src/transaction/driver.ts';
 
 const nothing = [

@@ -1,8 +1,7 @@
 import sinon from 'sinon';
-import { createPublishDurations } from '../../../src/observe/durations.ts';
-import { createLedger } from '../../../src/observe/outcomes.ts';
+import { createLedger, createPublishDurations } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
-import type { RelaySettings } from '../../../src/outbox/relay/relay-settings.ts';
+import type { RelaySettings } from '../../../src/outbox/relay/partition-sends.ts';
 import { createMemoryOutboxStore, type MemoryTable } from '../memory-outbox-store.ts';
 import { collectLines, createFakeBroker, relayOver } from './relay-under-test.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createPauses } from '../../../src/outbox/relay/pauses.ts';
+import { createPauses } from '../../../src/outbox/relay/partition-sends.ts';
 
 describe('relay: pauses', () => {
   function pauses() {

@@ -1,8 +1,7 @@
-import { createPublishDurations } from '../../../src/observe/durations.ts';
-import { createLedger } from '../../../src/observe/outcomes.ts';
+import { createLedger, createPublishDurations } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
+import type { RelaySettings } from '../../../src/outbox/relay/partition-sends.ts';
 import { createRelay, type Relay, type RelayParts } from '../../../src/outbox/relay/relay.ts';
-import type { RelaySettings } from '../../../src/outbox/relay/relay-settings.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { logInto, silentLog } from '../../support/log.ts';
 import { until as untilSo } from '../../support/until.ts';

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { findBaseClass } from '../../../src/preload/instrumentation/base-class.ts';
-import { StandIn } from '../../../src/preload/instrumentation/stand-in.ts';
-import { SvcInstrumentation } from '../../../src/preload/instrumentation/svc-instrumentation.ts';
+import {
+  findBaseClass,
+  StandIn,
+  SvcInstrumentation,
+} from '../../../src/preload/instrumentation/svc-instrumentation.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 
 describe('the base class of SvcInstrumentation', () => {

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { sharedMemoryStore } from '../../../src/adapters/memory/memory-store.ts';
-import { setLogger } from '../../../src/observe/own-logger.ts';
+import { setLogger } from '../../../src/observe/logger.ts';
 import type { SvcInstrumentationConfig } from '../../../src/preload/instrumentation/config.ts';
 import { SvcInstrumentation } from '../../../src/preload/instrumentation/svc-instrumentation.ts';
 import { running } from '../../../src/preload/running.ts';

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { run, running } from '../../../src/preload/running.ts';
-import { runningService } from '../../../src/publish/api/running-service.ts';
+import { runningService } from '../../../src/publish/api/publish.ts';
 import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
 
 async function freePort(): Promise<number> {

@@ -3,14 +3,14 @@ import { createSecretKey, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import {
   contextOf,
+  decryptText,
   isCipherText,
   maxEncryptedKeyBytes,
   parseCipherText,
   splitEnvelope,
   toHead,
   writeCipherText,
-} from '../../../src/protect/keys/cipher-text.ts';
-import { decryptText } from '../../../src/protect/keys/encrypt.ts';
+} from '../../../src/protect/keys/key-ring.ts';
 
 const key = createSecretKey(randomBytes(32));
 const place = { keyId: undefined, eventType: 'ORDER', path: 'customer.email' };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
-import { decryptText, encryptText as encryptToText, nextIv } from '../../../src/protect/keys/encrypt.ts';
+import { decryptText, encryptText as encryptToText, nextIv } from '../../../src/protect/keys/key-ring.ts';
 
 const raw = randomBytes(32);
 const key = createSecretKey(raw);

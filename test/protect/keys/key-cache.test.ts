@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import type sinon from 'sinon';
 import type { SvcError } from '../../../src/ground/errors.ts';
-import { createKeyCache, type KeyCache } from '../../../src/protect/keys/key-cache.ts';
-import type { KeyCacheOptions } from '../../../src/protect/keys/key-cache-options.ts';
+import { createKeyCache, type KeyCache, type KeyCacheOptions } from '../../../src/protect/keys/key-cache.ts';
 import type { StaticKeyProvider } from '../../../src/protect/keys/key-provider.ts';
-import type { KeyUse } from '../../../src/protect/keys/key-use.ts';
+import type { KeyUse } from '../../../src/protect/keys/key-ring.ts';
 import { fakeTime } from '../../support/fake-time.ts';
 import { type FakeKeyService, fakeKeyService, refused, unavailable } from '../fake-key-service.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createSealer } from '../../../src/protect/keys/create-sealer.ts';
-import { createKeyRing } from '../../../src/protect/keys/key-ring.ts';
-import { KeyCounter, type KeyUse, mostMessages } from '../../../src/protect/keys/key-use.ts';
+import { createKeyRing, KeyCounter, type KeyUse, mostMessages } from '../../../src/protect/keys/key-ring.ts';
 
 const usedUp = { code: 'SVC_PROTECT_KEY_USED_UP' };
 

@@ -2,11 +2,8 @@ import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
-import { createHasher } from '../../../src/protect/keys/hash.ts';
-import { checkKeyId } from '../../../src/protect/keys/key-id.ts';
-import { createKeyRing } from '../../../src/protect/keys/key-ring.ts';
-import { chooseSalt, defaultSalt, openSalt } from '../../../src/protect/keys/salt.ts';
-import { toSecretKey } from '../../../src/protect/keys/secret-key.ts';
+import { chooseSalt, createHasher, defaultSalt, openSalt } from '../../../src/protect/keys/create-sealer.ts';
+import { checkKeyId, createKeyRing, toSecretKey } from '../../../src/protect/keys/key-ring.ts';
 
 const key = () => randomBytes(32).toString('base64');
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createStaticKeyProvider } from '../../../src/protect/keys/static-key-provider.ts';
+import { createStaticKeyProvider } from '../../../src/protect/keys/key-ring.ts';
 
 describe('static key provider', () => {
   const provider = createStaticKeyProvider([

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { isWeak } from '../../../src/protect/keys/salt.ts';
+import { isWeak } from '../../../src/protect/keys/create-sealer.ts';
 
 const text = (value: string) => Buffer.from(value);
 const bytes = (from: (index: number) => number, length = 32) =>

@@ -7,7 +7,7 @@ import {
   piiLevels,
   piiTypes,
 } from '../../../src/ground/pii-rule.ts';
-import { type Masker, mask, registerMasker } from '../../../src/protect/maskers/mask.ts';
+import { type Masker, mask, registerMasker } from '../../../src/protect/mask.ts';
 
 const rule = (type: PiiType, level: PiiLevel, masker?: string): FieldRule => ({
   type,

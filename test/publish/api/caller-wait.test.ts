@@ -4,8 +4,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { createCallerWait, outcomeWithin } from '../../../src/publish/api/caller-wait.ts';
-import { createUnderWay } from '../../../src/publish/api/under-way.ts';
+import { createCallerWait, createUnderWay, outcomeWithin } from '../../../src/publish/api/caller-wait.ts';
 
 describe('caller wait', () => {
   let clock: sinon.SinonFakeTimers;

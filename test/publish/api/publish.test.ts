@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import sinon from 'sinon';
-import { invalidateEncryptionKeys } from '../../../src/publish/api/publish.ts';
-import { type RunningService, runningService } from '../../../src/publish/api/running-service.ts';
+import {
+  invalidateEncryptionKeys,
+  type RunningService,
+  runningService,
+} from '../../../src/publish/api/publish.ts';
 
 describe('invalidateEncryptionKeys()', () => {
   afterEach(() => sinon.restore());

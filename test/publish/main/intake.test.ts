@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
-import { QueuedEvent } from '../../../src/publish/main/batches/queued-event.ts';
 import { type Breaker, createCircuit, defaultBreaker } from '../../../src/publish/main/breaker.ts';
-import { createIntake } from '../../../src/publish/main/intake.ts';
+import { createIntake, QueuedEvent } from '../../../src/publish/main/queued-event.ts';
 import { silentLog } from '../../support/log.ts';
 import { away, failedEvent } from '../failed-event.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { countMaxAgeMs, createPartitionCounts } from '../../../src/publish/main/partition-counts.ts';
+import { countMaxAgeMs, createPartitionCounts } from '../../../src/publish/main/topic-refusals.ts';
 
 describe('partition counts', () => {
   function counts(answers: (number | undefined | Error)[]) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createPartitionTurns } from '../../../src/publish/main/partition-turns.ts';
+import { createPartitionTurns } from '../../../src/publish/main/partition-queue.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
 

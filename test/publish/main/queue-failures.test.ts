@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import { notMadeFailure } from '../../../src/publish/fault.ts';
-import { createRetryPolicy } from '../../../src/publish/main/batches/retry.ts';
-import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { createRetryPolicy, defaultBreaker } from '../../../src/publish/main/breaker.ts';
 import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import {

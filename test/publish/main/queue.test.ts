@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { shutDown } from '../../../src/publish/main/failures.ts';
+import { shutDown } from '../../../src/publish/main/queued-event.ts';
 import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
 import { clockOfEach } from '../../support/fake-time.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { encodeBatch } from '../../../src/adapters/kafka/records/record-batch.ts';
+import { encodeBatch } from '../../../src/adapters/kafka/record-batch.ts';
 import { bytesOf, toRecord } from '../../../src/publish/main/record.ts';
-import { EventValue } from '../../../src/serialize/event-value.ts';
 import { jsonForm } from '../../../src/serialize/json.ts';
+import { EventValue } from '../../../src/serialize/serializer.ts';
 import { event } from '../fake-cluster.ts';
 
 const atMs = Date.UTC(2026, 0, 2);

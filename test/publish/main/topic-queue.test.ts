@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
-import type { BatchSender } from '../../../src/publish/main/batch-sender.ts';
-import { QueuedEvent } from '../../../src/publish/main/batches/queued-event.ts';
-import type { PartitionCounts } from '../../../src/publish/main/partition-counts.ts';
-import { createTopicQueue } from '../../../src/publish/main/topic-queue.ts';
-import { noOrder } from '../../../src/publish/order/key-order.ts';
+import type { BatchSender } from '../../../src/publish/main/partition-queue.ts';
+import { createTopicQueue } from '../../../src/publish/main/queue.ts';
+import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
+import type { PartitionCounts } from '../../../src/publish/main/topic-refusals.ts';
+import { noOrder } from '../../../src/publish/order/backup-order.ts';
 import { event } from '../fake-cluster.ts';
 
 describe('the queue of a topic', () => {

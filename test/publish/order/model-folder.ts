@@ -1,5 +1,5 @@
 import { SvcError } from '../../../src/ground/errors.ts';
-import { orderOf } from '../../../src/ground/event-id.ts';
+import { orderOf } from '../../../src/ground/event-fields.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../../src/publish/backup-strategy.ts';
 import type { RecoverySource, StoredBatch, StoredEvent } from '../../../src/publish/recovery-source.ts';
 

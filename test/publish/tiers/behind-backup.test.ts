@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { BackupEvent, EventBackupStrategy } from '../../../src/publish/backup-strategy.ts';
-import { behindBackup, behindUnlessFull } from '../../../src/publish/order/key-order.ts';
+import { behindBackup, behindUnlessFull } from '../../../src/publish/order/backup-order.ts';
 import type { FailedEvent, Tier } from '../../../src/publish/tier.ts';
 import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';

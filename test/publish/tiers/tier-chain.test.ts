@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { shutDown } from '../../../src/publish/main/failures.ts';
+import { shutDown } from '../../../src/publish/main/queued-event.ts';
 import type { Tier } from '../../../src/publish/tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
 import { failedEvent } from '../failed-event.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { consoleLogger } from '../../../src/observe/logger.ts';
-import { inspectBroker } from '../../../src/start/commands/inspect-broker.ts';
+import { inspectBroker } from '../../../src/start/commands/inspect.ts';
 import { type SilentServer, startSilentServer } from '../../support/silent-server.ts';
 
 describe('inspecting a broker', () => {

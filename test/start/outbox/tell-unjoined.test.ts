@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { tellUnjoined } from '../../../src/start/outbox/tell-unjoined.ts';
+import { tellUnjoined } from '../../../src/start/outbox/senders.ts';
 
 describe('events that are stored outside any transaction', () => {
   it('are counted, said once for each target and each type of outbox.save(), and shown in one line', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Senders } from '../../../src/outbox/outbox-store.ts';
-import { lookMs, refusedLookMs, watchSenders } from '../../../src/start/outbox/watch-senders.ts';
+import { lookMs, refusedLookMs, watchSenders } from '../../../src/start/outbox/senders.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 
 const plain: Senders = { erases: false, isRouted: false, log: 'none', relays: 1, oldestMs: null };

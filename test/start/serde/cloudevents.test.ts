@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { hasFormat } from '../../../src/config/schema/format.ts';
-import { createTemplate } from '../../../src/envelope/template.ts';
+import { hasFormat } from '../../../src/config/schema/schema.ts';
+import { createTemplate } from '../../../src/envelope/envelope.ts';
 import type { Logger } from '../../../src/observe/logger.ts';
 import type { ProtectedEnvelope } from '../../../src/protect/protect.ts';
-import { openSerde } from '../../../src/start/serde/serde.ts';
+import { openSerde } from '../../../src/start/serde.ts';
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 

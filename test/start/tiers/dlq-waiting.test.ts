@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { createDlqWaiting } from '../../../src/start/tiers/dlq-waiting.ts';
+import { createDlqWaiting } from '../../../src/start/tiers/start-tiers.ts';
 
 describe('dead letters that wait', () => {
   let nowMs: number;

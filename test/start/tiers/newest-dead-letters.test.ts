@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { DeadLetterAsk } from '../../../src/manage/controls.ts';
-import type { TopicRecord } from '../../../src/publish/topic-reader.ts';
-import type { TopicTail } from '../../../src/publish/topic-tail.ts';
+import type { TopicRecord, TopicTail } from '../../../src/publish/topic-reader.ts';
 import { createNewestDeadLetters } from '../../../src/start/tiers/newest-dead-letters.ts';
 
 const headers = { eventType: 'PAID', originalTopic: 'orders', exceptionType: 'TimeoutException' };

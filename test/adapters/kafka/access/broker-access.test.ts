@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { AccessReport } from '../../../../src/publish/broker-access.ts';
+import type { AccessReport } from '../../../../src/publish/broker.ts';
 import { openBrokerAccess } from '../../../../src/start/adapters.ts';
 import { newTopic } from '../../../contract/broker.ts';
 import { startKafka, type TestKafka } from '../../../support/kafka.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { topicAccess } from '../../../../src/adapters/kafka/access/topic-access.ts';
-import type { TopicMetadata } from '../../../../src/adapters/kafka/protocol/metadata-request.ts';
+import { topicAccess } from '../../../../src/adapters/kafka/access.ts';
+import type { TopicMetadata } from '../../../../src/adapters/kafka/protocol.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
 const options = kafkaOptions(['kafka1:9092']);

@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type BrokerConnection,
-  openConnection,
-} from '../../../../src/adapters/kafka/cluster/broker-connection.ts';
-import { type KafkaRequest, requestHead } from '../../../../src/adapters/kafka/protocol/kafka-request.ts';
+import { type BrokerConnection, openConnection } from '../../../../src/adapters/kafka/connections.ts';
+import { type KafkaRequest, requestHead } from '../../../../src/adapters/kafka/protocol.ts';
 import type { Transport } from '../../../../src/adapters/kafka/transport.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { createConnections } from '../../../../src/adapters/kafka/cluster/connections.ts';
-import { createDialPace } from '../../../../src/adapters/kafka/dial-pace.ts';
+import { createConnections, createDialPace } from '../../../../src/adapters/kafka/connections.ts';
 import { startSilentServer } from '../../../support/silent-server.ts';
 import { kafkaClients } from '../kafka-clients.ts';
 import { kafkaOptions } from '../kafka-options.ts';

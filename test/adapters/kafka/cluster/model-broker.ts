@@ -1,4 +1,4 @@
-import type { BatchPlace } from '../../../../src/adapters/kafka/records/record-batch.ts';
+import type { BatchPlace } from '../../../../src/adapters/kafka/record-batch.ts';
 
 interface Stored extends BatchPlace {
   readonly count: number;

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { createAnswerTimes } from '../../../../src/adapters/kafka/answer-times.ts';
-import type { BrokerConnection } from '../../../../src/adapters/kafka/cluster/broker-connection.ts';
-import type { Connections } from '../../../../src/adapters/kafka/cluster/connections.ts';
-import { lookMs, patienceMs } from '../../../../src/adapters/kafka/cluster/hang-watch.ts';
-import { createSends } from '../../../../src/adapters/kafka/cluster/sends.ts';
-import { createSequences } from '../../../../src/adapters/kafka/cluster/sequences.ts';
-import type { Topics } from '../../../../src/adapters/kafka/cluster/topics.ts';
-import type { Node } from '../../../../src/adapters/kafka/protocol/metadata-request.ts';
+import {
+  type BrokerConnection,
+  type Connections,
+  createAnswerTimes,
+} from '../../../../src/adapters/kafka/connections.ts';
+import type { Node } from '../../../../src/adapters/kafka/protocol.ts';
+import { createSends, createSequences, lookMs, patienceMs } from '../../../../src/adapters/kafka/session.ts';
+import type { Topics } from '../../../../src/adapters/kafka/topics.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
 import type { SendResult } from '../../../../src/publish/broker.ts';
 import { failureOf } from '../../../contract/broker.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { verdictOf } from '../../../../src/adapters/kafka/cluster/sends.ts';
-import { createSequences, type Tried } from '../../../../src/adapters/kafka/cluster/sequences.ts';
-import type { BatchPlace } from '../../../../src/adapters/kafka/records/record-batch.ts';
+import type { BatchPlace } from '../../../../src/adapters/kafka/record-batch.ts';
+import { createSequences, type Tried, verdictOf } from '../../../../src/adapters/kafka/session.ts';
 import type { BrokerRecord } from '../../../../src/publish/broker.ts';
 import { ModelPartition, type ModelRequest } from './model-broker.ts';
 

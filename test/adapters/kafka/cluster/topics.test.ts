@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { type SinonFakeTimers, stub, useFakeTimers } from 'sinon';
-import type { BrokerConnection } from '../../../../src/adapters/kafka/cluster/broker-connection.ts';
-import { BrokerError } from '../../../../src/adapters/kafka/cluster/broker-error.ts';
-import type { Connections } from '../../../../src/adapters/kafka/cluster/connections.ts';
-import { createTopics } from '../../../../src/adapters/kafka/cluster/topics.ts';
-import { ProtocolError } from '../../../../src/adapters/kafka/protocol/kafka-request.ts';
+import type { BrokerConnection, Connections } from '../../../../src/adapters/kafka/connections.ts';
+import { ProtocolError } from '../../../../src/adapters/kafka/protocol.ts';
+import { BrokerError } from '../../../../src/adapters/kafka/send-failure.ts';
+import { createTopics } from '../../../../src/adapters/kafka/topics.ts';
 import { type Address, keyOf } from '../../../../src/adapters/kafka/transport.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
 import { kafkaOptions } from '../kafka-options.ts';
@@ -90,6 +89,31 @@ describe('topics of a cluster', () => {
       answers['one:1'] = () => Promise.reject(refused);
       await assert.rejects(create().describe());
       assert.deepEqual(asked, ['one:1']);
+    }
+  });
+
+  it('tells a topic that was created again by its id, where the cluster tells ids, until its partitions are counted anew', async () => {
+    const topics = create();
+    const idIs = (id: string | undefined): void => {
+      const answer = async () => {
+        const { topics: found, ...cluster } = answerOf([1, 2]);
+        return { ...cluster, topics: found.map((topic) => ({ ...topic, id })) };
+      };
+      answers = { 'one:1': answer, 'two:2': answer };
+    };
+    for (const [before, after, isRecreated] of [
+      ['a', 'a', false],
+      ['a', 'b', true],
+      [undefined, 'b', false],
+      ['a', undefined, false],
+    ] as const) {
+      idIs(before);
+      await topics.partitionCount('t');
+      idIs(after);
+      await topics.refresh('t');
+      assert.equal(topics.isRecreated('t'), isRecreated);
+      await topics.partitionCount('t');
+      assert.equal(topics.isRecreated('t'), false);
     }
   });
 

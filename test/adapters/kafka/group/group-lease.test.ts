@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
-import type { GroupAccess, GroupConnection } from '../../../../src/adapters/kafka/group/group-connection.ts';
-import { createGroupLease, leaseMs, takeOverMs } from '../../../../src/adapters/kafka/group/group-lease.ts';
-import { groupRefusals } from '../../../../src/adapters/kafka/group/group-refusals.ts';
-import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/worker-id-lease.ts';
+import {
+  createGroupLease,
+  type GroupAccess,
+  type GroupConnection,
+  groupRefusals,
+  leaseMs,
+  takeOverMs,
+} from '../../../../src/adapters/kafka/group.ts';
+import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/ids.ts';
 import { clockOfEach } from '../../../support/fake-time.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 

@@ -5,7 +5,7 @@ import {
   decodeAssignment,
   encodeClaim,
   type WorkerIdClaim,
-} from '../../../../src/adapters/kafka/group/worker-id-claims.ts';
+} from '../../../../src/adapters/kafka/group.ts';
 
 const maxWorkerId = 1023;
 

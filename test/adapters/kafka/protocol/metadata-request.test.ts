@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import {
-  type ClusterMetadata,
-  metadataRequest,
-} from '../../../../src/adapters/kafka/protocol/metadata-request.ts';
+import { bodyOf, type ClusterMetadata, metadataRequest } from '../../../../src/adapters/kafka/protocol.ts';
 import { newTopic } from '../../../contract/broker.ts';
 import { startKafka, type TestKafka } from '../../../support/kafka.ts';
 import { requiring } from '../../../support/requires.ts';
@@ -37,15 +34,18 @@ requiring('kafka', 'metadata in the versions that svc knows', function () {
   });
 
   const { oldest, newest } = metadataRequest([], false);
+  /** https://kafka.apache.org/protocol#The_Messages_Metadata */
+  const [withRights, withIds] = [8, 10];
   for (let version = oldest; version <= newest; version++) {
-    it(`version ${version}: partitions, a topic that is missing, and rights from ${newest} on`, async () => {
+    it(`version ${version}: partitions, a topic that is missing, rights from ${withRights} on, ids from ${withIds} on`, async () => {
       const [there, missing] = [newTopic(), newTopic()];
       await kafka.createTopic(there, { partitions: 2 });
-      const { key, write, read } = metadataRequest([there, missing], false);
+      const request = metadataRequest([there, missing], false);
+      const { key, write, read } = request;
       const body = Buffer.concat(write(version));
       const [broker = ''] = kafka.brokers;
       for (let time = 1; time <= 2; time++) {
-        const bytes = await exchange(broker, key, version, body);
+        const bytes = bodyOf(request, await exchange(broker, key, version, body), version);
         const answer = read?.(bytes, version) as ClusterMetadata;
         assert.match(String(answer.clusterId), /^[\w-]{22}$/);
         assert.equal(answer.brokers.length, 1);
@@ -53,7 +53,8 @@ requiring('kafka', 'metadata in the versions that svc knows', function () {
         const found = byName.get(there);
         assert.deepEqual([found?.errorCode, found?.partitions.length], [0, 2]);
         assert.ok(found?.partitions.every(({ leaderId }) => leaderId >= 0));
-        assert.equal(found?.topicAuthorizedOperations !== undefined, version >= newest);
+        assert.equal(found?.topicAuthorizedOperations !== undefined, version >= withRights);
+        assert.equal(found?.id?.length, version >= withIds ? 32 : undefined);
         assert.equal(byName.get(missing)?.errorCode, 3, 'it was made');
       }
     });

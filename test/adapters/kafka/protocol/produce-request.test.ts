@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { ProtocolError } from '../../../../src/adapters/kafka/protocol/kafka-request.ts';
-import { produceRequest } from '../../../../src/adapters/kafka/protocol/produce-request.ts';
+import { ProtocolError, produceRequest } from '../../../../src/adapters/kafka/protocol.ts';
 
 describe('a produce request', () => {
   const produce = { topic: 'orders', partition: 3, timeoutMs: 30_000, batch: Buffer.from('batch') } as const;

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { crc32c } from '../../../../src/adapters/kafka/records/crc32c.ts';
-import { loadChecksum } from '../../../../src/adapters/kafka/records/native-crc32c.ts';
+import { crc32c, loadChecksum } from '../../../../src/adapters/kafka/record-batch.ts';
 
 describe('crc32c', () => {
   it('gives the check value of the standard', () => {

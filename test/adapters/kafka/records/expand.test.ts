@@ -6,14 +6,9 @@ import kafkajs from 'kafkajs';
 import Decoder from 'kafkajs/src/protocol/decoder.js';
 // @ts-expect-error kafkajs has no types for its inner modules.
 import decodeBatch from 'kafkajs/src/protocol/recordBatch/v0/decoder.js';
-import {
-  expand,
-  mayExpandTo,
-  mostExpandedBytes,
-} from '../../../../src/adapters/kafka/records/compressors.ts';
-import { codecNumbers } from '../../../../src/adapters/kafka/records/protocol-numbers.ts';
-import { encodeCompressedBatch } from '../../../../src/adapters/kafka/records/record-batch.ts';
-import { addCodecs, readBounded } from '../../../../src/adapters/kafkajs/wire/add-codecs.ts';
+import { expand, mayExpandTo, mostExpandedBytes } from '../../../../src/adapters/kafka/compressors.ts';
+import { codecNumbers, encodeCompressedBatch } from '../../../../src/adapters/kafka/record-batch.ts';
+import { addCodecs, readBounded } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
 
 const compress = {
   gzip: gzipSync,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { KafkaTokenOptions } from '../../../../src/adapters/kafka/kafka-client-options.ts';
-import { createTokenSource } from '../../../../src/adapters/kafka/token/token-source.ts';
+import { createTokenSource } from '../../../../src/adapters/kafka/token.ts';
 import { startTokenEndpoint, type TokenEndpoint } from '../token-endpoint.ts';
 
 describe('tokens to sign in to Kafka with', () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createHandOver } from '../../../../src/adapters/kafkajs/wire/hand-over.ts';
+import { createHandOver } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
 
 const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { patchRequestQueue } from '../../../../src/adapters/kafkajs/wire/request-queue-patch.ts';
+import { patchRequestQueue } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
 import { kafkaOptions } from '../../kafka/kafka-options.ts';
 
 interface Queue {

@@ -11,12 +11,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { lockDirectory } from '../../../../src/adapters/local-backup/directory-lock.ts';
-import { createLocalSource } from '../../../../src/adapters/local-backup/source/local-source.ts';
-import { createSnowflake } from '../../../../src/envelope/snowflake.ts';
-import { createUuidV7 } from '../../../../src/envelope/uuid-v7.ts';
-import { addClaim } from '../../../../src/ground/claims/claims.ts';
-import { ownStamp } from '../../../../src/ground/claims/process-stamp.ts';
+import { lockDirectory } from '../../../../src/adapters/local-backup/backup-directory.ts';
+import { createLocalSource } from '../../../../src/adapters/local-backup/local-source.ts';
+import { createSnowflake, createUuidV7 } from '../../../../src/envelope/ids.ts';
+import { addClaim, ownStamp } from '../../../../src/ground/claims.ts';
 import type { StoredBatch, StoredEvent } from '../../../../src/publish/recovery-source.ts';
 import { backupEvent, backupIn, eventsIn, freshPath, namesIn } from '../backup-folder.ts';
 

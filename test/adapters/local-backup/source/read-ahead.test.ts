@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readAhead } from '../../../../src/adapters/local-backup/source/read-ahead.ts';
+import { readAhead } from '../../../../src/adapters/local-backup/local-source.ts';
 
 interface Plan {
   readonly plan: number;

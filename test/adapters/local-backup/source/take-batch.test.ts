@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { isStream, type Waiting } from '../../../../src/adapters/local-backup/source/take-batch.ts';
+import { isStream, type Waiting } from '../../../../src/adapters/local-backup/local-backup.ts';
 
 const events = (count: number) => Array.from({ length: count }, (): Waiting => ({}) as Waiting);
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { findDeclared } from '../../../../src/capture/source/declared/declared.ts';
+import { findDeclared } from '../../../../src/capture/source/declared.ts';
 import { temporaryFolder } from '../../../support/folders.ts';
 
 describe('functions that are declared in code', () => {

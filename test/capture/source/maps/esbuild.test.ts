@@ -3,7 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decode, encode } from '@jridgewell/sourcemap-codec';
 import type { BuildOptions } from 'esbuild';
-import { inspectBuilt } from '../../../../src/capture/source/maps/inspect-built.ts';
+import { inspectBuilt } from '../../../../src/capture/source/inspect-built.ts';
 import type { Config } from '../../../../src/config/config.ts';
 import { writeList } from '../../../../src/start/commands/write-list.ts';
 import { runApp, writeApp } from '../run-app.ts';

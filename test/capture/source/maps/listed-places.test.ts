@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { listName, readList } from '../../../../src/capture/source/maps/listed-places.ts';
+import { listName, readList } from '../../../../src/capture/source/listed-places.ts';
 import { needing } from '../../../support/requires.ts';
 
 describe('svc.manifest.json, which another user may have written', () => {

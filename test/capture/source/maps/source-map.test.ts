@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { partsOf, type SourceMap } from '../../../../src/capture/source/maps/source-map.ts';
+import { partsOf, type SourceMap } from '../../../../src/capture/source/source-map.ts';
 
 /** As tools write JSON: esbuild, a compact one, by lines, Windows, Python, with slashes escaped. */
 const styles: Record<string, (map: object) => string> = {

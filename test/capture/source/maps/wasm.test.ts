@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { encode, type SourceMapMappings } from '@jridgewell/sourcemap-codec';
 import fc from 'fast-check';
 import { made, renderWasm } from '../../../../scripts/wasm.ts';
-import { sourcesAt } from '../../../../src/capture/source/maps/mappings.ts';
+import { sourcesAt } from '../../../../src/capture/source/source-map.ts';
 
 describe('what reads the mappings of a source map', () => {
   it('is made of scripts/segments.wat: npm run docs makes it anew', async () => {

@@ -6,7 +6,7 @@ import {
   createClusterWatch,
   patienceMs,
   silentMs,
-} from '../../../../src/publish/main/watch/cluster-watch.ts';
+} from '../../../../src/publish/main/cluster-watch.ts';
 import { clockOfEach } from '../../../support/fake-time.ts';
 
 describe('watch over the cluster', () => {

@@ -1,0 +1,471 @@
+import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../envelope/ids.ts';
+import { backoffMs, type Clock, inTime, within } from '../../ground/clock.ts';
+import { loadOnce } from '../../ground/lifecycle.ts';
+import type { Logger } from '../../observe/logger.ts';
+import { type Connections, createConnections } from './connections.ts';
+import type { KafkaClientOptions } from './kafka-client-options.ts';
+import {
+  coordinatorRequest,
+  type GroupAssignment,
+  type GroupMember,
+  type GroupSettings,
+  heartbeatRequest,
+  type Joined,
+  joinRequest,
+  leaveRequest,
+  MemberIdRequired,
+  type Membership,
+  syncRequest,
+} from './protocol.ts';
+import { protocolErrorIn, toSendFailure, who } from './send-failure.ts';
+import { type Address, keyOf, type LoadTransport, parseAddress } from './transport.ts';
+
+/** On top of what a broker waits for the other members. */
+const answerMs = 5_000;
+
+/** Groups by their bare requests: the consumers of the clients want topics. */
+export function createKafkaGroup(options: KafkaClientOptions, load: LoadTransport): GroupAccess {
+  const loadTransport = loadOnce(() => load(options));
+
+  return {
+    errorName: protocolErrorIn,
+    describe: (error) => toSendFailure(error, { options, written: false }).message,
+
+    async open(settings) {
+      const { group } = settings;
+      const requestTimeoutMs = settings.rebalanceTimeoutMs + answerMs;
+      const open = createConnections(await loadTransport(), { ...options, requestTimeoutMs });
+      try {
+        const { ask } = await open.get(await findCoordinator(open, options, group));
+        const join = (memberId: string, metadata: Buffer) => ask(joinRequest(settings, memberId, metadata));
+        return {
+          join: (memberId, metadata) =>
+            join(memberId, metadata).catch((error: Error) => {
+              if (error.cause instanceof MemberIdRequired) return join(error.cause.memberId, metadata);
+              throw error;
+            }),
+          sync: (membership, assignments) => ask(syncRequest(group, membership, assignments)),
+          heartbeat: (membership) => ask(heartbeatRequest(group, membership)),
+          leave: ({ memberId }) => ask(leaveRequest(group, memberId)),
+          close: open.close,
+        } satisfies GroupConnection;
+      } catch (error) {
+        open.close();
+        throw error;
+      }
+    },
+  };
+}
+
+/** Asked of one broker after the other, as long as none answers. */
+async function findCoordinator(
+  open: Connections,
+  { brokers }: KafkaClientOptions,
+  group: string,
+): Promise<Address> {
+  let failure: unknown;
+  for (const seed of brokers.map(parseAddress)) {
+    try {
+      const found = await (await open.get(seed)).ask(coordinatorRequest(group));
+      if (keyOf(found) !== keyOf(seed)) open.drop(seed);
+      return found;
+    } catch (error) {
+      if (protocolErrorIn(error) !== undefined) throw error;
+      failure ??= error;
+    }
+  }
+  throw failure;
+}
+
+// worker ids through a consumer group: Kafka sees to it that no two members have one.
+
+/** After so long without a heartbeat Kafka takes a member out of the group, and no sooner. */
+const sessionTimeoutMs = 10_000;
+/** So long a change of the group waits for members that live. Not below the session, which a lease counts on. */
+const rebalanceTimeoutMs = 20_000;
+const heartbeatMs = 3_000;
+/** A worker id is used only so long after it was given: whoever had it before has let go of it by then. */
+export const takeOverMs = 6_000;
+/**
+ * A lease is as long as this after the last heartbeat was sent. It outlives the session: Kafka waits up to one session for a
+ * member that died before it tells the others of a change, and they must not lose what they have meanwhile. A second is
+ * left for clocks that do not run alike.
+ */
+export const leaseMs = sessionTimeoutMs + takeOverMs - 1_000;
+
+const openLimitMs = 15_000;
+/** Kafka answers when every member has joined, or is given up: who asks anew before then makes them all wait longer. */
+const joinLimitMs = rebalanceTimeoutMs + 5_000;
+const heartbeatLimitMs = 5_000;
+const leaveLimitMs = 1_000;
+const shortestPauseMs = 200;
+const longestPauseMs = 10_000;
+/** Somebody has to change a setting first. */
+const refusedPauseMs = 300_000;
+/** Before it is said that there is no worker id yet: a cluster that restarts is back by then. */
+const quietFailureCount = 6;
+
+export interface GroupLeaseOptions {
+  readonly access: GroupAccess;
+  readonly group: string;
+  readonly maxWorkerId: number;
+  readonly refusals: GroupRefusals;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+interface Held {
+  readonly workerId: number;
+  readonly generation: number;
+}
+
+/**
+ * A lease of a worker id through membership of a group in Kafka, without a topic and without a record: the leader of the
+ * group gives each member a number (`assignWorkerIds`), members bring the one that they hold, and a member that is silent is
+ * taken out by Kafka.
+ */
+export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
+  const { access, group, maxWorkerId, refusals, clock, logger } = options;
+  const settings = {
+    ...{ group, protocolType: 'svc-workers', protocolName: 'worker-ids-v1' },
+    ...{ sessionTimeoutMs, rebalanceTimeoutMs },
+  };
+  const pauses = createPauses();
+  const said = new Set<string>();
+  let onGrant: (grant: WorkerIdGrant | undefined) => void = () => {};
+  let connection: GroupConnection | undefined;
+  let memberId = '';
+  let generation = 0;
+  let isMember = false;
+  let held: Held | undefined;
+  let grant: WorkerIdGrant | undefined;
+  let failures = 0;
+  let changes = 0;
+  let closed = false;
+
+  const now = (): Instant => ({ wallMs: clock.now(), monotonicMs: clock.monotonic() });
+
+  function isRunning(): boolean {
+    const { wallMs, monotonicMs } = now();
+    return grant !== undefined && wallMs < grant.until.wallMs && monotonicMs < grant.until.monotonicMs;
+  }
+
+  function hold(workerId: number | undefined, sent: Instant): void {
+    if (closed) return;
+    const isSame = workerId === grant?.workerId && isRunning();
+    held = workerId === undefined ? undefined : { workerId, generation };
+    grant =
+      workerId === undefined
+        ? undefined
+        : {
+            workerId,
+            from: isSame && grant !== undefined ? grant.from : later(now(), takeOverMs),
+            until: later(sent, leaseMs),
+          };
+    onGrant(grant);
+  }
+
+  async function join(to: GroupConnection): Promise<void> {
+    const claim = encodeClaim(held && { ...held, isHeld: isRunning() });
+    const joined = await pauses.limited(joinLimitMs, to.join(memberId, claim));
+    ({ memberId, generation } = joined);
+    const sent = now();
+    const answer = await pauses.limited(
+      joinLimitMs,
+      to.sync(joined, assignWorkerIds(joined.members, maxWorkerId)),
+    );
+    isMember = true;
+    const { workerId, noWorkerId } = decodeAssignment(answer, maxWorkerId);
+    hold(workerId, sent);
+    if (workerId !== undefined) said.delete('none');
+    else
+      say('none', () =>
+        logger.error(noWorkerId === undefined ? refusals.noneFree : refusals.wrong(noWorkerId)),
+      );
+  }
+
+  async function beat(to: GroupConnection): Promise<void> {
+    const sent = now();
+    await pauses.limited(heartbeatLimitMs, to.heartbeat({ memberId, generation }));
+    if (held !== undefined) hold(held.workerId, sent);
+  }
+
+  function say(what: string, how: () => void): void {
+    if (closed || said.has(what)) return;
+    said.add(what);
+    how();
+  }
+
+  function drop(): void {
+    connection?.close();
+    connection = undefined;
+  }
+
+  /** Returns how long to wait before the next attempt. */
+  function recover(error: unknown): number {
+    const name = access.errorName(error);
+    if (name === 'UNKNOWN_MEMBER_ID') memberId = '';
+    if (name === 'REBALANCE_IN_PROGRESS' || name === 'ILLEGAL_GENERATION' || name === 'UNKNOWN_MEMBER_ID') {
+      isMember = false;
+      return ++changes === 1 ? 0 : spread(shortestPauseMs);
+    }
+    failures++;
+    drop();
+    const refusal = refusalOf(name, refusals);
+    if (refusal !== undefined) {
+      isMember = false;
+      say(refusal, () => logger.warn(refusal));
+      return spread(refusedPauseMs);
+    }
+    logger.debug(`worker id: ${access.describe(error)}`);
+    if (failures === quietFailureCount && held === undefined)
+      say('unreachable', () => logger.warn(refusals.notYet(access.describe(error))));
+    return spread(backoffMs(failures + 1, shortestPauseMs, longestPauseMs));
+  }
+
+  async function open(): Promise<GroupConnection> {
+    const opening = access.open(settings);
+    try {
+      return await pauses.limited(openLimitMs, opening);
+    } catch (error) {
+      opening.then((late) => late.close()).catch(() => {});
+      throw error;
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!closed) {
+      let pauseMs = heartbeatMs;
+      try {
+        connection ??= await open();
+        if (closed) return drop();
+        await (isMember ? beat(connection) : join(connection));
+        failures = 0;
+        changes = 0;
+      } catch (error) {
+        pauseMs = recover(error);
+      }
+      if (!closed && pauseMs > 0) await pauses.pause(pauseMs);
+    }
+  }
+
+  return {
+    start(listener) {
+      onGrant = listener;
+      void run();
+    },
+
+    async close(deadlineMs) {
+      closed = true;
+      grant = undefined;
+      onGrant(undefined);
+      pauses.end();
+      // A member that waits for the answer to a join cannot leave: Kafka reads nothing from its connection until then.
+      if (connection !== undefined && isMember) {
+        const leaving = connection.leave({ memberId, generation }).catch(() => {});
+        await within(Math.min(deadlineMs, leaveLimitMs), leaving);
+      }
+      drop();
+    },
+  };
+}
+
+function later({ wallMs, monotonicMs }: Instant, ms: number): Instant {
+  return { wallMs: wallMs + ms, monotonicMs: monotonicMs + ms };
+}
+
+/** So that those who failed together do not come back together. */
+function spread(ms: number): number {
+  return ms * (0.75 + Math.random() / 2);
+}
+
+/** Waits that keep no process alive, and that end together. */
+interface Pauses {
+  pause(ms: number): Promise<void>;
+  /** Rejects where `work` is not done in time; what it does then is up to whoever started it. */
+  limited<T>(ms: number, work: Promise<T>): Promise<T>;
+  /** The pause that runs is over, and so is each one from now on. */
+  end(): void;
+}
+
+function createPauses(): Pauses {
+  let isOver = false;
+  let wake: () => void = () => {};
+
+  return {
+    pause(ms) {
+      if (isOver) return Promise.resolve();
+      return new Promise((resolve) => {
+        const timer = setTimeout(resolve, ms).unref();
+        wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    },
+    limited(ms, work) {
+      const late = (): never => {
+        throw new Error(`no answer within ${ms} ms`);
+      };
+      return inTime(work, { limitMs: ms, keepsAlive: false, late });
+    },
+    end() {
+      isOver = true;
+      wake();
+    },
+  };
+}
+
+/** Lines for an operator about a group that gives no worker ids. */
+export interface GroupRefusals {
+  readonly byError: Readonly<Record<string, string>>;
+  readonly noneFree: string;
+  /** The leader gave something else than a worker id. */
+  wrong(given: string): string;
+  notYet(reason: string): string;
+}
+
+const meanwhile = 'until then event ids carry a worker id of this host, which other hosts may use too';
+const setting = 'svc.id-generator.group';
+
+export function groupRefusals(group: string, options: KafkaClientOptions): GroupRefusals {
+  const name = JSON.stringify(group);
+  const line = (problem: string, fix: string): string =>
+    `no worker id from Kafka: ${problem}: ${fix}; ${meanwhile}`;
+  const another = line(`the group ${name} belongs to others`, `name another one in ${setting}`);
+  return {
+    byError: {
+      GROUP_AUTHORIZATION_FAILED: line(
+        `${who(options)} may not use the group ${name}`,
+        'give it the Read permission on this group, or set svc.id-generator.lease to host',
+      ),
+      INCONSISTENT_GROUP_PROTOCOL: another,
+      INVALID_GROUP_ID: line(`Kafka refuses the name of the group ${name}`, `set ${setting}`),
+      GROUP_MAX_SIZE_REACHED: line(
+        `the group ${name} has as many members as the brokers allow`,
+        'raise group.max.size there',
+      ),
+      INVALID_SESSION_TIMEOUT: line(
+        'the brokers do not allow sessions of 10 s',
+        'set group.min.session.timeout.ms and group.max.session.timeout.ms around that',
+      ),
+      UNSUPPORTED_VERSION: line(
+        'these brokers do not speak the group protocol',
+        'set svc.id-generator.lease to host',
+      ),
+    },
+    noneFree: `all 1,024 worker ids of the group ${name} are taken: let services that nobody reads together have groups of their own (${setting}), or set svc.id-generator.type to uuidv7; ${meanwhile}`,
+    wrong: (given) =>
+      line(
+        `the leader of the group ${name} gave this process ${given}, which is no worker id`,
+        'see who else is a member of it, and let only processes of svc read it',
+      ),
+    notYet: (reason) => `no worker id from Kafka yet (${reason}); ${meanwhile}`,
+  };
+}
+
+export function refusalOf(errorName: string | undefined, { byError }: GroupRefusals): string | undefined {
+  return errorName === undefined ? undefined : byError[errorName];
+}
+
+/**
+ * A connection to the coordinator of a group, for this group alone: a broker answers the requests of a connection in turn,
+ * and joining takes seconds. Calls reject with errors of the client, and when the connection is closed.
+ */
+export interface GroupConnection {
+  /** An empty `memberId`: as a new member. */
+  join(memberId: string, metadata: Buffer): Promise<Joined>;
+  /** `assignments`: from the leader only. Resolves with what it gave to this member. */
+  sync(membership: Membership, assignments: readonly GroupAssignment[]): Promise<Buffer>;
+  heartbeat(membership: Membership): Promise<void>;
+  leave(membership: Membership): Promise<void>;
+  /** At once. */
+  close(): void;
+}
+
+/** How one client of Kafka takes part in a group. */
+export interface GroupAccess {
+  open(settings: GroupSettings): Promise<GroupConnection>;
+  /** Of Kafka's protocol, such as `REBALANCE_IN_PROGRESS`, where it was Kafka that refused. */
+  errorName(error: unknown): string | undefined;
+  /** One line for an operator. */
+  describe(error: unknown): string;
+}
+
+/** What a member of the group of workers tells its leader when it joins. */
+export interface WorkerIdClaim {
+  readonly workerId: number;
+  /** Of the group, in which the leader gave it that worker id last. */
+  readonly generation: number;
+  /** Whether its lease still runs; otherwise it would like to have the same one again. */
+  readonly isHeld: boolean;
+}
+
+const claimBytes = 7;
+const noneFree = Buffer.alloc(0);
+
+export function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
+  if (claim === undefined) return Buffer.alloc(0);
+  const bytes = Buffer.alloc(claimBytes);
+  bytes.writeUInt16BE(claim.workerId, 0);
+  bytes.writeInt32BE(claim.generation, 2);
+  bytes.writeUInt8(claim.isHeld ? 1 : 0, 6);
+  return bytes;
+}
+
+/** `undefined` where this member has none, or none that could be. */
+function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefined {
+  if (bytes.length < claimBytes) return undefined;
+  const workerId = bytes.readUInt16BE(0);
+  if (workerId > maxWorkerId) return undefined;
+  return { workerId, generation: bytes.readInt32BE(2), isHeld: bytes.readUInt8(6) === 1 };
+}
+
+/** What the leader gave: a worker id, what cannot be one, or neither, as none was free. */
+export interface Given {
+  readonly workerId?: number;
+  /** For an operator. */
+  readonly noWorkerId?: string;
+}
+
+export function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
+  if (bytes.length === 0) return {};
+  if (bytes.length !== 2)
+    return { noWorkerId: bytes.length === 1 ? 'a single byte' : `${bytes.length} bytes` };
+  const workerId = bytes.readUInt16BE(0);
+  return workerId > maxWorkerId ? { noWorkerId: String(workerId) } : { workerId };
+}
+
+/**
+ * A worker id for each member, the same whoever leads. Holders keep theirs; of two that claim one, whoever was given it in the
+ * later generation: the other was away meanwhile. Then those who had one before, then the lowest free ones.
+ */
+export function assignWorkerIds(members: readonly GroupMember[], maxWorkerId: number): GroupAssignment[] {
+  const claims = members
+    .map(({ memberId, metadata }) => ({ memberId, claim: decodeClaim(metadata, maxWorkerId) }))
+    .sort((a, b) => byPrecedence(a.claim, b.claim) || (a.memberId < b.memberId ? -1 : 1));
+  const taken = new Map<number, string>();
+  for (const { memberId, claim } of claims)
+    if (claim !== undefined && !taken.has(claim.workerId)) taken.set(claim.workerId, memberId);
+  const given = new Map([...taken].map(([workerId, memberId]) => [memberId, workerId]));
+  let next = 0;
+  return claims.map(({ memberId }) => {
+    let workerId = given.get(memberId);
+    if (workerId === undefined) {
+      while (taken.has(next)) next++;
+      workerId = next++;
+    }
+    return { memberId, assignment: workerId > maxWorkerId ? noneFree : encodeAssignment(workerId) };
+  });
+}
+
+function byPrecedence(a: WorkerIdClaim | undefined, b: WorkerIdClaim | undefined): number {
+  if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined);
+  return Number(b.isHeld) - Number(a.isHeld) || b.generation - a.generation;
+}
+
+function encodeAssignment(workerId: number): Buffer {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16BE(workerId);
+  return bytes;
+}

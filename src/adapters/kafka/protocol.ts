@@ -1,0 +1,577 @@
+import type { Address } from './transport.ts';
+
+// requests of Kafka's protocol and their answers, as svc itself writes and reads them, whatever the client is.
+
+/** One request, in the versions that svc knows. Most are older than Kafka's "flexible" versions, which have compact lists and tags. */
+export interface KafkaRequest<T> {
+  readonly key: number;
+  readonly name: string;
+  readonly oldest: number;
+  readonly newest: number;
+  /** The first version whose head, of request and answer, ends with tags. Default: none of those that svc knows. */
+  readonly flexible?: number | undefined;
+  /** In pieces, so that a batch is not copied. */
+  write(version: number): readonly Buffer[];
+  /** Where its answer says for how long nothing is to be written (a quota), and from which version on the client is to wait by itself. */
+  readonly throttle?: { readonly at: 'start' | 'end'; readonly from: number } | undefined;
+  /** Throws a {@link ProtocolError}. Left out: the broker does not answer. */
+  readonly read?: ((answer: Buffer, version: number) => T) | undefined;
+}
+
+/** The body of an answer, behind the tags of its head. */
+export function bodyOf(
+  { flexible }: Pick<KafkaRequest<unknown>, 'flexible'>,
+  bytes: Buffer,
+  version: number,
+): Buffer {
+  if (flexible === undefined || version < flexible) return bytes;
+  const answer = new AnswerReader(bytes);
+  answer.tags();
+  return answer.rest();
+}
+
+/** What Kafka refuses, by its own name for it. */
+export class ProtocolError extends Error {
+  /** Such as `UNKNOWN_TOPIC_OR_PARTITION`. */
+  readonly type: string;
+
+  constructor(code: number) {
+    super('refused by Kafka');
+    this.type = errorName(code);
+  }
+}
+
+/** Throws where the code is an error. */
+export function checkCode(code: number): void {
+  if (code !== 0) throw new ProtocolError(code);
+}
+
+/** Milliseconds for which the broker wants nothing more; 0 where it does not say, or has waited itself. */
+export function throttleIn(
+  { throttle }: Pick<KafkaRequest<unknown>, 'throttle'>,
+  answer: Buffer,
+  version: number,
+): number {
+  if (throttle === undefined || version < throttle.from || answer.length < 4) return 0;
+  return answer.readInt32BE(throttle.at === 'start' ? 0 : answer.length - 4);
+}
+
+/** What a broker understands: key of a request -> its oldest and newest version. */
+export type Versions = ReadonlyMap<number, readonly [oldest: number, newest: number]>;
+
+/** In the version that every Kafka answers. */
+export const versionsRequest: KafkaRequest<Versions> = {
+  ...{ key: 18, name: 'ApiVersions', oldest: 0, newest: 0 },
+  write: () => [],
+  read(bytes) {
+    const answer = new AnswerReader(bytes);
+    checkCode(answer.int16());
+    return new Map(answer.list(() => [answer.int16(), [answer.int16(), answer.int16()]] as const));
+  },
+};
+
+/** Whatever it is that was answered: all that is read is whether it was refused. */
+function readRefusal(bytes: Buffer): void {
+  const answer = new AnswerReader(bytes);
+  answer.skip(4); // How long to hold further requests.
+  checkCode(answer.int16());
+}
+
+/** The head of a request, without its length. */
+export function requestHead(key: number, version: number, id: number, clientId: Buffer): Buffer {
+  const head = Buffer.allocUnsafe(14 + clientId.length);
+  head.writeInt16BE(key, 4);
+  head.writeInt16BE(version, 6);
+  head.writeInt32BE(id, 8);
+  head.set(int16(clientId.length), 12);
+  head.set(clientId, 14);
+  return head;
+}
+
+function int16(value: number): Buffer {
+  const bytes = Buffer.allocUnsafe(2);
+  bytes.writeInt16BE(value);
+  return bytes;
+}
+
+function int32(value: number): Buffer {
+  const bytes = Buffer.allocUnsafe(4);
+  bytes.writeInt32BE(value);
+  return bytes;
+}
+
+function text(value: string | null): Buffer {
+  if (value === null) return int16(-1);
+  const bytes = Buffer.from(value, 'utf8');
+  return Buffer.concat([int16(bytes.length), bytes]);
+}
+
+/** A number of flexible versions: seven bits in a byte, the lowest first. */
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest > 127; rest >>>= 7) bytes.push((rest & 127) | 128);
+  return Buffer.from([...bytes, rest]);
+}
+
+function compactText(value: string): Buffer {
+  const bytes = Buffer.from(value, 'utf8');
+  return Buffer.concat([varint(bytes.length + 1), bytes]);
+}
+
+const noTags = Buffer.from([0]);
+
+function blob(bytes: Buffer): Buffer {
+  return Buffer.concat([int32(bytes.length), bytes]);
+}
+
+function list<T>(items: readonly T[], write: (item: T) => Buffer): Buffer {
+  return Buffer.concat([int32(items.length), ...items.map(write)]);
+}
+
+/** Reads an answer from its beginning to its end. Throws a RangeError where it is shorter than it says. */
+class AnswerReader {
+  private readonly bytes: Buffer;
+  private at = 0;
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+  }
+
+  skip(length: number): number {
+    this.at += length;
+    return this.at - length;
+  }
+
+  int16(): number {
+    return this.bytes.readInt16BE(this.skip(2));
+  }
+
+  int32(): number {
+    return this.bytes.readInt32BE(this.skip(4));
+  }
+
+  int64(): bigint {
+    return this.bytes.readBigInt64BE(this.skip(8));
+  }
+
+  text(): string | null {
+    const length = this.int16();
+    return length < 0 ? null : this.bytes.toString('utf8', this.skip(length), this.at);
+  }
+
+  blob(): Buffer {
+    const start = this.skip(this.int32());
+    return this.bytes.subarray(start, this.at);
+  }
+
+  list<T>(read: () => T): T[] {
+    return Array.from({ length: Math.max(0, this.int32()) }, read);
+  }
+
+  varint(): number {
+    let value = 0;
+    for (let shift = 0; shift < 35; shift += 7) {
+      const byte = this.bytes.readUInt8(this.skip(1));
+      value += (byte & 127) * 2 ** shift;
+      if (byte < 128) return value;
+    }
+    throw new RangeError('a number of more than five bytes');
+  }
+
+  compactText(): string | null {
+    const length = this.varint() - 1;
+    return length < 0 ? null : this.bytes.toString('utf8', this.skip(length), this.at);
+  }
+
+  compactList<T>(read: () => T): T[] {
+    const length = this.varint() - 1;
+    // Each item has a byte at least.
+    if (length > this.bytes.length - this.at) throw new RangeError('a list that is longer than its answer');
+    return Array.from({ length: Math.max(0, length) }, read);
+  }
+
+  /** A topic id of zeros says nothing. */
+  uuid(): string | undefined {
+    const hex = this.bytes.toString('hex', this.skip(16), this.at);
+    return /^0*$/.test(hex) ? undefined : hex;
+  }
+
+  tags(): void {
+    for (let left = this.varint(); left > 0; left--) {
+      this.varint();
+      this.skip(this.varint());
+    }
+  }
+
+  rest(): Buffer {
+    return this.bytes.subarray(this.at);
+  }
+}
+
+export interface Node {
+  readonly nodeId: number;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Of one topic; a refusal is its own, and says nothing of the others. */
+export interface TopicMetadata {
+  readonly errorCode: number;
+  readonly name: string | null;
+  /** Another one under the same name is another topic (KIP-516). Not there before version 10. */
+  readonly id?: string | undefined;
+  /** `leaderId`: negative where there is none now. */
+  readonly partitions: readonly { readonly partition: number; readonly leaderId: number }[];
+  /** One bit for each right. Not there before version 8. */
+  readonly topicAuthorizedOperations?: number | undefined;
+}
+
+export interface ClusterMetadata {
+  readonly clusterId: string | null;
+  readonly brokers: readonly Node[];
+  readonly topics: readonly TopicMetadata[];
+}
+
+/** Names may be left out from here on. They are not. */
+const newestMetadata = 12;
+/** The rights on the cluster are no part of it from here on. */
+const withoutClusterRights = 11;
+const withTopicIds = 10;
+const flexibleMetadata = 9;
+/** The rights of a user are told from here on. */
+const withRights = 8;
+const withLeaderEpoch = 7;
+const withOfflineReplicas = 5;
+
+/** @param topics none: only the cluster itself. @param mayCreate whether Kafka may make a topic that is not there */
+export function metadataRequest(
+  topics: readonly string[],
+  mayCreate: boolean,
+): KafkaRequest<ClusterMetadata> {
+  return {
+    // The first of them is the first with the leave to make no topic.
+    ...{ key: 3, name: 'Metadata', oldest: 4, newest: newestMetadata, flexible: flexibleMetadata },
+    throttle: { at: 'start', from: 6 },
+    write(version) {
+      const rights = version < withRights ? [] : version < withoutClusterRights ? [false, true] : [true];
+      const flags = Buffer.from([mayCreate, ...rights].map(Number));
+      if (version < flexibleMetadata) return [list(topics, text), flags];
+      const id = version < withTopicIds ? Buffer.alloc(0) : Buffer.alloc(16);
+      const named = topics.flatMap((name) => [id, compactText(name), noTags]);
+      return [noTags, varint(topics.length + 1), ...named, flags, noTags];
+    },
+    read: (bytes, version) =>
+      version < flexibleMetadata ? readMetadata(bytes, version) : readFlexibleMetadata(bytes, version),
+  };
+}
+
+function readFlexibleMetadata(bytes: Buffer, version: number): ClusterMetadata {
+  const answer = new AnswerReader(bytes);
+  answer.skip(4); // How long to hold further requests.
+  const brokers = answer.compactList(() => {
+    const node = { nodeId: answer.int32(), host: answer.compactText() ?? '', port: answer.int32() };
+    answer.compactText(); // Its rack.
+    answer.tags();
+    return node;
+  });
+  const clusterId = answer.compactText();
+  answer.skip(4); // The controller.
+  const topics = answer.compactList(() => {
+    const errorCode = answer.int16();
+    const name = answer.compactText();
+    const id = version < withTopicIds ? undefined : answer.uuid();
+    answer.skip(1); // Whether it is one of Kafka's own.
+    const partitions = answer.compactList(() => {
+      answer.skip(2); // Its error, such as no leader.
+      const [partition, leaderId] = [answer.int32(), answer.int32()];
+      answer.skip(4); // The epoch of the leader.
+      // Replicas, those in sync, those offline.
+      for (let lists = 3; lists > 0; lists--) answer.compactList(() => answer.int32());
+      answer.tags();
+      return { partition, leaderId };
+    });
+    const topicAuthorizedOperations = answer.int32();
+    answer.tags();
+    return { errorCode, name, id, partitions, topicAuthorizedOperations };
+  });
+  return { clusterId, brokers, topics };
+}
+
+function readMetadata(bytes: Buffer, version: number): ClusterMetadata {
+  const answer = new AnswerReader(bytes);
+  answer.skip(4); // How long to hold further requests.
+  const brokers = answer.list(() => {
+    const node = { nodeId: answer.int32(), host: answer.text() ?? '', port: answer.int32() };
+    answer.text(); // Its rack.
+    return node;
+  });
+  const clusterId = answer.text();
+  answer.skip(4); // The controller.
+  const topics = answer.list(() => {
+    const errorCode = answer.int16();
+    const name = answer.text();
+    answer.skip(1); // Whether it is one of Kafka's own.
+    const partitions = answer.list(readPartition);
+    return { errorCode, name, partitions, topicAuthorizedOperations: rights() };
+  });
+  return { clusterId, brokers, topics };
+
+  function readPartition(): TopicMetadata['partitions'][number] {
+    answer.skip(2); // Its error, such as no leader.
+    const [partition, leaderId] = [answer.int32(), answer.int32()];
+    if (version >= withLeaderEpoch) answer.skip(4);
+    for (let lists = version >= withOfflineReplicas ? 3 : 2; lists > 0; lists--)
+      answer.list(() => answer.int32());
+    return { partition, leaderId };
+  }
+
+  function rights(): number | undefined {
+    return version >= withRights ? answer.int32() : undefined;
+  }
+}
+
+interface Produce {
+  readonly topic: string;
+  readonly partition: number;
+  readonly acks: number;
+  readonly timeoutMs: number;
+  readonly batch: Buffer;
+}
+
+/** One batch for one partition. The answer is the offset of the first record. It is negative or missing if Kafka does not tell. */
+export function produceRequest(produce: Produce): KafkaRequest<number | undefined> {
+  return {
+    ...{ key: 0, name: 'Produce', oldest: 3, newest: 8 },
+    throttle: { at: 'end', from: 6 },
+    write: () => [produceHead(produce), produce.batch],
+    read: produce.acks === 0 ? undefined : readProduced,
+  };
+}
+
+/** What stands before the batch. */
+function produceHead({ topic, partition, acks, timeoutMs, batch }: Produce): Buffer {
+  const bytes = Buffer.allocUnsafe(26 + topic.length);
+  bytes.writeInt16BE(-1, 0); // No transaction.
+  bytes.writeInt16BE(acks, 2);
+  bytes.writeInt32BE(timeoutMs, 4);
+  bytes.writeInt32BE(1, 8); // One topic.
+  bytes.writeInt16BE(topic.length, 12);
+  let at = 14 + bytes.write(topic, 14, 'latin1');
+  at = bytes.writeInt32BE(1, at); // One partition.
+  at = bytes.writeInt32BE(partition, at);
+  bytes.writeInt32BE(batch.length, at);
+  return bytes;
+}
+
+function readProduced(bytes: Buffer): number {
+  const answer = new AnswerReader(bytes);
+  answer.skip(4); // One topic.
+  answer.text();
+  answer.skip(4 + 4); // One partition, and its number.
+  checkCode(answer.int16());
+  return Number(answer.int64());
+}
+
+/** What Kafka knows a producer by that is idempotent. */
+export interface ProducerId {
+  readonly id: bigint;
+  readonly epoch: number;
+}
+
+/** Any broker answers it. */
+export const producerIdRequest: KafkaRequest<ProducerId> = {
+  ...{ key: 22, name: 'InitProducerId', oldest: 0, newest: 1 },
+  throttle: { at: 'start', from: 1 },
+  // No transactions, and so no time for them.
+  write: () => [text(null), int32(-1)],
+  read(bytes) {
+    const answer = new AnswerReader(bytes);
+    answer.skip(4); // How long to hold further requests.
+    checkCode(answer.int16());
+    return { id: answer.int64(), epoch: answer.int16() };
+  },
+};
+
+/** By their numbers, from 0 on: https://kafka.apache.org/protocol#protocol_error_codes */
+const names = `
+  NONE OFFSET_OUT_OF_RANGE CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION INVALID_FETCH_SIZE LEADER_NOT_AVAILABLE
+  NOT_LEADER_OR_FOLLOWER REQUEST_TIMED_OUT BROKER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE MESSAGE_TOO_LARGE
+  STALE_CONTROLLER_EPOCH OFFSET_METADATA_TOO_LARGE NETWORK_EXCEPTION COORDINATOR_LOAD_IN_PROGRESS
+  COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR INVALID_TOPIC_EXCEPTION RECORD_LIST_TOO_LARGE NOT_ENOUGH_REPLICAS
+  NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REQUIRED_ACKS ILLEGAL_GENERATION INCONSISTENT_GROUP_PROTOCOL
+  INVALID_GROUP_ID UNKNOWN_MEMBER_ID INVALID_SESSION_TIMEOUT REBALANCE_IN_PROGRESS INVALID_COMMIT_OFFSET_SIZE
+  TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED INVALID_TIMESTAMP
+  UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE UNSUPPORTED_VERSION TOPIC_ALREADY_EXISTS INVALID_PARTITIONS
+  INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT INVALID_CONFIG NOT_CONTROLLER INVALID_REQUEST
+  UNSUPPORTED_FOR_MESSAGE_FORMAT POLICY_VIOLATION OUT_OF_ORDER_SEQUENCE_NUMBER DUPLICATE_SEQUENCE_NUMBER
+  INVALID_PRODUCER_EPOCH INVALID_TXN_STATE INVALID_PRODUCER_ID_MAPPING INVALID_TRANSACTION_TIMEOUT
+  CONCURRENT_TRANSACTIONS TRANSACTION_COORDINATOR_FENCED TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+  SECURITY_DISABLED OPERATION_NOT_ATTEMPTED KAFKA_STORAGE_ERROR LOG_DIR_NOT_FOUND SASL_AUTHENTICATION_FAILED
+  UNKNOWN_PRODUCER_ID REASSIGNMENT_IN_PROGRESS DELEGATION_TOKEN_AUTH_DISABLED DELEGATION_TOKEN_NOT_FOUND
+  DELEGATION_TOKEN_OWNER_MISMATCH DELEGATION_TOKEN_REQUEST_NOT_ALLOWED DELEGATION_TOKEN_AUTHORIZATION_FAILED
+  DELEGATION_TOKEN_EXPIRED INVALID_PRINCIPAL_TYPE NON_EMPTY_GROUP GROUP_ID_NOT_FOUND
+  FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH LISTENER_NOT_FOUND TOPIC_DELETION_DISABLED
+  FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH UNSUPPORTED_COMPRESSION_TYPE STALE_BROKER_EPOCH
+  OFFSET_NOT_AVAILABLE MEMBER_ID_REQUIRED PREFERRED_LEADER_NOT_AVAILABLE GROUP_MAX_SIZE_REACHED
+  FENCED_INSTANCE_ID ELIGIBLE_LEADERS_NOT_AVAILABLE ELECTION_NOT_NEEDED NO_REASSIGNMENT_IN_PROGRESS
+  GROUP_SUBSCRIBED_TO_TOPIC INVALID_RECORD UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED PRODUCER_FENCED
+  RESOURCE_NOT_FOUND DUPLICATE_RESOURCE UNACCEPTABLE_CREDENTIAL INCONSISTENT_VOTER_SET INVALID_UPDATE_VERSION
+  FEATURE_UPDATE_FAILED PRINCIPAL_DESERIALIZATION_FAILURE SNAPSHOT_NOT_FOUND POSITION_OUT_OF_RANGE
+  UNKNOWN_TOPIC_ID DUPLICATE_BROKER_REGISTRATION BROKER_ID_NOT_REGISTERED INCONSISTENT_TOPIC_ID
+  INCONSISTENT_CLUSTER_ID TRANSACTIONAL_ID_NOT_FOUND FETCH_SESSION_TOPIC_ID_ERROR INELIGIBLE_REPLICA
+  NEW_LEADER_ELECTED OFFSET_MOVED_TO_TIERED_STORAGE FENCED_MEMBER_EPOCH UNRELEASED_INSTANCE_ID
+  UNSUPPORTED_ASSIGNOR STALE_MEMBER_EPOCH MISMATCHED_ENDPOINT_TYPE UNSUPPORTED_ENDPOINT_TYPE
+  UNKNOWN_CONTROLLER_ID UNKNOWN_SUBSCRIPTION_ID TELEMETRY_TOO_LARGE INVALID_REGISTRATION TRANSACTION_ABORTABLE
+  INVALID_RECORD_STATE SHARE_SESSION_NOT_FOUND INVALID_SHARE_SESSION_EPOCH FENCED_STATE_EPOCH
+  INVALID_VOTER_KEY DUPLICATE_VOTER VOTER_NOT_FOUND
+`
+  .split(/\s+/)
+  .filter(Boolean);
+
+/** Of a number that is newer than the list, the number. */
+function errorName(code: number): string {
+  return code === -1 ? 'UNKNOWN_SERVER_ERROR' : (names[code] ?? `ERROR_${code}`);
+}
+
+/** One member, as the leader of a group sees it. */
+export interface GroupMember {
+  readonly memberId: string;
+  readonly metadata: Buffer;
+}
+
+export interface GroupAssignment {
+  readonly memberId: string;
+  readonly assignment: Buffer;
+}
+
+/** Of one member, in one generation of its group. */
+export interface Membership {
+  readonly memberId: string;
+  readonly generation: number;
+}
+
+export interface Joined extends Membership {
+  /** Everybody, where this member leads the group; otherwise empty. */
+  readonly members: readonly GroupMember[];
+}
+
+export interface GroupSettings {
+  readonly group: string;
+  readonly protocolType: string;
+  readonly protocolName: string;
+  readonly sessionTimeoutMs: number;
+  readonly rebalanceTimeoutMs: number;
+}
+
+/** From this version of each on members may have a name of their own, which svc gives none. */
+const withInstance = { join: 5, sync: 3, heartbeat: 3 } as const;
+const noInstance = text(null);
+
+/** Kafka wants a new member to come again, with the id that it is given. */
+export class MemberIdRequired extends ProtocolError {
+  readonly memberId: string;
+
+  constructor(memberId: string) {
+    super(memberIdRequired);
+    this.memberId = memberId;
+  }
+}
+
+const memberIdRequired = 79;
+
+export function coordinatorRequest(group: string): KafkaRequest<Address> {
+  return {
+    ...{ key: 10, name: 'FindCoordinator', oldest: 1, newest: 2 },
+    throttle: { at: 'start', from: 2 },
+    write: () => [text(group), Buffer.from([0])],
+    read(bytes) {
+      const answer = new AnswerReader(bytes);
+      answer.skip(4);
+      const code = answer.int16();
+      answer.text();
+      checkCode(code);
+      answer.skip(4);
+      return { host: answer.text() ?? '', port: answer.int32() };
+    },
+  };
+}
+
+export function joinRequest(
+  settings: GroupSettings,
+  memberId: string,
+  metadata: Buffer,
+): KafkaRequest<Joined> {
+  return {
+    ...{ key: 11, name: 'JoinGroup', oldest: 2, newest: 5 },
+    throttle: { at: 'start', from: 3 },
+    write: (version) => [
+      ...[text(settings.group), int32(settings.sessionTimeoutMs), int32(settings.rebalanceTimeoutMs)],
+      ...[text(memberId), ...(version >= withInstance.join ? [noInstance] : [])],
+      text(settings.protocolType),
+      list([metadata], (each) => Buffer.concat([text(settings.protocolName), blob(each)])),
+    ],
+    read(bytes, version) {
+      const answer = new AnswerReader(bytes);
+      answer.skip(4);
+      const code = answer.int16();
+      const generation = answer.int32();
+      answer.text();
+      answer.text();
+      const given = answer.text() ?? '';
+      if (code === memberIdRequired) throw new MemberIdRequired(given);
+      checkCode(code);
+      const members = answer.list((): GroupMember => {
+        const id = answer.text() ?? '';
+        if (version >= withInstance.join) answer.text();
+        return { memberId: id, metadata: answer.blob() };
+      });
+      return { memberId: given, generation, members };
+    },
+  };
+}
+
+const head = (group: string, { generation, memberId }: Membership, hasInstance: boolean): Buffer[] => [
+  ...[text(group), int32(generation), text(memberId)],
+  ...(hasInstance ? [noInstance] : []),
+];
+
+/** Its answer is what the leader gave to this member. */
+export function syncRequest(
+  group: string,
+  membership: Membership,
+  assignments: readonly GroupAssignment[],
+): KafkaRequest<Buffer> {
+  return {
+    ...{ key: 14, name: 'SyncGroup', oldest: 1, newest: 3 },
+    throttle: { at: 'start', from: 2 },
+    write: (version) => [
+      ...head(group, membership, version >= withInstance.sync),
+      list(assignments, (each) => Buffer.concat([text(each.memberId), blob(each.assignment)])),
+    ],
+    read(bytes) {
+      readRefusal(bytes);
+      const answer = new AnswerReader(bytes);
+      answer.skip(6);
+      return answer.blob();
+    },
+  };
+}
+
+export function heartbeatRequest(group: string, membership: Membership): KafkaRequest<void> {
+  return {
+    ...{ key: 12, name: 'Heartbeat', oldest: 1, newest: 3 },
+    throttle: { at: 'start', from: 2 },
+    write: (version) => head(group, membership, version >= withInstance.heartbeat),
+    read: readRefusal,
+  };
+}
+
+export function leaveRequest(group: string, memberId: string): KafkaRequest<void> {
+  return {
+    ...{ key: 13, name: 'LeaveGroup', oldest: 1, newest: 2 },
+    throttle: { at: 'start', from: 2 },
+    write: () => [text(group), text(memberId)],
+    read: readRefusal,
+  };
+}

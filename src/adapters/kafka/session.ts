@@ -1,0 +1,731 @@
+import { backoffMs, inTime, systemClock } from '../../ground/clock.ts';
+import { topicNamePattern } from '../../ground/event-fields.ts';
+import type {
+  BrokerRecord,
+  BrokerTraffic,
+  ClusterInfo,
+  HeldBack,
+  SendFailure,
+  SendResult,
+} from '../../publish/broker.ts';
+import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
+import { compressionOf } from './compressors.ts';
+import {
+  type AnswerTimes,
+  type BrokerConnection,
+  type Connections,
+  createAnswerTimes,
+  createConnections,
+  createDialPace,
+  createSilence,
+  createThrottle,
+  type Throttle,
+} from './connections.ts';
+import type { KafkaClientOptions } from './kafka-client-options.ts';
+import {
+  type KafkaRequest,
+  type Node,
+  type ProducerId,
+  ProtocolError,
+  produceRequest,
+  producerIdRequest,
+} from './protocol.ts';
+import {
+  ackNumbers,
+  type BatchPlace,
+  type Checksum,
+  type Compression,
+  encodeBatch,
+  encodeCompressedBatch,
+  loadChecksum,
+} from './record-batch.ts';
+import {
+  invalidTopic,
+  isAnswer,
+  NoCommonVersion,
+  noSuchPartition,
+  otherCount,
+  protocolErrorIn,
+  toSendFailure,
+  who,
+} from './send-failure.ts';
+import { createTopics, type Topics } from './topics.ts';
+import { keyOf, type LoadTransport } from './transport.ts';
+
+// one producer for both clients: who leads which partition, connections, requests, time-outs, what became of a send.
+
+/** A client of Kafka, loaded and ready to connect. It rejects with errors that `toSendFailure` understands. */
+export interface KafkaSession {
+  /** One try, of at least one record. Where it rejects, nothing of them was written. Without `partition`: by the first key, as in Java. */
+  send(
+    topic: string,
+    partition: number | undefined,
+    records: readonly BrokerRecord[],
+    placedBy?: number,
+  ): Promise<SendResult>;
+  /** These as in `Topics`. */
+  partitionCount(topic: string): Promise<number | undefined>;
+  placedBy(topic: string): number | undefined;
+  isThere(topic: string): Promise<boolean>;
+  describe(): Promise<ClusterInfo>;
+  traffic(): BrokerTraffic;
+  heldBack(topic?: string, partition?: number): HeldBack | undefined;
+  /** At once. */
+  close(): void;
+}
+
+/** For sends, as far as there are topics: those of one topic go over one. */
+const mostPerBroker = 8;
+
+export async function openSession(load: LoadTransport, options: KafkaClientOptions): Promise<KafkaSession> {
+  const transport = await load(options);
+  const pace = createDialPace<unknown>(systemClock);
+  const throttle = createThrottle(options);
+  // A broker answers the requests of a connection in turn: questions do not wait behind slow sends, nor topics behind one another.
+  const open = (): Connections => createConnections(transport, options, pace, throttle);
+  const toAsk = open();
+  const toSend = Array.from({ length: mostPerBroker }, open);
+  const all = [toAsk, ...toSend];
+  const answerTimes = createAnswerTimes(systemClock);
+  const renew = (): void => {
+    for (const connections of all) connections.renew();
+  };
+  const silence = createSilence(systemClock, renew, answerTimes.last);
+  const topics = createTopics(toAsk, options, { notice: silence.notice, throttle });
+  const [compression, checksum] = await Promise.all([compressionOf(options.compression), loadChecksum()]);
+  const connectionsFor = (topic: string) => toSend[partitionOfKey(topic, mostPerBroker)] as Connections;
+  const parts = {
+    ...{ connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression, checksum, throttle },
+    sequences: isIdempotent(options) ? createSequences(newProducerOf(topics, options)) : undefined,
+  };
+  const sends = createSends(parts, options);
+
+  return {
+    async send(topic, partition, records, placedBy) {
+      const [{ key } = { key: null }] = records;
+      const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
+      return sends.send(topic, to, records, partition === undefined ? undefined : placedBy);
+    },
+    ...{ partitionCount: topics.partitionCount, placedBy: topics.placedBy, isThere: topics.isThere },
+    describe: topics.describe,
+    traffic() {
+      const connectionCount = all.reduce((sum, connections) => sum + connections.count(), 0);
+      return { connectionCount, ...sends.traffic() };
+    },
+    heldBack(topic, partition) {
+      if (topic === undefined || partition === undefined) return throttle.of();
+      const leader = topics.leaderOf(topic, partition);
+      return leader && throttle.of(keyOf(leader));
+    },
+    close() {
+      for (const connections of all) connections.close();
+    },
+  };
+}
+
+function isIdempotent({ idempotence = true, acks = 'all', logger }: KafkaClientOptions): boolean {
+  if (idempotence && acks !== 'all')
+    logger.info(
+      `Kafka may store an event twice that is sent again: svc.broker.idempotence needs svc.broker.acks: all, and it is ${acks}`,
+    );
+  return idempotence && acks === 'all';
+}
+
+/** Asks this one thing, over connections of its own. */
+export async function countPartitions(
+  load: LoadTransport,
+  options: KafkaClientOptions,
+  topic: string,
+): Promise<number | undefined> {
+  const connections = createConnections(await load(options), options);
+  try {
+    return await createTopics(connections, options).partitionCount(topic);
+  } finally {
+    connections.close();
+  }
+}
+
+/** Sends records to the leader of their partition. */
+interface Sends {
+  /**
+   * Never rejects.
+   *
+   * @param placedBy how many partitions the topic had when this one was chosen; where it has another number, nothing is sent
+   */
+  send(
+    topic: string,
+    partition: number,
+    records: readonly BrokerRecord[],
+    placedBy?: number,
+  ): Promise<SendResult>;
+  traffic(): Omit<BrokerTraffic, 'connectionCount'>;
+}
+
+interface SendsParts {
+  readonly connectionsFor: (topic: string) => Connections;
+  readonly topics: Topics;
+  /** When the cluster was last silent, on the monotonic clock. */
+  readonly silentAtMs: () => number;
+  readonly answerTimes: AnswerTimes;
+  /** Default: none. */
+  readonly compression?: Compression | undefined;
+  /** Of batches. Default: svc's own. */
+  readonly checksum?: Checksum | undefined;
+  readonly throttle?: Throttle;
+  /** Left out: Kafka stores a batch as often as it is sent. */
+  readonly sequences?: Sequences | undefined;
+}
+
+/** So many times the mean of its answers is unusual for a cluster that is slow. */
+const usualAnswers = 3;
+
+/** One broker that hangs is given its time-out before the next one is asked, which answers in this time or is away, too. */
+const answerMs = 500;
+
+interface UnderWay {
+  readonly topic: string;
+  readonly partition: number;
+  readonly leader: Node;
+  readonly begunMs: number;
+  writtenMs?: number;
+  /** Once it is open, and the records are written to it. */
+  connection?: BrokerConnection;
+  /** May be written to another connection as well: the broker stores the batch once by its numbers. */
+  request?: KafkaRequest<number | undefined> | undefined;
+  /** The answer of that other connection. */
+  second?: Promise<number | undefined>;
+  /** Why it was let go of. */
+  failure?: SendFailure;
+}
+
+interface Try {
+  readonly place: BatchPlace | undefined;
+  readonly placedBy: number | undefined;
+  /** A batch that is stored before this offset is in a topic that was created again. */
+  readonly endOffset: number;
+}
+
+export function createSends(parts: SendsParts, options: KafkaClientOptions): Sends {
+  const { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum } = parts;
+  const { throttle = createThrottle(options), sequences } = parts;
+  const underWay = new Set<UnderWay>();
+  const acks = ackNumbers[options.acks ?? 'all'];
+
+  /**
+   * Drops the connection that it waits on, or waits for, where another broker leads its partition by now, or where the cluster was
+   * silent since it was written, and answers again: it fails by that.
+   */
+  async function letGo(send: UnderWay): Promise<void> {
+    const { topic, partition } = send;
+    // A broker that holds this process back reads nothing meanwhile.
+    if (systemClock.monotonic() - throttle.untilMs(keyOf(send.leader)) < patienceMs) return;
+    let leader: Node | undefined;
+    const asking = topics.refresh(topic).then(
+      ({ leaders }) => {
+        leader = leaders[partition];
+      },
+      () => {},
+    );
+    const limitMs = options.connectionTimeoutMs + answerMs;
+    // Who waits for the send keeps the process alive.
+    await inTime(asking, { limitMs, keepsAlive: false, late: () => {} });
+    if (leader === undefined || !underWay.has(send)) return;
+    if (keyOf(leader) !== keyOf(send.leader)) {
+      send.failure = leaderMoved(send, leader);
+      connectionsFor(topic).drop(send.leader);
+    } else if (send.writtenMs !== undefined && send.writtenMs <= silentAtMs()) {
+      send.failure = connectionDead(topic);
+    } else await askAgain(send);
+    // It may be one that is not given out any more.
+    if (send.failure !== undefined) send.connection?.destroy();
+  }
+
+  /**
+   * Its leader is the same, and perhaps slow; or this one connection is dead without a word. Where the broker answers over another one,
+   * the batch is written there, too: stored once by its numbers, it costs no try, and is answered soon where the first is dead.
+   */
+  async function askAgain(send: UnderWay): Promise<void> {
+    const { topic, leader, connection, writtenMs, request } = send;
+    if (request === undefined || connection === undefined || writtenMs === undefined) return;
+    const usualMs = usualAnswers * (answerTimes.mean() ?? 0);
+    if (systemClock.monotonic() - writtenMs < Math.max(patienceMs, usualMs)) return;
+    const fresh = await connectionsFor(topic)
+      .replace(leader, connection)
+      .catch(() => undefined);
+    if (fresh === undefined || fresh === connection || !underWay.has(send)) return;
+    send.request = undefined;
+    // Giving up the send closes both connections.
+    send.connection = both(connection, fresh);
+    send.second = fresh.ask(request);
+    // Closing the first one ends the wait for it. Other sends on it wait as well, because answers come in order.
+    const answered = (): void => {
+      if (underWay.has(send)) connection.destroy();
+    };
+    send.second.then(answered, (error) => isAnswer(error) && answered());
+  }
+  const begins = watchForHangs(underWay, letGo);
+
+  function ended(entry: UnderWay): void {
+    underWay.delete(entry);
+    // V8 may keep the entry until a full garbage collection, and the request holds the batch.
+    entry.request = undefined;
+  }
+
+  async function produce(
+    entry: UnderWay,
+    records: readonly BrokerRecord[],
+    place: BatchPlace | undefined,
+  ): Promise<number> {
+    const { topic, partition, leader } = entry;
+    await throttle.over(keyOf(leader));
+    const connection = await connectionsFor(topic).get(leader);
+    const batch = compression
+      ? await encodeCompressedBatch(records, compression, checksum, place)
+      : await encodeBatch(records, checksum, place);
+    entry.writtenMs = systemClock.monotonic();
+    entry.connection = connection;
+    const timeoutMs = options.requestTimeoutMs;
+    const request = produceRequest({ topic, partition, acks, timeoutMs, batch });
+    const asking = place === undefined ? connection.ask(request) : firstAnswered(entry, connection, request);
+    const offset = await asking;
+    answerTimes.record(systemClock.monotonic() - entry.writtenMs);
+    return offset ?? -1;
+  }
+
+  /** Of a batch that was written twice the first answer counts. */
+  async function firstAnswered(
+    entry: UnderWay,
+    connection: BrokerConnection,
+    request: KafkaRequest<number | undefined>,
+  ): Promise<number | undefined> {
+    entry.request = request;
+    try {
+      return await connection.ask(request);
+    } catch (error) {
+      if (entry.second === undefined || isAnswer(error)) throw error;
+      return await entry.second;
+    }
+  }
+
+  /** One try. */
+  async function attempt(
+    topic: string,
+    partition: number,
+    records: readonly BrokerRecord[],
+    { place, placedBy, endOffset }: Try,
+  ): Promise<Tried<SendResult>> {
+    let entry: UnderWay | undefined;
+    try {
+      const { leader, count } = await leaderOf(topics, topic, partition, placedBy);
+      if (placedBy !== undefined && placedBy !== count)
+        return {
+          verdict: 'refused',
+          result: failed(otherCount(topic, count, placedBy, topics.isRecreated(topic))),
+        };
+      if (leader === undefined)
+        return { verdict: 'refused', result: failed(noSuchPartition(topic, partition)) };
+      entry = { topic, partition, leader, begunMs: systemClock.monotonic() };
+      underWay.add(entry);
+      begins();
+      const offset = await produce(entry, records, place);
+      if (offset < 0) return { verdict: 'stored', result: { ok: true } };
+      const result: SendResult = offset < endOffset ? { ok: true, isRecreated: true } : { ok: true };
+      return { verdict: 'stored', result, endOffset: offset + records.length };
+    } catch (error) {
+      const written = entry?.connection !== undefined;
+      const verdict = entry?.failure === undefined ? verdictOf(protocolErrorIn(error), written) : 'maybe';
+      if (place !== undefined && verdict === 'stored') return { verdict, result: { ok: true } };
+      // Whatever it was: the next send asks who leads the partition.
+      topics.forget(topic);
+      return {
+        verdict,
+        result: failed(entry?.failure ?? toSendFailure(error, { options, topic, written })),
+      };
+    } finally {
+      if (entry !== undefined) ended(entry);
+    }
+  }
+
+  return {
+    async send(topic, partition, records, placedBy) {
+      if (!topicNamePattern.test(topic)) {
+        const { kind, message } = invalidTopic({ options, topic, written: false });
+        return failed({ kind, message, cause: 'INVALID_TOPIC_EXCEPTION' });
+      }
+      const one = (place?: BatchPlace, endOffset = 0) =>
+        attempt(topic, partition, records, { place, placedBy, endOffset });
+      try {
+        return await (sequences?.send(topic, partition, records, one) ?? one().then(({ result }) => result));
+      } catch (error) {
+        return failed(toSendFailure(error, { options, topic, written: false }));
+      }
+    },
+
+    traffic() {
+      const written = [...underWay].filter(({ connection }) => connection !== undefined);
+      return { inFlightRequests: written.length, requestLatencyAvg: answerTimes.mean() };
+    },
+  };
+}
+
+/** Kafka says so before it stores anything, of this try at least. */
+const refusals = new Set([
+  ...['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'CORRUPT_MESSAGE', 'INVALID_TIMESTAMP'],
+  ...['TOPIC_AUTHORIZATION_FAILED', 'INVALID_TOPIC_EXCEPTION', 'INVALID_REQUIRED_ACKS', 'POLICY_VIOLATION'],
+  ...['NOT_ENOUGH_REPLICAS', 'UNSUPPORTED_COMPRESSION_TYPE', 'UNSUPPORTED_VERSION'],
+]);
+
+/** The producer may go on, in another epoch. */
+const misplaced = new Set([
+  ...['OUT_OF_ORDER_SEQUENCE_NUMBER', 'UNKNOWN_PRODUCER_ID', 'INVALID_PRODUCER_EPOCH'],
+  ...['INVALID_PRODUCER_ID_MAPPING', 'PRODUCER_FENCED'],
+]);
+
+/** Topics in the form of Kafka before 0.11, and clusters before 2.8 where the user has no right to be idempotent. */
+const unplaced = new Set(['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'CLUSTER_AUTHORIZATION_FAILED']);
+
+/** @param type what Kafka has answered, by its own name. A leader that has just lost its partition may have stored the batch before. */
+export function verdictOf(type: string | undefined, written: boolean): Verdict {
+  if (!written) return 'refused';
+  if (type === undefined) return 'maybe';
+  if (type === 'DUPLICATE_SEQUENCE_NUMBER') return 'stored';
+  if (misplaced.has(type)) return 'misplaced';
+  if (unplaced.has(type)) return 'unplaced';
+  return refusals.has(type) ? 'refused' : 'maybe';
+}
+
+export function failed(failure: SendFailure): SendResult {
+  return { ok: false, failure };
+}
+
+const both = (one: BrokerConnection, other: BrokerConnection): BrokerConnection => ({
+  ...other,
+  destroy() {
+    one.destroy();
+    other.destroy();
+  },
+});
+
+function leaderMoved({ topic, partition, leader, connection }: UnderWay, now: Node): SendFailure {
+  const message = `broker ${leader.nodeId} does not answer, and broker ${now.nodeId} leads partition ${partition} of topic "${topic}" now: check broker ${leader.nodeId}`;
+  return { kind: connection ? 'unknown_outcome' : 'retriable', cause: 'LEADER_MOVED', message };
+}
+
+function connectionDead(topic: string): SendFailure {
+  const message = `the cluster was silent and is back, and a send to topic "${topic}" from before has no answer: the next one takes a fresh connection`;
+  return { kind: 'unknown_outcome', cause: 'TimeoutException', message };
+}
+
+/** `leader` is `undefined` where there is no such partition. */
+async function leaderOf(
+  topics: Topics,
+  topic: string,
+  partition: number,
+  placedBy: number | undefined,
+): Promise<{ readonly leader: Node | undefined; readonly count: number }> {
+  let found = await topics.find(topic);
+  // It may be new.
+  const isOther = placedBy !== undefined && placedBy !== found.leaders.length;
+  if (isOther || (!(partition in found.leaders) && partition >= 0)) found = await topics.refresh(topic);
+  const count = found.leaders.length;
+  if (!(partition in found.leaders)) return { leader: undefined, count };
+  const leader = found.leaders[partition];
+  if (leader !== undefined) return { leader, count };
+  throw new ProtocolError(leaderNotAvailable);
+}
+
+const leaderNotAvailable = 5;
+
+/**
+ * What became of one try:
+ * - `stored`: it is in the topic, by this try or by an earlier one;
+ * - `refused`: this try has stored nothing;
+ * - `maybe`: nobody knows;
+ * - `misplaced`: Kafka knows the producer otherwise than this process, and has stored nothing;
+ * - `unplaced`: this topic, or this cluster, takes no batch of a producer with an id.
+ */
+type Verdict = 'stored' | 'refused' | 'maybe' | 'misplaced' | 'unplaced';
+
+export interface Tried<T> {
+  readonly verdict: Verdict;
+  readonly result: T;
+  /** The offset after the stored batch, if Kafka told its offset. */
+  readonly endOffset?: number | undefined;
+}
+
+/**
+ * Kafka takes each batch of a partition once: it carries the id and the epoch of its producer and the number of its first record, and the
+ * broker, which remembers the last five, knows what it has. So a batch that is sent again has the numbers that it had, and the next one
+ * has those behind it. As in Kafka's own producer (KIP-360), a batch whose fate stays unknown ends the epoch: nothing that may
+ * still be on its way is taken after a batch of the next one. The epoch is that of the partition, as the broker counts it.
+ */
+interface Sequences {
+  /**
+   * Sends of one partition run one after another. The same records, by their first one and their number, are the same batch.
+   * `attempt` is called again where that helps, and never rejects. Rejects where no producer id can be had. The `endOffset` that it gets is
+   * the offset after the last stored batch, or 0 if that is not known. A batch before it is in a topic that was created again.
+   */
+  send<T>(
+    topic: string,
+    partition: number,
+    records: readonly BrokerRecord[],
+    attempt: Attempt<T>,
+  ): Promise<T>;
+}
+
+type Attempt<T> = (place: BatchPlace | undefined, endOffset: number) => Promise<Tried<T>>;
+
+/** A batch that is not known to be stored. */
+interface Unended {
+  readonly first: BrokerRecord | undefined;
+  readonly count: number;
+  readonly sequence: number;
+  maybeStored: boolean;
+}
+
+/** What one partition was sent. */
+interface Lane {
+  producer: ProducerId | undefined;
+  next: number;
+  endOffset: number;
+  unended: Unended | undefined;
+  /** Takes no batch of a producer with an id. */
+  isPlain: boolean;
+  /** Sends that run, or wait for their turn. */
+  waiting: number;
+  last: Promise<unknown>;
+  /** Used since `forgetOne` last passed over it. */
+  isUsed: boolean;
+}
+
+/** Kafka counts to here, and begins at 0 again. */
+const sequenceEnd = 2 ** 31;
+const lastEpoch = 2 ** 15 - 1;
+const mostTries = 4;
+/** A user may be given the right to have one. */
+const askAgainMs = 60_000;
+/** Partitions that are remembered; topics can be named by application data. */
+const usualLanes = 10_000;
+
+/** @param newProducer a new id; `undefined`: the cluster has none, and batches have no numbers. May reject: it is asked again the next time */
+export function createSequences(
+  newProducer: () => Promise<ProducerId | undefined>,
+  maxLanes = usualLanes,
+): Sequences {
+  const lanes = new Map<string, Lane>();
+  /** What a partition begins with that is not remembered. */
+  let current: ProducerId | undefined;
+  let asking: Promise<void> | undefined;
+  /** When the cluster had none last, on the monotonic clock. */
+  let noneAtMs = Number.NEGATIVE_INFINITY;
+  const hasNone = (): boolean => systemClock.monotonic() - noneAtMs < askAgainMs;
+
+  /** For one send more. */
+  function laneOf(key: string): Lane {
+    let lane = lanes.get(key);
+    if (lane === undefined) {
+      lane = {
+        ...{ producer: undefined, next: 0, unended: undefined, isPlain: false, waiting: 0 },
+        ...{ last: Promise.resolve(), isUsed: false, endOffset: 0 },
+      };
+      lanes.set(key, lane);
+    } else lane.isUsed = true;
+    lane.waiting++;
+    if (lanes.size > maxLanes) forgetOne();
+    return lane;
+  }
+
+  /**
+   * Forgets one that was not used lately. A used one has a second chance. Moving it to the end at each use would rebuild the map every few
+   * sends, and V8 keeps the old tables and what they hold until a full garbage collection.
+   */
+  function forgetOne(): void {
+    for (const [key, lane] of lanes) {
+      const { waiting, producer, unended, isUsed } = lane;
+      // Of what may be stored, the numbers are needed still.
+      if (waiting > 0 || unended !== undefined) continue;
+      lanes.delete(key);
+      if (isUsed) {
+        lane.isUsed = false;
+        lanes.set(key, lane);
+        continue;
+      }
+      // Its numbers are used up, in this epoch.
+      if (producer !== undefined && producer.id === current?.id)
+        current = producer.epoch < lastEpoch ? laterOf(current, nextEpoch(producer)) : undefined;
+      return;
+    }
+  }
+
+  async function ask(): Promise<void> {
+    asking ??= newProducer()
+      .then((found) => {
+        current = found;
+        if (found === undefined) noneAtMs = systemClock.monotonic();
+      })
+      .finally(() => {
+        asking = undefined;
+      });
+    await asking;
+  }
+
+  function restart(lane: Lane, needsNewId = false): void {
+    const { producer } = lane;
+    lane.next = 0;
+    lane.unended = undefined;
+    if (producer === undefined) return;
+    if (!needsNewId && producer.epoch < lastEpoch) {
+      lane.producer = nextEpoch(producer);
+      return;
+    }
+    lane.producer = undefined;
+    if (current?.id === producer.id) current = undefined;
+  }
+
+  async function placeOf(lane: Lane, records: readonly BrokerRecord[]): Promise<BatchPlace | undefined> {
+    const [first] = records;
+    const { length: count } = records;
+    const isSame = lane.unended?.first === first && lane.unended?.count === count;
+    if (!isSame && lane.unended?.maybeStored) restart(lane);
+    if (lane.producer === undefined) {
+      while (current === undefined && !hasNone()) await ask();
+      if (current === undefined) return undefined;
+      lane.producer = current;
+    }
+    if (!isSame || lane.unended === undefined)
+      lane.unended = { first, count, sequence: lane.next, maybeStored: false };
+    const { id: producerId, epoch } = lane.producer as ProducerId;
+    return { producerId, epoch, sequence: lane.unended.sequence };
+  }
+
+  function ended(lane: Lane, verdict: Verdict): void {
+    const { unended } = lane;
+    if (unended === undefined) return;
+    if (verdict === 'stored') {
+      lane.next = (unended.sequence + unended.count) % sequenceEnd;
+      lane.unended = undefined;
+    } else if (verdict === 'maybe') unended.maybeStored = true;
+    else if (!unended.maybeStored) lane.unended = undefined;
+  }
+
+  async function run<T>(lane: Lane, records: readonly BrokerRecord[], attempt: Attempt<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      const place = lane.isPlain ? undefined : await placeOf(lane, records);
+      const { verdict, result, endOffset = lane.endOffset } = await attempt(place, lane.endOffset);
+      lane.endOffset = endOffset;
+      if (place === undefined) return result;
+      if (verdict === 'unplaced') lane.isPlain = true;
+      else if (verdict === 'misplaced') restart(lane, tries > 1);
+      else {
+        ended(lane, verdict);
+        return result;
+      }
+      if (tries === mostTries) return result;
+    }
+  }
+
+  return {
+    send(topic, partition, records, attempt) {
+      const lane = laneOf(`${topic}\n${partition}`);
+      const work = () => run(lane, records, attempt);
+      const running = lane.waiting === 1 ? work() : lane.last.then(work);
+      lane.last = running.then(
+        () => lane.waiting--,
+        () => lane.waiting--,
+      );
+      return running;
+    },
+  };
+}
+
+const nextEpoch = ({ id, epoch }: ProducerId): ProducerId => ({ id, epoch: epoch + 1 });
+
+const laterOf = (one: ProducerId, other: ProducerId): ProducerId => (other.epoch > one.epoch ? other : one);
+
+const firstPauseMs = 50;
+const longestPauseMs = 1_000;
+
+/** Of a cluster that is starting, or has just lost its controller. */
+const passing = new Set([
+  ...['COORDINATOR_LOAD_IN_PROGRESS', 'COORDINATOR_NOT_AVAILABLE', 'NOT_COORDINATOR', 'NOT_CONTROLLER'],
+  ...['REQUEST_TIMED_OUT', 'CONCURRENT_TRANSACTIONS', 'UNKNOWN_SERVER_ERROR'],
+]);
+
+/** Asks the cluster for a producer id; `undefined` where it has none for this process, which is said once. */
+function newProducerOf(
+  topics: Pick<Topics, 'ask'>,
+  options: KafkaClientOptions,
+): () => Promise<ProducerId | undefined> {
+  let isSaid = false;
+  const none = (why: string): undefined => {
+    if (!isSaid) options.logger.warn(`Kafka may store an event twice that is sent again: ${why}`);
+    isSaid = true;
+  };
+  return async () => {
+    const endMs = systemClock.monotonic() + options.requestTimeoutMs;
+    for (let tries = 1; ; tries++) {
+      try {
+        return await topics.ask(producerIdRequest);
+      } catch (error) {
+        const refusal = protocolErrorIn(error);
+        if (isUnknown(error) || refusal === 'UNSUPPORTED_VERSION')
+          return none(
+            'it does not know the request InitProducerId (svc.broker.idempotence: false says nothing of this)',
+          );
+        if (refusal === 'CLUSTER_AUTHORIZATION_FAILED')
+          return none(
+            `${who(options)} may not be idempotent: give it IdempotentWrite on the cluster (Kafka before 2.8 asks for it), or set svc.broker.idempotence: false`,
+          );
+        if (refusal === undefined || !passing.has(refusal) || systemClock.monotonic() >= endMs) throw error;
+        const pauseMs = backoffMs(tries, firstPauseMs, longestPauseMs);
+        await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      }
+    }
+  };
+}
+
+function isUnknown(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if (cause instanceof NoCommonVersion) return true;
+  return false;
+}
+
+/** How long a send may take before its leader is asked for; a cluster that is well answers in milliseconds. */
+export const patienceMs = 3_000;
+/** How often it is asked for then: a new one takes some seconds to be elected, and is to be used soon. */
+export const lookMs = 500;
+
+/**
+ * A broker that stops without closing its connections answers nothing, and a request waits for it up to its time-out, long after
+ * the cluster has chosen another leader. So sends that take long are let go of as soon as waiting is in vain, and their retries go to
+ * the new leader. Returns what is to be called when a send begins.
+ *
+ * @param underWay in the order of their begin
+ * @param letGo never rejects
+ */
+function watchForHangs<Send extends { readonly begunMs: number }>(
+  underWay: ReadonlySet<Send>,
+  letGo: (send: Send) => Promise<void>,
+): () => void {
+  const asked = new WeakSet<Send>();
+  let timer: NodeJS.Timeout | undefined;
+
+  function look(): void {
+    if (underWay.size === 0) {
+      clearInterval(timer);
+      timer = undefined;
+      return;
+    }
+    const nowMs = systemClock.monotonic();
+    for (const send of underWay) {
+      if (nowMs - send.begunMs < patienceMs) return;
+      if (asked.has(send)) continue;
+      asked.add(send);
+      void letGo(send).then(() => asked.delete(send));
+    }
+  }
+
+  return () => {
+    timer ??= setInterval(look, lookMs).unref();
+  };
+}

@@ -1,0 +1,238 @@
+import { inTime, systemClock } from '../../ground/clock.ts';
+import type { ClusterInfo } from '../../publish/broker.ts';
+import { isNoTopic } from '../../publish/fault.ts';
+import {
+  type BrokerConnection,
+  type Connections,
+  createThrottle,
+  firstAnswer,
+  oneAtATime,
+  type Silence,
+  type Throttle,
+} from './connections.ts';
+import type { KafkaClientOptions } from './kafka-client-options.ts';
+import {
+  type ClusterMetadata,
+  checkCode,
+  type KafkaRequest,
+  metadataRequest,
+  type Node,
+  type TopicMetadata,
+} from './protocol.ts';
+import { BrokerError, isAnswer, NoAnswer, protocolErrorIn } from './send-failure.ts';
+import { type Address, keyOf, parseAddress } from './transport.ts';
+
+interface Topic {
+  readonly fetchedAtMs: number;
+  /** `undefined` where the broker tells no ids of topics. */
+  readonly id: string | undefined;
+  /** By partition; `undefined` where it has none now. */
+  readonly leaders: readonly (Node | undefined)[];
+}
+
+/** What the cluster says of its brokers and topics. Everything rejects with errors that `toSendFailure` knows. */
+export interface Topics {
+  /** From memory, where it is known. The topic is made by Kafka where that is allowed. */
+  find(topic: string): Topic | Promise<Topic>;
+  /** Asks the cluster. */
+  refresh(topic: string): Promise<Topic>;
+  /** At once, as far as it is known. */
+  leaderOf(topic: string, partition: number): Node | undefined;
+  /** The next `find` asks the cluster. */
+  forget(topic: string): void;
+  /** `undefined` where Kafka does not know the topic. Never creates it. Whoever asks places records by it. */
+  partitionCount(topic: string): Promise<number | undefined>;
+  /** What `partitionCount` was last, where it was asked for: a topic that has another number now would have them elsewhere. */
+  placedBy(topic: string): number | undefined;
+  /** Whether it has another id than when `partitionCount` was asked for: it was deleted and created again (KIP-516). */
+  isRecreated(topic: string): boolean;
+  /** As `partitionCount`, of who places nothing by it. */
+  isThere(topic: string): Promise<boolean>;
+  describe(): Promise<ClusterInfo>;
+  /** What any broker can answer. */
+  ask<T>(request: KafkaRequest<T>): Promise<T>;
+}
+
+/** Partitions may be added to a topic, which nobody tells us. */
+const maxAgeMs = 300_000;
+/** Topics can be named by application data. */
+const maxTold = 10_000;
+/** Where no broker confirms, none says either that it leads the partition no more. */
+const maxAgeUnconfirmedMs = 2_000;
+/** Any broker has the answers at hand: one that takes longer is not worth waiting for. */
+const longestAnswerMs = 5_000;
+
+interface TopicsParts {
+  /** Hears of the first try of each question. */
+  readonly notice?: Silence['notice'];
+  readonly throttle?: Throttle;
+}
+
+export function createTopics(
+  connections: Connections,
+  options: KafkaClientOptions,
+  { notice = (question) => question, throttle = createThrottle(options) }: TopicsParts = {},
+): Topics {
+  const seeds = options.brokers.map(parseAddress);
+  const freshMs = options.acks === '0' ? maxAgeUnconfirmedMs : maxAgeMs;
+  const lastMs = Math.min(options.requestTimeoutMs, longestAnswerMs);
+  const known = new Map<string, Topic>();
+  const asked = new Map<string, Promise<Topic>>();
+  const told = new Map<string, { readonly count: number; readonly id: string | undefined }>();
+  const describing = oneAtATime<ClusterMetadata>();
+  let brokers: readonly Address[] = [];
+  let lastDescribed: ClusterMetadata | undefined;
+
+  /** The brokers to ask, those first that answered before. */
+  function candidates(): Address[] {
+    const each = new Map([...seeds, ...brokers].map((address) => [keyOf(address), address]));
+    return [...each.values()].sort((a, b) => Number(connections.has(b)) - Number(connections.has(a)));
+  }
+
+  /** When it may be asked. A seed may be any of the brokers, under another name. */
+  function heldUntilMs(address: Address): number {
+    const key = keyOf(address);
+    const isKnown = brokers.some((broker) => keyOf(broker) === key);
+    return isKnown ? throttle.untilMs(key) : (throttle.of()?.untilMs ?? Number.NEGATIVE_INFINITY);
+  }
+
+  const freeOf = (all: readonly Address[]): Address[] =>
+    all.filter((address) => heldUntilMs(address) <= systemClock.monotonic());
+
+  const isHeldBack = (): boolean => freeOf(candidates()).length === 0;
+
+  /** All of them hold this process back by a quota: they are there, and are asked when the first of them may be. */
+  async function untilOneIsFree(): Promise<void> {
+    while (isHeldBack()) {
+      const firstMs = Math.min(...candidates().map(heldUntilMs));
+      const leftMs = Math.max(1, Math.ceil(firstMs - systemClock.monotonic()));
+      await new Promise((resolve) => setTimeout(resolve, leftMs).unref());
+    }
+  }
+
+  function askOne<T>(address: Address, request: KafkaRequest<T>, limitMs: number): Promise<T> {
+    let connection: BrokerConnection | undefined;
+    const answer = async (): Promise<T> => {
+      connection = await connections.get(address);
+      return connection.ask(request);
+    };
+    const late = (): never => {
+      // It would be asked first the next time.
+      connection?.destroy();
+      throw new BrokerError(keyOf(address), new NoAnswer(limitMs));
+    };
+    return inTime(answer(), { limitMs, keepsAlive: false, late });
+  }
+
+  async function askEach<T>(request: KafkaRequest<T>, signal: AbortSignal): Promise<T> {
+    const known = candidates();
+    const free = freeOf(known);
+    const all = free.length > 0 ? free : known;
+    let failure: unknown;
+    for (const [index, address] of all.entries()) {
+      const isLast = index === all.length - 1;
+      try {
+        const limitMs = isLast ? lastMs : Math.min(options.connectionTimeoutMs, lastMs);
+        return await askOne(address, request, limitMs);
+      } catch (error) {
+        failure ??= error;
+        // Refused by one, refused by all.
+        if (isAnswer(error)) throw error;
+        signal.throwIfAborted();
+      }
+    }
+    throw failure;
+  }
+
+  async function askAny<T>(request: KafkaRequest<T>): Promise<T> {
+    if (isHeldBack()) await untilOneIsFree();
+    let triedAtMs = Number.NEGATIVE_INFINITY;
+    return firstAnswer((signal, isAgain) => {
+      // The one that was asked may be dead without a word.
+      if (isAgain) connections.renew(triedAtMs);
+      triedAtMs = systemClock.monotonic();
+      const asking = askEach(request, signal);
+      return isAgain ? asking : notice(asking, signal);
+    }, isAnswer);
+  }
+
+  async function ask(topics: readonly string[], mayCreate: boolean): Promise<ClusterMetadata> {
+    const answer = await askAny(metadataRequest(topics, mayCreate));
+    brokers = answer.brokers;
+    lastDescribed = answer;
+    return answer;
+  }
+
+  async function fetch(topic: string): Promise<Topic> {
+    const answer = await ask([topic], options.makesTopics !== false);
+    const nodes = new Map(answer.brokers.map((node) => [node.nodeId, node]));
+    const leaders: (Node | undefined)[] = [];
+    for (const { partition, leaderId } of partitionsIn(answer)) leaders[partition] = nodes.get(leaderId);
+    const found = { leaders, id: idIn(answer), fetchedAtMs: systemClock.monotonic() };
+    known.set(topic, found);
+    return found;
+  }
+
+  function refresh(topic: string): Promise<Topic> {
+    let asking = asked.get(topic);
+    if (asking === undefined) {
+      asking = fetch(topic).finally(() => asked.delete(topic));
+      asked.set(topic, asking);
+    }
+    return asking;
+  }
+
+  async function countOf(
+    topic: string,
+  ): Promise<{ readonly count: number; readonly id: string | undefined } | undefined> {
+    try {
+      const answer = await ask([topic], false);
+      return { count: partitionsIn(answer).length, id: idIn(answer) };
+    } catch (error) {
+      if (isNoTopic(protocolErrorIn(error))) return undefined;
+      throw error;
+    }
+  }
+
+  return {
+    ask: askAny,
+    find(topic) {
+      const found = known.get(topic);
+      const isFresh = found !== undefined && systemClock.monotonic() - found.fetchedAtMs < freshMs;
+      return isFresh || (found !== undefined && isHeldBack()) ? found : refresh(topic);
+    },
+    refresh,
+    leaderOf: (topic, partition) => known.get(topic)?.leaders[partition],
+    forget: (topic) => known.delete(topic),
+    async partitionCount(topic) {
+      const found = await countOf(topic);
+      if (found === undefined) return undefined;
+      told.delete(topic);
+      told.set(topic, found);
+      if (told.size > maxTold) told.delete(told.keys().next().value as string);
+      return found.count;
+    },
+    placedBy: (topic) => told.get(topic)?.count,
+    isRecreated(topic) {
+      const [before, now] = [told.get(topic)?.id, known.get(topic)?.id];
+      return before !== undefined && now !== undefined && before !== now;
+    },
+    isThere: async (topic) => (await countOf(topic)) !== undefined,
+    async describe() {
+      // Brokers that hold this process back are there, and want to be asked nothing.
+      const described = (isHeldBack() && lastDescribed) || (await describing(() => ask([], false)));
+      return { clusterId: described.clusterId, nodeCount: described.brokers.length };
+    },
+  };
+}
+
+/** Throws a `ProtocolError` where the one topic that was asked for is refused. */
+function partitionsIn({ topics }: ClusterMetadata): TopicMetadata['partitions'] {
+  for (const { errorCode } of topics) checkCode(errorCode);
+  return topics.flatMap(({ partitions }) => partitions);
+}
+
+/** Of the one topic that was asked for. */
+function idIn({ topics: [topic] }: ClusterMetadata): string | undefined {
+  return topic?.id;
+}

@@ -1,0 +1,472 @@
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  fsyncSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  type Stats,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { type FileHandle, link, lstat, open, readdir, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { nodeCrypto } from '../../ground/builtins.ts';
+import { SvcError } from '../../ground/errors.ts';
+import type { Unreadable } from '../../publish/recovery-source.ts';
+
+/** Bytes and the folder that they go to. */
+export interface Placed {
+  readonly directory: string;
+  readonly bytes: Buffer;
+}
+
+const ownerOnly = 0o600;
+/** Never follows a link, never opens what is there. Windows has no O_NOFOLLOW. */
+const newFile = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | (constants.O_NOFOLLOW ?? 0);
+/** File systems without hard links say one of these. */
+const noLinks = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EINVAL']);
+const mostSuffixes = 10_000;
+
+/** Temporary files begin with a dot, so that no reader takes one for an event. */
+export function temporaryName(): string {
+  return `.${nodeCrypto().randomBytes(8).toString('hex')}.tmp`;
+}
+
+/**
+ * Writes every part as `<stem>.json` into its folder, or all as `<stem>-1.json` and so on where a name is taken: whole,
+ * forced to the disk, for the owner only, and never over anything that is there. The last part appears last.
+ * Returns the name. When it fails, nothing is left behind. The caller forces the folders to the disk.
+ */
+export async function writeExclusive(stem: string, parts: readonly Placed[]): Promise<string> {
+  const temporary = parts.map(({ directory }) => join(directory, temporaryName()));
+  try {
+    for (const [index, { bytes }] of parts.entries()) await writeNew(temporary[index] as string, bytes);
+    for (let suffix = 0; ; suffix++) {
+      const name = nameOf(stem, suffix);
+      const taken = await placeAll(name, parts, temporary);
+      if (!taken) return name;
+      if (suffix >= mostSuffixes)
+        throw Object.assign(new Error('too many files of one name'), { code: 'EEXIST' });
+    }
+  } finally {
+    for (const path of temporary) await unlink(path).catch(() => {});
+  }
+}
+
+/** True when the name is taken in one of the folders; then nothing has been placed. */
+async function placeAll(
+  name: string,
+  parts: readonly Placed[],
+  temporary: readonly string[],
+): Promise<boolean> {
+  const placed: string[] = [];
+  try {
+    for (const [index, { directory, bytes }] of parts.entries()) {
+      const final = join(directory, name);
+      await place(temporary[index] as string, final, bytes);
+      placed.push(final);
+    }
+    return false;
+  } catch (error) {
+    for (const path of placed) await unlink(path).catch(() => {});
+    if (codeOfOfWriteExclusive(error) === 'EEXIST') return true;
+    throw error;
+  }
+}
+
+/** Unlike a rename, a link fails where something is there already. */
+async function place(temporary: string, final: string, bytes: Buffer): Promise<void> {
+  try {
+    await link(temporary, final);
+  } catch (error) {
+    if (!noLinks.has(codeOfOfWriteExclusive(error))) throw error;
+    await writeNew(final, bytes);
+  }
+}
+
+async function writeNew(path: string, bytes: Buffer): Promise<void> {
+  const file = await open(path, newFile, ownerOnly);
+  try {
+    // The mode of open goes through the umask.
+    await file.chmod(ownerOnly);
+    await file.writeFile(bytes);
+    await file.sync();
+  } catch (error) {
+    await unlink(path).catch(() => {});
+    throw error;
+  } finally {
+    await file.close().catch(() => {});
+  }
+}
+
+/** A new file of the owner's with these bytes, forced to the disk. Throws `EEXIST` where something is there. */
+export function writeNewSync(path: string, bytes: Buffer): void {
+  const file = openSync(path, newFile, ownerOnly);
+  try {
+    chmodSync(path, ownerOnly);
+    for (let written = 0; written < bytes.length; ) written += writeSync(file, bytes, written);
+    fsyncSync(file);
+  } catch (error) {
+    tryTo(() => unlinkSync(path));
+    throw error;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** `writeExclusive` for the end of the process. */
+export function writeExclusiveSync(stem: string, parts: readonly Placed[]): string {
+  const temporary = parts.map(({ directory }) => join(directory, temporaryName()));
+  try {
+    for (const [index, { bytes }] of parts.entries()) writeNewSync(temporary[index] as string, bytes);
+    for (let suffix = 0; ; suffix++) {
+      const name = nameOf(stem, suffix);
+      if (!placeAllSync(name, parts, temporary)) return name;
+      if (suffix >= mostSuffixes)
+        throw Object.assign(new Error('too many files of one name'), { code: 'EEXIST' });
+    }
+  } finally {
+    for (const path of temporary) tryTo(() => unlinkSync(path));
+  }
+}
+
+function placeAllSync(name: string, parts: readonly Placed[], temporary: readonly string[]): boolean {
+  const placed: string[] = [];
+  try {
+    for (const [index, { directory, bytes }] of parts.entries()) {
+      const final = join(directory, name);
+      try {
+        linkSync(temporary[index] as string, final);
+      } catch (error) {
+        if (!noLinks.has(codeOfOfWriteExclusive(error))) throw error;
+        writeNewSync(final, bytes);
+      }
+      placed.push(final);
+    }
+    return false;
+  } catch (error) {
+    for (const path of placed) tryTo(() => unlinkSync(path));
+    if (codeOfOfWriteExclusive(error) === 'EEXIST') return true;
+    throw error;
+  }
+}
+
+/** Forces names to the disk. Windows cannot, and does not need to. */
+export async function syncDirectory(directory: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  const handle = await open(directory, constants.O_RDONLY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+export function syncDirectorySync(directory: string): void {
+  if (process.platform === 'win32') return;
+  const handle = openSync(directory, constants.O_RDONLY);
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+function nameOf(stem: string, suffix: number): string {
+  return suffix === 0 ? `${stem}.json` : `${stem}-${suffix}.json`;
+}
+
+function codeOfOfWriteExclusive(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? '';
+}
+
+function tryTo(work: () => void): void {
+  try {
+    work();
+  } catch {
+    // The first error counts.
+  }
+}
+
+/**
+ * A folder in the backup folder, for the owner only.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` where a link or a file stands in its place.
+ */
+export function makeFolderSync(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    // The mode of mkdir goes through the umask.
+    if (process.platform !== 'win32') chmodSync(path, 0o700);
+  } catch (error) {
+    if (codeOfOfWriteExclusive(error) !== 'EEXIST') throw error;
+    checkFolder(path);
+  }
+}
+
+/**
+ * That nothing but a folder of this user is at this path in the backup folder, if anything.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`
+ */
+export function checkFolder(path: string): void {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  const user = process.getuid?.();
+  const isOwn = user === undefined || found.uid === user;
+  if (found.isDirectory() && isOwn) return;
+  const why = found.isDirectory()
+    ? `it belongs to another user (id ${found.uid})`
+    : 'it is a link or a file, and has to be a folder';
+  throw new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', `"${path}" is not used: ${why}. Move it away`);
+}
+
+const mebibyte = 1024 * 1024;
+
+/** An event file, or a line of a segment. Whoever writes them refuses what would be larger. */
+export const maxEventBytes = 128 * mebibyte;
+/** Topic, key and headers. Refused by those who write, too. */
+export const maxRouteBytes = mebibyte;
+/** The note of what is done in a segment: a hundred times what the fullest segment of svc needs. */
+export const maxDoneBytes = 16 * mebibyte;
+/** A segment is ended at 16 MiB; the one that a process leaves at its end holds all that was in its memory. */
+export const maxSegmentBytes = 1024 * mebibyte;
+
+/** Never follows a link, never waits for the other end of a pipe. Windows has neither flag, and no such files. */
+const reading = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+const notFiles = new Set(['ELOOP', 'EMLINK', 'ENXIO', 'EISDIR', 'ENODEV']);
+
+interface StoredFile {
+  readonly file: FileHandle;
+  /** At the time of the opening. No more than these are read. */
+  readonly bytes: number;
+}
+
+/**
+ * The one way to read what lies in a backup folder. Opened first and looked at then, so that it cannot be exchanged in
+ * between: a regular file, of this user or of root, of bounded size. A text says why it is not read.
+ */
+export async function openStored(path: string, maxBytes: number): Promise<StoredFile | string> {
+  // Only its name can tell a link there.
+  const reason = constants.O_NOFOLLOW === undefined ? await whyNot(path) : undefined;
+  if (reason !== undefined) return reason;
+  const file = await open(path, reading).catch(whyNotOpened);
+  if (typeof file === 'string') return file;
+  try {
+    const found = await file.stat();
+    const why = whyRefused(found, maxBytes);
+    if (why === undefined) return { file, bytes: found.size };
+    await file.close();
+    return why;
+  } catch (error) {
+    await file.close();
+    return whyNotOpened(error);
+  }
+}
+
+/** All of a small file, in memory. */
+export async function readStored(path: string, maxBytes: number): Promise<Buffer | string> {
+  const opened = await openStored(path, maxBytes);
+  if (typeof opened === 'string') return opened;
+  try {
+    return await readAt(opened.file, 0, opened.bytes);
+  } catch (error) {
+    return whyNotOpened(error);
+  } finally {
+    await opened.file.close();
+  }
+}
+
+/** Fewer bytes at the end of the file. */
+export async function readAt(file: FileHandle, start: number, bytes: number): Promise<Buffer> {
+  const buffer = Buffer.allocUnsafe(bytes);
+  let count = 0;
+  while (count < bytes) {
+    const { bytesRead } = await file.read(buffer, count, bytes - count, start + count);
+    if (bytesRead === 0) break;
+    count += bytesRead;
+  }
+  return buffer.subarray(0, count);
+}
+
+/**
+ * In pieces, to the end that the file had when it was opened, at most.
+ *
+ * @throws SvcError with one line where it is not read
+ */
+export async function* readPieces(path: string, start = 0, end = maxSegmentBytes): AsyncGenerator<Buffer> {
+  const opened = await openStored(path, maxSegmentBytes);
+  if (typeof opened === 'string') throw missing(opened);
+  try {
+    const last = Math.min(end, opened.bytes);
+    for (let at = start; at < last; ) {
+      const piece = await readAt(opened.file, at, Math.min(mebibyte, last - at));
+      if (piece.length === 0) return;
+      at += piece.length;
+      yield piece;
+    }
+  } finally {
+    await opened.file.close();
+  }
+}
+
+/** Of a file as its name shows it, to plan with; 0 where there is none. */
+async function sizeOf(path: string): Promise<number> {
+  return lstat(path).then(
+    ({ size }) => size,
+    () => 0,
+  );
+}
+
+/** Of an event file; what is larger than any is not read. */
+export async function plannedBytes(path: string): Promise<number> {
+  const bytes = await sizeOf(path);
+  return bytes > maxEventBytes ? 0 : bytes;
+}
+
+/** Of all files of a folder. */
+export async function bytesIn(directory: string): Promise<number> {
+  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+/** Of what is open, why it is not read. */
+export function whyRefused(
+  found: Pick<Stats, 'isFile' | 'uid' | 'size'>,
+  maxBytes: number,
+): string | undefined {
+  if (!found.isFile()) return notFile;
+  const user = process.getuid?.();
+  // Root may have put back what belongs here; anybody else's file is here for another reason.
+  if (user !== undefined && found.uid !== user && found.uid !== 0)
+    return `it belongs to another user (id ${found.uid})`;
+  return found.size > maxBytes
+    ? `it is larger than ${maxBytes} bytes, and nothing that svc writes there is`
+    : undefined;
+}
+
+function whyNotOpened(error: unknown): string {
+  const code = codeOf(error);
+  if (code === 'ENOENT') return gone;
+  return notFiles.has(code) ? notFile : `it cannot be read (${code})`;
+}
+
+export const gone = 'it is not there any more';
+export const notFile = 'it is not a file';
+
+/** Why it is not read: nothing that was put here to be read out of somewhere else. `undefined`: it is a file. */
+export async function whyNot(path: string): Promise<string | undefined> {
+  const found = await lstat(path).catch(codeOf);
+  if (typeof found === 'string') return found === 'ENOENT' ? gone : `it cannot be read (${found})`;
+  return found.isFile() ? undefined : notFile;
+}
+
+/** What somebody else has taken out since it was listed is no trouble. */
+export function isThere({ reason }: Unreadable): boolean {
+  return reason !== gone;
+}
+
+/** Runs a program without a shell and throws when its exit code is not 0. */
+type Execute = (file: string, args: readonly string[]) => void;
+
+const limitMs = 10_000;
+
+const run: Execute = (file, args) => {
+  // Loaded when needed: only Windows needs it.
+  const { execFileSync } = process.getBuiltinModule('node:child_process');
+  execFileSync(file, [...args], { timeout: limitMs, windowsHide: true, stdio: 'ignore' });
+};
+
+/**
+ * Windows: removes what the folder inherits and gives its owner alone full control; files made in it follow.
+ * Node ignores file modes there.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` when the access list could not be set.
+ */
+export function restrictToOwner(
+  directory: string,
+  execute: Execute = run,
+  env: NodeJS.ProcessEnv = process.env,
+): void {
+  const user = env.USERNAME;
+  if (user === undefined || user === '') throw failedOfOwnerOnly(directory, 'USERNAME is not set');
+  const account = env.USERDOMAIN ? `${env.USERDOMAIN}\\${user}` : user;
+  const program = env.SystemRoot ? `${env.SystemRoot}\\System32\\icacls.exe` : 'icacls';
+  try {
+    execute(program, [directory, '/inheritance:r', '/grant:r', `${account}:(OI)(CI)F`]);
+  } catch (error) {
+    const { code, status } = error as { code?: string; status?: number };
+    throw failedOfOwnerOnly(directory, `icacls failed (${code ?? status ?? 'unknown error'})`);
+  }
+}
+
+function failedOfOwnerOnly(directory: string, why: string): SvcError {
+  const message = `the backup folder "${directory}" cannot be closed to others: ${why}`;
+  return new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', message);
+}
+
+export function toSvcError(error: unknown, directory: string): SvcError {
+  return error instanceof SvcError ? error : failed(directory, reasonOf(error));
+}
+
+/** The same for who takes events out of the folder. */
+export function unusable(error: unknown, directory: string): SvcError {
+  if (error instanceof SvcError) return error;
+  const { path, syscall } = error as NodeJS.ErrnoException;
+  const where = path === undefined ? '' : ` (${syscall} ${path})`;
+  return new SvcError(
+    'SVC_ADAPTERS_BACKUP_FAILED',
+    `the backup folder "${directory}" cannot be used: ${reasonOf(error)}${where}`,
+  );
+}
+
+/** Of one file among others that can be read. */
+export function unreadableBecause(error: unknown): string {
+  return error instanceof SvcError ? error.message : `it cannot be read (${codeOf(error)})`;
+}
+
+function reasonOf(error: unknown): string {
+  const code = codeOf(error);
+  return hints[code] === undefined ? code : `${code}: ${hints[code]}`;
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException | undefined)?.code ?? 'unknown error';
+}
+
+export function isDiskFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes(codeOf(error));
+}
+
+const diskFull = 'the disk is full';
+const hints: Readonly<Record<string, string>> = {
+  ENOSPC: diskFull,
+  EDQUOT: diskFull,
+  EROFS: 'the file system is read-only',
+  EACCES: 'no right to',
+  EXDEV: 'recovered/ is on another file system',
+};
+
+export function failed(directory: string, why: string): SvcError {
+  return new SvcError(
+    'SVC_ADAPTERS_BACKUP_FAILED',
+    `the backup folder "${directory}" cannot be written: ${why}`,
+  );
+}
+
+export function missing(message: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
+}
+
+export function tooLarge(bytes: number, maxBytes: number): SvcError {
+  return full(
+    `an event of ${bytes} bytes is more than the local backup stores in one piece (${maxBytes} bytes)`,
+  );
+}
+
+export function full(message: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_BACKUP_FULL', message);
+}

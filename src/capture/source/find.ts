@@ -1,0 +1,860 @@
+import type {
+  Class,
+  ClassElement,
+  Expression,
+  NewExpression,
+  Node,
+  ObjectExpression,
+  ObjectProperty,
+  Program,
+} from 'oxc-parser';
+import { didYouMean, inEachForm } from '../../ground/names.ts';
+import { parseFunctionPath, privateMethod } from './function-path.ts';
+import type { Range } from './outline.ts';
+import { lineAt, parse, type TextKind } from './parse-text.ts';
+import { scan } from './scan.ts';
+import {
+  type AnyFunction,
+  argument,
+  bare,
+  beforeStatics,
+  core,
+  type Definition,
+  type Definitions,
+  defaultedParameters,
+  isClass,
+  isFunction,
+  isNameless,
+  isNothing,
+  keyOf,
+  memberPath,
+  type NamedValue,
+  parameterNames,
+  propertyOf,
+  stringOf,
+  walk,
+  withNamingCall,
+} from './syntax.ts';
+import { behindGetter, type Found, isProblem, type Place, type Problem } from './wrapper-place.ts';
+
+// where in a text the function of a target is defined.
+
+type Names = readonly string[];
+
+/**
+ * Reads a parsed file once; what it gives back finds one function path after the other in it.
+ *
+ * @param asked gets what was looked at
+ */
+export function finder(
+  program: Program,
+  text: string,
+  asked?: Asked,
+): (functionPath: string) => Found | Problem {
+  const scanned = scan(program, text);
+  const definitions = asked ? { ...scanned, byName: new NotedNames(scanned.byName, asked.names) } : scanned;
+  const findOne = (functionPath: string) => find({ definitions, text, functionPath, seen: new Set(), asked });
+  return (functionPath) => {
+    const found = findOne(functionPath);
+    if (!isProblem(found)) return found;
+    for (const form of inEachForm(functionPath).slice(1)) {
+      const other = findOne(form);
+      if (!isProblem(other)) return other;
+    }
+    return found;
+  };
+}
+
+class NotedNames<T> extends Map<string, T> {
+  readonly #asked: Set<string>;
+
+  constructor(names: ReadonlyMap<string, T>, asked: Set<string>) {
+    super(names);
+    this.#asked = asked;
+  }
+
+  override get(name: string): T | undefined {
+    for (const word of wordsOf(name)) this.#asked.add(word);
+    return super.get(name);
+  }
+}
+
+/** What a definition is not found by: many others say it too. */
+const common = new Set(['exports', 'module', 'prototype', 'this', '']);
+
+/** The names in `createRepository().insert`, `exports.create`, `OrderService.prototype.create`. */
+export const wordsOf = (path: string): string[] => path.split(/[.()]+/).filter((word) => !common.has(word));
+
+/** Follows one name to the next one at most: an alias, a class that a factory makes, an object that a method stands in. */
+const mostRounds = 8;
+
+/** Where the parameters stand. */
+function parametersIn(found: Found | Problem): Range[] {
+  const own = isProblem(found) ? undefined : (found.parametersOf as AnyFunction | undefined);
+  return own ? [{ start: own.start, end: own.body?.start ?? own.end }] : [];
+}
+
+const isCut = ({ start, end }: Range, parsed: string, text: string): boolean =>
+  parsed !== text && parsed.slice(start, end) !== text.slice(start, end);
+
+/** What a text says about function paths. */
+interface FoundPaths {
+  /** Only what leads to them where the text is a longer one. */
+  readonly program: Program;
+  /** In the order of the paths. */
+  readonly found: readonly (Found | Problem)[];
+  /** Where the last statement ends, but for functions that were not read; `undefined` where there is none. */
+  readonly end: number | undefined;
+}
+
+/** Parses a text and finds all of these in it. */
+export function findPaths(
+  file: string,
+  text: string,
+  kind: TextKind,
+  functionPaths: readonly string[],
+): FoundPaths | Problem {
+  const names = new Set(functionPaths.flatMap(wordsOf));
+  const ranges: Range[] = [];
+  let keepsNames = false;
+  for (let round = 1; ; round++) {
+    const parsed = parse(file, text, kind, { names, ranges, keepsNames });
+    if (isProblem(parsed)) return parsed;
+    const asked: Asked = { names: new Set(), factories: [] };
+    const find = finder(parsed.program, text, asked);
+    const found = functionPaths.map((each) => find(each));
+    const known = names.size;
+    for (const name of asked.names) names.add(name);
+    const read = [...asked.factories, ...found.flatMap(parametersIn)];
+    const cut = read.filter((each) => isCut(each, parsed.text, text));
+    ranges.push(...cut);
+    // What is not there may be there under another name, or in another file.
+    const isToName: boolean = !keepsNames && found.some(isProblem);
+    const isAll = names.size === known && cut.length === 0;
+    if (parsed.isWhole || round === mostRounds || (isAll && !isToName))
+      return { program: parsed.program, found, end: parsed.program.body.at(-1)?.end };
+    if (!isToName || !isAll) continue;
+    keepsNames = true;
+    names.add('require');
+  }
+}
+
+function find(question: Question): Found | Problem {
+  const path = parseFunctionPath(question.functionPath);
+  if (isProblem(path)) return path;
+  const hit = findNames(question, path.names);
+  if (isProblem(hit)) return hit;
+  let shown: AnyFunction | undefined = hit.shown;
+  if (path.result && hit.shown) {
+    question.asked?.factories.push(hit.shown);
+    const returned = findReturned(hit.shown, path.result, path.names.join('.'), question.definitions);
+    if (isProblem(returned)) return returned;
+    shown = returned.shown;
+  } else if (path.result) shown = undefined;
+  return {
+    place: hit.place,
+    parameterNames: shown && parameterNames(shown),
+    parametersOf: shown,
+    defaulted: shown && defaultedParameters(shown),
+    shown: hit.shown,
+  };
+}
+
+/** The longest beginning of the path that the file gives a value, then the rest inside of that. */
+function findNames(question: Question, names: Names): Hit | Problem {
+  const [first = '', ...more] = names;
+  const alias = question.definitions.aliases.get(first);
+  for (let length = names.length; length > 1; length--) {
+    const head = names.slice(0, length).join('.');
+    const local = alias === undefined ? [] : [[alias, ...more].slice(0, length).join('.')];
+    const picked = pickPath(question, [head, ...local, `exports.${head}`]);
+    if (picked) return isProblem(picked) ? picked : inside(question, picked, names.slice(length));
+  }
+  const picked = pickName(question, first);
+  if (picked) return isProblem(picked) ? picked : inside(question, picked, more);
+  return inModuleExports(question, names) ?? handedOn(question, first);
+}
+
+function inside(question: Question, definition: Definition, rest: Names): Hit | Problem {
+  const name = definition.name.replace(/^exports\./, '');
+  if (definition.kind === 'declaration') {
+    const { node, at, isUnbraced } = definition;
+    if (isUnbraced)
+      return {
+        problem: `${name} is declared in an if without braces, where nothing can be inserted: put braces around it`,
+      };
+    if (rest.length > 0) return inConstructor(question, node, name, rest);
+    const place: Place = node.id
+      ? { form: 'binding', at, name: node.id.name }
+      : { form: 'nameless', at, nameAt: nameAt(question.text, node.start) };
+    return { place, shown: node };
+  }
+  const value = core(definition.node);
+  if (value.type === 'Identifier') {
+    const behind = pickName(question, value.name);
+    if (!behind) return around(question, definition, rest);
+    return isProblem(behind) ? behind : inside(question, behind, rest);
+  }
+  if (isClass(value)) return inClass(question, value, name, rest);
+  if (isFunction(value) && rest.length > 0) return inConstructor(question, value, name, rest);
+  if (value.type === 'ObjectExpression' && rest.length > 0)
+    return inObject(question, definition, value, name, rest);
+  if (value.type === 'NewExpression' && rest.length > 0) {
+    const made = inConstructed(question, value, name, rest);
+    if (made) return made;
+  }
+  const what = neverAFunction(value.type);
+  return what ? notAFunction(question, name, what) : around(question, definition, rest);
+}
+
+function inObject(
+  question: Question,
+  value: Pick<NamedValue, 'node' | 'infers'>,
+  object: ObjectExpression,
+  name: string,
+  path: Names,
+): Hit | Problem {
+  const rest = keysIn(object, path);
+  const member = findInObject(object, name, rest);
+  if (isProblem(member)) return member;
+  if ('missing' in member) return { problem: member.missing };
+  const isWhole = member.local !== undefined && member.depth === rest.length;
+  const local = isWhole ? pickPath(question, [member.local ?? '']) : undefined;
+  return { ...around(question, value, rest), shown: member.shown ?? functionOf(local) };
+}
+
+/** What the text shows of `new Service()` and `new Proxy({ … }, handler)`; `undefined`: it is left to run time. */
+function inConstructed(
+  question: Question,
+  { callee, arguments: [first] }: NewExpression,
+  name: string,
+  rest: Names,
+): Hit | Problem | undefined {
+  const [key = ''] = rest;
+  if (callee.type !== 'Identifier') return undefined;
+  if (callee.name === 'Proxy' && first !== undefined && first.type !== 'SpreadElement') {
+    const target = core(first);
+    if (target.type !== 'ObjectExpression') return undefined;
+    // What the handler makes of a member is seen from outside, its target from inside: the target is changed.
+    const hit = inObject(question, { node: first, infers: undefined }, target, name, rest);
+    return isProblem(hit)
+      ? {
+          problem: `${name} is a proxy, and its target does not show ${rest.join('.')}: what its handler makes cannot be captured`,
+        }
+      : hit;
+  }
+  const isGetter = getterIn(question, callee.name, key);
+  if (isGetter === undefined) return undefined;
+  const full = `${name}.${key}`;
+  return {
+    problem:
+      rest.length > 1
+        ? behindGetter(full, rest.slice(1).join('.'))
+        : `${full} is a getter, not a method: name the method that it calls`,
+  };
+}
+
+/** Whether instances of a class of this file have a getter of this name. */
+function getterIn(question: Question, className: string, key: string, depth = 0): true | undefined {
+  const [definition, more] = question.definitions.byName.get(className) ?? [];
+  if (definition?.kind !== 'value' || more !== undefined || depth > 5) return undefined;
+  const node = core(definition.node);
+  if (!isClass(node)) return undefined;
+  const member = node.body.body.findLast(
+    (each) => 'key' in each && !each.static && keyOf(each.key, each.computed) === key,
+  );
+  if (member !== undefined)
+    return member.type === 'MethodDefinition' && member.kind === 'get' ? true : undefined;
+  return node.superClass?.type === 'Identifier'
+    ? getterIn(question, node.superClass.name, key, depth + 1)
+    : undefined;
+}
+
+function inClass(question: Question, node: Class, name: string, rest: Names): Hit | Problem {
+  if (rest.length === 0) return notAFunction(question, name, 'a class: name one of its methods');
+  const member = findInClass(node, name, rest);
+  if (isProblem(member)) return fromHelper(question, name, rest) ?? member;
+  if (member.kind === 'field')
+    return fieldValue(question, member.value, member.infers, [name, ...rest].join('.'), member.rest);
+  const place: Place = {
+    form: 'method',
+    at: beforeStatics(node),
+    key: member.key,
+    isStatic: member.isStatic,
+  };
+  return { place, shown: member.shown };
+}
+
+/** `function Orders() { this.create = … }`: an older class. */
+function inConstructor(question: Question, node: AnyFunction, name: string, rest: Names): Hit | Problem {
+  const [prototype, key, ...more] = rest;
+  const full = [name, ...rest].join('.');
+  const body = node.body?.type === 'BlockStatement' ? node.body.body : [];
+  const value = prototype === 'prototype' && key !== undefined ? thisField(body, key) : undefined;
+  if (value) return fieldValue(question, value, undefined, full, more);
+  return fromHelper(question, name, rest) ?? notFound(question, full);
+}
+
+/** A member that a compiler's helper adds, outside of the class. */
+function fromHelper(question: Question, name: string, rest: Names): Hit | undefined {
+  const length = rest[0] === 'prototype' ? 2 : 1;
+  const member = question.definitions.helperMembers.get([name, ...rest.slice(0, length)].join('.'));
+  return member && around(question, member, rest.slice(length));
+}
+
+function fieldValue(
+  question: Question,
+  node: Expression,
+  infers: string | undefined,
+  full: string,
+  rest: Names,
+): Hit | Problem {
+  const value = core(node);
+  const what = rest.length === 0 ? neverAFunction(value.type) : undefined;
+  return what ? notAFunction(question, full, what) : around(question, { node, infers }, rest);
+}
+
+/** `module.exports = { create, async cancel() {} }`: the object's properties are the module's names. */
+function inModuleExports(question: Question, names: Names): Hit | Problem | undefined {
+  const [definition, more] = question.definitions.byName.get('exports') ?? [];
+  const value = definition?.kind === 'value' && !more ? core(definition.node) : undefined;
+  if (definition?.kind !== 'value' || value?.type !== 'ObjectExpression') return undefined;
+  const member = findInObject(value, 'module.exports', names);
+  if ('missing' in member) return undefined;
+  if (isProblem(member)) return member;
+  const behind = member.local === undefined ? undefined : pickName(question, member.local);
+  if (behind) return isProblem(behind) ? behind : inside(question, behind, names.slice(member.depth));
+  return { ...around(question, definition, names), shown: member.shown };
+}
+
+function around(question: Question, value: Pick<NamedValue, 'node' | 'infers'>, path: Names): Hit {
+  const inner = core(value.node);
+  const { start, end } = isFunction(inner) ? withNamingCall(value.node) : inner;
+  const place: Place = {
+    form: 'value',
+    start,
+    end,
+    path,
+    name: isNameless(value.node) ? value.infers : undefined,
+    open: question.definitions.openEnds.has(end),
+  };
+  return { place, shown: isFunction(inner) && path.length === 0 ? inner : undefined };
+}
+
+function functionOf(definition: Definition | Problem | undefined): AnyFunction | undefined {
+  if (!definition || isProblem(definition)) return undefined;
+  const value = definition.kind === 'declaration' ? definition.node : core(definition.node);
+  return isFunction(value) ? value : undefined;
+}
+
+/** Behind `function` or `function *`, comments between them included. */
+function nameAt(text: string, start: number): number {
+  const gap = String.raw`(?:\s|/\*[\s\S]*?\*/|//.*)*`;
+  const keyword = new RegExp(String.raw`(?:async${gap})?function(?:${gap}\*)?`, 'y');
+  keyword.lastIndex = start;
+  keyword.test(text);
+  return keyword.lastIndex;
+}
+
+function handedOn(question: Question, head: string): Problem {
+  const { aliases, foreign, parts, stars } = question.definitions;
+  const local = aliases.get(head) ?? head;
+  const whole = parts.get(local);
+  if (whole !== undefined) {
+    const maker = /^([\w$.]+)\(/.exec(whole.replace(/^await\s+/, ''))?.[1];
+    const named = maker === undefined ? 'the function where it is defined' : `${maker}().${local}`;
+    return {
+      problem: `${head} is taken out of ${maker === undefined ? 'a value' : `what ${maker}() returns`}, and not defined in this file by itself: name ${named}`,
+    };
+  }
+  if (foreign.has(local)) {
+    const source = foreign.get(local);
+    const from = source === undefined ? 'another module' : `'${source}'`;
+    return { problem: `${head} is not defined in this file, it comes from ${from}: name that as the module` };
+  }
+  const missing = notFound(question, question.functionPath);
+  if (stars.length === 0) return missing;
+  const sources = stars.map((source) => `'${source}'`).join(', ');
+  return {
+    problem: `${missing.problem}; this file hands on all of ${sources}: if it is defined there, name that as the module`,
+  };
+}
+
+/** A function of a file that a target can name. */
+interface OwnFunction {
+  /** As a target names it: `OrderService.prototype.create`. */
+  readonly path: string;
+  readonly node: AnyFunction;
+}
+
+/** Every function that the text of a file shows, in its order; nothing for one that cannot be parsed. */
+export function ownFunctions(
+  file: string,
+  text: string,
+): { readonly program: Program | undefined; readonly functions: readonly OwnFunction[] } {
+  const parsed = parse(file, text, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(file) });
+  if (isProblem(parsed)) return { program: undefined, functions: [] };
+  const { program } = parsed;
+  const find = finder(program, text);
+  const byPath = new Map<string, AnyFunction>();
+  for (const [name, definitions] of scan(program, text).byName)
+    for (const { node } of definitions)
+      for (const each of functionsIn(name.replace(/^exports\.(?=.)/, ''), core(node as never), 0))
+        if (!byPath.has(each.path)) byPath.set(each.path, each.node);
+  const functions = [...byPath].map(([path, node]) => ({ path, node }));
+  return { program, functions: functions.filter(({ path }) => !isProblem(find(path))) };
+}
+
+/** Objects in objects: nobody names a function by a longer path. */
+const deepestObject = 20;
+
+function functionsIn(name: string, node: Node, depth: number): OwnFunction[] {
+  if (isFunction(node)) return [{ path: name, node }];
+  if (isClass(node)) return node.body.body.flatMap((member) => ofMember(name, member));
+  if (node.type !== 'ObjectExpression' || depth === deepestObject) return [];
+  return node.properties.flatMap((each) => {
+    if (each.type !== 'Property' || each.kind !== 'init') return [];
+    const key = keyOf(each.key, each.computed);
+    // `module.exports = { create }`: its properties are the names of the module.
+    const path = name === 'exports' ? key : `${name}.${key}`;
+    return key === undefined || path === undefined
+      ? []
+      : functionsIn(path, core(each.value as never), depth + 1);
+  });
+}
+
+function ofMember(name: string, member: Class['body']['body'][number]): OwnFunction[] {
+  if (member.type !== 'MethodDefinition' && member.type !== 'PropertyDefinition') return [];
+  const key = keyOf(member.key, member.computed);
+  if (key === undefined || key.startsWith('#')) return [];
+  if (member.type === 'MethodDefinition' && member.kind !== 'method') return [];
+  const node = member.value && core(member.value);
+  return node && isFunction(node)
+    ? [{ path: `${name}.${member.static ? '' : 'prototype.'}${key}`, node }]
+    : [];
+}
+
+/** One target asked of one file. */
+interface Question {
+  readonly definitions: Definitions;
+  readonly text: string;
+  /** As configured, for messages. */
+  readonly functionPath: string;
+  /** Names looked up so far, so that aliases in a circle end. */
+  readonly seen: Set<string>;
+  readonly asked?: Asked | undefined;
+}
+
+/** What of a text the answers depend on. */
+interface Asked {
+  readonly names: Set<string>;
+  /** Functions whose results were looked into. */
+  readonly factories: { readonly start: number; readonly end: number }[];
+}
+
+/** A place, and the function itself where the text shows it. */
+interface Hit {
+  readonly place: Place;
+  readonly shown: AnyFunction | undefined;
+}
+
+/** Every path that a target could name in this file. */
+function knownPaths(definitions: Definitions): string[] {
+  const paths = [...definitions.aliases.keys()];
+  for (const [key, list] of definitions.byName) {
+    const name = key.replace(/^exports\./, '');
+    if (name !== 'exports') paths.push(name);
+    for (const { node } of list) {
+      const value = core(node as Expression);
+      if (isClass(value)) paths.push(...classPaths(value, name));
+      if (value.type !== 'ObjectExpression') continue;
+      // The properties of module.exports are names of the module.
+      paths.push(...objectPaths(value, name).map((path) => path.replace(/^exports\./, '')));
+    }
+  }
+  return paths;
+}
+
+function notFound(question: Question, name: string): Problem {
+  const { definitions, text } = question;
+  const minified = minifiedHint(text, definitions.byName.keys());
+  const near = didYouMean(name, knownPaths(definitions));
+  return { problem: `no ${name} in this file${near}${minified === undefined ? '' : `: ${minified}`}` };
+}
+
+function notAFunction(question: Question, name: string, what: string): Problem {
+  const inside = knownPaths(question.definitions).filter((path) => path.startsWith(`${name}.`));
+  const named = inside.length > 0 ? `; it has ${inside.slice(0, 5).join(', ')}` : '';
+  return { problem: `${name} is not a function but ${what}${named}` };
+}
+
+/** Ordinary lines have 30 to 40 characters, those of a minifier thousands. */
+const shortestLine = 60;
+/** Names that a minifier makes: a letter or two, three in a large bundle. */
+const longestMadeUp = 3;
+const share = 0.75;
+
+/** What to do where the names of a file are gone; `undefined` where they are not. `names`: those that the file defines. */
+function minifiedHint(text: string, names: Iterable<string>): string | undefined {
+  const own = [...names].filter((name) => !name.includes('.') && name !== 'exports');
+  const lines = Math.max(1, text.trimEnd().split('\n').length);
+  const madeUp = own.filter((name) => name.length <= longestMadeUp).length;
+  if (own.length === 0 || madeUp < own.length * share || text.length / lines < shortestLine) return undefined;
+  return 'it is minified, and the names of its functions are gone: name its source and ship the source map, minify without renaming (esbuild: --minify-whitespace --minify-syntax), or declare in code with publishEvent(options, fn) or @PublishEvent';
+}
+
+type ClassMember =
+  | { readonly kind: 'method'; readonly key: string; readonly isStatic: boolean; readonly shown: AnyFunction }
+  | {
+      readonly kind: 'field';
+      readonly value: Expression;
+      /** The name that a nameless function gets here. */
+      readonly infers: string | undefined;
+      readonly rest: readonly string[];
+    };
+
+/** Finds `prototype.create`, `create` or `prototype.repo.save` in the text of a class. */
+function findInClass(node: Class, name: string, path: readonly string[]): ClassMember | Problem {
+  const isStatic = path[0] !== 'prototype';
+  const [key, ...rest] = isStatic ? path : path.slice(1);
+  if (key === undefined) return { problem: `${name}.prototype is not a function: name one of its methods` };
+  const full = `${name}.${isStatic ? '' : 'prototype.'}${key}`;
+  for (const member of node.body.body) {
+    if (!('key' in member) || member.static !== isStatic || keyOf(member.key, member.computed) !== key)
+      continue;
+    if (member.type === 'MethodDefinition') {
+      if (member.kind === 'get' || member.kind === 'set')
+        return { problem: `${full} is a ${member.kind}ter, not a method` };
+      if (member.kind === 'constructor') return { problem: `${full} is a constructor: name a method` };
+      // Overloads and abstract methods have no body.
+      if (!isFunction(member.value) || !member.value.body) continue;
+      if (rest.length > 0) return { problem: `${full} is a method and has no ${rest.join('.')}` };
+      return { kind: 'method', key, isStatic, shown: member.value };
+    }
+    if ((member.type === 'PropertyDefinition' || member.type === 'AccessorProperty') && member.value)
+      return { kind: 'field', value: member.value, infers: key, rest };
+  }
+  const assigned = assignedField(node, key, isStatic);
+  if (assigned) return { kind: 'field', value: assigned, infers: undefined, rest };
+  return { problem: missingMember(node, name, key, full) };
+}
+
+/** What a target could name in a class: `A.prototype.create`, `A.of`. */
+function classPaths(node: Class, name: string): string[] {
+  return node.body.body.flatMap((member) => {
+    const key = 'key' in member ? keyOf(member.key, member.computed) : undefined;
+    if (key === undefined || key === 'constructor' || key.startsWith('#')) return [];
+    return [`${name}.${isStaticMember(member) ? '' : 'prototype.'}${key}`];
+  });
+}
+
+function isStaticMember(member: ClassElement): boolean {
+  return 'static' in member && member.static;
+}
+
+/** `this.create = …` in the constructor, or in a static block: how compilers write fields for older engines. */
+function assignedField(node: Class, key: string, isStatic: boolean): Expression | undefined {
+  for (const member of node.body.body) {
+    if (isStatic && member.type === 'StaticBlock') {
+      const found = thisField(member.body, key);
+      if (found) return found;
+    }
+    if (!isStatic && member.type === 'MethodDefinition' && member.kind === 'constructor' && member.value.body)
+      return thisField(member.value.body.body, key);
+  }
+  return undefined;
+}
+
+function missingMember(node: Class, name: string, key: string, full: string): string {
+  const isPrivate = node.body.body.some(
+    (member) => 'key' in member && keyOf(member.key, member.computed) === `#${key}`,
+  );
+  if (isPrivate) return privateMethod(`#${key}`);
+  const parent = node.superClass?.type === 'Identifier' ? node.superClass.name : undefined;
+  const inherited = parent
+    ? `; if ${name} inherits it, name ${full.replace(name, parent)}, where it is defined`
+    : '';
+  return `no ${full} in this file${didYouMean(full, classPaths(node, name))}${inherited}`;
+}
+
+interface ObjectMember {
+  readonly shown: AnyFunction | undefined;
+  /** The property only hands on this local name: `{ create }`, `{ create: createOrder }`. */
+  readonly local: string | undefined;
+  /** How many steps of the path lead to `local`. */
+  readonly depth: number;
+}
+
+const unknown: ObjectMember = { shown: undefined, local: undefined, depth: 0 };
+
+/** Follows a path through the text of an object. What the text cannot tell (spreads, computed names) is left to run time. */
+function findInObject(
+  object: ObjectExpression,
+  name: string,
+  path: readonly string[],
+  depth = 0,
+): ObjectMember | Problem | { readonly missing: string } {
+  const key = path[depth];
+  if (key === undefined) return unknown;
+  const full = `${name}.${path.slice(0, depth + 1).join('.')}`;
+  // The last one counts, as it does in JavaScript.
+  const property = object.properties.findLast((each) => named(each) === key) as ObjectProperty | undefined;
+  if (!property) {
+    const isOpen = object.properties.some((each) => named(each) === undefined);
+    return isOpen
+      ? unknown
+      : { missing: `no ${full} in this file${didYouMean(full, objectPaths(object, name))}` };
+  }
+  if (property.kind !== 'init') {
+    const behind = path.slice(depth + 1).join('.');
+    return {
+      problem: behind === '' ? `${full} is a ${property.kind}ter, not a method` : behindGetter(full, behind),
+    };
+  }
+  const value = core(property.value);
+  const isLast = depth === path.length - 1;
+  if (isFunction(value)) return isLast ? { shown: value, local: undefined, depth: depth + 1 } : unknown;
+  if (value.type === 'Identifier') return { shown: undefined, local: value.name, depth: depth + 1 };
+  if (value.type === 'ObjectExpression' && !isLast) return findInObject(value, name, path, depth + 1);
+  const what = neverAFunction(value.type);
+  return what ? { problem: `${full} is not a function but ${what}` } : unknown;
+}
+
+/** The path as the keys of the object have it: `orders.create` may be one of them. */
+function keysIn(object: ObjectExpression, path: readonly string[]): string[] {
+  const [first, ...rest] = path;
+  if (first === undefined) return [];
+  const keys = object.properties.map(named);
+  for (let length = keys.includes(first) ? 1 : path.length; length > 0; length--) {
+    const key = path.slice(0, length).join('.');
+    if (!keys.includes(key)) continue;
+    const value = valueUnder(object, key);
+    const others = path.slice(length);
+    return [key, ...(value?.type === 'ObjectExpression' ? keysIn(value, others) : others)];
+  }
+  return [first, ...rest];
+}
+
+function valueUnder(object: ObjectExpression, key: string): ReturnType<typeof core> | undefined {
+  const property = object.properties.findLast((each) => named(each) === key);
+  return property?.type === 'Property' ? core(property.value) : undefined;
+}
+
+/** What a target could name in an object literal. */
+function objectPaths(object: ObjectExpression, name: string): string[] {
+  return object.properties.flatMap((property) => {
+    const key = named(property);
+    return key === undefined ? [] : [`${name}.${key}`];
+  });
+}
+
+/** What an expression of this kind is, when it cannot be a function. */
+function neverAFunction(type: string): string | undefined {
+  return things.get(type);
+}
+
+const things = new Map([
+  ['Literal', 'a plain value'],
+  ['TemplateLiteral', 'a string'],
+  ['ArrayExpression', 'an array'],
+  ['ObjectExpression', 'an object'],
+  ['UnaryExpression', 'a plain value'],
+  ['BinaryExpression', 'a plain value'],
+  ['UpdateExpression', 'a number'],
+]);
+
+/** `undefined` where the text does not tell: spreads, computed names, and `__proto__: base`, which brings names of its own. */
+function named(property: ObjectExpression['properties'][number]): string | undefined {
+  const key = property.type === 'Property' ? keyOf(property.key, property.computed) : undefined;
+  return key === '__proto__' ? undefined : key;
+}
+
+/**
+ * Looks into what a factory's text returns: for the parameter names of the method, and to tell a name that is not there
+ * before anybody calls the factory. What the text does not show is left to run time.
+ */
+function findReturned(
+  factory: AnyFunction,
+  path: readonly string[],
+  name: string,
+  definitions: Definitions,
+): { shown: AnyFunction | undefined } | Problem {
+  const problems: Problem[] = [];
+  const values = returnedValues(factory);
+  for (const value of values) {
+    const found = lookInto(core(value), path, name, factory, definitions);
+    if (isProblem(found)) problems.push(found);
+    else if (found.shown) return found;
+  }
+  const [first] = problems;
+  return first && problems.length === values.length ? first : { shown: undefined };
+}
+
+type Looked = { shown: AnyFunction | undefined } | Problem;
+
+function lookInto(
+  value: Node,
+  path: readonly string[],
+  name: string,
+  factory: AnyFunction,
+  definitions: Definitions,
+): Looked {
+  const nothing: Looked = { shown: undefined };
+  if (isFunction(value)) return path.length === 0 ? { shown: value } : nothing;
+  if (value.type === 'ObjectExpression') {
+    const found = findInObject(value, `${name}()`, path);
+    if ('missing' in found) return { problem: found.missing };
+    if (isProblem(found) || found.local === undefined || found.depth < path.length) return found;
+    return { shown: functionNamed(found.local, factory, definitions) };
+  }
+  const [method] = path;
+  if (value.type === 'NewExpression' && value.callee.type === 'Identifier' && path.length === 1 && method) {
+    const [definition] = definitions.byName.get(value.callee.name) ?? [];
+    const node = definition?.kind === 'value' ? core(definition.node) : undefined;
+    const member =
+      node && isClass(node) ? findInClass(node, value.callee.name, ['prototype', method]) : undefined;
+    return member && !isProblem(member) && member.kind === 'method' ? { shown: member.shown } : nothing;
+  }
+  if (value.type === 'Identifier') {
+    if (path.length === 0) return { shown: functionNamed(value.name, factory, definitions) };
+    const assigned = functionNamed([value.name, ...path].join('.'), factory, definitions);
+    if (assigned) return { shown: assigned };
+    const local = within(factory, value.name, definitions);
+    const object = local?.kind === 'value' ? core(local.node) : undefined;
+    if (!object || object.type === 'Identifier') return nothing;
+    const found = lookInto(object, path, name, factory, definitions);
+    // Properties can be added to a named object later on, so what is missing here proves nothing.
+    return isProblem(found) ? nothing : found;
+  }
+  return nothing;
+}
+
+function functionNamed(
+  name: string,
+  factory: AnyFunction,
+  definitions: Definitions,
+): AnyFunction | undefined {
+  const definition = within(factory, name, definitions);
+  if (definition?.kind === 'declaration') return definition.node;
+  const value = definition ? core(definition.node) : undefined;
+  return value && isFunction(value) ? value : undefined;
+}
+
+/** The definition inside the factory, else the file's only one. */
+function within(factory: AnyFunction, name: string, definitions: Definitions) {
+  const list = definitions.byName.get(name) ?? [];
+  const inside = list.filter((each) => each.node.start > factory.start && each.node.end <= factory.end);
+  const [only, more] = inside.length > 0 ? inside : list;
+  return more ? undefined : only;
+}
+
+function returnedValues(factory: AnyFunction): Expression[] {
+  if (!factory.body) return [];
+  if (factory.body.type !== 'BlockStatement') return [factory.body];
+  const isOther = (node: Node) => isFunction(node) || isClass(node) || node.type === 'ReturnStatement';
+  const returned: Expression[] = [];
+  for (const node of walk(factory.body.body, isOther))
+    if (node.type === 'ReturnStatement' && node.argument) returned.push(node.argument);
+  return returned;
+}
+
+/** The definition that a module's name means: its own, then what it exports under that name, then a nested one. */
+function pickName(question: Question, name: string): Definition | Problem | undefined {
+  if (question.seen.has(name)) return undefined;
+  question.seen.add(name);
+  const { aliases, byName } = question.definitions;
+  const own = byName.get(name) ?? [];
+  if (own.some((definition) => definition.tier === 0)) return pickFrom(question, name, own);
+  const alias = aliases.get(name);
+  const behind = alias === undefined ? undefined : pickName(question, alias);
+  if (behind && !(isProblem(behind) && own.length > 0)) return behind;
+  const exported = pickPath(question, [`exports.${name}`, ...(name === 'default' ? ['exports'] : [])]);
+  // `exports.create = create`, where `create` stands in a function around the module.
+  const isItself = exported && !isProblem(exported) && isName(exported, name);
+  if (exported && !(isItself && own.length > 0)) return exported;
+  return own.length > 0 ? pickFrom(question, name, own) : undefined;
+}
+
+function isName({ kind, node }: Definition, name: string): boolean {
+  const value = kind === 'value' ? core(node) : undefined;
+  return value?.type === 'Identifier' && value.name === name;
+}
+
+/** The first of these paths that the file gives a value. */
+function pickPath(question: Question, paths: readonly string[]): Definition | Problem | undefined {
+  for (const path of paths) {
+    const list = question.definitions.byName.get(path);
+    if (list) return pickFrom(question, path, list);
+  }
+  return undefined;
+}
+
+/** Of several definitions the one nearest to the module scope; equally near ones are a question to the user. */
+function pickFrom(question: Question, name: string, all: readonly Definition[]): Definition | Problem {
+  const defined = all.filter((each) => each.kind === 'declaration' || each.isMerge !== true);
+  const list = defined.length > 0 ? defined : all;
+  const nearest = Math.min(...list.map((definition) => definition.tier));
+  // `exports = module.exports = f` gives one value twice.
+  const values = new Map(
+    list.filter((each) => each.tier === nearest).map((each) => [core(each.node as Expression), each]),
+  );
+  const candidates = [...values.values()];
+  const [first, second] = candidates;
+  if (first && !second) return insideOf(first, list);
+  const lines = [...new Set(candidates.map((each) => lineAt(question.text, each.node.start)))];
+  const where = `line${lines.length > 1 ? 's' : ''} ${lines.join(', ')}`;
+  return {
+    problem: `${name} is ambiguous: it is defined ${candidates.length} times (${where}); give the one that is meant a name of its own`,
+  };
+}
+
+/** `var A = (() => { class A {} return A; })()`, as compilers write it: the class inside is the one that is meant. */
+function insideOf(outer: Definition, list: readonly Definition[]): Definition {
+  if (outer.kind !== 'value' || core(outer.node).type !== 'CallExpression') return outer;
+  const [only, more] = list.filter(
+    ({ kind, node }) =>
+      node.start > outer.node.start &&
+      node.end < outer.node.end &&
+      (kind === 'declaration' || isClass(core(node as Expression))),
+  );
+  return only && !more ? only : outer;
+}
+
+/**
+ * The value that code gives to `this.key`: `this.key = …`, `_define_property(this, 'key', …)` (swc, Babel),
+ * `__publicField(this, 'key', …)` (esbuild), `Object.defineProperty(this, 'key', { value: … })` (tsc).
+ */
+function thisField(body: readonly Node[], key: string): Expression | undefined {
+  for (const node of walk(body, ownsThis)) {
+    const found = given(node, key);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+function given(node: Node, key: string): Expression | undefined {
+  const value = givenValue(node, key);
+  // `_define_property(this, 'key', void 0)`: announced here, given further down.
+  return value && isNothing(value) ? undefined : value;
+}
+
+function givenValue(node: Node, key: string): Expression | undefined {
+  if (node.type === 'AssignmentExpression')
+    return memberPath(node.left) === `this.${key}` ? node.right : undefined;
+  if (node.type !== 'CallExpression' || node.arguments.length !== 3) return undefined;
+  const value = argument(node.arguments, 2);
+  const isField =
+    argument(node.arguments, 0)?.type === 'ThisExpression' && stringOf(argument(node.arguments, 1)) === key;
+  if (!value || !isField) return undefined;
+  return memberPath(node.callee) === 'Object.defineProperty' ? described(value) : value;
+}
+
+function described(descriptor: Expression): Expression | undefined {
+  const object = bare(descriptor);
+  return object.type === 'ObjectExpression' ? propertyOf(object, 'value') : undefined;
+}
+
+/** Inside of these `this` is another object. */
+function ownsThis(node: Node): boolean {
+  return node.type === 'FunctionExpression' || node.type === 'FunctionDeclaration' || isClass(node);
+}

@@ -1,0 +1,97 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { relative } from 'node:path';
+import type { Insertion } from './insert-calls.ts';
+import { hashOf, type ListedFile, type ListedTarget, type PlaceList } from './listed-places.ts';
+import { findMapped } from './rewrite-mapped.ts';
+import { findAll, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
+import { locate, missingFile, shownPath, type TargetFiles } from './target-files.ts';
+
+/** What reading the source maps of built files says about a target. */
+export interface InBuilt {
+  readonly isFound: boolean;
+  /** Where, or why not; several are in a line. */
+  readonly remark: string;
+}
+
+/** Looks the targets up in built files by their source maps, without loading any. By the targets' ids; what no map names is not there. */
+export function inspectBuilt(
+  files: Iterable<string>,
+  targets: readonly { readonly id: string; readonly module: string; readonly function: string }[],
+  baseDir: string,
+): Map<string, InBuilt> {
+  const sought = new Map<string, SourceTarget[]>();
+  for (const { id, module, function: functionPath } of targets) {
+    const located = locate(module, baseDir);
+    const missing = missingFile(module, baseDir);
+    const paths = 'paths' in located ? located.paths : missing === undefined ? [] : [missing];
+    for (const path of paths) sought.set(path, [...(sought.get(path) ?? []), { id, functionPath }]);
+  }
+  const found = new Map<string, InBuilt>();
+  const say = (id: string, isFound: boolean, remark: string) => {
+    const before = found.get(id);
+    if (before === undefined || (isFound && !before.isFound)) found.set(id, { isFound, remark });
+    else if (before.isFound === isFound && !before.remark.includes(remark))
+      found.set(id, { isFound, remark: `${before.remark}; ${remark}` });
+  };
+  for (const file of files) {
+    if (!/\.[cm]?js$/.test(file)) continue;
+    const shown = shownPath(file, baseDir);
+    const goal = file.endsWith('.mjs') ? 'module' : 'unknown';
+    findMapped(file, readFileSync(file, 'utf8'), { goal, typed: false }, sought, baseDir, {
+      found(id, _, __, built) {
+        say(id, true, ['in', shown, built?.remark ?? ''].join(' ').trimEnd());
+        return false;
+      },
+      problem: (id, reason) => say(id, false, `${reason} (${shown})`),
+      unreadMap(_, reason) {
+        for (const list of sought.values())
+          for (const { id } of list) say(id, false, `the source map of ${shown} is not used: ${reason}`);
+      },
+    });
+  }
+  return found;
+}
+
+/**
+ * Where the targets are: in the files that they name, and in built files. What `svc manifest` writes.
+ *
+ * @param built absolute
+ * @param searched absolute; the files and folders that `built` are all of
+ */
+export function listPlaces(
+  sought: TargetFiles,
+  built: readonly string[],
+  searched: readonly string[],
+  baseDir: string,
+  events: SourceEvents,
+): PlaceList {
+  const files: Record<string, ListedFile> = {};
+  const shortOf = (file: string) => relative(baseDir, file).replaceAll('\\', '/');
+  const list = (
+    file: string,
+    text: string,
+    insertions: readonly Insertion[],
+    own: readonly SourceTarget[],
+  ) => {
+    if (insertions.length === 0) return;
+    const all = [...sought.values()].flat();
+    const targets = insertions.map(({ id, found: { place, parameterNames, defaulted } }): ListedTarget => {
+      const functionPath = all.find((each) => each.id === id)?.functionPath ?? '';
+      const isBuilt = !own.some((each) => each.id === id);
+      return { id, functionPath, place, parameterNames, defaulted, isBuilt };
+    });
+    files[shortOf(file)] = { hash: hashOf(text), targets };
+  };
+  // Types are taken away by whatever loads it, so that its text is another one there.
+  const plain = [...sought.keys()].filter((file) => /\.[cm]?js$/.test(file) && existsSync(file));
+  for (const file of new Set([...built, ...plain])) {
+    const text = readFileSync(file, 'utf8');
+    const kind = { goal: file.endsWith('.mjs') ? 'module' : 'unknown', typed: false } as const;
+    const targets = sought.get(file) ?? [];
+    const found = targets.length === 0 ? [] : findAll(file, text, kind, targets, events);
+    const mapped = built.includes(file) ? findMapped(file, text, kind, sought, baseDir, events) : [];
+    list(file, text, [...found, ...mapped], targets);
+  }
+  const own = [...sought.keys()].filter((file) => files[shortOf(file)] !== undefined);
+  return { version: 1, searched: [...searched, ...own].map(shortOf), files };
+}

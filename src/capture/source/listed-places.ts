@@ -1,0 +1,132 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { foreignFile } from '../../ground/files.ts';
+import type { Insertion } from './insert-calls.ts';
+import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
+import type { Found } from './wrapper-place.ts';
+
+/** Beside the configuration: what `svc manifest` writes, and a start reads. */
+export const listName = 'svc.manifest.json';
+
+/** A target's place in one file. */
+export interface ListedTarget extends SourceTarget, Pick<Found, 'place' | 'parameterNames' | 'defaulted'> {
+  /** Found by a source map: the file is not the one that the target names. */
+  readonly isBuilt: boolean;
+}
+
+export interface ListedFile {
+  /** Of its text, see `hashOf`. */
+  readonly hash: string;
+  readonly targets: readonly ListedTarget[];
+}
+
+/** What a start takes from the list, with absolute paths. Crosses to the loader thread: plain data. */
+export interface Listed {
+  /** Files and folders that were searched: in what is not listed of them, there is no target. */
+  readonly searched: readonly string[];
+  readonly files: ReadonlyMap<string, ListedFile>;
+}
+
+export const nothingListed: Listed = { searched: [], files: new Map() };
+
+/** As it stands in the file: paths are relative to the configuration. */
+export interface PlaceList {
+  readonly version: 1;
+  readonly searched: readonly string[];
+  readonly files: Readonly<Record<string, ListedFile>>;
+}
+
+/**
+ * 64 bits that differ for texts that differ, without a byte order mark, which Node takes away before it compiles. It tells a build
+ * from the one before and guards against nobody: a start must not wait for `node:crypto` to load.
+ */
+export function hashOf(text: string): string {
+  let [one, other] = [0x811c9dc5, 0x9747b28c];
+  for (let at = text.charCodeAt(0) === 0xfeff ? 1 : 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    one = Math.imul(one ^ code, 0x01000193);
+    other = Math.imul((other << 13) | (other >>> 19), 0x85ebca6b) ^ code;
+  }
+  return [one, other].map((half) => (half >>> 0).toString(16).padStart(8, '0')).join('');
+}
+
+/**
+ * The list beside the configuration; none where there is none. `onProblem`: one that cannot be read, or is not to be trusted. What it
+ * names is inserted into code, so it is read as code is: of this user or the superuser, and names only.
+ */
+export function readList(baseDir: string, onProblem: (reason: string) => void): Listed {
+  const path = join(baseDir, listName);
+  if (!existsSync(path)) return nothingListed;
+  try {
+    const foreign = foreignFile(path, true);
+    if (foreign !== undefined)
+      throw new Error(
+        `it ${foreign.message}: let the user of the application, or the superuser, run svc manifest`,
+      );
+    const { version, searched, files } = JSON.parse(readFileSync(path, 'utf8')) as PlaceList;
+    if (version !== 1) throw new Error('another version of svc made it');
+    const absolute = Object.entries(files).map(([file, each]) => [resolve(baseDir, file), each] as const);
+    const isWell = Object.values(files).every(({ targets }) => targets.every(({ place }) => isPlace(place)));
+    if (!isWell) throw new Error('it holds what svc manifest does not write: run svc manifest again');
+    // A build that was made again has other files.
+    const gone = absolute.find(([file]) => !existsSync(file));
+    if (gone !== undefined)
+      throw new Error(`there is no ${gone[0]} any more: run svc manifest after each build`);
+    return { searched: searched.map((each) => resolve(baseDir, each)), files: new Map(absolute) };
+  } catch (error) {
+    onProblem(error instanceof SyntaxError ? 'no JSON' : (error as Error).message);
+    return nothingListed;
+  }
+}
+
+const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
+
+/** What would be inserted as it is are names and offsets; all else is written as a string. */
+function isPlace(place: ListedTarget['place']): boolean {
+  const isAt = (at: unknown): boolean => Number.isInteger(at) && (at as number) >= 0;
+  switch (place.form) {
+    case 'binding':
+      return isAt(place.at) && typeof place.name === 'string' && identifier.test(place.name);
+    case 'nameless':
+      return isAt(place.at) && isAt(place.nameAt);
+    case 'method':
+      return isAt(place.at) && typeof place.key === 'string';
+    case 'value':
+      return isAt(place.start) && isAt(place.end) && Array.isArray(place.path);
+    default:
+      return false;
+  }
+}
+
+/** The places in a text by the list; `undefined` where the list does not have the file, or was made of another text. */
+export function listedIn(
+  listed: Listed,
+  path: string,
+  text: string,
+  targets: ReadonlyMap<string, string>,
+  events: SourceEvents,
+): Insertion[] | undefined {
+  const file = listed.files.get(path);
+  if (file === undefined) return undefined;
+  if (hashOf(text) !== file.hash) {
+    events.unlisted?.(path);
+    return undefined;
+  }
+  return file.targets.flatMap(({ id, functionPath, place, parameterNames, defaulted, isBuilt }) => {
+    if (targets.get(id) !== functionPath) return [];
+    const built = isBuilt ? { file: path } : undefined;
+    return events.found(id, parameterNames, defaulted, built)
+      ? [{ id, found: { place, parameterNames } }]
+      : [];
+  });
+}
+
+const comment = 'sourceMappingURL=';
+
+/** What the last comment of a text names as its map; `undefined` where it names none. Not a search through all of the text. */
+export function mapUrl(text: string): string | undefined {
+  const at = text.lastIndexOf(comment);
+  if (at === -1 || !/\/[/*][#@][ \t]$/.test(text.slice(Math.max(0, at - 4), at))) return undefined;
+  const [url = ''] = /^[^\s*]*/.exec(text.slice(at + comment.length)) ?? [];
+  return url === '' ? undefined : url;
+}

@@ -1,0 +1,394 @@
+import { readFileSync, realpathSync, statSync } from 'node:fs';
+import { basename, dirname, isAbsolute, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { changeableByOthers } from '../../ground/files.ts';
+import { mapUrl } from './listed-places.ts';
+import { segmentsWasm } from './segments-wasm.ts';
+import type { Problem } from './wrapper-place.ts';
+
+export interface SourceMap {
+  readonly sources: readonly (string | null)[];
+  readonly sourceRoot: string;
+  readonly mappings: Buffer;
+  /** The text of a source; `undefined` where the map does not hold it. */
+  content(source: number): string | undefined;
+  names(): readonly string[];
+}
+
+/** A map, or a part of one: where it begins in the text, lines and columns from 0. */
+export interface MapPart {
+  readonly line: number;
+  readonly column: number;
+  readonly map: SourceMap;
+}
+
+/** @throws an error that says what is wrong with it */
+export function partsOf(json: Buffer): MapPart[] {
+  const map = readInPlace(json);
+  if (map !== undefined) return [{ line: 0, column: 0, map }];
+  const whole = parsed(json);
+  const { sections } = whole as { sections?: { offset?: { line: number; column: number }; map: unknown }[] };
+  if (sections === undefined) return [{ line: 0, column: 0, map: mapOf(whole) }];
+  if (!Array.isArray(sections)) throw damaged('its sections are no list');
+  return sections.map(({ offset, map }) => {
+    if (offset === undefined) throw damaged('its sections have no offset');
+    return { line: offset.line, column: offset.column, map: mapOf(map) };
+  });
+}
+
+/** The texts of the sources are most of a map, and one of them is wanted: no other is made. `undefined` where all has to be. */
+function readInPlace(json: Buffer): SourceMap | undefined {
+  const values = valuesIn(json);
+  const mappings = values?.get('mappings');
+  if (mappings?.[0] !== '"'.charCodeAt(0) || mappings.includes('\\')) return undefined;
+  const value = (key: string): unknown => {
+    const bytes = values?.get(key);
+    return bytes && parsed(bytes);
+  };
+  try {
+    const map = mapOf({
+      mappings: mappings.subarray(1, -1),
+      sources: value('sources'),
+      sourceRoot: value('sourceRoot'),
+    });
+    return {
+      ...map,
+      content(source) {
+        const texts = values?.get('sourcesContent');
+        const text = texts && textsIn(texts, map.sources.length)?.[source];
+        if (text !== undefined) return parsed(text) as string;
+        return texts && mapOf({ ...map, sourcesContent: parsed(texts) }).content(source);
+      },
+      names: () => mapOf({ ...map, names: value('names') }).names(),
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+function mapOf(json: unknown): SourceMap {
+  const map = (json ?? {}) as Readonly<Record<string, unknown>>;
+  const isText = (each: unknown) => each === null || typeof each === 'string';
+  const mappings = typeof map.mappings === 'string' ? Buffer.from(map.mappings) : map.mappings;
+  if (!Buffer.isBuffer(mappings) || !Array.isArray(map.sources) || !map.sources.every(isText))
+    throw damaged('no sources, or no mappings');
+  const texts = map.sourcesContent ?? [];
+  if (!Array.isArray(texts) || !texts.every(isText)) throw damaged('its texts are no texts');
+  return {
+    mappings,
+    sources: map.sources,
+    sourceRoot: String(map.sourceRoot ?? ''),
+    content: (source) => texts[source] ?? undefined,
+    names: () => (map.names ?? []) as string[],
+  };
+}
+
+function parsed(json: Buffer): unknown {
+  try {
+    return JSON.parse(json.toString());
+  } catch {
+    throw damaged('no JSON');
+  }
+}
+
+function damaged(reason: string): Error {
+  return new Error(`it is damaged: ${reason}`);
+}
+
+/** One mapping: an offset of the text, and where that is in the source; lines and columns from 0. */
+export interface Mapping {
+  readonly at: number;
+  readonly line: number;
+  readonly column: number;
+  /** Which of the map's names stands there in the source; -1 where it does not say. */
+  readonly name: number;
+}
+
+/** A source file, as a map has it. */
+export interface MappedSource {
+  /** Its text; `undefined` where the map does not hold it. */
+  content(): string | undefined;
+  /** In the order of the text. `undefined`: the map does not fit the text. */
+  mappings(): Mapping[] | undefined;
+  /** Wanted where nobody has its text: a bundle has tens of thousands. */
+  names(): readonly string[];
+}
+
+/** The sources of a map that are the file at `path`: more than one where a map has parts. `roots`: what `webpack://` may start from. */
+export function sourcesAt(
+  { folder, parts }: ReadMap,
+  path: string,
+  roots: readonly string[],
+  text: string,
+): MappedSource[] {
+  const name = basename(path);
+  return parts.flatMap((part) =>
+    part.map.sources.flatMap((source, index) => {
+      if (source === null || !source.includes(name)) return [];
+      if (!pathsOf(source, part.map.sourceRoot, folder, roots).includes(path)) return [];
+      const { map } = part;
+      return [
+        {
+          content: () => map.content(index),
+          mappings: () => mappingsOf(part, index, text),
+          names: map.names,
+        },
+      ];
+    }),
+  );
+}
+
+/** Where a source may be: only compared with what a target names, never opened. */
+function pathsOf(source: string, sourceRoot: string, folder: string, roots: readonly string[]): string[] {
+  const plain = source.replace(/\?[^/]*$/, '');
+  // webpack://name/./src/a.ts, turbopack:///[project]/src/a.ts: from a folder that only the bundler knew.
+  const [, tail] = /^(?!file:)[a-z][\w+.-]+:\/\/[^/]*\/(?:\[project\]\/)?(.*)$/i.exec(plain) ?? [];
+  if (tail !== undefined) return roots.map((root) => resolve(root, tail));
+  const full = plain.startsWith('file:') ? filePath(plain) : plain;
+  if (isAbsolute(full)) return [full, ...roots.map((root) => resolve(root, `.${full}`))];
+  const direct = resolve(folder, sourceRoot, full);
+  const real = realPath(direct);
+  return real === undefined || real === direct ? [direct] : [direct, real];
+}
+
+function filePath(url: string): string {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    return url;
+  }
+}
+
+/** Packages of a workspace are links. */
+function realPath(path: string): string | undefined {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function mappingsOf({ map, line: firstLine, column: firstColumn }: MapPart, source: number, text: string) {
+  const segments = segmentsOf(map.mappings, source);
+  if (segments === undefined) return undefined;
+  const starts = lineStarts(text);
+  const found: Mapping[] = [];
+  for (let next = 0; next < segments.length; next += 5) {
+    const [index, generated] = [segments[next] as number, segments[next + 1] as number];
+    const start = starts[firstLine + index];
+    if (start === undefined) return undefined;
+    const at = start + generated + (index === 0 ? firstColumn : 0);
+    if (at > (starts[firstLine + index + 1] ?? text.length)) return undefined;
+    const [line, column] = [segments[next + 2] as number, segments[next + 3] as number];
+    found.push({ at, line, column, name: segments[next + 4] as number });
+  }
+  return found;
+}
+
+/** What is used of it: the types of Node leave it to those of the browser. */
+interface Wasm {
+  readonly Module: new (bytes: Uint8Array) => object;
+  readonly Instance: new (
+    module: object,
+  ) => {
+    readonly exports: {
+      readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
+      segmentsOf(from: number, end: number, source: number, found: number): number;
+    };
+  };
+}
+
+/** 64 is a comma, 65 a semicolon. */
+const characters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/,;';
+let compiled: object | undefined;
+
+/**
+ * Five numbers for each segment of one source (see scripts/segments.wat); `undefined` where this is no text of mappings. To keep the others, of a
+ * bundle a million, is what makes decoding dear.
+ *
+ * @throws an error that says what to do where there is no WebAssembly
+ */
+function segmentsOf(mappings: Buffer, source: number): Int32Array | undefined {
+  const { WebAssembly: wasm } = globalThis as { WebAssembly?: Wasm };
+  if (wasm === undefined)
+    throw new Error('it needs WebAssembly, which --jitless takes away: use svc manifest');
+  compiled ??= new wasm.Module(Buffer.from(segmentsWasm, 'base64'));
+  // One for each text: its memory goes with it.
+  const { memory, segmentsOf } = new wasm.Instance(compiled).exports;
+  const [from, end] = [288, 288 + mappings.length];
+  const found = (end + 4) & ~3;
+  // 20 bytes for a segment, whose text has at least five with its comma.
+  memory.grow(Math.ceil((found + 4 * mappings.length + 20) / 65_536));
+  const bytes = new Uint8Array(memory.buffer);
+  bytes.fill(66, 0, 256);
+  for (let value = 0; value < characters.length; value++) bytes[characters.charCodeAt(value)] = value;
+  bytes.set(mappings, from);
+  const behind = segmentsOf(from, end, source, found);
+  return behind === -1 ? undefined : new Int32Array(memory.buffer, found, (behind - found) / 4);
+}
+
+export function lineStarts(text: string): number[] {
+  const starts = [0];
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) starts.push(at + 1);
+  return starts;
+}
+
+// a target's function in what a compiler or bundler made of its file, by the source map.
+
+/** Of a bundle of thousands of files. A start that reads more would be noticed. */
+const largestBytes = 32_000_000;
+
+export interface ReadMap {
+  /** The folder that the map's sources start from. */
+  readonly folder: string;
+  readonly parts: readonly MapPart[];
+}
+
+/**
+ * The source map of a file's text; `undefined` where it has none, or none that names one of `names`: then it is not parsed.
+ *
+ * @param names the files that are looked for, without their folders
+ */
+export function readMap(file: string, text: string, names: readonly string[]): ReadMap | Problem | undefined {
+  const url = mapUrl(text);
+  const inline = url?.startsWith('data:') === true ? inlineText(url) : undefined;
+  const path = url === undefined ? `${file}.map` : pathOf(url, file);
+  let json: Buffer;
+  try {
+    if (inline !== undefined) json = inline;
+    else {
+      if (path === undefined) return undefined;
+      const { size } = statSync(path);
+      if (size > largestBytes)
+        return {
+          problem: `it has ${Math.round(size / 1_000_000)} MB, and the limit is ${Math.round(largestBytes / 1_000_000)}`,
+        };
+      const open = changeableByOthers(path, statSync(file, { throwIfNoEntry: false }));
+      if (open !== undefined) return { problem: `${open}, and the map decides where svc inserts its calls` };
+      json = readFileSync(path);
+      // Without a comment in the text, the file beside it may be anybody's.
+      if (url === undefined && readFileSync(file, 'utf8') !== text) return undefined;
+    }
+  } catch {
+    // A map that is not shipped is no fault: few are.
+    return undefined;
+  }
+  if (!names.some((name) => json.includes(JSON.stringify(name).slice(1, -1)))) return undefined;
+  try {
+    return { folder: dirname(path ?? file), parts: partsOf(json) };
+  } catch (error) {
+    return { problem: (error as Error).message };
+  }
+}
+
+function inlineText(url: string): Buffer | undefined {
+  const [, encoding, data = ''] = /^data:[^,]*?(;base64)?,(.*)$/s.exec(url) ?? [];
+  try {
+    return encoding === undefined ? Buffer.from(decodeURIComponent(data)) : Buffer.from(data, 'base64');
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only files of this machine: a map that stands elsewhere is for tools. */
+function pathOf(url: string, file: string): string | undefined {
+  try {
+    const full = new URL(url, pathToFileURL(file));
+    return full.protocol === 'file:' ? fileURLToPath(full) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const [quote, backslash, comma, colon] = [34, 92, 44, 58];
+const [opensList, closesList, opensObject, closesObject] = [91, 93, 123, 125];
+
+/**
+ * The values of an object in JSON, found without making any of them: of the megabytes of a source map little is wanted. `undefined` where it is
+ * not written as compilers and bundlers do, with texts, numbers and lists of texts: `JSON.parse` says what it is. Whoever makes a value of the
+ * bytes learns there whether they are JSON.
+ */
+export function valuesIn(json: Buffer): ReadonlyMap<string, Buffer> | undefined {
+  const values = new Map<string, Buffer>();
+  let at = skipBlanks(json, 0);
+  if (json[at] !== opensObject) return undefined;
+  // What is behind the first brace, a quote or the end of a line, is behind each comma.
+  const endOfList = `],${String.fromCharCode(json[at + 1] ?? closesObject)}`;
+  do {
+    const key = skipBlanks(json, at + 1);
+    const from = valueOfKey(json, key);
+    if (from === undefined) return undefined;
+    const to = json[from] === opensList ? behindList(json, from, endOfList) : behindPlain(json, from);
+    if (to === undefined) return undefined;
+    values.set(json.toString('latin1', key + 1, json.indexOf(quote, key + 1)), json.subarray(from, to));
+    at = skipBlanks(json, to);
+  } while (json[at] === comma);
+  return isEnd(json, at) ? values : undefined;
+}
+
+/** The elements of a list of texts, each with its quotes and none of them a comma alone; `undefined` where it has not so many, or one is no text. */
+export function textsIn(list: Buffer, count: number): Buffer[] | undefined {
+  const first = skipBlanks(list, 1);
+  if (list[first] !== quote) return undefined;
+  for (const separator of [', "', ',"']) {
+    const starts = [first];
+    for (let at = list.indexOf(separator); at !== -1; at = list.indexOf(separator, at + 1))
+      if (list[at - 1] === quote && !isEscaped(list, at - 1)) starts.push(at + separator.length - 1);
+    if (starts.length === count) {
+      const ends = [...starts.slice(1).map((start) => start - separator.length + 1), list.length - 1];
+      return starts.map((start, index) => list.subarray(start, ends[index]));
+    }
+  }
+  return undefined;
+}
+
+/** `undefined` where no key of letters begins there. */
+function valueOfKey(json: Buffer, from: number): number | undefined {
+  if (json[from] !== quote) return undefined;
+  let at = from + 1;
+  while (isWord(json[at])) at++;
+  if (json[at] !== quote) return undefined;
+  at = skipBlanks(json, at + 1);
+  return json[at] === colon ? skipBlanks(json, at + 1) : undefined;
+}
+
+/** Within a text of the list, nothing looks like its end and the next key, as quotes are escaped. */
+function behindList(json: Buffer, from: number, end: string): number | undefined {
+  for (let at = json.indexOf(end, from); at !== -1; at = json.indexOf(end, at + 1))
+    if (valueOfKey(json, skipBlanks(json, at + 2)) !== undefined) return at + 1;
+  const last = json.lastIndexOf(closesList) + 1;
+  return last > from && isEnd(json, skipBlanks(json, last)) ? last : undefined;
+}
+
+/** A text, or a word or number. */
+function behindPlain(json: Buffer, from: number): number | undefined {
+  let at = from;
+  if (json[at] === quote) {
+    do at = json.indexOf(quote, at + 1);
+    while (at !== -1 && isEscaped(json, at));
+    return at === -1 ? undefined : at + 1;
+  }
+  while (isWord(json[at])) at++;
+  return at === from ? undefined : at;
+}
+
+function isEscaped(json: Buffer, at: number): boolean {
+  let before = at - 1;
+  while (json[before] === backslash) before--;
+  return (at - before) % 2 === 0;
+}
+
+function isEnd(json: Buffer, at: number): boolean {
+  return json[at] === closesObject && skipBlanks(json, at + 1) === json.length;
+}
+
+function isWord(byte = 0): boolean {
+  const letter = byte | 32;
+  return (letter >= 97 && letter <= 122) || (byte >= 48 && byte <= 57) || byte === 95;
+}
+
+function skipBlanks(json: Buffer, from: number): number {
+  let at = from;
+  while (json[at] === 32 || json[at] === 10 || json[at] === 13 || json[at] === 9) at++;
+  return at;
+}

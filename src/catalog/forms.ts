@@ -1,0 +1,522 @@
+// catalog/: the events of an application, written down for their consumers.
+
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import type { Config } from '../config/config.ts';
+import { severities } from '../ground/event-fields.ts';
+import { nearestManifest, readBoundedSync } from '../ground/files.ts';
+import { printable, printableJson } from '../observe/logger.ts';
+import { compilePolicy } from '../protect/marks/policy.ts';
+import { type AvroSchema, recordName, recordSchema } from '../serialize/avro/avro.ts';
+import type { Declared, DeclaredTypes } from './declared.ts';
+import {
+  type Catalog,
+  CatalogError,
+  type CatalogEvent,
+  catalogFileName,
+  catalogText,
+  completed,
+  isKnown,
+  isObject,
+  type Kind,
+  namesOf,
+  type Protection,
+  propertiesOf,
+  propertyNamed,
+  protectedShape,
+  type Shape,
+  shapeOfAvro,
+  written,
+} from './shape.ts';
+
+// what a catalog is written as: JSON Schema, Avro, TypeScript, AsyncAPI.
+
+const protectionNotes: Readonly<Record<Protection, string>> = {
+  encrypted: 'ENC(…): encrypted; decryptFields of svc/consumer opens it',
+  hashed: 'HASH(…): a keyed hash, the same for the same value',
+  masked: 'masked: parts of the value are hidden',
+};
+
+const nullable = { type: ['string', 'null'] } as const;
+const object = (properties: Readonly<Record<string, object>>): object => ({
+  type: 'object',
+  properties,
+  required: Object.keys(properties),
+});
+const allNullable = (...names: string[]): object =>
+  object(Object.fromEntries(names.map((name) => [name, nullable])));
+
+/** What is not known is `null`. */
+const metadataSchema = object({
+  source: allNullable('serviceName', 'serviceVersion', 'hostname'),
+  actor: allNullable('userId', 'sessionId'),
+  trace: allNullable('traceId', 'spanId', 'parentSpanId'),
+  correlationId: nullable,
+  clientIp: nullable,
+  tags: { type: 'object', additionalProperties: { type: 'string' } },
+});
+
+/** The whole envelope of an event type. */
+function envelopeSchema(eventType: string, payload: Shape, metadata: object = metadataSchema): object {
+  const time = { type: 'string', format: 'date-time' };
+  return {
+    title: eventType,
+    ...object({
+      eventId: { type: 'string' },
+      eventType: { const: eventType },
+      occurredAt: time,
+      publishedAt: time,
+      severity: { enum: severities },
+      metadata,
+      payload: payloadSchema(payload),
+    }),
+  };
+}
+
+/** Whatever is published, its payload is an object. */
+function payloadSchema(payload: Shape): object {
+  if (!isKnown(payload)) return { type: 'object' };
+  return written(payload, (protection) => ({ description: protectionNotes[protection] }));
+}
+
+export function jsonSchemaText(eventType: string, payload: Shape): string {
+  const schema = {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    ...envelopeSchema(eventType, payload),
+  };
+  return `${printableJson(schema, 2)}\n`;
+}
+
+/** The record schema of an event type. Where its payload is not known well enough for a type, it is JSON in a string, as svc writes it. */
+export function avroText(eventType: string, event: CatalogEvent): string {
+  const { payload, avro, contentType } = event;
+  const isWritten = contentType === 'application/avro';
+  const typed = avro ?? (isWritten ? undefined : payloadSchemaOfAvro(eventType, payload));
+  return `${printableJson(recordSchema(eventType, (typed as AvroSchema) ?? 'string'), 2)}\n`;
+}
+
+/** `undefined`: Avro has no type for it. */
+function payloadSchemaOfAvro(eventType: string, payload: Shape): AvroSchema | undefined {
+  const taken = new Set<string>();
+  try {
+    return typeOf(payload, 'payload');
+  } catch (error) {
+    if (error === noType) return undefined;
+    throw error;
+  }
+
+  function typeOf(shape: Shape, path: string): AvroSchema {
+    if (shape.type === undefined) throw noType;
+    const [first, ...more] = shape.type.map((kind) => ofKind(kind, shape, path));
+    return more.length === 0 ? (first as AvroSchema) : [first as AvroSchema, ...more];
+  }
+
+  function ofKind(kind: Kind, shape: Shape, path: string): AvroSchema {
+    if (kind === 'object') return ofObject(shape, path);
+    if (kind === 'array') return { type: 'array', items: typeOf(shape.items ?? {}, `${path}_item`) };
+    return { string: 'string', integer: 'long', number: 'double', boolean: 'boolean', null: 'null' }[kind];
+  }
+
+  function ofObject(shape: Shape, path: string): AvroSchema {
+    const { required = [], additionalProperties } = shape;
+    const names = namesOf(shape);
+    if (additionalProperties !== undefined) {
+      if (names.length > 0) throw noType;
+      return { type: 'map', values: typeOf(additionalProperties, `${path}_value`) };
+    }
+    if (names.some((name) => !/^[A-Za-z_]\w*$/.test(name))) throw noType;
+    let name = path;
+    while (taken.has(name)) name += '_';
+    taken.add(name);
+    return {
+      type: 'record',
+      name: `${recordName(eventType)}.${name}`,
+      fields: names.map((each) => {
+        const type = typeOf(propertyNamed(shape, each) as Shape, `${path}_${each}`);
+        return required.includes(each)
+          ? { name: each, type }
+          : { name: each, type: withNull(type), default: null };
+      }),
+    };
+  }
+}
+
+const noType = new Error('Avro has no type for it');
+
+/** The default of a union is of its first type. */
+function withNull(type: AvroSchema): AvroSchema {
+  const all = Array.isArray(type) ? (type as readonly AvroSchema[]) : [type];
+  return ['null', ...all.filter((each) => each !== 'null')];
+}
+
+const head = `// Made by \`npx --no svc catalog\` from what is published. Changes here are overwritten.
+
+`;
+
+const envelope = `export type EventType = keyof EventPayloads;
+
+/** An event as its consumers read it, \`ConsumedEvent\` of \`svc/consumer\`. What was not known is \`null\`. */
+export interface EventEnvelope<Type extends EventType = EventType> {
+  readonly eventId: string;
+  readonly eventType: Type;
+  /** ISO 8601, UTC. */
+  readonly occurredAt: string;
+  readonly publishedAt: string;
+  readonly severity: 'INFO' | 'WARN' | 'ERROR' | 'CRITICAL';
+  readonly metadata: {
+    readonly source: {
+      readonly serviceName: string | null;
+      readonly serviceVersion: string | null;
+      readonly hostname: string | null;
+    };
+    readonly actor: { readonly userId: string | null; readonly sessionId: string | null };
+    readonly trace: {
+      readonly traceId: string | null;
+      readonly spanId: string | null;
+      readonly parentSpanId: string | null;
+    };
+    readonly correlationId: string | null;
+    readonly clientIp: string | null;
+    readonly tags: Readonly<Record<string, string>>;
+  };
+  readonly payload: EventPayloads[Type];
+}
+
+/** Any of them: \`eventType\` tells which payload it has. */
+export type AnyEvent = { [Type in EventType]: EventEnvelope<Type> }[EventType];
+`;
+
+/** A file of types alone. */
+export function typescriptText(catalog: Catalog): string {
+  const names = namesFor(catalog.keys(), typeNameOf);
+  const rows = [...catalog.keys()].map(
+    (eventType) => `  readonly ${keyText(eventType)}: ${names.get(eventType)}Payload;\n`,
+  );
+  const payloads = [...catalog].map(([eventType, { payload }]) =>
+    declaration(`${names.get(eventType)}Payload`, payload),
+  );
+  const map = `/** The payload of each event type. */\nexport interface EventPayloads {\n${rows.join('')}}\n\n`;
+  return [`${head}${map}${envelope}`, ...payloads].join('\n');
+}
+
+function declaration(name: string, payload: Shape): string {
+  // Every payload is an object.
+  if (!isKnown(payload)) return `export interface ${name} ${objectText({}, 0)}\n`;
+  if (payload.type?.length === 1 && payload.type[0] === 'object')
+    return `export interface ${name} ${objectText(payload, 0)}\n`;
+  return `export type ${name} = ${typeText(payload, 0)};\n`;
+}
+
+const plain: Partial<Record<Kind, string>> = {
+  string: 'string',
+  integer: 'number',
+  number: 'number',
+  boolean: 'boolean',
+  null: 'null',
+};
+
+function typeText(shape: Shape, depth: number): string {
+  if (shape.type === undefined) return 'unknown';
+  const all = shape.type.map((kind) => {
+    if (kind === 'object') return objectText(shape, depth);
+    if (kind !== 'array') return plain[kind] as string;
+    const { items = {} } = shape;
+    const item = typeText(items, depth);
+    const isOne = items.type === undefined || (items.type.length === 1 && items.type[0] !== 'array');
+    return `readonly ${isOne ? item : `(${item})`}[]`;
+  });
+  return all.join(' | ');
+}
+
+function objectText(shape: Shape, depth: number): string {
+  const indent = '  '.repeat(depth + 1);
+  const { required = [], additionalProperties } = shape;
+  const lines = namesOf(shape).map((name) => {
+    const each = propertyNamed(shape, name) as Shape;
+    const note = each.protection === undefined ? '' : `${indent}/** ${protectionNotes[each.protection]} */\n`;
+    const mark = required.includes(name) ? '' : '?';
+    return `${note}${indent}readonly ${keyText(name)}${mark}: ${typeText(each, depth + 1)};\n`;
+  });
+  if (additionalProperties !== undefined || lines.length === 0) {
+    // It has to hold of the named ones, too.
+    const others =
+      additionalProperties === undefined || lines.length > 0
+        ? 'unknown'
+        : typeText(additionalProperties, depth + 1);
+    lines.push(`${indent}readonly [name: string]: ${others};\n`);
+  }
+  return `{\n${lines.join('')}${'  '.repeat(depth)}}`;
+}
+
+/** Whatever a name holds, it stays a text. */
+function keyText(name: string): string {
+  if (/^[A-Za-z_$][\w$]*$/.test(name)) return name;
+  return printable(JSON.stringify(name));
+}
+
+interface ApiInfo {
+  readonly title: string;
+  readonly version: string;
+}
+
+const reference = (to: string): object => ({ $ref: to });
+const kafka = (binding: object): object => ({ kafka: { ...binding, bindingVersion: '0.5.0' } });
+
+/** An AsyncAPI document: channels are topics, messages event types. Without servers, as these differ from environment to environment. */
+export function asyncapiText(catalog: Catalog, info: ApiInfo): string {
+  const names = namesFor(catalog.keys(), fileNameOf);
+  const nameOf = (eventType: string): string => names.get(eventType) as string;
+  const topics = [...new Set([...catalog.values()].flatMap((event) => event.topics))].sort();
+  const typesOf = (topic: string): string[] =>
+    [...catalog].flatMap(([eventType, event]) => (event.topics.includes(topic) ? [eventType] : []));
+  const document = {
+    asyncapi: '3.0.0',
+    info,
+    defaultContentType: 'application/json',
+    channels: Object.fromEntries(
+      topics.map((topic) => [
+        topic,
+        {
+          address: topic,
+          messages: Object.fromEntries(
+            typesOf(topic).map((type) => [nameOf(type), reference(`#/components/messages/${nameOf(type)}`)]),
+          ),
+          bindings: kafka({ topic }),
+        },
+      ]),
+    ),
+    operations: Object.fromEntries(
+      topics.map((topic) => [
+        `send.${topic}`,
+        {
+          action: 'send',
+          channel: reference(`#/channels/${topic}`),
+          messages: typesOf(topic).map((type) => reference(`#/channels/${topic}/messages/${nameOf(type)}`)),
+        },
+      ]),
+    ),
+    components: {
+      schemas: { Metadata: metadataSchema, Headers: headersSchema },
+      messages: Object.fromEntries(
+        [...catalog].map(([eventType, event]) => [nameOf(eventType), messageOf(eventType, event)]),
+      ),
+    },
+  };
+  return `${printableJson(document, 2)}\n`;
+}
+
+const headersSchema = {
+  type: 'object',
+  properties: {
+    eventId: { type: 'string' },
+    eventType: { type: 'string' },
+    traceparent: { type: 'string' },
+    tracestate: { type: 'string' },
+  },
+  required: ['eventId', 'eventType'],
+};
+
+function messageOf(eventType: string, event: CatalogEvent): object {
+  const { keys, contentType, payload } = event;
+  const description = keys.length === 0 ? 'the id of the event' : keys.join(' or ');
+  return {
+    name: eventType,
+    title: eventType,
+    contentType,
+    headers: reference('#/components/schemas/Headers'),
+    payload:
+      contentType === 'application/avro'
+        ? { schemaFormat: avroFormat, schema: withNamespaces(JSON.parse(avroText(eventType, event))) }
+        : envelopeSchema(eventType, payload, reference('#/components/schemas/Metadata')),
+    bindings: kafka({ key: { type: 'string', description } }),
+  };
+}
+
+/** `svc.events.ORDER_CREATED` in two parts: the document takes no other. */
+function withNamespaces(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withNamespaces);
+  if (!isObject(schema)) return schema;
+  const parts = Object.entries(schema).map(([key, value]) => [key, withNamespaces(value)]);
+  const [, namespace, name] = /^(.+)\.([^.]+)$/.exec(String(schema.name)) ?? [];
+  return { ...Object.fromEntries(parts), ...(namespace !== undefined && { namespace, name }) };
+}
+
+const avroFormat = 'application/vnd.apache.avro;version=1.9.0';
+
+/** A name of each event type for files or types, two of which differ by more than case. The first in order keeps the plain one. */
+function namesFor(
+  eventTypes: Iterable<string>,
+  plainNameOf: (eventType: string) => string | undefined,
+): ReadonlyMap<string, string> {
+  const taken = new Set<string>();
+  const found = new Map<string, string>();
+  for (const eventType of [...eventTypes].sort()) {
+    const plain = plainNameOf(eventType);
+    const name = plain === undefined || taken.has(plain.toLowerCase()) ? hashed(plain, eventType) : plain;
+    taken.add(name.toLowerCase());
+    found.set(eventType, name);
+  }
+  return found;
+}
+
+const longestPlain = 100;
+
+function hashed(plain: string | undefined, eventType: string): string {
+  const shown = (plain ?? eventType.replace(/[^A-Za-z0-9]+/g, '_')).slice(0, longestPlain / 2);
+  return `${shown}_${createHash('sha256').update(eventType).digest('hex').slice(0, 8)}`;
+}
+
+/** Devices, which Windows takes no file for. */
+const reserved = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i;
+
+/** Of files, and of parts of an AsyncAPI document. */
+function fileNameOf(eventType: string): string | undefined {
+  const isPlain = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(eventType) && !eventType.endsWith('.');
+  return isPlain && eventType.length <= longestPlain && !reserved.test(eventType) ? eventType : undefined;
+}
+
+/** `ORDER_CREATED` and `order.created` are `OrderCreated`. */
+function typeNameOf(eventType: string): string | undefined {
+  if (eventType.length > longestPlain) return undefined;
+  const words = eventType.split(/[^A-Za-z0-9]+/).filter((word) => word !== '');
+  const name = words
+    .map(
+      (word) =>
+        word.charAt(0).toUpperCase() + (/[a-z]/.test(word) ? word.slice(1) : word.slice(1).toLowerCase()),
+    )
+    .join('');
+  if (name === '') return undefined;
+  return /^\d/.test(name) ? `E${name}` : name;
+}
+
+/** Of a type that was seen in a topic, and is declared nowhere that reading finds. */
+export const seenIn = (topic: string): string => `topic ${topic}`;
+const isSeenOnly = ({ from }: CatalogEvent): boolean => from.every((each) => each.startsWith(seenIn('')));
+
+/**
+ * What configuration and code publish now, with what is known of payloads from before.
+ *
+ * @throws CatalogError
+ */
+export function madeCatalog(
+  { types }: Pick<DeclaredTypes, 'types'>,
+  config: Config,
+  before: Catalog,
+): Catalog {
+  const events = new Map<string, CatalogEvent>();
+  for (const [eventType, event] of before)
+    if (!types.has(eventType) && isSeenOnly(event)) events.set(eventType, event);
+  for (const [eventType, declared] of types)
+    events.set(eventType, eventOf(eventType, declared, before.get(eventType), config));
+  return new Map([...events].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function eventOf(
+  eventType: string,
+  { from, topics, keys, payload, rules }: Declared,
+  before: CatalogEvent | undefined,
+  config: Config,
+): CatalogEvent {
+  const { serde, pii } = config;
+  const isAvro = serde.type === 'AVRO';
+  const avro = avroOf(eventType, config);
+  const policy = compilePolicy(pii.enabled ? [...rules, ...pii.fields] : []);
+  return {
+    ...{ from, keys, topics: topics.length === 0 ? (before?.topics ?? []) : topics },
+    contentType: isAvro ? 'application/avro' : 'application/json',
+    payload:
+      isAvro && avro !== undefined
+        ? shapeOfAvro(avro)
+        : protectedShape(completed(payload, before && unmasked(before.payload)), policy),
+    ...(avro !== undefined && { avro }),
+  };
+}
+
+function avroOf(eventType: string, { serde, baseDir }: Config): unknown {
+  const [file] = serde.schemas?.[eventType] ?? [];
+  if (file === undefined) return undefined;
+  try {
+    return JSON.parse(readBoundedSync(resolve(baseDir, file)).toString());
+  } catch {
+    throw new CatalogError(
+      `svc.serde.schemas: ${file} of ${JSON.stringify(eventType)} holds no schema of Avro`,
+    );
+  }
+}
+
+/** Masks come from rules alone, which may have gone. */
+function unmasked({ properties, items, additionalProperties, protection, ...rest }: Shape): Shape {
+  return {
+    ...rest,
+    ...(properties !== undefined && {
+      properties: propertiesOf(Object.entries(properties).map(([name, each]) => [name, unmasked(each)])),
+    }),
+    ...(items !== undefined && { items: unmasked(items) }),
+    ...(additionalProperties !== undefined && { additionalProperties: unmasked(additionalProperties) }),
+    ...(protection !== undefined && protection !== 'masked' && { protection }),
+  };
+}
+
+/** All files of a catalog, by their path in its folder. */
+export function filesOf(catalog: Catalog, baseDir: string): ReadonlyMap<string, string> {
+  const { name, version } = nearestManifest(baseDir) ?? {};
+  const names = namesFor(catalog.keys(), fileNameOf);
+  return new Map([
+    ...[...catalog].flatMap(([eventType, event]): [string, string][] => {
+      const { json, avro } = pathsOf(names.get(eventType) as string);
+      return [
+        [json, jsonSchemaText(eventType, event.payload)],
+        [avro, avroText(eventType, event)],
+      ];
+    }),
+    ['events.ts', typescriptText(catalog)],
+    ['asyncapi.json', asyncapiText(catalog, { title: name ?? 'events', version: version ?? '0.0.0' })],
+    // Last: what is written after it is made of it.
+    [catalogFileName, catalogText(catalog)],
+  ]);
+}
+
+const pathsOf = (name: string) => ({ json: `json-schema/${name}.json`, avro: `avro/${name}.avsc` });
+
+/** The paths of those that are there in another form, or not at all. */
+export function outdated(folder: string, files: ReadonlyMap<string, string>): string[] {
+  return [...files].flatMap(([path, text]) => (textAt(join(folder, path)) === text ? [] : [path]));
+}
+
+/**
+ * Writes what has changed, and takes away what the catalog of before had made of types that are gone. Each file is there in whole.
+ *
+ * @throws CatalogError
+ */
+export function writeFolder(folder: string, files: ReadonlyMap<string, string>, before: Catalog): string[] {
+  const changed = outdated(folder, files);
+  try {
+    for (const path of changed) {
+      const place = join(folder, path);
+      const early = `${place}.${process.pid}.tmp`;
+      mkdirSync(dirname(place), { recursive: true });
+      try {
+        writeFileSync(early, files.get(path) as string);
+        renameSync(early, place);
+      } finally {
+        rmSync(early, { force: true });
+      }
+    }
+    for (const name of namesFor(before.keys(), fileNameOf).values())
+      for (const path of Object.values(pathsOf(name)))
+        if (!files.has(path)) rmSync(join(folder, path), { force: true });
+  } catch (error) {
+    throw new CatalogError(`${folder} cannot be written (${(error as NodeJS.ErrnoException).code})`);
+  }
+  return changed;
+}
+
+function textAt(path: string): string | undefined {
+  try {
+    // As git may have checked it out.
+    return readFileSync(path, 'utf8').replaceAll('\r\n', '\n');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,387 @@
+import { relative, resolve } from 'node:path';
+import { type Change, changesBetween } from '../catalog/changes.ts';
+import { declaredTypes, sourceWords } from '../catalog/declared.ts';
+import { filesOf, madeCatalog, outdated, writeFolder } from '../catalog/forms.ts';
+import { type Application, createLearner, type Learner } from '../catalog/learner.ts';
+import { type Catalog, CatalogError, catalogFileName, catalogText, readCatalog } from '../catalog/shape.ts';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/read/load.ts';
+import { optionNamed, targetsName } from '../config/schema/schema.ts';
+import { sleep } from '../ground/builtins.ts';
+import { SvcError } from '../ground/errors.ts';
+import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
+import {
+  type TailRange,
+  type TopicRecord,
+  tailTopic,
+  topicsOf,
+  valueReader,
+} from '../start/commands/inspect.ts';
+import { onStopSignal } from './progress.ts';
+import { onRequest, recoveryConfig } from './recovery.ts';
+import { program, settingsInCode, WrongUse } from './wrong-use.ts';
+
+// `svc catalog`: makes, checks and learns the catalog.
+
+export interface CatalogOptions extends WatchOptions {
+  readonly config?: string;
+  readonly json?: true;
+  readonly dir?: string;
+  readonly check?: true;
+  readonly against?: string;
+  readonly watch?: true;
+}
+
+/**
+ * `svc catalog`. Exit codes: 0 written, or with `--check` nothing breaks consumers; 1 something does, or the catalog cannot be made.
+ *
+ * @throws WrongUse
+ */
+export async function runCatalog(options: CatalogOptions): Promise<number> {
+  refuseMixed(options);
+  try {
+    const places = placesOf(options);
+    if (options.watch) return await runWatch(options, places);
+    return options.check ? check(options, places) : write(options, places);
+  } catch (error) {
+    if (!(error instanceof CatalogError)) throw error;
+    if (options.json) process.stdout.write(`${printableJson({ ok: false, problem: error.message }, 2)}\n`);
+    else process.stderr.write(`svc: ${printable(error.message)}\n`);
+    return 1;
+  }
+}
+
+function refuseMixed({ check, against, watch, ...others }: CatalogOptions): void {
+  if (check && watch) throw new WrongUse('--check and --watch do not go together: --watch writes');
+  if (against !== undefined && !check) throw new WrongUse('--against goes with --check');
+  for (const name of ['since', 'until', 'topic', 'broker'] as const)
+    if (others[name] !== undefined && !watch) throw new WrongUse(`--${name} goes with --watch`);
+}
+
+function write({ json }: CatalogOptions, { config, folder, before = new Map() }: Places): number {
+  const declared = declaredTypes(config);
+  const { unknown } = declared;
+  const catalog = madeCatalog(declared, config, before);
+  const files = filesOf(catalog, config.baseDir);
+  const changes = changesBetween(before, catalog);
+  const written = writeFolder(folder, files, before);
+  if (json) {
+    const document = { ok: true, folder, eventTypes: [...catalog.keys()], changes, written, unknown };
+    process.stdout.write(`${printableJson(document, 2)}\n`);
+    return 0;
+  }
+  if (before.size > 0) process.stdout.write(changes.map(lineOf).join(''));
+  const breaking = changes.filter(({ breaks }) => breaks).length;
+  say([
+    `${shown(folder)}: ${counted(catalog.size, 'event type')}, ${counted(written.length, 'file')} written`,
+    ...(breaking > 0 ? [`${counted(breaking, 'change')} can break consumers`] : []),
+    ...noteOfUnknown(unknown),
+  ]);
+  return 0;
+}
+
+function check({ against, json }: CatalogOptions, { config, folder, before: own }: Places): number {
+  const before = against === undefined ? own : readCatalog(resolve(against));
+  if (before === undefined) throw new CatalogError(nothingToCompare(against, folder));
+  const declared = declaredTypes(config);
+  const { unknown } = declared;
+  const catalog = madeCatalog(declared, config, own ?? new Map());
+  const changes = changesBetween(before, catalog);
+  const old = outdated(folder, filesOf(catalog, config.baseDir));
+  const breaking = changes.filter(({ breaks }) => breaks).length;
+  const code = breaking === 0 ? 0 : 1;
+  if (json) {
+    const eventTypes = [...catalog.keys()];
+    const document = { ok: code === 0, folder, eventTypes, changes, outdated: old, unknown };
+    process.stdout.write(`${printableJson(document, 2)}\n`);
+    return code;
+  }
+  process.stdout.write(changes.map(lineOf).join(''));
+  say([
+    breaking === 0
+      ? `${counted(catalog.size, 'event type')}: nothing breaks consumers`
+      : `${counted(breaking, 'change')} can break consumers: keep what they read, or publish a new event type`,
+    ...(old.length > 0 ? [`${shown(folder)} is not up to date: ${program} catalog writes it`] : []),
+    ...noteOfUnknown(unknown),
+  ]);
+  return code;
+}
+
+function nothingToCompare(against: string | undefined, folder: string): string {
+  if (against !== undefined) return `${against} is not there`;
+  return `there is no catalog in ${shown(folder)} yet: ${program} catalog makes it`;
+}
+
+/** Writes what is learned, each second at most: whatever ends the process, little is lost. */
+interface Saving {
+  /** There may be news. */
+  due(): void;
+  /** @throws CatalogError */
+  now(): Saved;
+  end(): void;
+}
+
+interface Saved {
+  readonly catalog: Catalog;
+  /** Since the beginning. */
+  readonly changes: readonly Change[];
+  /** Places whose event type, or topic, is known at run time only. */
+  readonly unknown: readonly string[];
+}
+
+const saveEveryMs = 1_000;
+/** Reading the application anew takes no more of the time than one part in so many. */
+const readingShare = 10;
+
+function readApplication(config: Config, folder: string): Application {
+  const words = sourceWords(config.baseDir, (path) => path.startsWith(folder));
+  return { config, declared: declaredTypes(config), isWord: (name) => words.has(name) };
+}
+
+function createSaving(
+  { config: file, json }: { readonly config?: string; readonly json?: true },
+  { config, folder, before = new Map() }: Places,
+  learner: Learner,
+): Saving {
+  let saved = before;
+  let savedText = '';
+  let isDue = false;
+  let unknown: readonly string[] = [];
+  let readAgainAtMs = 0;
+
+  /** Whoever develops changes what is published meanwhile. */
+  function readAgain(): void {
+    const begunMs = performance.now();
+    const application = readApplication(configOf(file), folder);
+    learner.use(application);
+    unknown = application.declared.unknown;
+    readAgainAtMs = performance.now() + (performance.now() - begunMs) * readingShare;
+  }
+
+  function save(): Catalog {
+    const catalog = learner.catalog();
+    const text = catalogText(catalog);
+    if (text === savedText) return catalog;
+    writeFolder(folder, filesOf(catalog, config.baseDir), saved);
+    if (!json) process.stdout.write(changesBetween(saved, catalog).map(lineOf).join(''));
+    [saved, savedText] = [catalog, text];
+    return catalog;
+  }
+
+  const timer = setInterval(() => {
+    if (!isDue) return;
+    isDue = false;
+    try {
+      if (performance.now() >= readAgainAtMs) readAgain();
+      save();
+    } catch (error) {
+      // A file that is being written: at the end it is tried again, and said.
+      if (!(error instanceof CatalogError)) throw error;
+      isDue = true;
+    }
+  }, saveEveryMs);
+  return {
+    due() {
+      isDue = true;
+    },
+    now() {
+      try {
+        readAgain();
+      } finally {
+        save();
+      }
+      return { catalog: saved, changes: changesBetween(before, saved), unknown };
+    },
+    end: () => clearInterval(timer),
+  };
+}
+
+/** What a run of `svc catalog` works on. */
+interface Places {
+  readonly config: Config;
+  readonly folder: string;
+  /** `undefined`: there is none yet. */
+  readonly before: Catalog | undefined;
+}
+
+/** Enough to begin with. */
+const mostPlaces = 5;
+const defaultFolder = 'event-catalog';
+
+/** @throws CatalogError */
+function placesOf({ config: file, dir }: { readonly config?: string; readonly dir?: string }): Places {
+  const config = configOf(file);
+  const folder = dir === undefined ? resolve(config.baseDir, defaultFolder) : resolve(dir);
+  return { config, folder, before: readCatalog(resolve(folder, catalogFileName)) };
+}
+
+/** With all that says which events there are: a target that is left out would look like one that is gone. */
+function configOf(file: string | undefined): Config {
+  const { config, problems, targetProblems, notFound } = loadConfig({ file });
+  if (notFound !== undefined) throw new CatalogError(`${notFound} ${settingsInCode}`);
+  const wrong = [...problems.filter(isInTheWay), ...targetProblems.flatMap((each) => each.problems)];
+  if (wrong.length === 0) return config;
+  const more = wrong.length > mostPlaces ? [`and ${wrong.length - mostPlaces} more: ${program} check`] : [];
+  throw new CatalogError([...wrong.slice(0, mostPlaces).map(formatProblem), ...more].join('; '));
+}
+
+/** Brokers, keys and databases of a running application are no matter here. */
+function isInTheWay({ name }: Problem): boolean {
+  return name === 'svc.broker.topic' || name === targetsName || optionNamed(name) === undefined;
+}
+
+/** A line for people about what reading does not find. */
+function noteOfUnknown(unknown: readonly string[]): string[] {
+  if (unknown.length === 0) return [];
+  const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
+  return [
+    `event type or topic known at run time only: ${unknown.slice(0, mostPlaces).join(', ')}${more}; ${program} catalog --watch finds them in the topics`,
+  ];
+}
+
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+
+const shown = (folder: string): string => relative(process.cwd(), folder) || '.';
+
+/** A change, as people read it. */
+function lineOf({ eventType, path, says, breaks }: Change): string {
+  const where = path === '' ? eventType : `${eventType} ${path}`;
+  return `${breaks ? 'BREAKS' : 'ok    '}  ${printable(`${where}: ${says}`)}\n`;
+}
+
+/** On standard error: what is no data. */
+function say(lines: readonly string[]): void {
+  process.stderr.write(`${lines.map(printable).join('\n')}\n`);
+}
+
+interface WatchOptions {
+  readonly config?: string;
+  readonly json?: true;
+  readonly since?: number;
+  readonly until?: number;
+  readonly topic?: readonly string[];
+  readonly broker?: string;
+}
+
+const askAgainMs = 2_000;
+
+/** `svc catalog --watch`: learns from the events in the topics, until Ctrl-C. Exit code 1: a topic could not be read, or none was there. */
+async function runWatch(options: WatchOptions, places: Places): Promise<number> {
+  const { since, until, json } = options;
+  if (since !== undefined && until !== undefined && since >= until)
+    throw new WrongUse('--since is not before --until');
+  const { config, folder, before = new Map() } = places;
+  const broker = brokerOf(options);
+  const application = readApplication(config, folder);
+  const learner = createLearner(application, before);
+  const topics = [...new Set([...topicsIn(application), ...(options.topic ?? [])])].sort();
+  const saving = createSaving(options, places, learner);
+  const counts = { events: 0, others: 0, unreadable: 0 };
+  const stopping = new AbortController();
+  let isInterrupted = false;
+  const forget = onStopSignal(() => {
+    isInterrupted = true;
+    stopping.abort();
+  });
+  say([`watching ${topics.join(', ')}${until === undefined ? '; Ctrl-C ends it' : ''}`]);
+  const read = valueReader(broker);
+  const told = new Set<string>();
+  // Its messages hold no values.
+  const tell = (error: unknown): undefined => {
+    if (!(error instanceof SvcError)) throw error;
+    if (!told.has(error.message)) say([`svc: ${error.message}`]);
+    told.add(error.message);
+  };
+  const learn = async (topic: string, records: readonly TopicRecord[]): Promise<void> => {
+    for (const record of records) {
+      if (stopping.signal.aborted) return;
+      const value = await read(record).catch(tell);
+      const result = learner.learn(topic, record.headers['content-type'], value);
+      if (result === 'learned') counts.events++;
+      else if (result === 'no event') counts.unreadable++;
+      else counts.others++;
+    }
+    saving.due();
+  };
+  let ends: FollowEnd[];
+  try {
+    ends = await Promise.all(
+      topics.map((topic) => follow(broker, { topic, fromMs: since, untilMs: until }, stopping.signal, learn)),
+    );
+  } finally {
+    forget();
+    saving.end();
+  }
+  const { changes, catalog, unknown } = saving.now();
+  const held = learner.heldBack();
+  const isWell = !ends.includes('failed') && ends.includes('read');
+  if (json) {
+    const { events, others, unreadable: unread } = counts;
+    const document = {
+      ...{ ok: isWell, folder, events, leftOut: others, notReadable: unread },
+      ...{ eventTypes: [...catalog.keys()], changes, heldBack: held, unknown },
+    };
+    process.stdout.write(`${printableJson(document, 2)}\n`);
+    return isWell ? 0 : 1;
+  }
+  const left = [
+    ...(counts.others > 0 ? [`${counts.others} left out, of other services or types`] : []),
+    ...(counts.unreadable > 0 ? [`${counts.unreadable} no events of svc, or not readable`] : []),
+  ];
+  say([
+    [`${counted(counts.events, 'event')} of ${counted(learner.seen(), 'type')}`, ...left].join(', '),
+    `${isInterrupted ? `${onRequest}: ` : ''}what was learned is in ${shown(folder)}`,
+    ...(held > 0 ? [`${counted(held, 'name')} may be data, and wait for more events`] : []),
+    ...noteOfUnknown(unknown),
+  ]);
+  return isWell ? 0 : 1;
+}
+
+/** With the brokers of the command line. Without any, the topics are files, which may come yet. */
+function brokerOf(options: WatchOptions): Config {
+  const { config, checkBroker } = recoveryConfig(options);
+  if (config.broker.client !== 'file') checkBroker();
+  return config;
+}
+
+function topicsIn({ declared, config }: Application): string[] {
+  return [...topicsOf(config), ...[...declared.types.values()].flatMap(({ topics }) => topics)];
+}
+
+/** `absent`: the topic was not there, or the broker did not answer, until somebody ended it. */
+type FollowEnd = 'read' | 'absent' | 'failed';
+
+/** A topic that is not there yet, and a broker that does not answer, are asked again. */
+async function follow(
+  broker: Config,
+  { topic, fromMs: since, untilMs: until }: TailRange,
+  signal: AbortSignal,
+  learn: (topic: string, records: readonly TopicRecord[]) => Promise<void>,
+): Promise<FollowEnd> {
+  const beganMs = Date.now();
+  const logger = consoleLogger(broker.log.level === 'debug' ? 'debug' : 'warn');
+  let told = '';
+  const read = new Map<number, number>();
+  const isNew = ({ partition, offset }: TopicRecord): boolean => {
+    if (offset <= (read.get(partition) ?? -1)) return false;
+    read.set(partition, offset);
+    return true;
+  };
+  for (let fromMs = since; ; fromMs ??= beganMs) {
+    try {
+      const range = { topic, fromMs, untilMs: until };
+      await tailTopic(broker, logger, range, signal, (records) => learn(topic, records.filter(isNew)));
+      return 'read';
+    } catch (error) {
+      if (!(error instanceof SvcError)) throw error;
+      if (signal.aborted) return 'absent';
+      if (error.message !== told) say([`svc: ${error.message}`]);
+      told = error.message;
+      if (error.code !== 'SVC_ADAPTERS_NOT_REACHABLE' || (until ?? Number.POSITIVE_INFINITY) <= Date.now())
+        return 'failed';
+    }
+    await sleep(askAgainMs, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return 'absent';
+  }
+}

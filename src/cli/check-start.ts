@@ -1,0 +1,179 @@
+import { realpathSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/read/load.ts';
+import { isFile, nearestManifest } from '../ground/files.ts';
+import { printable, printableJson } from '../observe/logger.ts';
+import { inspectBundle, inspectStart, type StartReport } from '../start/commands/inspect-targets.ts';
+import { scriptsBelow, writeList } from '../start/commands/write-list.ts';
+import { program, settingsInCode, WrongUse } from './wrong-use.ts';
+
+/** As `svc check --json` shows it: the start that was looked at, and what it loads. */
+export interface StartCheck extends Partial<StartReport> {
+  readonly command: string;
+  /** Why it was not looked at. */
+  readonly problem?: string;
+}
+
+/**
+ * What the start of the application loads: that of the command line, else `scripts.start` of package.json; `undefined` where
+ * there is neither.
+ *
+ * @throws WrongUse
+ */
+export function checkStart(config: Config, given: readonly string[]): StartCheck | undefined {
+  if (given.length > 0) {
+    const command = given.join(' ');
+    const entries = entriesOf(given, process.cwd());
+    if (entries === undefined)
+      throw new WrongUse(`what follows -- is a start of Node with a file that is there: not ${command}`);
+    return { command, ...inspectStart(config, entries) };
+  }
+  const manifest = nearestManifest(config.baseDir);
+  const command = manifest?.scripts.get('start');
+  if (manifest === undefined || command === undefined || config.targets.length === 0) return undefined;
+  if (/(^|\s)next (start|dev)\b/.test(command))
+    return { command, unknown: [], targets: bundledByNext(config) };
+  const entries = entriesOf(command.trim().split(/\s+/), manifest.folder);
+  if (entries !== undefined) return { command, ...inspectStart(config, entries) };
+  return { command, problem: `no start of Node with a file that is there: ${howTo}` };
+}
+
+/** Its bundle has source maps, once it is built. Packages stay outside of it. */
+function bundledByNext(config: Config): StartReport['targets'] {
+  const { targets, baseDir } = config;
+  if (isFile(join(baseDir, '.next/BUILD_ID')))
+    return inspectBundle(config, scriptsBelow(join(baseDir, '.next/server')));
+  return targets
+    .filter(({ module }) => module.startsWith('.'))
+    .map(({ id }) => ({
+      ...{ id, state: 'pending' },
+      reason: 'Next.js bundles it: after next build this says whether it is there',
+    }));
+}
+
+/** The targets in built files, by their source maps: what `--bundle` names, files or folders. */
+export function checkBundle(config: Config, given: readonly string[]): StartCheck | undefined {
+  if (given.length === 0) return undefined;
+  return { command: given.join(' '), unknown: [], targets: inspectBundle(config, builtFiles(given)) };
+}
+
+/**
+ * Files, and those below folders.
+ *
+ * @throws WrongUse
+ */
+function builtFiles(given: readonly string[]): string[] {
+  return given.flatMap((each) => {
+    const path = resolve(each);
+    const found = isFile(path) ? [realpathSync(path)] : scriptsBelow(path);
+    if (found.length === 0) throw new WrongUse(`there is no built JavaScript in ${each}`);
+    return found;
+  });
+}
+
+const howTo = `${program} check -- node dist/main.js says what such a start loads`;
+
+/** Options of Node whose value follows as a word of its own; a file of the application's may be one. */
+const withValue = new Set([
+  ...['-r', '--require', '--import', '--loader', '--experimental-loader', '-C', '--conditions'],
+  ...['--env-file', '--env-file-if-exists', '--title'],
+]);
+const preload = /^(?:-r|--require|--import|--loader|--experimental-loader)$/;
+
+/** The files that `node … file` begins with, its preloads included; `undefined` for whatever else it may be. */
+export function entriesOf(words: readonly string[], cwd: string): string[] | undefined {
+  const start = words.findIndex((word) => !/^\w+=/.test(word));
+  if (!/^(.*[\\/])?(node|tsx|ts-node)(\.exe)?$/.test(words[start] ?? '')) return undefined;
+  if (words.some((word) => /[;&|<>`$]/.test(word))) return undefined;
+  const entries: string[] = [];
+  for (let at = start + 1; at < words.length; at++) {
+    const [, name = '', value] = /^(-[^=]*)(?:=(.*))?$/.exec(words[at] ?? '') ?? [];
+    if (name === '') {
+      const entry = entryAt(resolve(cwd, words[at] ?? ''));
+      return entry === undefined ? undefined : [...entries, entry];
+    }
+    const argument = value ?? (withValue.has(name) ? words[++at] : undefined);
+    if (argument === undefined || !preload.test(name) || !argument.startsWith('.')) continue;
+    const file = entryAt(resolve(cwd, argument));
+    if (file !== undefined) entries.push(file);
+  }
+  return undefined;
+}
+
+/** What Node runs for `dist/main.js`, `dist/main` and `.`. */
+export function entryAt(path: string): string | undefined {
+  const main = nearestManifest(path)?.main;
+  const tried = [
+    path,
+    `${path}.js`,
+    ...(main === undefined ? [] : [join(path, main)]),
+    join(path, 'index.js'),
+  ];
+  return tried.find(isFile);
+}
+
+export function isStartWell(start: StartCheck | undefined): boolean {
+  return start?.targets?.some(({ state }) => state === 'unloaded') !== true;
+}
+
+const labels = { loaded: 'loaded', unloaded: 'UNLOADED', pending: 'pending' } as const;
+
+/** Enough to begin with; all of them are in the JSON. */
+const mostPlaces = 5;
+
+export function formatStart(
+  { command, problem, targets = [], unknown = [] }: StartCheck,
+  kind: 'start' | 'bundle' = 'start',
+): string {
+  if (problem !== undefined) return `start: ${printable(command)}: ${problem}\n`;
+  if (targets.length === 0) return '';
+  const count = targets.filter(({ state }) => state === 'loaded').length;
+  const width = Math.max(...targets.map(({ id }) => id.length));
+  const lines = targets.map(({ id, state, reason = '' }) =>
+    `  ${labels[state].padEnd(8)}  ${id.padEnd(Math.min(width, 60))}  ${reason}`.trimEnd(),
+  );
+  if (count < targets.length && unknown.length > 0) {
+    const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
+    lines.push(
+      `  not followed: what is named at ${unknown.slice(0, mostPlaces).join(', ')}${more} is known at run time only`,
+    );
+  }
+  const head =
+    kind === 'start'
+      ? `start: ${command} loads ${count} of ${targets.length} targets in files, by its imports`
+      : `bundle: ${command} has ${count} of ${targets.length} targets in files, by source maps`;
+  return `${[head, ...lines].map(printable).join('\n')}\n`;
+}
+
+interface ManifestOptions {
+  readonly config?: string;
+  readonly json?: true;
+}
+
+/** `svc manifest`: the list of places that a production start reads instead of source maps and the text of modules. */
+export async function runManifest(options: ManifestOptions, paths: readonly string[]): Promise<number> {
+  const { config, notFound } = loadConfig({ file: options.config });
+  if (notFound !== undefined) {
+    process.stderr.write(`svc: ${notFound} ${settingsInCode}\n`);
+    return 1;
+  }
+  // A path without any is a wrong use.
+  builtFiles(paths);
+  const { file, targets } = writeList(
+    config,
+    paths.map((each) => resolve(each)),
+  );
+  const isWell = targets.every(({ files }) => files.length > 0);
+  if (options.json) {
+    process.stdout.write(`${printableJson({ ok: isWell, file, targets }, 2)}\n`);
+    return isWell ? 0 : 1;
+  }
+  const found = targets.filter(({ files }) => files.length > 0).length;
+  const lines = targets.map(({ id, files, reason }) =>
+    files.length > 0 ? `  listed     ${id}  ${files.join(', ')}` : `  NOT FOUND  ${id}  ${reason}`,
+  );
+  const head = `${file}: ${found} of ${targets.length} targets`;
+  process.stdout.write(`${[head, ...lines].map(printable).join('\n')}\n`);
+  return isWell ? 0 : 1;
+}

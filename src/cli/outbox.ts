@@ -1,0 +1,658 @@
+import type { Command, OptionValues } from 'commander';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/read/load.ts';
+import { nextTurn } from '../ground/builtins.ts';
+import { SvcError } from '../ground/errors.ts';
+import { consoleLogger, type Logger, printable, printableJson } from '../observe/logger.ts';
+import { pagesOf } from '../outbox/batches.ts';
+import { erasesRows } from '../outbox/erase-row.ts';
+import {
+  type OutboxStore,
+  type RowFilter,
+  type RowStatus,
+  rowStatuses,
+  type StoredRow,
+} from '../outbox/outbox-store.ts';
+import { debeziumConnector, debeziumSql, outboxDdl } from '../start/adapters.ts';
+import { inspectOutbox, type TablesReport } from '../start/commands/inspect.ts';
+import { attributeHeadersOf } from '../start/open-cloudevents.ts';
+import { replayOutbox, useOutbox } from '../start/outbox/outbox-health.ts';
+import { type Dialect, dialectOf } from '../transaction/driver.ts';
+import { createColumns } from './columns.ts';
+import { outboxConfig, sayStopping, sendingConfig, stoppable } from './outbox-config.ts';
+import { createProgress } from './progress.ts';
+import { onRequest, repeated, sinceText, timeOf } from './recovery.ts';
+import { does, group, WrongUse } from './wrong-use.ts';
+
+// the commands of `svc outbox`.
+
+/** What a database or broker answers is no fault of svc: its message, and exit code 1. */
+async function answered(command: () => Promise<number>): Promise<number> {
+  try {
+    return await command();
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    process.stderr.write(`svc: ${printable(error.message)}\n`);
+    return 1;
+  }
+}
+
+/** `svc outbox stats`. */
+async function runStats(options: OutboxOptions): Promise<number> {
+  const config = outboxConfig(options);
+  const found = await useOutbox(config, consoleLogger('warn'), (store) => store.statistics());
+  const { total, pending, published, failed, oldestPendingMs } = found;
+  const avgProcessingTimeMs = found.avgProcessingTimeMs ?? 0;
+  if (options.json) {
+    const document = { total, pending, published, failed, avgProcessingTimeMs, oldestPendingMs };
+    process.stdout.write(`${printableJson(document, 2)}\n`);
+    return 0;
+  }
+  const oldest = oldestPendingMs === null ? '' : `, the oldest for ${Math.round(oldestPendingMs / 1_000)} s`;
+  process.stdout.write(
+    [
+      `total      ${total}`,
+      `pending    ${pending}${oldest}`,
+      `published  ${published}${published > 0 ? `, after ${Math.round(avgProcessingTimeMs)} ms on average` : ''}`,
+      `failed     ${failed}`,
+      '',
+    ].join('\n'),
+  );
+  return 0;
+}
+
+const dryRun = ['--dry-run', 'list what would be taken, and change nothing'] as const;
+
+/** `svc outbox …`. */
+export function addOutbox(svc: Command, broker: readonly [flags: string, text: string]): void {
+  const outbox = group(svc, 'outbox')
+    .description('the table of the outbox: stats, list, replay, migrate, …')
+    .addHelpText(
+      'after',
+      `
+Exit codes: 0 done, 1 something is left or wrong, 2 called wrongly.
+Ctrl-C ends after the batch under way, and says what was done.`,
+    );
+  const add = (name: string, text: string): Command => outbox.command(name).description(text);
+  const runs = <O extends OptionValues>(command: Command, run: (options: O) => Promise<number>): Command =>
+    does(command, (options: O) => answered(() => run(options)));
+  runs(add('stats', 'how many events there are in the table of the outbox, by status'), runStats);
+  runs(withFilters(add('list', 'list events, oldest first, never their content')), runList);
+  runs(
+    withFilters(
+      add(
+        'replay',
+        'send events again to their topics, whatever their status (needs --since); the rows stay as they are',
+      ),
+    )
+      .option(
+        '--after <number>',
+        'go on behind what a replay that was stopped has sent, which names the number',
+        afterOf,
+      )
+      .option(...dryRun)
+      .option(...broker),
+    runReplay,
+  );
+  runs(
+    withFilters(add('retry-failed', 'FAILED events become PENDING again, with all their tries')).option(
+      ...dryRun,
+    ),
+    runRetryFailed,
+  );
+  runs(
+    withFilters(add('discard', 'delete events: FAILED ones, unless --status names others'))
+      .option('--all', 'every event, PENDING ones as well; without it a filter is needed')
+      .option(...dryRun),
+    runDiscard,
+  );
+  const partitioned = ['--partitioned', 'new tables have a partition for each day (PostgreSQL)'] as const;
+  runs(
+    add('ddl', 'print the tables as SQL, with the rights of two users; connects to nothing')
+      .option('--dialect <name>', 'postgres, mysql or sqlite (default: of svc.outbox.datasource.url)')
+      .option('--table <name>', 'instead of svc.outbox.table')
+      .option('--from <version>', 'only what tables of that version lack', versionOf)
+      .option(...partitioned)
+      .option(
+        '--role <app=user,relay=user>',
+        'the user of the application, who inserts, and that of svc.outbox.datasource.url',
+        repeated,
+      ),
+    runDdl,
+  );
+  runs(
+    add('migrate', 'make or update the tables, as the user of svc.outbox.datasource.url').option(
+      ...partitioned,
+    ),
+    runMigrate,
+  );
+  runs(add('check', 'whether the tables are there, and that user may do what a relay does'), runTableCheck);
+  runs(
+    add(
+      'debezium',
+      "print the configuration of Debezium's connector, or the SQL it needs; connects to nothing",
+    )
+      .option('--sql', 'what it needs in the database, in place of its configuration')
+      .option('--name <name>', 'of the connector (default: svc-outbox)')
+      .option(
+        '--topic-prefix <prefix>',
+        'of its own topics, none of which are those of events (default: its name)',
+      )
+      .option('--slot <name>', 'in PostgreSQL (default: svc_outbox)')
+      .option('--publication <name>', 'in PostgreSQL (default: svc_outbox)')
+      .option('--connector <kind>', 'postgres, mysql or mariadb (default: of svc.outbox.datasource.url)')
+      .option('--user <user>', 'who may replicate (default: the user of that URL)')
+      .option(
+        '--password <reference>',
+        `where Kafka Connect finds the password (default: ${passwordReference})`,
+      )
+      .option(
+        '--header <name>',
+        'also this header, of targets in code; may be given several times',
+        repeated,
+      ),
+    runDebezium,
+  );
+}
+
+const listLimit = 1_000;
+
+/** `svc outbox list`. */
+async function runList(options: OutboxOptions): Promise<number> {
+  return listRows(options, filterOf(options), options.limit ?? listLimit);
+}
+
+/** `svc outbox retry-failed`: FAILED events are tried anew, with all their tries. */
+async function runRetryFailed(options: OutboxOptions): Promise<number> {
+  if (options.status?.some((status) => status !== 'FAILED'))
+    throw new WrongUse('svc outbox retry-failed takes FAILED events only: leave --status out');
+  const filter: RowFilter = { ...filterOf(options), statuses: ['FAILED'] };
+  return changeRows(options, filter, (store, rows) => store.retry(rows), 'will be sent again', 'retried');
+}
+
+/** `svc outbox discard`: events are deleted, as if they had never been. FAILED ones, where no status is named. */
+async function runDiscard(options: OutboxOptions): Promise<number> {
+  const { all } = options;
+  const given = filterOf(options);
+  const isFiltered = Object.keys(given).length > 0;
+  if (all && isFiltered) throw new WrongUse('--all means every event: give no filter');
+  if (!all && !isFiltered)
+    throw new WrongUse('svc outbox discard deletes what a filter names: give one, or --all for every event');
+  const filter: RowFilter = all ? {} : { statuses: ['FAILED'], ...given };
+  return changeRows(options, filter, (store, rows) => store.discard(rows), 'deleted', 'discarded');
+}
+
+async function changeRows(
+  options: OutboxOptions,
+  filter: RowFilter,
+  change: (store: OutboxStore, rows: RowFilter) => Promise<number>,
+  done: string,
+  field: string,
+): Promise<number> {
+  const { limit = Number.POSITIVE_INFINITY } = options;
+  if (options.dryRun) return listRows(options, filter, limit);
+  const config = outboxConfig(options);
+  const counter = createProgress(process.stderr);
+  let count = 0;
+  const isInterrupted = await stoppable(async (isStopped) => {
+    try {
+      await useOutbox(config, consoleLogger('warn'), async (store) => {
+        for await (const rows of pagesOf(store, filter, limit)) {
+          await nextTurn();
+          if (isStopped()) return;
+          count += await change(store, { ...filter, ids: rows.map(({ id }) => id) });
+          counter.show(count, undefined, done);
+        }
+      });
+    } catch (error) {
+      counter.end();
+      process.stderr.write(`svc: ${eventsOf(count)} ${done} before this:\n`);
+      throw error;
+    }
+    return isStopped();
+  }, sayStopping);
+  counter.end();
+  const stopped = isInterrupted ? onRequest : null;
+  if (options.json) process.stdout.write(`${printableJson({ dryRun: false, [field]: count, stopped }, 2)}\n`);
+  else
+    process.stderr.write(
+      `${eventsOf(count)} ${done}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
+    );
+  return isInterrupted ? 1 : 0;
+}
+
+/** Changes nothing, so that nobody has to wait for what is under way. Exit code 1: it was interrupted. */
+async function listRows(options: OutboxOptions, filter: RowFilter, limit: number): Promise<number> {
+  const config = outboxConfig(options);
+  const documents: object[] = [];
+  let count = 0;
+  let hasMore = false;
+  let isInterrupted = false;
+  const table = createColumns(rowHead, (text) => process.stdout.write(text));
+  await stoppable(
+    async (isStopped) => {
+      await useOutbox(config, consoleLogger('warn'), async (store) => {
+        // One more than is shown: whether there are more.
+        for await (const rows of pagesOf(store, filter, limit + 1, options.after)) {
+          // With SQLite all is done at once: a signal is heard of in between only.
+          await nextTurn();
+          if (isStopped()) break;
+          for (const row of rows) {
+            if (count === limit) hasMore = true;
+            else if (options.json) documents.push(rowDocument(row));
+            else table.add(rowColumns(row));
+            if (!hasMore) count++;
+          }
+        }
+        isInterrupted = isStopped();
+      });
+    },
+    () => {},
+  );
+  if (options.json) {
+    const stopped = isInterrupted ? onRequest : null;
+    const document = { dryRun: true, matched: count, more: hasMore, stopped, events: documents };
+    process.stdout.write(`${printableJson(document, 2)}\n`);
+  } else {
+    table.end();
+    const more = hasMore ? ', and there are more: give a larger --limit' : '';
+    process.stderr.write(
+      `${eventsOf(count)}${more}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
+    );
+  }
+  return isInterrupted ? 1 : 0;
+}
+
+/** As that of `POST /actuator/svc-outbox`. */
+const defaultLimit = 1_000;
+
+/** `svc outbox replay`: events are sent again to their topics, whatever their status, and stay as they are. */
+async function runReplay(options: OutboxOptions): Promise<number> {
+  const { since: sinceMs, ...filter } = filterOf(options);
+  const { limit = defaultLimit, after: afterId = 0 } = options;
+  if (sinceMs === undefined)
+    throw new WrongUse('svc outbox replay needs --since <time>: the start of the replay');
+  if (options.dryRun) return listRows(options, filterOf(options), limit);
+  const config = sendingConfig(options);
+  const counter = createProgress(process.stderr);
+  let isInterrupted = false;
+  const running = replayOutbox(
+    config,
+    consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'),
+    { since: new Date(sinceMs).toISOString(), limit, after: afterId, filter },
+    (sentCount, failedCount) =>
+      counter.show(sentCount + failedCount, undefined, failedCount > 0 ? `${failedCount} failed` : undefined),
+  );
+  const result = await stoppable(
+    () => running.result,
+    () => {
+      isInterrupted = true;
+      sayStopping();
+      running.stop();
+    },
+  ).finally(counter.end);
+  const { since, total, success, failed, failedEventIds, after } = result;
+  // Where all was sent by then, there is nothing to go on with.
+  const isStopped = isInterrupted && after !== undefined;
+  if (options.json) {
+    const stopped = isStopped ? onRequest : null;
+    process.stdout.write(`${printableJson({ dryRun: false, ...result, stopped }, 2)}\n`);
+  } else {
+    const lines = [`${success} of ${eventsOf(total)} since ${since} sent again to their topics`];
+    for (const eventId of failedEventIds) lines.push(`not sent: ${eventId}`);
+    if (after !== undefined)
+      lines.push(
+        `${isStopped ? onRequest : 'stopped: the broker is away'}. --since ${since} --after ${after} goes on from here; without --after all are sent again`,
+      );
+    process.stderr.write(`${lines.map(printable).join('\n')}\n`);
+  }
+  return failed > 0 || after !== undefined ? 1 : 0;
+}
+
+const dayMs = 86_400_000;
+
+/** `svc outbox ddl`: the tables as SQL, without a connection. */
+async function runDdl(options: OutboxOptions): Promise<number> {
+  // Whatever is wrong in the file: the URL and the table of it are but defaults.
+  const { outbox } = loadConfig({ file: options.config }).config;
+  const dialect = dialectNamed(options) ?? dialectOf(outbox.datasource.url ?? '');
+  if (dialect === undefined)
+    throw new WrongUse(
+      'svc outbox ddl needs --dialect postgres, mysql or sqlite, where no file names a database',
+    );
+  const table = options.table ?? outbox.table;
+  const { role = [], from = 0, partitioned } = options;
+  const grants = rolesOf(role);
+  if (dialect === 'sqlite' && role.length > 0) throw new WrongUse('SQLite has no roles: leave --role out');
+  if (partitioned) refusePartitions(dialect);
+  try {
+    const sql = await outboxDdl(dialect, table, {
+      ...{ grants, from },
+      ...(partitioned && { partitionedFrom: Date.now() }),
+    });
+    process.stdout.write(options.json ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
+    return 0;
+  } catch (error) {
+    if (error instanceof SvcError && error.code === 'SVC_OUTBOX_URL') throw new WrongUse(error.message);
+    throw error;
+  }
+}
+
+function refusePartitions(dialect: Dialect): void {
+  if (dialect !== 'postgres')
+    throw new WrongUse(
+      `--partitioned is for PostgreSQL: ${dialect === 'sqlite' ? 'SQLite has no partitions' : 'svc makes none in MySQL and MariaDB'}; leave it out`,
+    );
+}
+
+function dialectNamed({ dialect }: OutboxOptions): Dialect | undefined {
+  if (dialect === undefined) return undefined;
+  const named = dialectOf(`${dialect}:`);
+  if (named === undefined) throw new WrongUse('--dialect takes postgres, mysql or sqlite');
+  return named;
+}
+
+function rolesOf(texts: readonly string[]): { application?: string; relay?: string } {
+  const roles: { application?: string; relay?: string } = {};
+  for (const text of texts.flatMap((each) => each.split(','))) {
+    const [, role, name] = /^(app|relay)=(.+)$/.exec(text) ?? [];
+    if (role === undefined || name === undefined)
+      throw new WrongUse('--role takes app=<user>, relay=<user>, or both with a comma');
+    roles[role === 'app' ? 'application' : 'relay'] = name;
+  }
+  return roles;
+}
+
+/** `svc outbox migrate`: makes or updates the tables, as a user who may; in partitions those of the next days as well. */
+async function runMigrate(options: OutboxOptions): Promise<number> {
+  const config = outboxConfig(options);
+  const { table, datasource, cleanupEnabled, retentionDays } = config.outbox;
+  if (options.partitioned) refusePartitions(dialectOf(datasource.url ?? '') ?? 'postgres');
+  let isChanged = false;
+  // What a store has made or dropped, and nothing else of it, it says at this level.
+  const info = (): void => {
+    isChanged = true;
+  };
+  const logger: Logger = { ...consoleLogger('warn'), info };
+  const keepMs = cleanupEnabled ? retentionDays * dayMs : Number.POSITIVE_INFINITY;
+  const isPartitioned = await useOutbox(
+    config,
+    logger,
+    async (store) => {
+      await store.prepare();
+      sayUnguarded(table, await store.missingGuard());
+      return store.partition(keepMs);
+    },
+    { makesTables: true, partitioned: options.partitioned ?? false },
+  );
+  if (options.partitioned && !isPartitioned) {
+    process.stderr.write(
+      `svc: ${table} is there without partitions, and stays as it is: name another in svc.outbox.table, and let svc relay send what is left in this one\n`,
+    );
+    return 1;
+  }
+  if (options.json)
+    process.stdout.write(`${printableJson({ table, changed: isChanged, partitioned: isPartitioned }, 2)}\n`);
+  else
+    process.stderr.write(
+      isChanged
+        ? `the tables of ${table} were made, as this version of svc needs them\n`
+        : `the tables of ${table} are as this version of svc needs them: nothing to do\n`,
+    );
+  return 0;
+}
+
+/** `svc outbox check`: whether the tables are there, fit the settings, and the user of the configuration may do what a relay does. */
+async function runTableCheck(options: OutboxOptions): Promise<number> {
+  const { guard, ...report } = await inspectOutbox(outboxConfig(options));
+  const { table, problem } = report;
+  const ok = problem === undefined;
+  if (options.json) process.stdout.write(`${printableJson({ ok, ...report, ...(ok && { guard }) }, 2)}\n`);
+  else process.stdout.write(formatTables(report));
+  sayUnguarded(table, guard);
+  return ok ? 0 : 1;
+}
+
+/** As `svc check --online` shows it, too. */
+export function formatTables({ table, pending, warning, problem }: TablesReport): string {
+  if (problem !== undefined) return `error: ${printable(problem)}\n`;
+  const remark = warning === undefined ? '' : `warning: ${warning}\n`;
+  if (pending === undefined) return remark;
+  return `outbox: the tables of ${table} are as this version of svc needs them, and its user may use them; ${eventsOf(pending)} pending\n${remark}`;
+}
+
+/** MySQL and MariaDB make it by copying the table, which is not done to one of many rows while an application writes. */
+export function sayUnguarded(table: string, guard: string | undefined): void {
+  if (guard === undefined) return;
+  process.stderr.write(
+    `svc: warn: ${table} takes rows that no relay finds, which svc never writes; at a quiet time, when there are none, run: ${guard}\n`,
+  );
+}
+
+interface DebeziumOptions {
+  readonly config?: string;
+  readonly json?: true;
+  readonly sql?: true;
+  readonly name?: string;
+  readonly topicPrefix?: string;
+  readonly slot?: string;
+  readonly publication?: string;
+  readonly connector?: string;
+  readonly user?: string;
+  readonly password?: string;
+  readonly header?: readonly string[];
+}
+
+const topicPattern = /^[A-Za-z0-9._-]{1,200}$/;
+const slotPattern = /^[a-z0-9_]{1,63}$/;
+const publicationPattern = /^[a-z_][a-z0-9_]{0,62}$/;
+const headerPattern = /^[A-Za-z0-9._-]+$/;
+
+/** `svc outbox debezium`: what makes Debezium send the rows as a relay would. */
+async function runDebezium(options: DebeziumOptions): Promise<number> {
+  const text = (name: string, given: string, pattern: RegExp): string => {
+    if (pattern.test(given)) return given;
+    throw new WrongUse(`--${name} takes a name, of the form ${pattern.source}`);
+  };
+  const config = outboxConfig(options);
+  const { outbox, broker } = config;
+  const { kind, ...database } = databaseOf(outbox.datasource.url ?? '', options.connector, options.user);
+  const { table } = outbox;
+  const headers = headersOf(config, options.header ?? []);
+  const publication = text('publication', options.publication ?? 'svc_outbox', publicationPattern);
+  if (options.sql) {
+    const dialect = kind === 'postgres' ? kind : 'mysql';
+    const sql = await debeziumSql({ dialect, table, headers, publication, erases: erasesRows(outbox) });
+    process.stdout.write(options.json ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
+    return 0;
+  }
+  const name = text('name', options.name ?? 'svc-outbox', topicPattern);
+  const { bootstrapServers } = broker;
+  if (kind !== 'postgres' && bootstrapServers.length === 0)
+    throw new WrongUse(
+      `a connector of ${kind} keeps its schema history in Kafka: set svc.broker.bootstrap-servers`,
+    );
+  if (outbox.publisherEnabled)
+    process.stderr.write(
+      'svc: svc.outbox.publisher-enabled is true: relays send each event as well, until it is false\n',
+    );
+  const password = options.password ?? passwordReference;
+  if (!/^\$\{[^{}]+\}$/.test(password))
+    throw new WrongUse(
+      `--password takes a reference that Kafka Connect looks up, such as ${passwordReference}, never the password itself`,
+    );
+  const connector = await debeziumConnector({
+    ...{ kind, table, headers, publication, bootstrapServers, name },
+    database: { ...database, password },
+    topicPrefix: text('topic-prefix', options.topicPrefix ?? name, topicPattern),
+    slot: text('slot', options.slot ?? 'svc_outbox', slotPattern),
+  });
+  process.stdout.write(`${printableJson(connector, 2)}\n`);
+  return 0;
+}
+
+/** Those of targets in the configuration, of the command line for those in code, and the attributes of CloudEvents. */
+function headersOf(config: Config, given: readonly string[]): readonly string[] {
+  const ofTargets = config.targets
+    .filter(({ outbox }) => outbox !== undefined)
+    .flatMap(({ headers }) => Object.keys(headers ?? {}));
+  const headers = [...new Set([...ofTargets, ...given, ...attributeHeadersOf(config)])];
+  for (const header of headers)
+    if (!headerPattern.test(header))
+      throw new WrongUse(
+        `Debezium cannot be told of the header ${JSON.stringify(header)}: its name must be of letters, digits, ".", "_" and "-"`,
+      );
+  return headers;
+}
+
+type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
+
+/** A database as a connector is told of it. */
+interface ConnectorDatabase {
+  readonly kind: ConnectorKind;
+  readonly host: string;
+  readonly port: string;
+  readonly name: string;
+  readonly user: string;
+}
+
+const ports: Readonly<Record<ConnectorKind, string>> = { postgres: '5432', mysql: '3306', mariadb: '3306' };
+
+/**
+ * Of the URL of the outbox; MariaDB may be meant by `mysql://` as well, so it can be given.
+ *
+ * @throws WrongUse
+ */
+function databaseOf(url: string, connector?: string, user?: string): ConnectorDatabase {
+  const kind = connector === undefined ? kindOf(url) : kindNamed(connector);
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  const name = decodeURIComponent(parsed?.pathname.slice(1) ?? '');
+  if (parsed === undefined || parsed.hostname === '' || name === '')
+    throw new WrongUse(
+      'a connector needs the host and the name of the database in svc.outbox.datasource.url: postgres://user@host/database',
+    );
+  if ((dialectOf(url) === 'postgres') !== (kind === 'postgres'))
+    throw new WrongUse(`--connector ${kind} does not fit the database of svc.outbox.datasource.url`);
+  return {
+    ...{ kind, name, host: parsed.hostname.replace(/^\[|\]$/g, '') },
+    port: parsed.port || ports[kind],
+    user: user ?? decodeURIComponent(parsed.username),
+  };
+}
+
+function kindOf(url: string): ConnectorKind {
+  const dialect = dialectOf(url);
+  if (dialect === 'sqlite') throw new WrongUse('Debezium has no connector for SQLite');
+  if (dialect !== 'mysql') return 'postgres';
+  return /^mariadb:/i.test(url) ? 'mariadb' : 'mysql';
+}
+
+function kindNamed(text: string): ConnectorKind {
+  if (Object.hasOwn(ports, text)) return text as ConnectorKind;
+  throw new WrongUse('--connector takes postgres, mysql or mariadb');
+}
+
+/** As the worker's `config.providers` of Kafka name it. */
+// biome-ignore lint/suspicious/noTemplateCurlyInString: Kafka Connect has references so.
+export const passwordReference = '${env:SVC_OUTBOX_PASSWORD}';
+
+/** What a command of `svc outbox` is given. */
+interface OutboxOptions {
+  readonly config?: string;
+  readonly json?: true;
+  readonly dryRun?: true;
+  readonly all?: true;
+  readonly broker?: string;
+  readonly dialect?: string;
+  readonly table?: string;
+  readonly role?: readonly string[];
+  /** The version that the tables have already. */
+  readonly from?: number;
+  readonly partitioned?: true;
+  readonly type?: string;
+  readonly topic?: string;
+  readonly aggregateType?: string;
+  readonly aggregateId?: string;
+  readonly status?: readonly RowStatus[];
+  readonly since?: number;
+  readonly before?: number;
+  /** Only rows with a larger id; default: all. */
+  readonly after?: number;
+  /** Rows at most. */
+  readonly limit?: number;
+}
+
+/** Which rows are meant. */
+function withFilters(command: Command): Command {
+  return command
+    .option('--type <event type>', 'only these')
+    .option('--topic <topic>', 'only events for this topic')
+    .option('--aggregate-type <type>', 'only events of such aggregates')
+    .option('--aggregate-id <id>', 'only events of this aggregate')
+    .option(
+      '--status <status>',
+      'PENDING, PUBLISHED or FAILED; may be given several times',
+      (text: string, before: readonly RowStatus[] = []) => [...before, statusOf(text)],
+    )
+    .option('--since <time>', sinceText, timeOf('since'))
+    .option('--before <time>', 'only events stored before', timeOf('before'))
+    .option('--limit <number>', 'so many at most (list and replay: 1000 by default)', limitOf);
+}
+
+/** @throws WrongUse */
+function filterOf(options: OutboxOptions): RowFilter {
+  const { type: eventType, topic, aggregateType, aggregateId, status: statuses, since, before } = options;
+  if (since !== undefined && before !== undefined && since >= before)
+    throw new WrongUse('--since is not before --before');
+  const all = { eventType, topic, aggregateType, aggregateId, statuses, since, before };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+}
+
+function statusOf(text: string): RowStatus {
+  const status = rowStatuses.find((each) => each === text.toUpperCase());
+  if (status === undefined) throw new WrongUse(`--status takes ${rowStatuses.join(', ')}`);
+  return status;
+}
+
+function versionOf(text: string): number {
+  if (!/^[1-9]\d{0,5}$/.test(text))
+    throw new WrongUse('--from takes the version that the tables have, which svc outbox check says');
+  return Number(text);
+}
+
+function afterOf(text: string): number {
+  const after = Number(text);
+  if (!Number.isSafeInteger(after) || after < 0)
+    throw new WrongUse('--after takes the number that a replay which was stopped has named');
+  return after;
+}
+
+function limitOf(text: string): number {
+  const limit = Number(text);
+  if (!Number.isSafeInteger(limit) || limit < 1)
+    throw new WrongUse('--limit takes a number of events, an integer from 1');
+  return limit;
+}
+
+/** A row in a list: what it is and what became of it, never what is in it. In the order of the columns. */
+function rowDocument(row: StoredRow): object {
+  const { eventId, eventType, aggregateType, aggregateId, status, topic, retryCount, lastError } = row;
+  return {
+    occurredAt: new Date(row.occurredAt).toISOString(),
+    ...{ eventId, status, retryCount, eventType, aggregateType, aggregateId, topic, lastError },
+    nextRetryInMs: status === 'PENDING' && row.waitMs > 0 ? row.waitMs : null,
+  };
+}
+
+const rowHead = ['OCCURRED', 'EVENT', 'STATUS', 'TRIES', 'TYPE', 'AGGREGATE', 'TOPIC', 'REASON'];
+
+function rowColumns(row: StoredRow): readonly string[] {
+  const { eventId, eventType, aggregateType, aggregateId, status, topic, retryCount, lastError } = row;
+  const time = new Date(row.occurredAt).toISOString();
+  const aggregate = `${aggregateType} ${aggregateId}`;
+  return [time, eventId, status, String(retryCount), eventType, aggregate, topic, lastError ?? '-'];
+}
+
+function eventsOf(count: number): string {
+  return count === 1 ? '1 event' : `${count} events`;
+}

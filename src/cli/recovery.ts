@@ -1,0 +1,435 @@
+import { basename, dirname, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
+import type { Config } from '../config/config.ts';
+import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
+import { optionNamed, targetsName } from '../config/schema/schema.ts';
+import { SvcError } from '../ground/errors.ts';
+import { parsePast } from '../ground/event-fields.ts';
+import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
+import { createTopicRefusal } from '../start/commands/inspect.ts';
+import {
+  acceptedBy,
+  type ExportReport,
+  exportBackup,
+  type RecoveryPlace,
+  type RecoveryResult,
+  runRecovery,
+  type StoredEvent,
+} from '../start/commands/recovery.ts';
+import { recoveryGroup } from '../start/tiers/start-tiers.ts';
+import { createColumns } from './columns.ts';
+import { createProgress, onStopSignal } from './progress.ts';
+import { settingsInCode, WrongUse } from './wrong-use.ts';
+
+// what operators do with dead letters and backups.
+
+type Action = 'list' | 'send';
+
+/** A list marks nothing, so that nobody has to wait for the batch under way. */
+const listEndsWithinMs = 500;
+
+function endList(): never {
+  process.stderr.write(`svc: ${onRequest}: there may be more\n`);
+  process.exit(1);
+}
+
+/**
+ * Lists or sends. Exit codes: 0 done, 1 something is left that was asked for, 2 wrong use.
+ *
+ * @throws WrongUse
+ */
+async function runRecoveryCommand(
+  options: RecoveryOptions,
+  action: Action,
+  placeOf: (config: Config) => RecoveryPlace,
+): Promise<number> {
+  const accept = acceptOf(options);
+  const { config, checkBroker } = recoveryConfig(options);
+  if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
+  const place = placeOf(config);
+  const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
+  const isSending = action === 'send' && options.dryRun !== true;
+  const isListing = action === 'list' || options.dryRun === true;
+  if (isSending || place.kind === 'dlq') checkBroker();
+  const refusalOf = createTopicRefusal(
+    config,
+    [...(options.topic ?? []), options.to],
+    [config.broker.dlqTopic, place.kind === 'dlq' ? place.topic : undefined],
+  );
+  const bar = createProgress(process.stderr);
+  // A list on the same terminal says by itself how far it is.
+  const hasBar = isSending || options.json === true || process.stdout.isTTY !== true;
+  let isStopped = false;
+  const forget = onStopSignal(() => {
+    // A second time ends the process: at most the batch under way is then sent again.
+    isStopped = true;
+    if (isSending) process.stderr.write('\nsvc: stopping after the batch under way\n');
+    else setTimeout(endList, listEndsWithinMs).unref();
+  });
+  const listing = isListing
+    ? createListing({ isJson: options.json === true, isSorted: place.kind === 'dlq' }, (text) =>
+        process.stdout.write(text),
+      )
+    : undefined;
+  try {
+    const result = await runRecovery(config, logger, {
+      place,
+      isSending,
+      accept,
+      fallbackTopic: options.to,
+      refusalOf: action === 'send' ? refusalOf : undefined,
+      ratePerSecond: options.rate ?? 0,
+      isStopped: () => isStopped,
+      onProgress: (report, total) => {
+        const { matched, skipped, failed } = report;
+        if (hasBar) bar.show(matched + skipped, total, failed > 0 ? `${failed} failed` : undefined);
+      },
+      onEvent: (event) => listing?.add(event),
+    });
+    bar.end();
+    const events = listing?.end();
+    if (options.json) {
+      const document = { dryRun: !isSending, ...summaryOf(result), ...(events !== undefined && { events }) };
+      process.stdout.write(`${printableJson(document, 2)}\n`);
+    } else process.stderr.write(summaryLines(result, isSending));
+    const isLeft = result.failed > 0 || result.unreadable.length > 0 || result.isInterrupted;
+    return isLeft ? 1 : 0;
+  } catch (error) {
+    bar.end();
+    if (error instanceof WrongUse) throw error;
+    if (!(error instanceof SvcError)) throw error;
+    process.stderr.write(`svc: ${printable(error.message)}\n`);
+    return 1;
+  } finally {
+    forget();
+  }
+}
+
+/** The configuration of the application, with the brokers of the command line. Without a file, the command line is enough. */
+interface RecoveryConfig {
+  readonly config: Config;
+  /**
+   * Whether somebody has said which broker is meant: an application whose brokers stand in variables of its own machine would
+   * else get its events into files of this one.
+   *
+   * @throws WrongUse
+   */
+  checkBroker(): void;
+}
+
+/** @throws WrongUse */
+export function recoveryConfig({
+  config: file,
+  broker,
+}: {
+  readonly config?: string | undefined;
+  readonly broker?: string | undefined;
+}): RecoveryConfig {
+  const own = loadConfig({ file });
+  const loaded = broker === undefined ? own : loadConfig({ file, code: withBroker(broker, own.config) });
+  const wrong = loaded.problems.filter(isInTheWay);
+  if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
+  return { config: loaded.config, checkBroker: () => checkBroker(loaded) };
+}
+
+/** The other client of Kafka stays: the configuration may ask for what only it can do. */
+function withBroker(broker: string, { broker: { client } }: Config): object {
+  const kafka = client === 'platformatic' ? client : 'kafkajs';
+  return { svc: { broker: { client: kafka, bootstrapServers: broker.split(',') } } };
+}
+
+/**
+ * Recovery needs the broker and a file that can be read. What else the application could not start with is no matter here:
+ * keys that this machine does not have, targets, a topic of its own, for what is stored knows its topic.
+ */
+export function isInTheWay({ name }: Problem): boolean {
+  if (name === 'svc.broker.topic' || name === targetsName) return false;
+  return name.startsWith('svc.broker.') || optionNamed(name) === undefined;
+}
+
+function checkBroker({ config, isGiven }: LoadedConfig): void {
+  const { client } = config.broker;
+  if (client === 'memory') throw new WrongUse(`svc.broker.client: memory reaches no broker; ${howTo}`);
+  if (client === 'file' && !isGiven('svc.broker.client')) throw new WrongUse(`no broker: ${howTo}`);
+}
+
+const howTo = `give --broker <host:port,...>, or set svc.broker.bootstrap-servers (svc.broker.client: file for topic files). ${settingsInCode}`;
+
+/** What `svc dlq` and `svc backup` are given. */
+export interface RecoveryOptions {
+  readonly config?: string;
+  readonly broker?: string;
+  readonly type?: readonly string[];
+  /** Only events that are meant for these. */
+  readonly topic?: readonly string[];
+  readonly since?: number;
+  readonly until?: number;
+  readonly to?: string;
+  /** Events a second; default: no limit. */
+  readonly rate?: number;
+  readonly dryRun?: true;
+  readonly json?: true;
+  readonly dlqTopic?: string;
+  readonly group?: string;
+  readonly dir?: string;
+  readonly file?: string;
+  readonly s3?: true;
+}
+
+/** Which events are meant. */
+export function withFilters(command: Command): Command {
+  return command
+    .option('--type <event type>', 'only these; may be given several times', repeated)
+    .option('--topic <topic>', 'only events meant for this topic; may be given several times', repeated)
+    .option('--since <time>', sinceText, timeOf('since'))
+    .option('--until <time>', 'only events stored before', timeOf('until'));
+}
+
+/** What both understand. */
+export function withRecoveryOptions(command: Command): Command {
+  return withFilters(command)
+    .option('--to <topic>', 'where events go whose own topic is not known')
+    .option('--rate <number>', 'events a second (default: as fast as the broker takes them)', rateOf)
+    .option('--dry-run', 'list what would be sent, send nothing')
+    .option('--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers');
+}
+
+export const sinceText = 'only events stored from then on: 2026-03-04T10:00:00Z, or 90m for that long ago';
+
+/** @throws WrongUse */
+export function acceptOf(options: RecoveryOptions): (event: StoredEvent) => boolean {
+  const { since, until } = options;
+  if (since !== undefined && until !== undefined && since >= until)
+    throw new WrongUse('--since is not before --until');
+  return acceptedBy({ types: options.type, topics: options.topic, since, until });
+}
+
+/** Of an option that may be given several times. */
+export const repeated = (text: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  text,
+];
+
+/** Of an option that takes a time, or `90m`: that long ago. */
+export function timeOf(name: string): (text: string) => number {
+  return (text) => {
+    const time = parsePast(text, Date.now());
+    if (name === 'since' && time !== undefined && time > Date.now())
+      throw new WrongUse('--since is in the future: nothing is stored then');
+    if (time !== undefined) return time;
+    throw new WrongUse(
+      `--${name} takes a time such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d`,
+    );
+  };
+}
+
+function rateOf(text: string): number {
+  const rate = Number(text);
+  if (!Number.isInteger(rate) || rate < 1)
+    throw new WrongUse('--rate takes events a second, an integer from 1');
+  return rate;
+}
+
+/** An event in a list: where it lies and what it is, never what is in it. In the order of the columns. */
+function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): object {
+  const time = storedAt === 0 ? null : new Date(storedAt).toISOString();
+  return { storedAt: time, eventId, eventType, topic: topic ?? null, reason: reason ?? null, place };
+}
+
+export function listColumns({
+  place,
+  eventId,
+  eventType,
+  topic,
+  storedAt,
+  reason,
+}: StoredEvent): readonly string[] {
+  const time = storedAt === 0 ? '-' : new Date(storedAt).toISOString();
+  return [time, eventId, eventType || '-', topic ?? '-', reason ?? '-', place];
+}
+
+export const listHead = ['STORED', 'EVENT', 'TYPE', 'TOPIC', 'REASON', 'PLACE'];
+
+export const onRequest = 'stopped on request';
+
+export function summaryOf(result: RecoveryResult): object {
+  const { source, matched, skipped, sent, failed, unreadable, problems, stoppedBy, isInterrupted } = result;
+  return {
+    source,
+    matched,
+    skipped,
+    sent,
+    failed,
+    unreadable,
+    problems: [...problems].map(([reason, events]) => ({ reason, events })),
+    stopped: stoppedBy?.message ?? (isInterrupted ? onRequest : null),
+  };
+}
+
+export function summaryLines(result: RecoveryResult, isSending: boolean): string {
+  const { source, matched, skipped, sent, failed, unreadable, problems, stoppedBy, isInterrupted } = result;
+  const filtered = skipped > 0 ? `, ${skipped} left out by the filters` : '';
+  const lines = [
+    isSending
+      ? `${source}: ${sent} of ${matched} events sent to their topics${filtered}`
+      : `${source}: ${eventsOf(matched)}${filtered}`,
+  ];
+  for (const [reason, events] of problems) lines.push(`not sent: ${eventsOf(events)}: ${reason}`);
+  for (const { place, reason } of unreadable) lines.push(`not readable: ${place}: ${reason}`);
+  if (stoppedBy !== undefined)
+    lines.push('stopped: the broker is away. Run the command again to go on from here');
+  else if (isInterrupted)
+    lines.push(
+      isSending
+        ? `${onRequest}. Run the command again to go on from here`
+        : `${onRequest}: there may be more`,
+    );
+  else if (failed > 0) lines.push('what was not sent is still there');
+  return `${lines.map(printable).join('\n')}\n`;
+}
+
+function eventsOf(count: number): string {
+  return count === 1 ? '1 event' : `${count} events`;
+}
+
+/** `svc dlq list|recover`: dead letters, and their way back to the topics that the events were meant for. */
+export function runDlq(options: RecoveryOptions, action: Action): Promise<number> {
+  return runRecoveryCommand(options, action, ({ broker }) => {
+    const topic = options.dlqTopic ?? broker.dlqTopic;
+    if (topic === undefined)
+      throw new WrongUse('no dead letter topic: set svc.broker.dlq-topic, or give --dlq-topic');
+    return { kind: 'dlq', topic, group: options.group ?? recoveryGroup };
+  });
+}
+
+/** `svc backup list|restore`: events in backup files or in S3, and their way back to their topics. */
+export function runBackup(options: RecoveryOptions, action: Action): Promise<number> {
+  return runRecoveryCommand(options, action, (config) =>
+    options.s3 ? s3Place(options, config) : localPlace(options, config, action === 'list'),
+  );
+}
+
+function s3Place({ dir, file }: RecoveryOptions, { broker }: Config): RecoveryPlace {
+  if (dir !== undefined || file !== undefined)
+    throw new WrongUse(
+      '--s3 means the bucket, --dir and --file mean files of this machine: give one of them',
+    );
+  if (broker.backup.s3Bucket === undefined) throw new WrongUse('no bucket: set svc.broker.backup.s3-bucket');
+  return { kind: 's3' };
+}
+
+function localPlace(
+  { dir, file }: RecoveryOptions,
+  { broker }: Config,
+  isList: boolean,
+): Extract<RecoveryPlace, { kind: 'local' }> {
+  if (file === undefined) {
+    const directory = dir === undefined ? broker.dlqBackupPath : resolve(dir);
+    return { kind: 'local', directory, file, withAside: isList };
+  }
+  // A bare name is one in the folder, anything else is a path.
+  const isName = basename(file) === file;
+  const folder = isName ? (dir ?? broker.dlqBackupPath) : dirname(resolve(file));
+  return { kind: 'local', directory: resolve(folder), file: basename(file), withAside: false };
+}
+
+/** So many lines are held to be put in order; of more, each so many are in order among themselves. */
+export const mostSorted = 100_000;
+
+/** The events of a list, as text or for a JSON document. */
+interface Listing {
+  add(event: StoredEvent): void;
+  /** Writes what is held. Gives what belongs in the JSON document. */
+  end(): readonly object[];
+}
+
+/** @param isSorted by the time at which events were stored: a topic gives them partition by partition */
+export function createListing(
+  options: { readonly isJson: boolean; readonly isSorted: boolean },
+  write: (text: string) => unknown,
+): Listing {
+  const { isJson, isSorted } = options;
+  const documents: object[] = [];
+  const table = createColumns(listHead, write);
+  let held: StoredEvent[] = [];
+
+  function flush(): void {
+    // Stable: events of one time stay as they came.
+    if (isSorted) held.sort((a, b) => a.storedAt - b.storedAt);
+    for (const event of held) {
+      if (isJson) documents.push(listed(event));
+      else table.add(listColumns(event));
+    }
+    held = [];
+  }
+
+  return {
+    add(event) {
+      held.push(event);
+      if (!isSorted || held.length >= mostSorted) flush();
+    },
+    end() {
+      flush();
+      if (!isJson) table.end();
+      return documents;
+    },
+  };
+}
+
+export interface ExportOptions extends RecoveryOptions {
+  readonly out: string;
+  readonly format: 'event' | 'record';
+}
+
+/**
+ * `svc backup export`: the events of the local backup as files, one each; the backup stays as it is.
+ * Exit codes: 0 all of them, 1 something is missing there, 2 wrong use.
+ *
+ * @throws WrongUse
+ */
+export async function runExport(options: ExportOptions): Promise<number> {
+  const accept = acceptOf(options);
+  const { config } = recoveryConfig(options);
+  if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
+  const { directory, file } = localPlace(options, config, false);
+  const out = resolve(options.out);
+  const bar = createProgress(process.stderr);
+  let isStopped = false;
+  const forget = onStopSignal(() => {
+    isStopped = true;
+  });
+  try {
+    const report = await exportBackup({
+      ...{ directory, file, out, format: options.format, accept },
+      isStopped: () => isStopped,
+      onProgress: ({ exported, skipped }, total) => bar.show(exported + skipped, total),
+    });
+    bar.end();
+    if (options.json) process.stdout.write(`${printableJson(summaryOfOfExportBackup(report, out), 2)}\n`);
+    else process.stderr.write(linesOf(report, out));
+    return report.isInterrupted || report.unreadable.length > 0 ? 1 : 0;
+  } catch (error) {
+    bar.end();
+    if (!(error instanceof SvcError)) throw error;
+    process.stderr.write(`svc: ${printable(error.message)}\n`);
+    return 1;
+  } finally {
+    forget();
+  }
+}
+
+function summaryOfOfExportBackup(
+  { exported, skipped, unreadable, isInterrupted }: ExportReport,
+  out: string,
+): object {
+  return { folder: out, exported, skipped, unreadable, stopped: isInterrupted ? onRequest : null };
+}
+
+function linesOf({ exported, skipped, unreadable, isInterrupted }: ExportReport, out: string): string {
+  const filtered = skipped > 0 ? `, ${skipped} left out by the filters` : '';
+  const lines = [`${eventsOf(exported)} in ${out}${filtered}`];
+  for (const { place, reason } of unreadable) lines.push(`not exported: ${place}: ${reason}`);
+  if (isInterrupted) lines.push(`${onRequest}: there are more`);
+  return `${lines.map(printable).join('\n')}\n`;
+}

@@ -1,0 +1,486 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { EventEmitter } from 'node:events';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2Session, ServerHttp2Stream } from 'node:http2';
+import type { Server, Socket } from 'node:net';
+import type { Context, ContextManager } from '@opentelemetry/api';
+import { SvcError } from '../ground/errors.ts';
+import { shared } from '../ground/lifecycle.ts';
+import { isNamedValues, plainObject, unknownName } from '../ground/names.ts';
+import { registeredContextManager } from '../observe/otel-api.ts';
+import {
+  type AddedContext,
+  type ContextOptions,
+  type ContextScope,
+  type ContextStore,
+  contextStorage,
+  createCorrelationReader,
+  createScope,
+  currentStore,
+  requestObject,
+  scalarText,
+  toHeaderName,
+} from './context-store.ts';
+
+// Whatever carries the trace carries the user: svc's store is an entry of OpenTelemetry's context as well. Instrumentations bind
+// callbacks of drivers and the like to that context, where an AsyncLocalStorage of its own is that of whoever opened the connection.
+
+/** `attach` is there from 1.10 of the API on. */
+type Manager = ContextManager & { attach?(this: unknown, context: Context, ...rest: unknown[]): unknown };
+
+const key = Symbol.for('svc context');
+/** The entry of a context that was made where svc had no store. */
+const nobody = Symbol.for('svc context: nobody');
+type Entry = ContextStore | typeof nobody;
+
+const carrier = shared('otel-carrier', () => ({
+  isOn: false,
+  /** The one looked at last. */
+  known: undefined as object | undefined,
+  patched: new WeakSet<object>(),
+}));
+
+/** From now on, until the returned function is called. Nothing is done before an application registers a context manager. */
+export function carryInOtel(): () => void {
+  carrier.isOn = true;
+  followContextManager();
+  return () => {
+    carrier.isOn = false;
+  };
+}
+
+/** OpenTelemetry tells nobody of a context manager that is registered: asked wherever a store is entered. */
+export function followContextManager(): void {
+  const manager = registeredContextManager();
+  if (manager === carrier.known || !carrier.isOn) return;
+  carrier.known = manager;
+  if (manager === undefined || carrier.patched.has(manager)) return;
+  carrier.patched.add(manager);
+  patch(manager as Manager);
+}
+
+function patch(manager: Manager): void {
+  const { with: runWith, bind, attach } = manager;
+  const storage = contextStorage();
+
+  replace(manager, 'with', (context: Context, ...rest: unknown[]) => {
+    const found = read(context, manager);
+    if (!found.isElsewhere) return Reflect.apply(runWith, manager, [found.context, ...rest]);
+    return storage.run(found.store as ContextStore, () =>
+      Reflect.apply(runWith, manager, [context, ...rest]),
+    );
+  });
+  replace(manager, 'bind', (context: Context, ...rest: unknown[]) =>
+    Reflect.apply(bind, manager, [read(context, manager).context, ...rest]),
+  );
+  if (typeof attach === 'function')
+    replace(manager, 'attach', (context: Context, ...rest: unknown[]) => {
+      const found = read(context, manager);
+      const token = Reflect.apply(attach, manager, [found.context, ...rest]);
+      return found.isElsewhere ? enterUntilDisposed(found.store, token) : token;
+    });
+}
+
+/** The token of `attach` takes the context back. */
+function enterUntilDisposed(store: ContextStore | undefined, token: unknown): unknown {
+  const { dispose } = (token ?? {}) as { dispose?: () => void };
+  if (typeof dispose !== 'function') return token;
+  const storage = contextStorage();
+  const before = storage.getStore();
+  storage.enterWith(store as ContextStore);
+  (token as { dispose: () => void }).dispose = () => {
+    if (storage.getStore() === store) storage.enterWith(before as ContextStore);
+    dispose.call(token);
+  };
+  return token;
+}
+
+interface Found {
+  /** What to go on with: it has an entry. */
+  readonly context: Context;
+  /** The context belongs to another execution than that of the caller: its store counts. */
+  readonly isElsewhere: boolean;
+  readonly store: ContextStore | undefined;
+}
+
+/**
+ * A context that was derived from the active one belongs to its caller, whose store may be newer than the entry. One with another
+ * entry than the active one comes from elsewhere.
+ */
+function read(context: Context, manager: Manager): Found {
+  const store = contextStorage().getStore();
+  const mine = { context, isElsewhere: false, store };
+  if (!carrier.isOn) return mine;
+  try {
+    const here: Entry = store ?? nobody;
+    const entry = context.getValue(key) as Entry | undefined;
+    if (entry === here) return mine;
+    if (entry === undefined || entry === manager.active().getValue(key))
+      return { ...mine, context: context.setValue(key, here) };
+    return { context, isElsewhere: true, store: entry === nobody ? undefined : entry };
+  } catch {
+    // Of a manager that is none, or a context that is none: what becomes of them is the application's.
+    return mine;
+  }
+}
+
+function replace(manager: Manager, name: keyof Manager, made: (...args: never[]) => unknown): void {
+  try {
+    // Not enumerable, as the method that it stands before.
+    Object.defineProperty(manager, name, {
+      ...{ value: made, writable: true, configurable: true, enumerable: false },
+    });
+  } catch {
+    // A frozen one: svc's own store counts then.
+  }
+}
+
+// how the context of a request is kept, for HTTP/1 and HTTP/2 without a framework.
+
+const http1Channel = 'http.server.request.start';
+const http2Channel = 'http2.server.stream.start';
+
+interface Http1Start {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly socket: Socket;
+}
+
+interface Http2Start {
+  readonly stream: ServerHttp2Stream;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/**
+ * Gives every request of every HTTP/1, HTTPS and HTTP/2 server of this process its own context, whatever the framework,
+ * from now until the returned function is called. Upgraded connections (WebSocket) have none: use `runWithContext`.
+ */
+export function installRequestContext(options: ContextOptions = {}): () => void {
+  const storage = contextStorage();
+  const responseHeader = toResponseHeader(options.correlationResponseHeader);
+  const readCorrelationId = createCorrelationReader(options);
+
+  function startHttp1(message: unknown): void {
+    const { request, response, socket } = message as Http1Start;
+    const scope = createScope(request, null, addressOf(socket), isThroughPipe(socket));
+    const store = { scope, added: null };
+    keepStore(request, store);
+    keepStore(response, store);
+    // bindStore does nothing here: Node publishes this channel without running the request inside of it.
+    followContextManager();
+    storage.enterWith(store);
+    answer(scope, (name, id) => response.setHeader(name, id));
+  }
+
+  function startHttp2(message: unknown): void {
+    const { stream, headers } = message as Http2Start;
+    followContextManager();
+    storage.enterWith(storeOfStream(stream, headers));
+  }
+
+  function storeOfStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): ContextStore {
+    const { address, isThroughPipe } = peerOfStream(stream);
+    const scope = createScope(stream, headers, address, isThroughPipe);
+    const store = { scope, added: null };
+    keepStore(stream, store, (event) => {
+      // The last moment at which the stream knows the request that the application has in hand.
+      if (event === 'close') requestObject(scope);
+    });
+    answer(scope, (name, id) => setHeaderOfStream(stream, name, id));
+    return store;
+  }
+
+  function answer(scope: ContextScope, setHeader: (name: string, id: string) => void): void {
+    const id = responseHeader === undefined ? null : readCorrelationId(scope);
+    if (id !== null) setHeader(responseHeader as string, id);
+  }
+
+  subscribe(http1Channel, startHttp1);
+  subscribe(http2Channel, startHttp2);
+  const forgetAddresses = keepAddresses();
+  const endCarrying = carryInOtel();
+  const unwatch = hasStreamChannel() ? undefined : watchHttp2Servers(storeOfStream);
+  return () => {
+    unwatch?.();
+    endCarrying();
+    forgetAddresses();
+    unsubscribe(http1Channel, startHttp1);
+    unsubscribe(http2Channel, startHttp2);
+  };
+}
+
+function toResponseHeader(name: string | null | undefined): string | undefined {
+  return name === null || name === undefined || name === '' ? undefined : toHeaderName(name);
+}
+
+/**
+ * Makes listeners of this emitter run inside its request's store. Node 24 and later emit `data`, `end` and others of a
+ * request outside of it. Only our own store is entered, so that nobody else's context changes; a store nested in the
+ * same request (`runWithContext`) is left alone. `beforeEvent` is called before the listeners of each event.
+ */
+function keepStore(
+  emitter: EventEmitter,
+  store: ContextStore,
+  beforeEvent?: (name: string | symbol) => void,
+): void {
+  const storage = contextStorage();
+  const emit = emitter.emit;
+  const emitInStore = function (this: EventEmitter, ...args: Parameters<EventEmitter['emit']>): boolean {
+    beforeEvent?.(args[0]);
+    if (storage.getStore()?.scope === store.scope) return emit.apply(this, args);
+    return storage.run(store, () => emit.apply(this, args));
+  };
+  // Not enumerable: applications print, copy and compare requests.
+  Object.defineProperty(emitter, 'emit', {
+    value: emitInStore,
+    writable: true,
+    configurable: true,
+    enumerable: false,
+  });
+}
+
+const socketChannel = 'net.server.socket';
+const classNames = ['Http2Server', 'Http2SecureServer'];
+
+/** The first versions known to publish `http2.server.stream.start`; without it, servers have to be watched. */
+export function hasStreamChannel(nodeVersion: string = process.versions.node): boolean {
+  const [major = 0, minor = 0] = nodeVersion.split('.').map(Number);
+  if (major === 22) return minor >= 23;
+  return major === 24 ? minor >= 21 : major > 24;
+}
+
+/**
+ * For Nodes that do not publish the start of an HTTP/2 stream: finds each HTTP/2 server at its first connection and runs
+ * its streams in the store that `storeOf` makes. Loads nothing of HTTP/2.
+ */
+export function watchHttp2Servers(
+  storeOf: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => ContextStore,
+): () => void {
+  const watched = new WeakSet<Server>();
+  let active = true;
+
+  function onSocket(message: unknown): void {
+    const { server } = (message as { socket: Socket & { server?: Server } }).socket;
+    if (server === undefined || watched.has(server) || !classNames.includes(server.constructor.name)) return;
+    watched.add(server);
+    const emit = server.emit;
+    const emitInStore = function (this: Server, ...args: unknown[]): boolean {
+      const run = () => emit.apply(this, args as Parameters<Server['emit']>);
+      if (!active || args[0] !== 'stream' || currentStore()?.scope.request === args[1]) return run();
+      return contextStorage().run(storeOf(args[1] as ServerHttp2Stream, args[2] as IncomingHttpHeaders), run);
+    };
+    Object.defineProperty(server, 'emit', {
+      value: emitInStore,
+      writable: true,
+      configurable: true,
+      enumerable: false,
+    });
+  }
+
+  subscribe(socketChannel, onSocket);
+  return () => {
+    active = false;
+    unsubscribe(socketChannel, onSocket);
+  };
+}
+
+const socketChannelOfPeer = 'net.server.socket';
+
+/** What Node keeps on a socket beside its public properties. */
+interface Inside {
+  /** The server that has accepted it. An HTTP server that is handed the socket writes `server` over. */
+  readonly _server?: Server | null;
+  readonly server?: Server | null;
+  /** Of a TLS socket: the one that it speaks through. */
+  readonly _parent?: (Socket & Inside) | null;
+}
+
+/**
+ * Asks each socket for its address when it is accepted, from now until the returned function is called. Node keeps the answer; later
+ * it knows none of a connection that its client has reset meanwhile.
+ */
+function keepAddresses(): () => void {
+  const onSocket = (message: unknown): void => void (message as { socket: Socket }).socket.remoteAddress;
+  subscribe(socketChannelOfPeer, onSocket);
+  return () => void unsubscribe(socketChannelOfPeer, onSocket);
+}
+
+/** `undefined`: a Unix domain socket, a pipe, or nobody knows any more. */
+function addressOf(socket: Socket): string | undefined {
+  return socket.remoteAddress ?? (socket as Socket & Inside)._parent?.remoteAddress;
+}
+
+/** Whether its server listens on a path or a pipe. A socket without an address is no sign of it: one that was reset has none either. */
+function isThroughPipe(socket: Socket): boolean {
+  if (addressOf(socket) !== undefined) return false;
+  const { _parent, _server, server } = socket as Socket & Inside;
+  return [_parent?._server, _server, server].some(listensOnPipe);
+}
+
+function listensOnPipe(server: (Server & { _handle?: object | null }) | null | undefined): boolean {
+  if (typeof server?.address !== 'function') return false;
+  // A descriptor that was handed down by a supervisor has no name, and its handle has a kind.
+  return typeof server.address() === 'string' || server._handle?.constructor.name === 'Pipe';
+}
+
+interface Peer {
+  readonly address: string | undefined;
+  readonly isThroughPipe: boolean;
+}
+
+const unknown: Peer = { address: undefined, isThroughPipe: false };
+/** `session.socket` is a proxy, and gone with the session: asked once per connection. */
+const peers = new WeakMap<Http2Session, Peer>();
+
+function peerOfStream(stream: ServerHttp2Stream): Peer {
+  const { session } = stream;
+  if (session === undefined) return unknown;
+  let peer = peers.get(session);
+  if (peer === undefined) {
+    const { destroyed, socket } = session;
+    peer = destroyed ? unknown : { address: addressOf(socket), isThroughPipe: isThroughPipe(socket) };
+    peers.set(session, peer);
+  }
+  return peer;
+}
+
+const respondMethods = ['respond', 'respondWithFD', 'respondWithFile'] as const;
+
+/**
+ * Adds a header to whatever the application will respond. A stream, unlike a response, has no place to put one early; the
+ * compatibility API responds through the same methods.
+ */
+function setHeaderOfStream(stream: ServerHttp2Stream, name: string, value: string): void {
+  for (const method of respondMethods) {
+    // `respond(headers, options)`; the others take the file first.
+    const at = method === 'respond' ? 0 : 1;
+    const original = stream[method] as (...args: unknown[]) => void;
+    const respond = (...args: unknown[]): void => {
+      args[at] = withHeader(args[at], name, value);
+      original.apply(stream, args);
+    };
+    Object.defineProperty(stream, method, {
+      value: respond,
+      writable: true,
+      configurable: true,
+      enumerable: false,
+    });
+  }
+}
+
+/** Newer Nodes take headers as a flat array too. What the application set itself stays. */
+function withHeader(headers: unknown, name: string, value: string): unknown {
+  if (Array.isArray(headers)) {
+    const there = headers.some((entry, at) => at % 2 === 0 && String(entry).toLowerCase() === name);
+    return there ? headers : [...headers, name, value];
+  }
+  const own = (headers ?? {}) as Record<string, unknown>;
+  if (Object.keys(own).some((key) => key.toLowerCase() === name)) return own;
+  // Its prototype and symbols (never-index marks) have to stay, so it is copied as Node itself copies it.
+  return Object.assign(Object.create(Object.getPrototypeOf(own)), own, { [name]: value });
+}
+
+/** What the application knows better than any header. `undefined` leaves a value as it is, `null` says there is none. */
+export interface ContextValues {
+  readonly userId?: string | number | bigint | null | undefined;
+  readonly sessionId?: string | number | bigint | null | undefined;
+  readonly correlationId?: string | number | bigint | null | undefined;
+  /** Added to the tags that are there; a `null` removes one. */
+  readonly tags?:
+    | Readonly<Record<string, string | number | bigint | boolean | null | undefined>>
+    | null
+    | undefined;
+}
+
+/**
+ * Runs `fn` with these values for every event that it, and all it starts, publishes. Inside a request or another
+ * `runWithContext` the values come on top, and end with `fn`; outside, the events in `fn` share one trace.
+ *
+ * @throws SvcError `SVC_CONTEXT_VALUES` for what is no object, and for an unknown name in it
+ */
+export function runWithContext<T>(values: ContextValues, fn: () => T): T {
+  followContextManager();
+  const storage = contextStorage();
+  const outer = storage.getStore();
+  const scope = outer?.scope ?? createScope(null, null, undefined);
+  return storage.run({ scope, added: merge(outer?.added ?? null, values) }, fn);
+}
+
+/**
+ * Adds these values to the current HTTP request, for all that follows in it: what an authentication hook wants. Outside of a
+ * request they hold for the rest of the current asynchronous execution, as with `AsyncLocalStorage.enterWith`: neither for who has
+ * called and awaited it, nor for executions beside it. What runs one after another in one execution, such as invocations of AWS Lambda
+ * or messages of a consumer, needs `runWithContext`. There a call that names another user, session or correlation id than an earlier
+ * `setContext` takes over nothing from it.
+ *
+ * @throws SvcError `SVC_CONTEXT_VALUES` for what is no object, and for an unknown name in it
+ */
+export function setContext(values: ContextValues): void {
+  check(values);
+  followContextManager();
+  const storage = contextStorage();
+  const store = storage.getStore();
+  if (store !== undefined && store.scope.request !== null) store.added = merge(store.added, values);
+  else storage.enterWith(copyWith(store, values));
+}
+
+/** Copy on write: executions that go side by side may have inherited the same store. */
+function copyWith(store: ContextStore | undefined, values: ContextValues): ContextStore {
+  const isSet = store?.setIn !== undefined;
+  const outer = isSet ? (store.setIn ?? undefined) : store;
+  // Not of whoever it was set for: these are the values of somebody else.
+  const base = isSet && namesAnother(store.added, values) ? outer : store;
+  return {
+    scope: base?.scope ?? createScope(null, null, undefined),
+    added: merge(base?.added ?? null, values),
+    setIn: outer ?? null,
+  };
+}
+
+function namesAnother(old: AddedContext | null, values: ContextValues): boolean {
+  return (['userId', 'sessionId', 'correlationId'] as const).some((name) => {
+    const [before, now] = [old?.[name] ?? null, values[name]];
+    return before !== null && now !== undefined && scalarText(now) !== before;
+  });
+}
+
+const names = ['userId', 'sessionId', 'correlationId', 'tags'];
+
+/** What callers without types, and their spelling mistakes, hand over would be lost without a word. */
+function check(values: unknown): void {
+  if (!isNamedValues(values)) throw wrong(`the values must be ${plainObject}`);
+  for (const name of Object.keys(values))
+    if (!names.includes(name)) throw wrong(unknownName('value', name, names));
+  const { tags } = values;
+  if (tags !== undefined && tags !== null && !isNamedValues(tags)) throw wrong(`tags must be ${plainObject}`);
+}
+
+function wrong(what: string): SvcError {
+  return new SvcError('SVC_CONTEXT_VALUES', `setContext() or runWithContext(): ${what}`);
+}
+
+function merge(old: AddedContext | null, values: ContextValues): AddedContext {
+  check(values);
+  return {
+    userId: textOr(old?.userId, values.userId),
+    sessionId: textOr(old?.sessionId, values.sessionId),
+    correlationId: textOr(old?.correlationId, values.correlationId),
+    tags: mergeTags(old?.tags ?? null, values.tags),
+  };
+}
+
+function textOr(old: string | null | undefined, value: unknown): string | null | undefined {
+  return value === undefined ? old : scalarText(value);
+}
+
+/** Makes a new object: an event that already took the old one keeps it as it was. */
+function mergeTags(old: AddedContext['tags'], values: ContextValues['tags']): AddedContext['tags'] {
+  if (values === undefined || values === null) return values === null ? null : old;
+  const tags: Record<string, string> = { ...old };
+  for (const [name, value] of Object.entries(values)) {
+    const text = typeof value === 'boolean' ? String(value) : scalarText(value);
+    if (text === null) delete tags[name];
+    else if (name !== '__proto__') tags[name] = text;
+  }
+  return Object.keys(tags).length > 0 ? tags : null;
+}

@@ -1,0 +1,255 @@
+import type { Context, Span, SpanContext, Tracer, TracerProvider } from '@opentelemetry/api';
+import { version } from '../ground/version.ts';
+import {
+  definedFlags,
+  endProducerSpan,
+  formatTraceparent,
+  hasDelegate,
+  otelApi,
+  type ProducerSpanShape,
+  producerSpanShape,
+  type SpanFailure,
+  startProducerSpan,
+  tellOfForeignApi,
+  tracerProvider,
+} from '../observe/otel-api.ts';
+import type { Outcome } from '../observe/outcomes.ts';
+import { type ContextScope, currentStore, printable, rawHeader, type ScopeTrace } from './context-store.ts';
+
+// ids of the trace that an event belongs to, with an SDK of OpenTelemetry or without.
+
+/** The ids of one event: what its envelope and the W3C headers of its record say. Never zeros. */
+interface TraceIds {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | null;
+  readonly traceFlags: number;
+  /** `undefined`: no `tracestate` header. */
+  readonly traceState: string | undefined;
+}
+
+/**
+ * Flags of a trace that begins here without a tracer. Sampled, because most consumers follow their parent: a zero would
+ * switch their own tracing off.
+ */
+const madeTraceFlags = 1;
+
+/**
+ * Ids of an event for which there is no span of svc: its own span id is made. The trace is that of the span active in
+ * `active` (default: the active context); else that of the request, which continues its `traceparent` header; else a new one.
+ */
+export function currentTrace(active?: Context): TraceIds {
+  const parent = activeSpanContext(active);
+  if (parent !== undefined) return under(parent.traceId, parent.spanId, parent.traceFlags, stateOf(parent));
+  const scope = currentStore()?.scope;
+  if (scope === undefined) return under(randomTraceId(), null, madeTraceFlags, undefined);
+  const { traceId, parentSpanId, traceFlags, traceState } = scopeTrace(scope);
+  return under(traceId, parentSpanId, traceFlags, traceState);
+}
+
+/** Ids of an event that has a span of svc, started under `parent` (see `spanParent`). */
+export function spanTrace(span: Span, parent: Context): TraceIds {
+  const own = span.spanContext();
+  if (!isValid(own)) return currentTrace(parent);
+  const above = activeSpanContext(parent);
+  return {
+    traceId: own.traceId,
+    spanId: own.spanId,
+    parentSpanId: above !== undefined && above.traceId === own.traceId ? above.spanId : null,
+    traceFlags: own.traceFlags,
+    traceState: stateOf(own),
+  };
+}
+
+/**
+ * The context to start svc's span under: `active`, and where no instrumentation put a span into it, the caller that the
+ * request's `traceparent` header names.
+ */
+export function spanParent(active: Context): Context {
+  const scope = currentStore()?.scope;
+  if (scope === undefined || scope.request === null || activeSpanContext(active) !== undefined) return active;
+  const { traceId, parentSpanId, traceFlags, traceState } = scopeTrace(scope);
+  const api = otelApi();
+  if (api === undefined || parentSpanId === null) return active;
+  const remote: SpanContext = { traceId, spanId: parentSpanId, traceFlags, isRemote: true };
+  if (traceState !== undefined) remote.traceState = api.createTraceState(traceState);
+  return api.trace.setSpanContext(active, remote);
+}
+
+function activeSpanContext(active: Context | undefined): SpanContext | undefined {
+  const api = otelApi();
+  if (api === undefined) return undefined;
+  const found = api.trace.getSpanContext(active ?? api.context.active());
+  return found !== undefined && isValid(found) ? found : undefined;
+}
+
+/** What the API's own check says of ids that a tracer made; its two regular expressions cost as much as all the rest. */
+function isValid({ traceId, spanId }: SpanContext): boolean {
+  return traceId.length === 32 && spanId.length === 16 && traceId !== zeroTraceId && spanId !== zeroSpanId;
+}
+
+function scopeTrace(scope: ContextScope): ScopeTrace {
+  scope.trace ??= continuedTrace(scope) ?? {
+    traceId: randomTraceId(),
+    parentSpanId: null,
+    traceFlags: madeTraceFlags,
+    traceState: undefined,
+  };
+  return scope.trace;
+}
+
+function continuedTrace(scope: ContextScope): ScopeTrace | null {
+  const remote = parseTraceparent(rawHeader(scope, 'traceparent'));
+  if (remote === null) return null;
+  return {
+    traceId: remote.traceId,
+    parentSpanId: remote.spanId,
+    traceFlags: remote.traceFlags,
+    traceState: printable(rawHeader(scope, 'tracestate'), maxTraceStateLength) ?? undefined,
+  };
+}
+
+function under(
+  traceId: string,
+  parentSpanId: string | null,
+  traceFlags: number,
+  traceState: string | undefined,
+): TraceIds {
+  return { traceId, spanId: randomSpanId(), parentSpanId, traceFlags, traceState };
+}
+
+function stateOf(span: SpanContext): string | undefined {
+  return span.traceState?.serialize() || undefined;
+}
+
+/** W3C Trace Context: `00-<trace id>-<span id>-<flags>`; later versions may go on after another dash. */
+const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const zeroTraceId: string = '0'.repeat(32);
+const zeroSpanId: string = '0'.repeat(16);
+
+/** Longest `tracestate` passed on, in characters: what the W3C asks to support. */
+const maxTraceStateLength = 512;
+
+interface RemoteParent {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly traceFlags: number;
+}
+
+/** `null` for anything that the W3C says to ignore. */
+export function parseTraceparent(header: string | null): RemoteParent | null {
+  const match = header === null ? null : pattern.exec(header.trim());
+  if (match === null) return null;
+  const [, version, traceId = '', spanId = '', flags = '', rest] = match;
+  if (version === 'ff' || (version === '00' && rest !== undefined)) return null;
+  if (traceId === zeroTraceId || spanId === zeroSpanId) return null;
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & definedFlags };
+}
+
+const words = new Uint32Array(256);
+const bytes = Buffer.from(words.buffer);
+let text = '';
+let used = 0;
+
+/** 32 hexadecimal digits. */
+function randomTraceId(): string {
+  return randomHex(32);
+}
+
+/** 16 hexadecimal digits. */
+function randomSpanId(): string {
+  return randomHex(16);
+}
+
+/** From `Math.random`, as OpenTelemetry's own ids are: an id is no secret, and `node:crypto` takes 8 ms to load. */
+function randomHex(digitCount: number): string {
+  if (used + digitCount > text.length) {
+    // In bulk: making each id on its own costs ten times as much.
+    for (let at = 0; at < words.length; at++) words[at] = Math.random() * 2 ** 32;
+    text = bytes.toString('hex');
+    used = 0;
+  }
+  used += digitCount;
+  return text.slice(used - digitCount, used);
+}
+
+let provider: TracerProvider | undefined;
+let tracer: Tracer | undefined;
+let tellForeign = (_text: string): void => {};
+
+/** Says at once, or at the first event without a tracer, where the application's SDK is of no use to svc. */
+export function sayWhereSdkIsForeign(tell: (text: string) => void): void {
+  tellForeign = tell;
+  tellOfForeignApi(tell);
+}
+
+/**
+ * svc's tracer, when there is a tracer provider: handed over or registered; `undefined` until then. Ask again for each event: an
+ * application may start its SDK late. A tracer taken before that can stay silent for ever, so none is kept.
+ */
+export function activeTracer(): Tracer | undefined {
+  const current = tracerProvider();
+  if (current === undefined) return undefined;
+  if (current !== provider) {
+    // Nothing registered: the API answers with a proxy that stands for nobody.
+    if (!hasDelegate(current)) return void tellOfForeignApi(tellForeign);
+    provider = current;
+    tracer = current.getTracer('svc', version);
+  }
+  return tracer;
+}
+
+/** The trace of one event: the ids of its envelope, the W3C headers of its record, and the span that ends with its outcome. */
+export interface EventTrace {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | null;
+  readonly traceparent: string;
+  readonly tracestate: string | undefined;
+  /** Ends the span, where there is one. Call it once. */
+  end(outcome: Outcome): void;
+}
+
+/** `context`: the one that was active when the function was called; default: the active one. */
+export type StartTrace = (topic: string, eventId: string, context: Context | undefined) => EventTrace;
+
+/** One PRODUCER span per event where somebody registered a tracer; ids made by svc where nobody did. */
+export function createTraceStarter(system: string): StartTrace {
+  const shapes = new Map<string, ProducerSpanShape>();
+  const shapeOf = (topic: string): ProducerSpanShape => {
+    const known = shapes.get(topic);
+    if (known !== undefined) return known;
+    const shape = producerSpanShape(topic, system);
+    shapes.set(topic, shape);
+    return shape;
+  };
+
+  return (topic, eventId, context) => {
+    const tracer = activeTracer();
+    const api = otelApi();
+    if (tracer === undefined || api === undefined) return withHeaders(currentTrace(context), () => {});
+    const parent = spanParent(context ?? api.context.active());
+    const span = startProducerSpan(tracer, shapeOf(topic), parent, eventId);
+    return withHeaders(spanTrace(span, parent), (outcome) => endProducerSpan(span, failureOf(outcome)));
+  };
+}
+
+function withHeaders(ids: TraceIds, end: EventTrace['end']): EventTrace {
+  return {
+    traceId: ids.traceId,
+    spanId: ids.spanId,
+    parentSpanId: ids.parentSpanId,
+    traceparent: formatTraceparent(ids.traceId, ids.spanId, ids.traceFlags),
+    tracestate: ids.traceState,
+    end,
+  };
+}
+
+const asMeant: readonly Outcome[] = ['published', 'outbox', 'rolled_back'];
+
+/** An event that did not reach its topic is an error of the send, wherever else it is kept. */
+function failureOf(outcome: Outcome): SpanFailure | undefined {
+  return asMeant.includes(outcome)
+    ? undefined
+    : { cause: outcome, message: `the event was not published: ${outcome}` };
+}

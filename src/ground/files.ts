@@ -1,0 +1,477 @@
+import {
+  closeSync,
+  createReadStream,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir, userInfo } from 'node:os';
+import { basename, dirname, extname, join, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { isAlive, ownStamp, type ProcessStamp } from './claims.ts';
+import { SvcError } from './errors.ts';
+import { inEachForm, isSameName } from './names.ts';
+
+// folders that svc makes, files that it reads within bounds, and package.json as it reads it.
+
+/**
+ * Makes a folder and those above it, all of them for this user alone. Returns whether it was made; `false` where it is there
+ * already. `recursive: true` of Node never comes back where a file system says ENOENT below a folder that is there, as
+ * /proc does. Throws what `mkdirSync` throws.
+ */
+export function makeFolders(path: string): boolean {
+  const above = dirname(path);
+  if (!existsSync(above) && above !== path) makeFolders(above);
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
+    throw error;
+  }
+}
+
+/** A pipe is none: reading it might never end. */
+export function isFile(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+  } catch {
+    return false;
+  }
+}
+
+/** The size limit of keys, tokens, certificates and schemas, which svc reads as a whole. */
+export const mostFileBytes = 1024 ** 2;
+
+/** The bytes of a file. Throws `EFBIG` once it has read more than `most`, so that a device without end ends too. */
+export function readBoundedSync(path: string, most = mostFileBytes): Buffer {
+  const file = openSync(path, 'r');
+  try {
+    const chunks: Buffer[] = [];
+    for (let total = 0; ; ) {
+      const chunk = Buffer.allocUnsafe(64 * 1024);
+      const bytes = readSync(file, chunk);
+      total += bytes;
+      if (total > most) throw tooLarge(most);
+      if (bytes === 0) return Buffer.concat(chunks);
+      chunks.push(chunk.subarray(0, bytes));
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** As {@link readBoundedSync}, beside the application's thread. */
+export async function readBounded(path: string, most = mostFileBytes): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let total = 0;
+  // `end` is the last byte that is read.
+  for await (const chunk of createReadStream(path, { end: most })) {
+    chunks.push(chunk as Buffer);
+    total += (chunk as Buffer).length;
+    if (total > most) throw tooLarge(most);
+  }
+  return Buffer.concat(chunks);
+}
+
+const tooLarge = (most: number): Error =>
+  Object.assign(new Error(`it has more than ${most} bytes`), { code: 'EFBIG' });
+
+/**
+ * The path as the folders have it: a name in either normal form of Unicode (NFC, NFD) is the same name. Of the last one the extension may be missing,
+ * or another. The path itself where nothing has such a name.
+ */
+export function asNamed(path: string): string {
+  if (inEachForm(path).length === 1 || existsSync(path)) return path;
+  const above = dirname(path);
+  if (above === path) return path;
+  const folder = asNamed(above);
+  const name = basename(path);
+  try {
+    const names = readdirSync(folder);
+    const same = names.find((each) => isSameName(each, name));
+    if (same !== undefined) return join(folder, same);
+    const stems = [name, name.slice(0, name.length - extname(name).length)];
+    for (const stem of stems)
+      for (const each of names) {
+        const known = basename(each, extname(each));
+        if (isSameName(known, stem)) return join(folder, known + name.slice(stem.length));
+      }
+  } catch {
+    // There is no such folder.
+  }
+  return join(folder, name);
+}
+
+/** What svc reads of a package.json. A field of the wrong type is one that is not there. */
+export interface Manifest {
+  readonly folder: string;
+  /** The names of all its fields. */
+  readonly fieldNames: readonly string[];
+  readonly name: string | undefined;
+  readonly version: string | undefined;
+  readonly type: string | undefined;
+  readonly main: string | undefined;
+  readonly exports: unknown;
+  readonly scripts: ReadonlyMap<string, string>;
+  readonly imports: unknown;
+  /** The names of `dependencies` and `optionalDependencies`. */
+  readonly dependencies: readonly string[];
+  /** The names of `peerDependencies`. */
+  readonly peerDependencies: readonly string[];
+  /** The names of `devDependencies`. */
+  readonly devDependencies: readonly string[];
+}
+
+/** The nearest package.json that is wanted, from a folder upwards. */
+export function nearestManifest(
+  start: string,
+  isWanted: (manifest: Manifest) => boolean = () => true,
+): Manifest | undefined {
+  for (let folder = start; ; folder = dirname(folder)) {
+    const found = readManifest(folder);
+    if (found !== undefined && isWanted(found)) return found;
+    if (dirname(folder) === folder) return undefined;
+  }
+}
+
+/** Of the package that a folder gets by this name, links and all. */
+export function installedManifest(name: string, from: string): Manifest | undefined {
+  for (let at = from; ; at = dirname(at)) {
+    const found = readManifest(join(at, 'node_modules', name));
+    if (found !== undefined || dirname(at) === at) return found;
+  }
+}
+
+/** `undefined` where there is none, and for one that is not readable as JSON: Node says so itself when it needs the file. */
+export function readManifest(folder: string): Manifest | undefined {
+  if (!hasManifest(folder)) return undefined;
+  try {
+    const raw = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, unknown>;
+    const text = (key: string) => (typeof raw[key] === 'string' ? raw[key] : undefined);
+    return {
+      folder,
+      fieldNames: Object.keys(raw),
+      name: text('name'),
+      version: text('version'),
+      type: text('type'),
+      main: text('main'),
+      exports: raw.exports,
+      scripts: textsOf(raw.scripts),
+      imports: raw.imports,
+      dependencies: [...namesOf(raw.dependencies), ...namesOf(raw.optionalDependencies)],
+      peerDependencies: namesOf(raw.peerDependencies),
+      devDependencies: namesOf(raw.devDependencies),
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+function namesOf(value: unknown): string[] {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
+}
+
+function textsOf(value: unknown): Map<string, string> {
+  if (typeof value !== 'object' || value === null) return new Map();
+  return new Map(Object.entries(value).filter(([, text]) => typeof text === 'string'));
+}
+
+/** Whether there is one, readable or not. */
+export function hasManifest(folder: string): boolean {
+  return isFile(join(folder, 'package.json'));
+}
+
+const load = createRequire(import.meta.url);
+
+const copies = new Map<string, unknown>();
+
+/**
+ * A package of the application, which is not loaded for it: svc may come first, and an instrumentation that is started after svc
+ * finds a driver only where the application itself loads it. The same one, where the application was first. Loaded once.
+ */
+export function loadOwnCopy(name: string): unknown {
+  if (!copies.has(name)) copies.set(name, loadAside(name));
+  return copies.get(name);
+}
+
+function loadAside(name: string): unknown {
+  const before = new Set(Object.keys(load.cache));
+  // What an `import` of the application has begun and not run yet: Node 24.0 would take it for a circle, for good.
+  const begun = Object.entries(load.cache).filter(
+    ([file, module]) => module?.loaded === false && !isOurs(file),
+  );
+  for (const [file] of begun) delete load.cache[file];
+  try {
+    return load(name);
+  } finally {
+    for (const file of Object.keys(load.cache)) if (!before.has(file)) delete load.cache[file];
+    for (const [file, module] of begun) load.cache[file] = module;
+  }
+}
+
+const ourFolder = dirname(fileURLToPath(import.meta.url)) + sep;
+const isOurs = (file: string): boolean => file.startsWith(ourFolder);
+
+/** A process with a management server, as other programs of the same user find it. No token and no value of an event stands here. */
+export interface ProcessEntry {
+  readonly pid: number;
+  /** Tells the process from a later one of the same id; `undefined`: an older svc wrote it. */
+  readonly stamp?: ProcessStamp | undefined;
+  /** Of the management server. */
+  readonly port: number;
+  readonly address: string;
+  /** Whether the server speaks TLS. */
+  readonly tls: boolean;
+  /** Of the service; `null`: not known. */
+  readonly name: string | null;
+  /** Of svc. */
+  readonly version: string | null;
+  /** It was started there; `undefined`: an older svc wrote it. */
+  readonly cwd?: string | undefined;
+}
+
+/** A path that others may be able to write to tells nothing: each user has a folder, and whose it is is looked at each time. */
+export function processFolder(): string {
+  return join(tmpdir(), `svc-${userId()}`);
+}
+
+/**
+ * Writes the entry of this process where `svc status` looks for it; returns what removes it.
+ *
+ * @throws SvcError SVC_GROUND_PROCESS_FILE where the folder is not this user's own, or cannot be written
+ */
+export function writeProcessFile(entry: ProcessEntry, folder = processFolder()): () => void {
+  const path = join(folder, `${entry.pid}.json`);
+  const early = `${path}.tmp`;
+  try {
+    makeFolder(folder);
+    checkFolder(folder);
+    removeStale(folder);
+    rmSync(early, { force: true });
+    // Exclusive, which follows no link; the rename replaces one.
+    writeFileSync(early, JSON.stringify(entry), { mode: 0o600, flag: 'wx' });
+    renameSync(early, path);
+  } catch (error) {
+    throw error instanceof SvcError ? error : refusal(folder, (error as NodeJS.ErrnoException).code ?? '');
+  }
+  return () => {
+    try {
+      // A later process of the same id, as containers share a folder, has written its own.
+      if (readEntry(path)?.port === entry.port) rmSync(path, { force: true });
+    } catch {
+      // It is found stale by whoever looks next.
+    }
+  };
+}
+
+/**
+ * Processes of this user with a management server, by their ids. Files of processes that are gone are removed.
+ *
+ * @throws SvcError SVC_GROUND_PROCESS_FILE where the folder is not this user's own
+ */
+export function readProcessFiles(folder = processFolder()): ProcessEntry[] {
+  if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return [];
+  checkFolder(folder);
+  removeStale(folder);
+  const entries = pidsIn(folder).map((pid) => readEntry(join(folder, `${pid}.json`)));
+  const own = ownStamp();
+  return entries
+    .filter((entry) => entry !== undefined)
+    .filter(({ stamp }) => stamp === undefined || isAlive(stamp, own))
+    .sort((one, other) => one.pid - other.pid);
+}
+
+/** Not recursive: where the folder for temporary files is not there, something else is wrong. */
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+function removeStale(folder: string): void {
+  for (const pid of pidsIn(folder)) if (!isRunning(pid)) rmSync(join(folder, `${pid}.json`), { force: true });
+}
+
+function pidsIn(folder: string): number[] {
+  return readdirSync(folder).flatMap((name) => {
+    const pid = /^([1-9]\d{0,9})\.json$/.exec(name)?.[1];
+    return pid === undefined ? [] : [Number(pid)];
+  });
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // There, and somebody else's.
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** What is no entry, or not this user's file, is passed over. */
+function readEntry(path: string): ProcessEntry | undefined {
+  try {
+    if (!lstatSync(path).isFile()) return undefined;
+    const { pid, stamp, port, address, tls, name, version, cwd } = JSON.parse(readFileSync(path, 'utf8'));
+    const isWhole = Number.isInteger(pid) && Number.isInteger(port) && typeof address === 'string';
+    return isWhole
+      ? {
+          ...{ pid, port, address, tls: tls === true, name: name ?? null, version: version ?? null },
+          ...(isStamp(stamp) && { stamp }),
+          ...(typeof cwd === 'string' && { cwd }),
+        }
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isStamp(value: unknown): value is ProcessStamp {
+  const { space, pid, task, began } = (value ?? {}) as Record<string, unknown>;
+  return typeof space === 'string' && [pid, task, began].every((each) => Number.isInteger(each));
+}
+
+function checkFolder(folder: string): void {
+  const found = lstatSync(folder);
+  if (!found.isDirectory()) throw refusal(folder, 'it is no folder');
+  const uid = process.getuid?.();
+  // Windows has neither.
+  if (uid === undefined) return;
+  if (found.uid !== uid) throw refusal(folder, 'it belongs to another user');
+  if ((found.mode & 0o077) !== 0) throw refusal(folder, 'others can use it; its mode must be 700');
+}
+
+function refusal(folder: string, why: string): SvcError {
+  return new SvcError('SVC_GROUND_PROCESS_FILE', `"${folder}" cannot be used: ${why}`);
+}
+
+/** A user id without an entry in /etc/passwd, as containers have, has no name: `userInfo()` throws there. */
+function userId(): string {
+  return String(process.getuid?.() ?? userInfo().username);
+}
+
+const [ofGroup, ofOthers, sticky] = [0o020, 0o002, 0o1000];
+const superuser = 0;
+
+/** Why a file is not used, and what to do. */
+interface Mistake {
+  readonly message: string;
+  readonly fix: string;
+}
+
+/**
+ * Why a configuration that was found, and not named, may be the work of another user: code is run with all rights and secrets
+ * of the application, and what is no code still says where its events go. `undefined` where it may be used, and on systems
+ * without owners.
+ */
+export function foreignFile(path: string, isCode: boolean): Mistake | undefined {
+  const user = process.geteuid?.();
+  if (user === undefined) return undefined;
+  try {
+    const folder = realpathSync(dirname(path));
+    // A link, and what it leads to: whoever made either chose what is read.
+    const places = new Set([join(folder, basename(path)), realpathSync(path)]);
+    for (const place of places) {
+      const mistake = isCode ? changeableCode(place, user) : foreignData(place, user);
+      if (mistake !== undefined) return mistake;
+    }
+  } catch {
+    // What is not there, or may not be looked at, is said when it is read.
+  }
+  return undefined;
+}
+
+/**
+ * Why others than the user of this process, the superuser and the owner of `beside` may change a file. `undefined` if they may not, or if that
+ * is not known. Rights of folders and groups don't count: Kubernetes gives both to mounted secrets.
+ */
+export function changeableByOthers(path: string, beside?: Stats): string | undefined {
+  const user = process.geteuid?.();
+  if (user === undefined) return undefined;
+  try {
+    const file = statSync(path);
+    if (isForeign(file, user) && file.uid !== beside?.uid)
+      return `another user owns it (uid ${file.uid}; svc runs as uid ${user})`;
+    const isAsOpen = beside !== undefined && (beside.mode & ofOthers) !== 0;
+    return (file.mode & ofOthers) === 0 || isAsOpen
+      ? undefined
+      : `others may write it (mode ${modeOf(file)})`;
+  } catch {
+    // Whoever reads the file says that it is missing.
+    return undefined;
+  }
+}
+
+/** Whether others than the user of this process, the superuser and the owner of `cwd` can put files into a folder. */
+export function isOpenToStrangers(folder: string, cwd: string): boolean {
+  const user = process.geteuid?.();
+  if (user === undefined) return false;
+  try {
+    const stats = statSync(folder);
+    return (stats.mode & ofOthers) !== 0 || ![user, superuser, statSync(cwd).uid].includes(stats.uid);
+  } catch {
+    return false;
+  }
+}
+
+/** The file and each folder that it lies in: with any of them, another user could put something else in its place. */
+function changeableCode(path: string, user: number): Mistake | undefined {
+  const file = lstatSync(path);
+  if (isForeign(file, user)) {
+    const message = `is code that another user owns (uid ${file.uid}; svc runs as uid ${user}), and is not run`;
+    return { message, fix: `Give it to uid ${user} or the superuser, ${orName}` };
+  }
+  if (!file.isSymbolicLink() && isOpen(file)) {
+    const message = `is code that others may write (mode ${modeOf(file)}), and is not run`;
+    return { message, fix: `Take that right away (chmod go-w), ${orName}` };
+  }
+  for (let folder = dirname(path); ; folder = dirname(folder)) {
+    const stats = statSync(folder);
+    const lies = `is code in a folder that ${folder === dirname(path) ? '' : 'lies in one that '}`;
+    if (isForeign(stats, user)) {
+      const message = `${lies}another user owns (${folder}, uid ${stats.uid}), and is not run`;
+      return { message, fix: `Give the folder to uid ${user} or the superuser, ${orName}` };
+    }
+    if ((stats.mode & sticky) === 0 && isOpen(stats)) {
+      const message = `${lies}others may write (${folder}, mode ${modeOf(stats)}), and is not run`;
+      return { message, fix: `Take that right away (chmod go-w), ${orName}` };
+    }
+    if (dirname(folder) === folder) return undefined;
+  }
+}
+
+function foreignData(path: string, user: number): Mistake | undefined {
+  const [file, folder] = [lstatSync(path), statSync(dirname(path))];
+  if (!isForeign(file, user) || (folder.mode & ofOthers) === 0) return undefined;
+  const message = `is of another user (uid ${file.uid}) in a folder that everybody may write, and is not read`;
+  return { message, fix: `Start svc in a folder of its own, ${orName}` };
+}
+
+function isForeign({ uid }: Stats, user: number): boolean {
+  return uid !== user && uid !== superuser;
+}
+
+/** A group that bears the number of its user is that user's own, as most systems make one for each. */
+function isOpen({ mode, uid, gid }: Stats): boolean {
+  return (mode & ofOthers) !== 0 || ((mode & ofGroup) !== 0 && gid !== uid);
+}
+
+function modeOf({ mode }: Stats): string {
+  return (mode & 0o7777).toString(8);
+}
+
+const orName = 'or name the file in SVC_CONFIG (--config for commands) if you trust whoever can change it';

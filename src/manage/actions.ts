@@ -1,0 +1,396 @@
+import { type Clock, systemClock } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
+import { isoSeconds, parseInstant, parsePast } from '../ground/event-fields.ts';
+import type { ActionId, EndpointId } from '../ground/management.ts';
+import type {
+  Controls,
+  DeadLetterAsk,
+  OutboxControls,
+  OutboxReplayRequest,
+  RecoveryAsk,
+  RecoveryControls,
+} from './controls.ts';
+import { type JsonBody, json, problem, type Reply } from './reply.ts';
+
+// what a request does to the process, and what keeps it from being done by the wrong one, twice or too often.
+
+interface ActionContext {
+  readonly controls: Controls;
+  readonly jsonType: string;
+  readonly hasBody: boolean;
+  /** Who asks, for the log. */
+  readonly by: string;
+  /** The answer to whoever may only try this out; `undefined`: they may do it. */
+  readonly mayNotAct: Reply | undefined;
+  readonly limits: ActionLimits;
+  readonly readBody: () => Promise<JsonBody>;
+}
+
+/** The fields of a request. Whoever may not act learns of nothing but a dry run. */
+async function readFields(
+  { hasBody, readBody, mayNotAct }: ActionContext,
+  checks: Checks,
+): Promise<JsonBody> {
+  const body: JsonBody = hasBody ? await readBody() : { fields: {} };
+  const isDryRun = 'fields' in body && body.fields.dryRun === true;
+  if (mayNotAct !== undefined && !isDryRun) return { refusal: mayNotAct };
+  const refusal = 'fields' in body ? checkFields(body.fields, checks) : undefined;
+  return refusal === undefined ? body : { refusal };
+}
+
+/** How often something may be begun. */
+export interface ActionLimits {
+  /** Counts, or says for how many seconds it is too often. */
+  take(what: string): number | undefined;
+  /** It was not begun. */
+  giveBack(what: string): void;
+}
+
+const mostInAMinute = 6;
+const minuteMs = 60_000;
+
+export function createActionLimits(clock: Pick<Clock, 'monotonic'>): ActionLimits {
+  const begun = new Map<string, number[]>();
+  return {
+    take(what) {
+      const nowMs = clock.monotonic();
+      const lately = (begun.get(what) ?? []).filter((atMs) => nowMs - atMs < minuteMs);
+      begun.set(what, lately);
+      const [first] = lately;
+      if (first !== undefined && lately.length >= mostInAMinute)
+        return Math.ceil((first + minuteMs - nowMs) / 1_000);
+      lately.push(nowMs);
+      return undefined;
+    },
+    giveBack: (what) => void begun.get(what)?.pop(),
+  };
+}
+
+function tooOften(seconds: number): Reply {
+  const detail = `This was begun ${mostInAMinute} times within a minute: try again in ${seconds} s.`;
+  return problem(429, detail, { 'retry-after': String(seconds) });
+}
+
+const askAgainSeconds = 5;
+
+function isBusy(detail: string): Reply {
+  return problem(409, detail, { 'retry-after': String(askAgainSeconds) });
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+/** What is wrong with the value of a field, after its name; `undefined`: nothing. */
+type Check = (value: unknown) => string | undefined;
+type Checks = Readonly<Record<string, Check>>;
+
+const example =
+  'a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d.';
+
+/** Milliseconds since the epoch of what `past` has let through. */
+function timeOf(value: unknown): number | undefined {
+  return typeof value === 'string' ? parsePast(value, systemClock.now()) : undefined;
+}
+
+const past: Check = (value) => {
+  const time = timeOf(value);
+  if (time === undefined) return `must be ${example}`;
+  return time > systemClock.now() ? 'lies in the future.' : undefined;
+};
+
+const pastOrFuture: Check = (value) => (timeOf(value) === undefined ? `must be ${example}` : undefined);
+
+const requiredPast: Check = (value) =>
+  value === undefined || value === null ? `is required: ${example}` : past(value);
+
+const wholeFrom =
+  (least: number, more = ''): Check =>
+  (value) =>
+    Number.isSafeInteger(value) && (value as number) >= least
+      ? undefined
+      : `must be a whole number from ${least} on${more}.`;
+
+const flag: Check = (value) => (typeof value === 'boolean' ? undefined : 'must be true or false.');
+
+const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
+
+const text: Check = (value) => (isText(value) ? undefined : 'must be a text: only events with it are sent.');
+
+const mostTexts = 100;
+
+/** One of them, or a list. */
+const texts: Check = (value) => {
+  const all = Array.isArray(value) ? value : [value];
+  return all.length > 0 && all.length <= mostTexts && all.every(isText)
+    ? undefined
+    : `must be a text or a list of up to ${mostTexts}: only events with one of them are meant.`;
+};
+
+const oneOf =
+  (...values: readonly string[]): Check =>
+  (value) =>
+    values.includes(value as string) ? undefined : `must be ${values.join(' or ')}.`;
+
+/** What is wrong with a body, or a query. A field that is misspelt is not passed over: of a limit that does not hold nobody would hear. */
+function checkFields(fields: Fields, checks: Checks, what = 'The body'): Reply | undefined {
+  for (const [field, check] of Object.entries(checks)) {
+    const value = Object.hasOwn(fields, field) ? fields[field] : undefined;
+    const wrong = value === undefined && check !== requiredPast ? undefined : check(value);
+    if (wrong !== undefined) return problem(400, `${field} ${wrong}`, {}, field);
+  }
+  const names = Object.keys(checks);
+  if (Object.keys(fields).every((field) => names.includes(field))) return checkOrder(fields);
+  return problem(400, `${what} takes the fields ${names.slice(0, -1).join(', ')} and ${names.at(-1)} only.`);
+}
+
+function checkOrder(fields: Fields): Reply | undefined {
+  const [since, until] = [timeOf(fields.since), timeOf(fields.until)];
+  if (since === undefined || until === undefined || since < until) return undefined;
+  return problem(400, 'since is not before until.', {}, 'since');
+}
+
+type Context = Pick<ActionContext, 'controls' | 'jsonType'>;
+
+/** `GET /actuator/svc-outbox`. */
+export function outboxStatistics(context: Context): Promise<Reply> {
+  return withOutbox(context, async (outbox) => {
+    const { total, pending, published, failed, avgProcessingTimeMs } = await outbox.statistics();
+    return json(context, 200, { total, pending, published, failed, avgProcessingTimeMs });
+  });
+}
+
+/** `POST /actuator/svc-outbox`: answers when the replay has ended. */
+export function replayOutbox(context: ActionContext): Promise<Reply> {
+  return withOutbox(context, async (outbox) => {
+    const body = await readFields(context, checks);
+    if ('refusal' in body) return body.refusal;
+    const request = body.fields as unknown as OutboxReplayRequest;
+    const what = `replay ${request.dryRun === true}`;
+    const tooOftenFor = context.limits.take(what);
+    if (tooOftenFor !== undefined) return tooOften(tooOftenFor);
+    try {
+      const result = await outbox.replay({ ...request, since: instantOf(request.since) }, context.by);
+      const { since, limit, total, success, failed, failedEventIds, after } = result;
+      const goOn = { ...(request.dryRun && { dryRun: true }), ...(after !== undefined && { after }) };
+      return json(context, 200, { since, limit, total, success, failed, failedEventIds, ...goOn });
+    } catch (error) {
+      if (error instanceof SvcError && error.code === 'SVC_OUTBOX_REPLAY_BUSY') context.limits.giveBack(what);
+      throw error;
+    }
+  });
+}
+
+const checks = {
+  since: requiredPast,
+  type: text,
+  topic: text,
+  limit: wholeFrom(1),
+  after: wholeFrom(0, ', as the answer to an earlier replay gave it'),
+  dryRun: flag,
+};
+
+async function withOutbox(
+  { controls }: Context,
+  use: (outbox: OutboxControls) => Promise<Reply>,
+): Promise<Reply> {
+  if (controls.outbox === undefined)
+    return problem(
+      404,
+      'There is no outbox in this application: switch it on with svc.outbox.enabled: true, and name its database in svc.outbox.datasource.url.',
+    );
+  try {
+    return await use(controls.outbox);
+  } catch (error) {
+    if (!(error instanceof SvcError) || !error.code.startsWith('SVC_OUTBOX_')) throw error;
+    if (error.code === 'SVC_OUTBOX_REPLAY_BUSY') return isBusy(error.message);
+    // Whatever else is wrong is wrong with the database.
+    return problem(error.code === 'SVC_OUTBOX_REPLAY_OPTIONS' ? 400 : 503, error.message);
+  }
+}
+
+/** As it is given, or the time that it means: what goes on later has to name that. */
+function instantOf(since: string): string {
+  if (parseInstant(since) !== undefined) return since;
+  return isoSeconds(timeOf(since) ?? 0);
+}
+
+const checksOfRecoveryEndpoint = {
+  type: texts,
+  topic: texts,
+  since: past,
+  until: pastOrFuture,
+  to: text,
+  rate: wholeFrom(1),
+  limit: wholeFrom(1),
+  dryRun: flag,
+};
+
+type Kind = 'deadLetterRecovery' | 'backupDrain';
+
+/** `POST …`: answers when it has begun. It goes on when the client is gone. */
+export const recoverFrom =
+  (kind: Kind) =>
+  async (context: ActionContext): Promise<Reply> => {
+    const from = kind === 'backupDrain' ? { from: oneOf('local', 's3') } : {};
+    const body = await readFields(context, { ...from, ...checksOfRecoveryEndpoint });
+    if ('refusal' in body) return body.refusal;
+    const ask = askOf(body.fields);
+    const recovery: RecoveryControls = context.controls[kind];
+    const missing = recovery.missing(ask);
+    if (missing !== undefined) return problem(404, missing);
+    const what = `${kind} ${ask.dryRun}`;
+    const tooOftenFor = context.limits.take(what);
+    if (tooOftenFor !== undefined) return tooOften(tooOftenFor);
+    const run = recovery.start(ask, context.by);
+    if (run !== undefined) return json(context, 202, run);
+    context.limits.giveBack(what);
+    return isBusy('One is running already: GET of the same path says how far it is.');
+  };
+
+/** `GET …`: how far the latest of them is. */
+export const progressOf =
+  (kind: Kind) =>
+  (context: Pick<ActionContext, 'controls' | 'jsonType'>): Reply =>
+    json(context, 200, context.controls[kind].latest());
+
+function askOf(fields: Readonly<Record<string, unknown>>): RecoveryAsk {
+  const { from, type, topic, since, until, to, rate, limit, dryRun = false } = fields;
+  return {
+    ...{ types: listOf(type), topics: listOf(topic), since: timeOf(since), until: timeOf(until) },
+    ...({ from, to, rate, limit, dryRun } as Pick<RecoveryAsk, 'from' | 'to' | 'rate' | 'limit' | 'dryRun'>),
+  };
+}
+
+function listOf(value: unknown): readonly string[] | undefined {
+  return value === undefined ? undefined : ([value].flat() as unknown[] as string[]);
+}
+
+/** `POST /actuator/svc/circuit-breaker/reset`: closes both breakers. */
+export async function resetBreakers(context: ActionContext): Promise<Reply> {
+  return (await refusedBody(context)) ?? json(context, 200, context.controls.resetBreakers(context.by));
+}
+
+/** `POST /actuator/svc/keys/invalidate`: for a key that must not be used any more. */
+export async function invalidateKeys(context: ActionContext): Promise<Reply> {
+  return (
+    (await refusedBody(context)) ?? json(context, 200, await context.controls.invalidateKeys(context.by))
+  );
+}
+
+/** Neither needs a body, and one that comes says nothing. */
+async function refusedBody({ hasBody, readBody }: ActionContext): Promise<Reply | undefined> {
+  if (!hasBody) return undefined;
+  const body = await readBody();
+  if ('refusal' in body) return body.refusal;
+  return Object.keys(body.fields).length > 0 ? problem(400, 'This action takes no fields.') : undefined;
+}
+
+type DeadLettersEndpointContext = Pick<ActionContext, 'controls' | 'jsonType'> & {
+  readonly query: URLSearchParams;
+};
+
+export const mostDeadLetters = 200;
+
+const checksOfDeadLettersEndpoint = {
+  source: oneOf('topic'),
+  type: texts,
+  reason: texts,
+  topic: texts,
+  since: past,
+  until: pastOrFuture,
+  limit: limitUpTo(mostDeadLetters),
+};
+/** Of these several may be wanted. */
+const lists: readonly string[] = ['type', 'reason', 'topic'];
+
+/** `GET /actuator/svc/dlq`: what this process knows of its own, or with `source=topic` what stands in the topic. */
+export async function deadLetters(context: DeadLettersEndpointContext): Promise<Reply> {
+  const { controls, query } = context;
+  const fields = fieldsOf(query);
+  const refusal = checkFields(fields, checksOfDeadLettersEndpoint, 'The query');
+  if (refusal !== undefined) return refusal;
+  if (fields.source === undefined)
+    return query.size === 0
+      ? json(context, 200, controls.deadLetters())
+      : problem(400, 'source must be topic where something is asked of it.', {}, 'source');
+  const { since, until, ...rest } = fields;
+  const ask = { ...askOfOfDeadLettersEndpoint(rest), since: timeOf(since), until: timeOf(until) };
+  const missing = controls.deadLetterTopic.missing();
+  if (missing !== undefined) return problem(404, missing);
+  try {
+    const found = await controls.deadLetterTopic.newest(ask);
+    return found === undefined ? isBusy('Somebody else is reading it.') : json(context, 200, found);
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    return problem(503, `The dead letter topic cannot be read: ${error.message}`);
+  }
+}
+
+type DeadLettersEndpointFields = Readonly<Record<string, string | readonly string[]>>;
+
+/** What is given several times is a list; where only one can be meant, that is wrong. */
+function fieldsOf(query: URLSearchParams): DeadLettersEndpointFields {
+  const names = [...new Set(query.keys())];
+  return Object.fromEntries(
+    names.map((name) => {
+      const all = query.getAll(name);
+      return [name, lists.includes(name) || all.length > 1 ? all : (all[0] as string)];
+    }),
+  );
+}
+
+function askOfOfDeadLettersEndpoint({
+  type,
+  reason,
+  topic,
+  limit,
+}: DeadLettersEndpointFields): DeadLetterAsk {
+  return {
+    ...({ types: type, reasons: reason, topics: topic } as Pick<
+      DeadLetterAsk,
+      'types' | 'reasons' | 'topics'
+    >),
+    limit: limit === undefined ? mostDeadLetters : Number(limit),
+  };
+}
+
+function limitUpTo(most: number): (value: unknown) => string | undefined {
+  return (value) =>
+    typeof value === 'string' && /^[1-9]\d{0,3}$/.test(value) && Number(value) <= most
+      ? undefined
+      : `must be a whole number from 1 to ${most}.`;
+}
+
+export interface RouteContext extends ActionContext {
+  readonly routes: readonly Route[];
+  /** Whether health details may be shown to this request. */
+  readonly showDetails: boolean;
+  readonly readinessNeedsBroker: boolean;
+  /** Of the request target, `?` and all that follows. */
+  readonly query: URLSearchParams;
+}
+
+export type RouteName =
+  | ('metrics' | 'prometheus' | 'actuatorMetrics' | 'metricsReport' | 'info' | 'index' | 'openapi')
+  | ('health' | 'ownHealth' | 'liveness' | 'readiness')
+  | ('targets' | 'deadLetters' | 'outboxStatistics' | 'recoveryOfDeadLetters' | 'drainOfBackup')
+  | ('console' | 'consoleScript' | 'consoleStyle' | 'consoleDocument')
+  | ('resetBreakers' | 'invalidateKeys' | 'replayOutbox' | 'recoverDeadLetters' | 'drainBackup');
+
+export interface Route {
+  /** Its own, among all of them. */
+  readonly name: RouteName;
+  readonly path: string;
+  /** Exposed when one of these ids is; without ids it always is. */
+  readonly ids: readonly EndpointId[];
+  readonly method: 'GET' | 'POST';
+  /** Of a POST: its name in `management.actions.exclude`. */
+  readonly action?: ActionId;
+  /** Of an action: whoever may read may try it out. */
+  readonly hasDryRun?: true;
+  /** Answers without a token, with less in it. */
+  readonly open?: true;
+  /** What a browser opens: a link on another site leads here, too. It holds no data. */
+  readonly isPage?: true;
+  /** Name in the index of links. */
+  readonly link?: string;
+  handle(context: RouteContext): Reply | Promise<Reply>;
+}

@@ -1,0 +1,358 @@
+import { circuitStates } from '../ground/management.ts';
+import { version } from '../ground/version.ts';
+import { mostDeadLetters, type Route, type RouteName } from './actions.ts';
+import { runStates } from './controls.ts';
+import { versionedJsonType } from './reply.ts';
+
+/** JSON Schema, draft 2020-12. */
+export type Schema = { readonly [keyword: string]: unknown };
+
+const integer: Schema = { type: 'integer' };
+const number: Schema = { type: 'number' };
+const string: Schema = { type: 'string' };
+const boolean: Schema = { type: 'boolean' };
+const time: Schema = { type: 'string', format: 'date-time' };
+
+const constant = (...values: readonly string[]): Schema => ({ type: 'string', enum: values });
+const list = (items: Schema): Schema => ({ type: 'array', items });
+const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
+const orNull = (schema: Schema): Schema =>
+  typeof schema.type === 'string' && schema.enum === undefined
+    ? { ...schema, type: [schema.type, 'null'] }
+    : { anyOf: [schema, { type: 'null' }] };
+const about = (description: string, schema: Schema): Schema => ({ ...schema, description });
+
+/** A name with `?` may be missing; no others may be there. */
+function object(members: Readonly<Record<string, Schema>>): Schema {
+  const names = Object.keys(members);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(Object.entries(members).map(([name, member]) => [bare(name), member])),
+    required: names.filter((name) => !name.endsWith('?')),
+    additionalProperties: false,
+  };
+}
+
+const bare = (name: string): string => (name.endsWith('?') ? name.slice(0, -1) : name);
+
+const upOrDown = constant('UP', 'DOWN');
+const circuit = constant(...circuitStates);
+export const past = about(
+  'A time in ISO 8601 with its zone, a day, or how long ago, such as 90m or 2d; not in the future.',
+  string,
+);
+export const texts: Schema = {
+  anyOf: [
+    { type: 'string', minLength: 1 },
+    { type: 'array', items: { type: 'string', minLength: 1 }, minItems: 1, maxItems: 100 },
+  ],
+};
+const from1: Schema = { type: 'integer', minimum: 1 };
+const from0: Schema = { type: 'integer', minimum: 0 };
+const flag: Schema = { type: 'boolean', default: false };
+
+const outboxSummary = {
+  circuitBreakerState: orNull(circuit),
+  consecutiveFailures: orNull(integer),
+  timeSinceLastSuccessMs: orNull(number),
+  totalPending: orNull(integer),
+  totalFailed: orNull(integer),
+};
+const optional = (members: Readonly<Record<string, Schema>>): Record<string, Schema> =>
+  Object.fromEntries(Object.entries(members).map(([name, member]) => [`${name}?`, member]));
+const descriptors = (...statistics: readonly string[]): Schema =>
+  list(
+    object({
+      ...{ name: string, description: string, baseUnit: string, eventType: string },
+      measurements: list(object({ statistic: constant(...statistics), value: number })),
+    }),
+  );
+const recovery = {
+  'type?': texts,
+  'topic?': about('Meant for these; sends to a topic that the configuration does not have, too.', texts),
+  'since?': past,
+  'until?': about('As since; it may be in the future.', string),
+  'to?': about('The topic of events whose own is not known.', { type: 'string', minLength: 1 }),
+  'rate?': about('Events a second.', from1),
+  'limit?': about('Events at most.', from1),
+  'dryRun?': about('Looks, and sends nothing: whoever may read may do that.', flag),
+};
+const reset = orNull(object({ before: circuit, after: circuit }));
+
+export const schemas = {
+  Problem: about(
+    'RFC 9457. It repeats nothing of the request.',
+    object({ type: string, title: string, status: integer, detail: string, 'field?': string }),
+  ),
+  Links: object({
+    _links: { type: 'object', additionalProperties: object({ href: string, templated: boolean }) },
+  }),
+  Status: object({ status: upOrDown }),
+  Health: object({ status: upOrDown, 'details?': ref('HealthDetails') }),
+  OverallHealth: object({ status: upOrDown, 'components?': object({ svc: ref('Health') }) }),
+  HealthDetails: object({
+    'state?': constant('HEALTHY', 'WARNING', 'CRITICAL'),
+    'findings?': list(string),
+    ...{ brokerProducerInitialized: boolean, clusterId: orNull(string), nodeCount: orNull(integer) },
+    ...{ topic: orNull(string), dlqTopic: orNull(string) },
+    'worker?': object({ id: integer, source: string }),
+    'tooLargeEvents?': integer,
+    'keys?': list(ref('Key')),
+    'outbox?': ref('OutboxHealth'),
+    ...{ 'ageMs?': number, 'warning?': string, 'error?': string },
+  }),
+  Key: object({ provider: string, keyId: string, status: upOrDown, 'error?': string }),
+  OutboxHealth: object({
+    ...{ status: upOrDown, ...outboxSummary, oldestPendingMs: orNull(number) },
+    ...{ 'standsBy?': boolean, 'error?': string, 'warning?': string },
+  }),
+  Info: object({
+    service: object({ name: orNull(string), version: orNull(string) }),
+    svc: object({ version: string }),
+  }),
+  MetricsReport: object({
+    summary: object({
+      ...{ totalEventsPublished: integer, successfulEvents: integer, failedEvents: integer },
+      successRate: { type: 'string', pattern: '^\\d+\\.\\d\\d%$' },
+      ...{ totalDlqEvents: integer, totalBrokerErrors: integer, totalBackupFiles: integer },
+      ...optional(outboxSummary),
+    }),
+    events: object({ published: descriptors('COUNT'), publishDuration: descriptors('COUNT', 'MEAN', 'MAX') }),
+    dlq: object({
+      ...{ totalDlqEvents: integer, totalBackupFiles: integer },
+      recentDlqEvents: list(ref('DeadLetter')),
+    }),
+    broker: object({
+      connectionCount: orNull(integer),
+      inFlightRequests: orNull(integer),
+      requestLatencyAvg: orNull(number),
+    }),
+  }),
+  FlatMetricsReport: object({
+    ...{ eventsPublished: integer, eventsFailed: integer, dlqEvents: integer },
+    ...{ outboxPending: orNull(integer), lastPublishTime: orNull(time) },
+  }),
+  Report: { anyOf: [ref('MetricsReport'), ref('FlatMetricsReport')] },
+  Text: string,
+  // Between the page and the server of one version: `manage/console.ts`.
+  Console: { type: 'object' },
+  Document: { type: 'object' },
+  DeadLetter: object({ eventType: string, failureReason: string, timestamp: time }),
+  DeadLetters: object({ waiting: orNull(integer), recent: list(ref('DeadLetter')) }),
+  StoredDeadLetter: object({
+    ...{ eventId: string, eventType: orNull(string), failureReason: orNull(string) },
+    ...{ originalTopic: orNull(string), timestamp: time, partition: integer, offset: integer },
+  }),
+  DeadLettersOfTopic: object({
+    ...{ topic: string, deadLetters: list(ref('StoredDeadLetter')) },
+    ...{ read: integer, unreadable: integer, complete: boolean },
+  }),
+  DeadLetterReport: { anyOf: [ref('DeadLetters'), ref('DeadLettersOfTopic')] },
+  Targets: object({
+    targets: list(
+      object({
+        ...{ target: string, state: string, 'reason?': string, 'notes?': list(string) },
+        ...{ calls: integer, failed: integer, skipped: integer },
+      }),
+    ),
+  }),
+  BreakerResets: object({ broker: reset, outbox: reset }),
+  Keys: object({ keys: list(ref('Key')) }),
+  Nothing: object({}),
+  OutboxStatistics: object({
+    ...{ total: integer, pending: integer, published: integer, failed: integer },
+    avgProcessingTimeMs: number,
+  }),
+  ReplayRequest: object({
+    since: past,
+    'type?': about('Only events of this type.', { type: 'string', minLength: 1 }),
+    'topic?': about('Only events for this topic.', { type: 'string', minLength: 1 }),
+    'limit?': { ...from1, default: 1000 },
+    'after?': about('What an earlier replay gave as after: it goes on from there.', from0),
+    'dryRun?': about('Only counts: whoever may read may do that.', flag),
+  }),
+  Replay: object({
+    ...{ since: string, limit: integer, total: integer, success: integer, failed: integer },
+    failedEventIds: list(string),
+    ...{ 'dryRun?': boolean, 'after?': integer },
+  }),
+  RecoveryRequest: object(recovery),
+  DrainRequest: object({ 'from?': constant('local', 's3'), ...recovery }),
+  Run: object({
+    ...{ id: string, state: constant(...runStates), dryRun: boolean, startedAt: time, endedAt: orNull(time) },
+    total: orNull(integer),
+    ...{ matched: integer, skipped: integer, sent: integer, failed: integer, unreadable: integer },
+    problems: list(object({ reason: string, events: integer })),
+    error: orNull(string),
+  }),
+  Runs: object({ run: orNull(ref('Run')), dryRun: orNull(ref('Run')) }),
+} as const satisfies Readonly<Record<string, Schema>>;
+
+export type SchemaName = keyof typeof schemas;
+
+// what the endpoints take and answer, as an OpenAPI document. Loaded when it is asked for.
+
+/** What a route says of itself beside what the server has to know. */
+interface Operation {
+  readonly summary: string;
+  readonly answers: Readonly<Partial<Record<number, readonly [SchemaName, string]>>>;
+  /** Of a text that is no JSON: its media type. */
+  readonly text?: string;
+  readonly body?: SchemaName;
+  readonly isBodyNeeded?: true;
+  readonly query?: Readonly<Record<string, Schema>>;
+  /** Statuses of problems beside those that every route has. */
+  readonly problems?: readonly number[];
+}
+
+const metrics: Operation = {
+  summary: 'All metrics, in the text format of Prometheus.',
+  answers: { 200: ['Text', 'The metrics.'] },
+  text: 'text/plain',
+};
+const health = (summary: string, schema: SchemaName): Operation => ({
+  summary,
+  answers: { 200: [schema, 'It is UP.'], 503: [schema, 'It is DOWN.'] },
+});
+const asset = (summary: string, text: string): Operation => ({
+  ...{ summary, text, answers: { 200: ['Text', 'The file.'] } },
+});
+const ok = (summary: string, schema: SchemaName): Operation => ({
+  summary,
+  answers: { 200: [schema, 'As it is now.'] },
+});
+const begins = (summary: string, body: SchemaName): Operation => ({
+  ...{ summary, body, answers: { 202: ['Run', 'It has begun.'] }, problems: [404, 409, 429] },
+});
+
+/** One for each route: the types hold that none is missing. */
+const operations: Readonly<Record<RouteName, Operation>> = {
+  metrics,
+  prometheus: metrics,
+  actuatorMetrics: metrics,
+  index: ok('Links to what is exposed.', 'Links'),
+  openapi: ok('This document.', 'Document'),
+  health: health('Health, with its details for those who may see them.', 'OverallHealth'),
+  ownHealth: health('Health of svc, with its details for those who may see them.', 'Health'),
+  liveness: ok('UP while the process answers.', 'Status'),
+  readiness: health('DOWN while this instance does not do its work.', 'Status'),
+  info: ok('Name and version of the service, and of svc.', 'Info'),
+  metricsReport: {
+    summary: 'The numbers of the metrics as one object.',
+    query: { shape: { type: 'string', enum: ['flat'] } },
+    answers: { 200: ['Report', 'The report.'] },
+  },
+  targets: ok('What is captured, and why something is not.', 'Targets'),
+  deadLetters: {
+    summary:
+      'Dead letters that wait, and the newest of this process; with source, the newest of the topic itself.',
+    query: {
+      source: { type: 'string', enum: ['topic'] },
+      ...{ type: texts, reason: texts, topic: texts, since: past, until: { type: 'string' } },
+      limit: { type: 'integer', minimum: 1, maximum: mostDeadLetters, default: mostDeadLetters },
+    },
+    answers: { 200: ['DeadLetterReport', 'The dead letters.'] },
+    problems: [404, 409, 503],
+  },
+  resetBreakers: {
+    ...{ summary: 'Closes the circuit breakers.', body: 'Nothing' },
+    answers: { 200: ['BreakerResets', 'They are closed.'] },
+  },
+  invalidateKeys: {
+    ...{ summary: 'Forgets cached encryption keys, and asks for new ones.', body: 'Nothing' },
+    answers: { 200: ['Keys', 'How the keys are now.'] },
+  },
+  outboxStatistics: {
+    ...ok('Statistics of the outbox.', 'OutboxStatistics'),
+    problems: [404, 503],
+  },
+  replayOutbox: {
+    ...{ summary: 'Sends events of the outbox again.', body: 'ReplayRequest', isBodyNeeded: true },
+    answers: { 200: ['Replay', 'The replay has ended.'] },
+    problems: [404, 409, 429, 503],
+  },
+  recoveryOfDeadLetters: ok('How far the latest recovery of dead letters is.', 'Runs'),
+  recoverDeadLetters: begins('Sends dead letters to the topics that they were meant for.', 'RecoveryRequest'),
+  drainOfBackup: ok('How far the latest drain of the backup is.', 'Runs'),
+  drainBackup: begins('Sends what lies in the backup to its topics.', 'DrainRequest'),
+  console: asset('The page for people.', 'text/html'),
+  consoleScript: asset('The script of the page for people.', 'text/javascript'),
+  consoleStyle: asset('The style of the page for people.', 'text/css'),
+  consoleDocument: {
+    ...ok('What the page for people shows; with another version of svc it may be another.', 'Console'),
+    query: { after: { type: 'integer', minimum: 0 } },
+  },
+};
+
+/** Of every route: what is wrong with a request, or with whoever sends it. */
+const usualProblems = [400, 401, 403, 421, 500];
+const problemsOfActions = [413, 415];
+
+/** Of the routes that are exposed. */
+export function openapiDocument(routes: readonly Route[]): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const route of routes) {
+    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operationOf(route) };
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      ...{ title: 'svc management', version, summary: 'Health, metrics and repair of svc in one process.' },
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    paths,
+    components: { schemas, securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
+  };
+}
+
+function operationOf(route: Route): object {
+  const { name, method, action, hasDryRun, open } = route;
+  const { summary, answers, text, body, isBodyNeeded, query, problems = [] } = operations[name];
+  const own = Object.entries(answers).map(([status, answer]) => [
+    status,
+    { description: answer?.[1], content: contentOf(answer?.[0] as SchemaName, text) },
+  ]);
+  const wrong = [...usualProblems, ...(method === 'POST' ? problemsOfActions : []), ...problems];
+  const problem = {
+    description: 'What is wrong.',
+    content: { 'application/problem+json': { schema: refTo('Problem') } },
+  };
+  return {
+    ...{ operationId: name, summary },
+    ...(action && {
+      description: `Switched off by \`management.actions.exclude: [${action}]\`. ${
+        hasDryRun
+          ? 'It needs the token that acts; a dry run the one that reads.'
+          : 'It needs the token that acts.'
+      }`,
+    }),
+    // On loopback, whoever may connect may read.
+    security: action && hasDryRun !== true ? [{ bearer: [] }] : [{ bearer: [] }, {}],
+    ...(open && text === undefined && { description: 'Without a token: the status alone.' }),
+    ...(query && {
+      parameters: Object.entries(query).map(([of, schema]) => ({ name: of, in: 'query', schema })),
+    }),
+    ...(body && {
+      requestBody: {
+        required: isBodyNeeded === true,
+        content: { 'application/json': { schema: refTo(body) } },
+      },
+    }),
+    responses: {
+      ...Object.fromEntries(wrong.map((status) => [status, problem])),
+      ...Object.fromEntries(own),
+    },
+  };
+}
+
+function contentOf(name: SchemaName, text: string | undefined): object {
+  const content = { schema: refTo(name) };
+  return text === undefined
+    ? { 'application/json': content, [versionedJsonType]: content }
+    : { [text]: content };
+}
+
+function refTo(name: SchemaName): Schema {
+  return { $ref: `#/components/schemas/${name}` };
+}

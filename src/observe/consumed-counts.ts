@@ -1,0 +1,51 @@
+import { shared } from '../ground/lifecycle.ts';
+import { createEventRows, type EventRows } from './outcomes.ts';
+
+// what became of the events that `consumeOnce` took in hand, and the instruments that show it.
+
+/**
+ * What became of an event: `handled`; `repeated`, the inbox knew it; `ignored`, nobody handles its type; `dead_letter`; `returned`,
+ * its partition went to another consumer, or this one ended: it is handled there, or later.
+ */
+export const consumedOutcomes = ['handled', 'repeated', 'ignored', 'dead_letter', 'returned'] as const;
+export type ConsumedOutcome = (typeof consumedOutcomes)[number];
+
+/** Integers that only grow, but for what is in hand: `taken` is the sum of all outcomes and of `inHand`. */
+export interface ConsumedCounts extends Readonly<Record<ConsumedOutcome, number>> {
+  readonly taken: number;
+  readonly retries: number;
+  readonly inHand: number;
+}
+
+export interface ConsumedRow extends Record<ConsumedOutcome, number> {
+  readonly attributes: { readonly consumer: string; readonly eventType: string };
+  taken: number;
+  retries: number;
+  /** Seconds that handlers took, with their transactions. */
+  seconds: number;
+}
+
+/** Of one consumer by its name, in this process. */
+export interface ConsumedEvents extends EventRows<ConsumedRow> {
+  /** Partitions that wait: for another try, or for a handler that takes longer than it may. */
+  waiting: number;
+}
+
+const consumers = shared('consumed-events', () => new Map<string, ConsumedEvents>());
+
+export function consumedBy(consumer: string): ConsumedEvents {
+  const known = consumers.get(consumer);
+  if (known !== undefined) return known;
+  const rows = createEventRows<ConsumedRow>((eventType) => ({
+    attributes: Object.freeze({ consumer, eventType }),
+    ...{ handled: 0, repeated: 0, ignored: 0, dead_letter: 0, returned: 0 },
+    ...{ taken: 0, retries: 0, seconds: 0 },
+  }));
+  const made: ConsumedEvents = { ...rows, waiting: 0 };
+  consumers.set(consumer, made);
+  return made;
+}
+
+export function allConsumed(): Iterable<readonly [consumer: string, events: ConsumedEvents]> {
+  return consumers;
+}

@@ -1,0 +1,138 @@
+import {
+  attributeJson,
+  attributeText,
+  cloudEventsJson,
+  type EnvelopeTemplate,
+  extensions,
+} from '../envelope/envelope.ts';
+import { SvcError } from '../ground/errors.ts';
+import {
+  attributePrefix,
+  isAttributeHeader,
+  isAttributeText,
+  type Severity,
+} from '../ground/event-fields.ts';
+import type { ProtectedEnvelope } from '../protect/protect.ts';
+import { jsonForm, payloadJson } from './json.ts';
+import { type EventForm, EventValue, type RecordParts, type Serializer } from './serializer.ts';
+
+// envelopes as CloudEvents 1.0, in both modes of their binding for Kafka.
+
+interface CloudEventsOptions {
+  /** `binary`: attributes in headers, the payload as value; `structured`: all in the value. */
+  readonly mode: 'binary' | 'structured';
+  /** A URI-reference. */
+  readonly source: string;
+}
+
+/** As numbers of OpenTelemetry. */
+const severityNumbers: Readonly<Record<Severity, number>> = { INFO: 9, WARN: 13, ERROR: 17, CRITICAL: 21 };
+
+const structuredForm: EventForm = {
+  ...jsonForm,
+  headers: { 'content-type': `${cloudEventsJson}; charset=UTF-8` },
+};
+
+/** `data` is the payload; everything else of the envelope is an attribute, and what is not known has none. */
+export function createCloudEventsSerializer({ mode, source }: CloudEventsOptions): Serializer {
+  return mode === 'binary' ? binary(source) : structured(source);
+}
+
+type Attribute = readonly [name: string, value: string];
+
+function binary(source: string): Serializer {
+  const constants = perTemplate((template) => {
+    const headers: Record<string, string> = { ...jsonForm.headers };
+    for (const [name, value] of ofTemplate(template, source)) headers[attributePrefix + name] = value;
+    headers[attributePrefix + extensions.severityNumber] = String(severityNumbers[template.severity]);
+    return headers;
+  });
+  const publishedAtHeader = attributePrefix + extensions.publishedAt;
+  return {
+    serialize(envelope, record) {
+      const headers: Record<string, string> = { ...constants(envelope.template) };
+      for (const [name, value] of ofEvent(envelope, record)) headers[attributePrefix + name] = value;
+      return new EventValue({ ...jsonForm, headers, publishedAtHeader }, payloadJson(envelope), []);
+    },
+  };
+}
+
+function structured(source: string): Serializer {
+  const constants = perTemplate((template) => {
+    const attributes = jsonOf(ofTemplate(template, source));
+    const number = `"${extensions.severityNumber}":${severityNumbers[template.severity]}`;
+    return `{${attributes},${number},"datacontenttype":"application/json"`;
+  });
+  return {
+    serialize: (envelope, record) =>
+      new EventValue(
+        structuredForm,
+        `${constants(envelope.template)},${jsonOf(ofEvent(envelope, record))},"${extensions.publishedAt}":"`,
+        ['","data":', payloadJson(envelope), '}'],
+      ),
+  };
+}
+
+function jsonOf(attributes: readonly Attribute[]): string {
+  return attributes.map(([name, value]) => `"${name}":${JSON.stringify(value)}`).join();
+}
+
+/** What all events of a template have in common. Throws for a type that no CloudEvent can have. */
+function ofTemplate(
+  { eventType, severity, source: service }: EnvelopeTemplate,
+  source: string,
+): readonly Attribute[] {
+  if (!isAttributeText(eventType))
+    throw notPossible('its event type holds a control character, or another that no attribute may hold');
+  return [
+    ['specversion', '1.0'],
+    ['source', source],
+    ['type', eventType],
+    [extensions.severity, severity],
+    ...known(extensions.serviceName, service.serviceName),
+    ...known(extensions.serviceVersion, service.serviceVersion),
+    ...known(extensions.hostname, service.hostname),
+  ];
+}
+
+function ofEvent(
+  { eventId, occurredAt, origin, trace: { parentSpanId } }: ProtectedEnvelope,
+  { key, headers, trace: { traceparent, tracestate } }: RecordParts,
+): readonly Attribute[] {
+  if (headers !== undefined && Object.keys(headers).some(isAttributeHeader))
+    throw notPossible(`it has a header of the application whose name begins with ${attributePrefix}`);
+  return [
+    ['id', eventId],
+    ['time', occurredAt],
+    ...known('subject', key),
+    [extensions.traceparent, traceparent],
+    ...known(extensions.tracestate, tracestate),
+    ...known(extensions.parentSpanId, parentSpanId),
+    ...known(extensions.correlationId, origin.correlationId),
+    ...known(extensions.userId, origin.userId),
+    ...known(extensions.sessionId, origin.sessionId),
+    ...known(extensions.clientIp, origin.clientIp),
+    ...(origin.tags === null ? [] : [[extensions.tags, attributeJson(origin.tags)] as const]),
+  ];
+}
+
+/** None may be empty. */
+function known(name: string, value: string | null | undefined): readonly Attribute[] {
+  return value === null || value === undefined || value === '' ? [] : [[name, attributeText(value)]];
+}
+
+function perTemplate<T>(make: (template: EnvelopeTemplate) => T): (template: EnvelopeTemplate) => T {
+  const made = new WeakMap<EnvelopeTemplate, T>();
+  return (template) => {
+    let found = made.get(template);
+    if (found === undefined) {
+      found = make(template);
+      made.set(template, found);
+    }
+    return found;
+  };
+}
+
+function notPossible(why: string): SvcError {
+  return new SvcError('SVC_SERIALIZE_CLOUDEVENT', `the event cannot be a CloudEvent: ${why}`);
+}
