@@ -41,17 +41,17 @@ const decorators: readonly Row[] = [
 
 const sections: readonly [title: string, rows: readonly Row[]][] = [
   ['Functions in ES modules', [...esmDefinitions, ...esmFactories].map(row)],
-  ['However the module is loaded', [...esmLoading, ...entryForms].map(row)],
+  ['Ways to load a module', [...esmLoading, ...entryForms].map(row)],
   ['CommonJS', cjsForms.map(row)],
-  ['Whatever the function returns', esmResults.map(row)],
-  ['What a target says', targetForms.map(row)],
+  ['Results and calls', esmResults.map(row)],
+  ['Options of a target', targetForms.map(row)],
   ['Decorators', decorators],
   ['Packages in node_modules', [...packageForms, ...packageCjsForms].map(row)],
   [
     'TypeScript, compilers and bundlers',
     [...strippedForms.map((form) => ({ ...row(form), on22: '✓ from 22.18' })), ...toolchains.map(row)],
   ],
-  ['Beside others', neighbours.map(row)],
+  ['With other tools', neighbours.map(row)],
 ];
 
 /** Ids of every row, those of tests that several rows share once. */
