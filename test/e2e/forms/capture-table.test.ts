@@ -3,10 +3,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { neighbours } from '../toolchains/neighbours.ts';
 import { toolchains } from '../toolchains/toolchains.ts';
-import { captureTable, tableIds } from './capture-table.ts';
+import { captureTable, tableIds, unreachableTable } from './capture-table.ts';
 import { forms } from './forms.ts';
 
-const page = join(import.meta.dirname, '../../../docs/capture.md');
+const docs = join(import.meta.dirname, '../../../docs');
 const begin = /<!-- made from test\/e2e\/forms:.* -->\n/;
 const end = '<!-- end -->';
 
@@ -29,14 +29,19 @@ describe('docs/capture.md', () => {
     assert.deepEqual(without, []);
   });
 
-  it('has the table that follows from the forms (SVC_UPDATE_DOCS=1 writes it)', () => {
-    const text = readFileSync(page, 'utf8');
-    const [marker = ''] = begin.exec(text) ?? [];
-    const from = text.indexOf(marker) + marker.length;
-    const to = text.indexOf(end);
-    assert.ok(marker !== '' && to > from, 'the markers are missing');
-    const table = `\n${captureTable()}`;
-    if (process.env.SVC_UPDATE_DOCS) writeFileSync(page, text.slice(0, from) + table + text.slice(to));
-    else assert.equal(text.slice(from, to), table);
-  });
+  for (const [name, made] of [
+    ['capture.md', unreachableTable()],
+    ['internals/capture.md', captureTable()],
+  ] as const)
+    it(`${name} has the table that follows from the forms (SVC_UPDATE_DOCS=1 writes it)`, () => {
+      const page = join(docs, name);
+      const text = readFileSync(page, 'utf8');
+      const [marker = ''] = begin.exec(text) ?? [];
+      const from = text.indexOf(marker) + marker.length;
+      const to = text.indexOf(end);
+      assert.ok(marker !== '' && to >= from, 'the markers are missing');
+      const table = `\n${made}`;
+      if (process.env.SVC_UPDATE_DOCS) writeFileSync(page, text.slice(0, from) + table + text.slice(to));
+      else assert.equal(text.slice(from, to), table);
+    });
 });

@@ -1,5 +1,4 @@
 import { neighbours } from '../toolchains/neighbours.ts';
-import type { Toolchain } from '../toolchains/toolchain.ts';
 import { toolchains } from '../toolchains/toolchains.ts';
 import { cjsForms } from './cjs.ts';
 import { entryForms } from './entries.ts';
@@ -42,17 +41,17 @@ const decorators: readonly Row[] = [
 
 const sections: readonly [title: string, rows: readonly Row[]][] = [
   ['Functions in ES modules', [...esmDefinitions, ...esmFactories].map(row)],
-  ['However the module is loaded', [...esmLoading, ...entryForms].map(row)],
+  ['Ways to load a module', [...esmLoading, ...entryForms].map(row)],
   ['CommonJS', cjsForms.map(row)],
-  ['Whatever the function returns', esmResults.map(row)],
-  ['What a target says', targetForms.map(row)],
+  ['Results and calls', esmResults.map(row)],
+  ['Options of a target', targetForms.map(row)],
   ['Decorators', decorators],
   ['Packages in node_modules', [...packageForms, ...packageCjsForms].map(row)],
   [
     'TypeScript, compilers and bundlers',
     [...strippedForms.map((form) => ({ ...row(form), on22: '✓ from 22.18' })), ...toolchains.map(row)],
   ],
-  ['Beside others', neighbours.map(row)],
+  ['With other tools', neighbours.map(row)],
 ];
 
 /** Ids of every row, those of tests that several rows share once. */
@@ -61,9 +60,14 @@ export const tableIds: ReadonlySet<string> = new Set([
   ...unreachableForms.map(({ id }) => id),
 ]);
 
-/** The part of docs/capture.md that follows from the forms. */
+/** The part of docs/internals/capture.md that follows from the forms. */
 export function captureTable(): string {
-  return [...sections.flatMap(sectionLines), ...unreachableLines()].join('\n');
+  return sections.flatMap(sectionLines).join('\n');
+}
+
+/** The part of docs/capture.md: what cannot be captured. */
+export function unreachableTable(): string {
+  return unreachableLines().join('\n');
 }
 
 function sectionLines([title, rows]: readonly [string, readonly Row[]]): string[] {
@@ -79,21 +83,13 @@ function sectionLines([title, rows]: readonly [string, readonly Row[]]): string[
 
 function unreachableLines(): string[] {
   return [
-    '### What cannot be captured',
-    '',
-    'On 22, 24 and 26 alike. The application runs on unharmed, and the report says which target led nowhere, and why.',
-    '',
-    '| What | The way round | Test |',
-    '|---|---|---|',
-    ...unreachableForms.map(({ title, wayRound = '', id }: Form) => line(title, wayRound, codes([id]))),
+    '| You have | Do this instead |',
+    '|---|---|',
+    ...unreachableForms.map(({ title, wayRound = '' }: Form) => line(title, wayRound)),
     line(
       'Field with an arrow function under a legacy decorator',
       'Make it a method, use TC39 decorators, or name it in the configuration',
-      codes(['tsc-cjs', 'swc-cjs', 'esbuild-cjs', 'tsx-cjs', 'ts-node']),
     ),
-    ...(toolchains as readonly Toolchain[])
-      .filter(({ wayRound }) => wayRound !== undefined)
-      .map(({ title, wayRound = '', id }) => line(title, wayRound, codes([id]))),
     '',
   ];
 }

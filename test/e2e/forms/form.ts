@@ -27,7 +27,7 @@ export interface FormTarget {
 /** One form of function: how it is written, how it is called, what must be published. */
 export interface Form {
   readonly id: string;
-  /** As the table in docs/capture.md has it. */
+  /** As the table in docs/internals/capture.md has it, or docs/capture.md of what cannot be captured. */
   readonly title: string;
   readonly kind: FormKind;
   /** Relative to the form's own folder; a leading `/` means the folder of the application. */

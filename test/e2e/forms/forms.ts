@@ -11,7 +11,7 @@ import { targetForms } from './targets.ts';
 import { strippedForms } from './stripped.ts';
 import { unreachableForms } from './unreachable.ts';
 
-/** Every form of function that svc captures, or says that it cannot. The table in docs/capture.md has the same rows. */
+/** Every form of function that svc captures, or says that it cannot. The tables in docs/capture.md and docs/internals/capture.md have the same rows. */
 export const forms: readonly Form[] = [
   ...esmDefinitions,
   ...esmFactories,

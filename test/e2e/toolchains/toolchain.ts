@@ -4,7 +4,7 @@ import type { Subject } from '../support/subject.ts';
 /** One way to run TypeScript, or what a compiler or bundler made of it. */
 export interface Toolchain {
   readonly id: string;
-  /** As the table in docs/capture.md has it. */
+  /** As the table in docs/internals/capture.md has it. */
   readonly title: string;
   readonly app: 'esm' | 'cjs';
   /** Default: TC39 decorators in ES modules, legacy ones in CommonJS. */
@@ -29,8 +29,6 @@ export interface Toolchain {
   readonly lines?: RegExp;
   /** What svc says about targets that this toolchain makes unreachable. */
   readonly says?: RegExp;
-  /** What to do about them, for the table. */
-  readonly wayRound?: string;
 }
 
 /** Installed on demand into the cache, pinned: none of them is a dependency of this repository. */

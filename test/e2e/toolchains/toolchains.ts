@@ -217,11 +217,9 @@ const builds: readonly Toolchain[] = [
     ...compiled,
     file: () => './dist/bundle.js',
     events: { declared: 2, 'declared static': 1, 'not this one': 1 },
-    wayRound:
-      'Name the source and write a source map, keep identifiers (`--minify-whitespace --minify-syntax`), or declare in code',
     says: /bundle\.js#OrderService\.prototype\.create is not captured: .* it is minified/,
   },
 ];
 
-/** Every toolchain is a row of the table in docs/capture.md. */
+/** Every toolchain is a row of the table in docs/internals/capture.md. */
 export const toolchains: readonly Toolchain[] = [...loaders, ...builds];
