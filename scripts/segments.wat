@@ -1,6 +1,6 @@
 ;; The segments of one source, of the text of a source map's mappings (ECMA-426: numbers in base64 VLQ). In WebAssembly, as that is
 ;; fast from the first byte on: V8 runs such a loop of JavaScript slowly until it has compiled it, which a start waits for.
-;; scripts/wasm.ts makes src/capture/source/maps/segments-wasm.ts of it.
+;; scripts/wasm.ts makes src/capture/source/segments-wasm.ts of it.
 (module
   ;; 0 to 255: the values of the characters, 0 to 63 digits (those above 31 go on), 64 a comma, 65 a semicolon, 66 nothing of a map.
   ;; 256 to 287: the fields as they stand: column, source, its line, its column, name; the rest is room for segments that have more.
