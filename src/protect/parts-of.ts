@@ -97,6 +97,66 @@ const objectsBetweenLooks = 128;
 /** From so many values on, a list without objects is remembered: each object that holds it would read it again. */
 const many = 64;
 
+/** A quick look reads so many values, at so many levels. */
+const quick = { values: 1_000, levels: 8 };
+
+/**
+ * Whether an object with a `toJSON` needs the closer look of `heldMarked`. Most hold texts and numbers, in plain objects, lists and
+ * others with a `toJSON`, none of a marked class. Whatever else it holds needs one, and what cannot be read.
+ */
+function mayHoldMarked(root: object): boolean {
+  try {
+    return !isReadByKeys(root) || leftAfter(root, quick.values, quick.levels) < 0;
+  } catch {
+    return true;
+  }
+}
+
+/** How many values may still be read after all in this object; negative: it needs a closer look. */
+function leftAfter(object: object, most: number, levels: number): number {
+  if (levels === 0) return -1;
+  let left = most;
+  if (Array.isArray(object)) {
+    const { length } = object;
+    if (length > left) return -1;
+    for (let index = 0; index < length && left >= 0; index++)
+      left = leftAfterValue(object[index], left - 1, levels);
+    return left;
+  }
+  for (const key in object) {
+    left = leftAfterValue((object as Readonly<Record<string, unknown>>)[key], left - 1, levels);
+    if (left < 0) return left;
+  }
+  return left;
+}
+
+function leftAfterValue(value: unknown, left: number, levels: number): number {
+  if (typeof value !== 'object' || value === null) return left;
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  if (prototype === Object.prototype || prototype === Array.prototype)
+    return leftAfter(value, left, levels - 1);
+  if (prototype === Date.prototype) return left;
+  if (marksOf(prototype) !== null || !hasToJson(value) || !isReadByKeys(value)) return -1;
+  return leftAfter(value, left, levels - 1);
+}
+
+/** Whether it is an instance of a class that keeps in own fields what JSON shows. */
+function isReadByKeys(value: object): boolean {
+  if (ArrayBuffer.isView(value) || types.isMap(value) || types.isSet(value)) return false;
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  if (prototype === null) return true;
+  let known = withoutKeys.get(prototype);
+  if (known === undefined) {
+    known = true;
+    for (const _ in prototype) known = false;
+    withoutKeys.set(prototype, known);
+  }
+  return known;
+}
+
+/** Prototypes, and whether they have no keys that instances inherit: such getters may do more than tell. */
+const withoutKeys = new WeakMap<object, boolean>();
+
 /**
  * The objects of marked classes that an object holds in its enumerable properties, at any depth: through plain objects, lists, maps,
  * sets and whatever has a `toJSON`; and, as models hold half of their library, through a bounded number of others. What is too
@@ -106,6 +166,7 @@ function heldMarked(
   root: object,
   { budget, withoutMarks }: HoldingRules,
 ): readonly (readonly [object, ClassMarks])[] {
+  if (!mayHoldMarked(root)) return [];
   const found: (readonly [object, ClassMarks])[] = [];
   const seen = new Set([root]);
   const others = new Set<object>();
@@ -401,6 +462,8 @@ export interface MarkedValues {
   ): FieldRule | undefined;
   /** The rule of the marked field whose value this object is, or stands in. */
   ruleOfObject(object: object): FieldRule | undefined;
+  /** Whether a text is, or holds, one of the marked values in Base64 or hexadecimal. */
+  holdsEncoded(text: string): boolean;
   /** Adds the rules of the marked values that a folded text is, or holds. `key`: that it stands at, as a whole. */
   find(folded: string, found: Found, key?: string | symbol | undefined): void;
 }
@@ -542,6 +605,20 @@ export function markedValuesOf(
       }
       if (held.length === 0 || (isOfPath && given?.strategy !== 'MASK' && given !== undefined)) return given;
       return strictest(given === undefined ? held : [...held, given], true);
+    },
+
+    holdsEncoded(text) {
+      const folded = fold(text);
+      if (!mayHoldEncoded(folded)) return false;
+      budget.spendText(text.length);
+      for (const part of encodedTexts().keys()) if (folded.includes(part)) return true;
+      for (const reading of readingsOf(text, (length) => budget.spendReading(length))) {
+        const read = fold(reading);
+        if (texts.has(read)) return true;
+        for (const part of texts.keys())
+          if (part.length >= shortest.squeezed && read.includes(part)) return true;
+      }
+      return outer?.holdsEncoded(text) ?? false;
     },
 
     find(folded, found, key) {

@@ -412,14 +412,18 @@ function placeOfElements(array: readonly unknown[], place: Place): Place {
 }
 
 const indexLike = /^\d{1,6}$/;
+/** Of eight characters in Base64. */
+const shortestEncodedKey = 10;
 
 /**
  * Keys are not protected: a marked value may not be one of what `toJSON` returned, or stand in one. What looks like the name of a
- * field, or an index, is taken for one: models hold the names of their fields as values.
+ * field, or an index, is taken for one, as models hold the names of their fields as values; but not where it is a value in Base64
+ * or hexadecimal.
  */
 function checkKey(key: string, json: MarkedValues): void {
-  if (nameLike.test(key) || indexLike.test(key) || json.marks.has(key)) return;
-  if (json.ruleOfText(key, undefined, false) === undefined) return;
+  if (nameLike.test(key) || indexLike.test(key) || json.marks.has(key)) {
+    if (key.length < shortestEncodedKey || !json.holdsEncoded(key)) return;
+  } else if (json.ruleOfText(key, undefined, false) === undefined) return;
   throw refusal(
     'SVC_PROTECT_TOJSON_HIDES_FIELDS',
     'toJSON of a class with marked fields, or of an object that holds one, returns a marked value as a key',

@@ -384,7 +384,38 @@ describe('an object with a toJSON that holds objects of marked classes', () => {
     ],
     'in an object of another class': [new Reference(new Customer()), { entity: hidden }],
   };
-  for (const [what, [held, shown]] of Object.entries(cases)) {
+  let deep: readonly [held: unknown, shown: unknown] = [new Customer(), hidden];
+  for (let level = 0; level < 12; level++) deep = [{ deep: deep[0] }, { deep: deep[1] }];
+  const many = Array.from({ length: 2_000 }, (_, id) => ({ id }));
+  class List extends Array {}
+  class Entries extends Map<number, unknown> {
+    toJSON(): unknown {
+      return [...this.values()].map(plainOf);
+    }
+  }
+  const moreCases: typeof cases = {
+    'at many levels': deep,
+    'behind many values': [
+      { many, last: new Customer() },
+      { many, last: hidden },
+    ],
+    'in a list of a class': [List.of(new Customer()), [hidden]],
+    'in an object without a prototype': [
+      Object.assign(Object.create(null), { a: new Customer() }),
+      { a: hidden },
+    ],
+    'in a map with a toJSON': [new Entries([[1, new Customer()]]), { 1: hidden }],
+    'by a getter': [
+      {
+        get customer() {
+          return new Customer();
+        },
+      },
+      { customer: hidden },
+    ],
+    'of a class that extends a marked one': [new (class extends Customer {})(), hidden],
+  };
+  for (const [what, [held, shown]] of Object.entries({ ...cases, ...moreCases })) {
     it(`shows none of their marked values: ${what}`, () => {
       const rest = { id: 17, note: 'a note', isPaid: true, count: 7 };
       assert.deepEqual(publishes({ order: new Model({ ...rest, held }) }), {
@@ -393,6 +424,23 @@ describe('an object with a toJSON that holds objects of marked classes', () => {
       assert.deepEqual(publishes([new Model({ ...rest, held })]), { value: [{ ...rest, held: shown }] });
     });
   }
+
+  it('shows none of a map, or of a list, that has a toJSON itself', () => {
+    assert.deepEqual(publishes({ a: new Entries([[1, new Customer()]]) }), { a: [hidden] });
+    const list = Object.assign([new Customer()], { toJSON: () => ({ mail: secret }) });
+    assert.deepEqual(publishes({ a: list }), { a: { mail: hidden.email } });
+  });
+
+  it('asks no getter of a class, and leaves what has no marks as it is', () => {
+    let reads = 0;
+    class Asking extends Model {}
+    Object.defineProperty(Asking.prototype, 'rows', { enumerable: true, get: () => ++reads });
+    const values = { id: 1, list: [{ a: 1 }, [2]], at: new Date(0), money: new Model({ amount: 5 }) };
+    assert.deepEqual(publishes(new Asking(values)), {
+      ...{ id: 1, list: [{ a: 1 }, [2]], at: {}, money: { amount: 5 } },
+    });
+    assert.equal(reads, 0);
+  });
 
   it('shows none in a text', () => {
     class Line extends Model {
@@ -444,6 +492,12 @@ describe('a marked value that toJSON returns as a key', () => {
     'of a map': (text) => new Map([[text, 1]]),
     'in a list': (text) => [[{ [text]: 1 }]],
     escaped: (text) => ({ [encodeURIComponent(text)]: 1 }),
+    'in Base64 like a name': (text) => ({ [Buffer.from(text).toString('base64url')]: 1 }),
+    'in Base64 among other text': (text) => ({ [Buffer.from(`u:${text}`).toString('base64url')]: 1 }),
+    'in Base64 of Base64': (text) => ({
+      [Buffer.from(Buffer.from(text).toString('base64')).toString('base64url').slice(0, 60)]: 1,
+    }),
+    'in hexadecimal like a name': (text) => ({ [`x${Buffer.from(text).toString('hex').slice(0, 63)}`]: 1 }),
   };
   for (const [what, compose] of Object.entries(keys))
     it(`is refused: ${what}`, () =>

@@ -284,6 +284,20 @@ describe('events as records of Avro', () => {
       'hunter2',
       'payload.a is no enum',
     ],
+    [
+      'a name that all objects have as a symbol',
+      { type: 'enum', name: 'E', symbols: ['A'] },
+      'constructor',
+      'payload.a is no enum',
+    ],
+    [
+      'a list of one symbol as a symbol',
+      { type: 'enum', name: 'E', symbols: ['A'] },
+      ['A'],
+      'payload.a is no enum',
+    ],
+    ['a list for a text that may be null', ['null', 'string'], ['hunter2'], 'payload.a is no union'],
+    ['a number for a text that may be null', ['null', 'string'], 1, 'payload.a is no union'],
     ['what is in no branch', ['null', 'int'], 'hunter2', 'payload.a is no union'],
     ['a value in a map', { type: 'map', values: 'int' }, { hunter2: 'x' }, 'payload.a.* is no int'],
     [
@@ -302,6 +316,59 @@ describe('events as records of Avro', () => {
         message,
       });
     });
+
+  it('hold texts of any length and kind, as they were', () => {
+    const parts = ['a', 'ü', '漢', '😀', '\0'];
+    const type = record(['v', ['null', 'string']], ['map', { type: 'map', values: 'string' }]);
+    for (const part of parts)
+      for (const length of [0, 1, 15, 16, 46, 47, 48, 49, 63, 64, 65, 8_191, 8_192, 70_000]) {
+        const v = `${'x'.repeat(Math.max(0, length - part.length))}${part}`;
+        const payload = { v, map: { [v]: v } };
+        assert.deepEqual(passedThrough(payload, type), payload);
+      }
+  });
+
+  it('hold the times of JSON, each day of a leap year and of others', () => {
+    const type = record(['at', { type: 'long', logicalType: 'timestamp-millis' }]);
+    for (const year of ['0001', '1900', '1969', '1970', '2000', '2026', '2028', '9999'])
+      for (let at = Date.parse(`${year}-01-01T23:59:59.999Z`), day = 0; day < 366; day += 5) {
+        const payload = { at: new Date(at + day * 86_400_000).toISOString() };
+        if (payload.at.length === 24) assert.deepEqual(passedThrough(payload, type), payload);
+      }
+  });
+
+  it('have the metadata of their own request, whatever that of the one before', () => {
+    const codec = createEventCodec('T');
+    const source = { serviceName: 'orders', serviceVersion: '1', hostname: 'ü' };
+    const actor = { userId: 'u-1', sessionId: null };
+    const trace = { traceId: 'ab', spanId: 'cd', parentSpanId: null };
+    const tags = { a: 'b' };
+    const first = { source, actor, trace, correlationId: 'c', clientIp: '10.0.0.1', tags };
+    const others = [
+      first,
+      { ...first, source: { ...source, serviceName: 'other' } },
+      { ...first, actor: { ...actor, userId: 'u-2' } },
+      { ...first, trace: { ...trace, spanId: 'ef' } },
+      { ...first, trace: { traceId: 'Zoë', spanId: null, parentSpanId: '' } },
+      { ...first, correlationId: null },
+      { ...first, clientIp: null },
+      { ...first, tags: { a: 'c' } },
+      first,
+    ];
+    for (const [index, metadata] of others.entries())
+      for (const severity of ['INFO', 'ERROR']) {
+        const eventId = index % 2 === 0 ? String(index) : 'Zoë';
+        const { head, tail } = codec.encode({ ...eventWith({ index }), eventId, metadata, severity });
+        const read = codec.decode(Buffer.from(head + timeText(atMs) + tail, 'latin1'));
+        assert.partialDeepStrictEqual(read, { eventId, severity, metadata, payload: { index } });
+      }
+    const half = { ...first, actor: { ...actor, userId: '\ud83d' } };
+    for (let round = 0; round < 2; round++)
+      assert.throws(() => codec.encode({ ...eventWith({}), metadata: half }), {
+        code: 'SVC_SERIALIZE_SCHEMA_MISFIT',
+        message: /metadata\.actor\.userId is no string/,
+      });
+  });
 
   it('take a plain payload as its JSON would give it back, and know what is not plain', () => {
     const plain = fc.anything({

@@ -2,6 +2,7 @@
 
 import type { PathRule } from '../../ground/pii-rule.ts';
 import type { Logger } from '../../observe/logger.ts';
+import { readingsOf } from '../clear-texts.ts';
 import { type Detect, element, nameLike, type Step } from '../protect.ts';
 import { compilePolicy, type Policy } from './policy.ts';
 
@@ -111,10 +112,15 @@ export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
   }
 }
 
-/** A key that stands in the value as well is somebody's name rather than that of a field: `alice` of `alice@example.com`. */
+/**
+ * A key that stands in the value as well is somebody's name rather than that of a field: `alice` of `alice@example.com`. So is one
+ * that is personal data in Base64 or hexadecimal.
+ */
 function pathOf(keys: readonly Step[], value = ''): string {
   const folded = value.toLowerCase();
-  const isName = (key: string) => key.length >= shortestName && folded.includes(key.toLowerCase());
+  const isInValue = (text: string) => text.length >= shortestName && folded.includes(text.toLowerCase());
+  const isName = (key: string) =>
+    isInValue(key) || decoded(key).some((text) => isInValue(text) || kindOf(text, 'string') !== undefined);
   let path = '';
   for (const key of keys) {
     if (key === element) path += '[*]';
@@ -126,7 +132,19 @@ function pathOf(keys: readonly Step[], value = ''): string {
 const shortestName = 3;
 
 function kindOfKey(key: Step | undefined): string | undefined {
-  return typeof key !== 'string' || nameLike.test(key) ? undefined : kindOf(key, 'string');
+  if (typeof key !== 'string') return undefined;
+  for (const text of nameLike.test(key) ? decoded(key) : [key, ...decoded(key)]) {
+    const kind = kindOf(text, 'string');
+    if (kind !== undefined) return kind;
+  }
+  return undefined;
+}
+
+/** Longer keys are not looked into. */
+const longestKey = 256;
+
+function decoded(key: string): readonly string[] {
+  return key.length > longestKey ? [] : readingsOf(key, () => {});
 }
 
 const email = /[^\s@<>,;:"'()]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/u;

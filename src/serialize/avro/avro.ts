@@ -65,7 +65,7 @@ function jsonOf(envelope: ProtectedEnvelope, { isText }: EventCodec): string {
 
 function eventOf(envelope: ProtectedEnvelope, codec: EventCodec): AvroEvent {
   const { eventId, template, origin, trace, occurredAt } = envelope;
-  const { userId, sessionId, correlationId, clientIp, tags } = origin;
+  const { correlationId, clientIp, tags } = origin;
   return {
     eventId,
     eventType: template.eventType,
@@ -73,11 +73,11 @@ function eventOf(envelope: ProtectedEnvelope, codec: EventCodec): AvroEvent {
     severity: template.severity,
     metadata: {
       source: template.source,
-      actor: { userId, sessionId },
+      actor: origin,
       trace,
       correlationId,
       clientIp,
-      tags: tags ?? {},
+      tags: tags ?? noTags,
     },
     payload: {
       json: () => jsonOf(envelope, codec),
@@ -85,6 +85,8 @@ function eventOf(envelope: ProtectedEnvelope, codec: EventCodec): AvroEvent {
     },
   };
 }
+
+const noTags = {};
 
 /** The end of the metadata and the start of the payload: quotes in the texts before it are escaped, so the first hit is it. */
 const payloadAt = '}},"payload":';
@@ -96,6 +98,7 @@ export function fromWaiting(codec: EventCodec, id: number, json: Buffer): Buffer
   let document: Readonly<Record<string, unknown>>;
   try {
     document = JSON.parse(`${text.slice(0, at + 2)}}`);
+    if (typeof (document as unknown as AvroEvent).metadata.trace.traceId === 'undefined') throw new Error();
   } catch {
     throw new SvcError('SVC_SERIALIZE_SCHEMA_MISFIT', 'what waited for its schema is no envelope');
   }
@@ -164,8 +167,12 @@ export interface AvroEvent {
   readonly severity: string;
   readonly metadata: {
     readonly source: object;
-    readonly actor: object;
-    readonly trace: object;
+    readonly actor: { readonly userId: string | null; readonly sessionId: string | null };
+    readonly trace: {
+      readonly traceId: string | null;
+      readonly spanId: string | null;
+      readonly parentSpanId: string | null;
+    };
     readonly correlationId: string | null;
     readonly clientIp: string | null;
     readonly tags: Readonly<Record<string, string>>;
@@ -227,10 +234,7 @@ export function createEventCodec(eventType: string, given?: AvroSchema): EventCo
   const isText = given === undefined;
   const payload = given === undefined ? undefined : payloadSchema(eventType, given);
   const schema = recordSchema(eventType, given ?? 'string');
-  const head = compiled(partOf(eventType, headFields.map(plainTime)));
-  const tail = compiled(
-    partOf(eventType, tailFields(payload === undefined ? 'string' : forWriting(payload))),
-  );
+  const writePayload = payloadWriter(eventType, payload === undefined ? 'string' : forWriting(payload));
   const payloadOf = ({ json, plain }: AvroPayload): unknown => {
     if (isText) return json();
     const known = plain?.() ?? notPlain;
@@ -244,11 +248,7 @@ export function createEventCodec(eventType: string, given?: AvroSchema): EventCo
     name: recordName(eventType),
     schema: JSON.stringify(schema),
     encode(event) {
-      const { severity, metadata, payload } = event;
-      return {
-        head: textOf(head, event),
-        tail: textOf(tail, { severity, metadata, payload: payloadOf(payload) }),
-      };
+      return { head: headOf(event), tail: metadataOf(event) + writePayload(payloadOf(event.payload)) };
     },
     decode,
   };
@@ -292,6 +292,98 @@ function decoderOf(type: AvroType): (bytes: Buffer) => unknown {
 
 function compiled(schema: AvroSchema): AvroType {
   return exactType(schema);
+}
+
+/** Ids and names as they usually look: ASCII, with a byte for each character. */
+const plain = /^[\w.:@ -]*$/;
+
+/** A string of Avro. `undefined`: only its type can tell what it is. */
+function shortText(value: unknown): string | undefined {
+  return typeof value === 'string' && plain.test(value) ? timeText(value.length) + value : undefined;
+}
+
+/** The same where it may be null. */
+function nullableText(value: unknown): string | undefined {
+  if (value === null) return '\0';
+  const text = shortText(value);
+  return text === undefined ? undefined : `\x02${text}`;
+}
+
+/** The types of what all events have, whatever their payload: the bytes of a record are those of its fields. */
+interface EnvelopeTypes {
+  readonly head: AvroType;
+  readonly before: AvroType;
+  readonly trace: AvroType;
+  readonly after: AvroType;
+}
+
+let envelopeTypes: EnvelopeTypes | undefined;
+
+function typesOfEnvelope(): EnvelopeTypes {
+  const part = (...fields: readonly object[]): AvroType => compiled(partOf('', fields));
+  envelopeTypes ??= {
+    head: part(...headFields.map(plainTime)),
+    before: part({ name: 'severity', type: 'string' }, metadataField(metadataFields.slice(0, 2))),
+    trace: part(metadataField(metadataFields.slice(2, 3))),
+    after: part(metadataField(metadataFields.slice(3))),
+  };
+  return envelopeTypes;
+}
+
+function headOf(event: AvroEvent): string {
+  const { eventId, eventType, occurredAt } = event;
+  const [id, type] = [shortText(eventId), shortText(eventType)];
+  if (id === undefined || type === undefined || !(Math.abs(occurredAt) < 2 ** 52))
+    return textOf(typesOfEnvelope().head, event);
+  return id + type + timeText(occurredAt);
+}
+
+/** What stands before and behind the trace of an event: events of one request that follow each other share it. */
+interface AroundTrace {
+  readonly severity: string;
+  readonly metadata: AvroEvent['metadata'];
+  readonly before: string;
+  readonly after: string;
+}
+
+let around: AroundTrace | undefined;
+
+function metadataOf({ severity, metadata }: AvroEvent): string {
+  let { before, after } = around ?? { before: '', after: '' };
+  if (around === undefined || severity !== around.severity || !isSameOrigin(metadata, around.metadata)) {
+    const types = typesOfEnvelope();
+    before = textOf(types.before, { severity, metadata });
+    after = textOf(types.after, { metadata });
+    around = { severity, metadata, before, after };
+  }
+  return before + traceOf(metadata) + after;
+}
+
+function isSameOrigin(one: AvroEvent['metadata'], other: AvroEvent['metadata']): boolean {
+  return (
+    one.source === other.source &&
+    one.actor === other.actor &&
+    one.correlationId === other.correlationId &&
+    one.clientIp === other.clientIp &&
+    one.tags === other.tags
+  );
+}
+
+function traceOf(metadata: AvroEvent['metadata']): string {
+  const { traceId, spanId, parentSpanId } = metadata.trace;
+  const [trace, span, parent] = [nullableText(traceId), nullableText(spanId), nullableText(parentSpanId)];
+  if (trace !== undefined && span !== undefined && parent !== undefined) return trace + span + parent;
+  return textOf(typesOfEnvelope().trace, { metadata });
+}
+
+function payloadWriter(eventType: string, schema: AvroSchema): (payload: unknown) => string {
+  const type = compiled(partOf(eventType, [{ name: 'payload', type: schema }]));
+  return (payload) => {
+    // ASCII: a byte for each character.
+    if (schema === 'string' && typeof payload === 'string' && Buffer.byteLength(payload) === payload.length)
+      return timeText(payload.length) + payload;
+    return textOf(type, { payload });
+  };
 }
 
 let shared: Buffer | undefined;
@@ -401,6 +493,10 @@ const group = (name: string, type: string, fields: readonly string[]): object =>
   name,
   type: { type: 'record', name: type, fields: fields.map(nullable) },
 });
+const metadataField = (fields: readonly object[]): object => ({
+  name: 'metadata',
+  type: { type: 'record', name: 'Metadata', fields },
+});
 
 /** What stands before `publishedAt`, which is put in between when the record is handed over. */
 const headFields: readonly object[] = [
@@ -409,23 +505,19 @@ const headFields: readonly object[] = [
   time('occurredAt'),
 ];
 
+/** Source and actor, the trace, and the rest. */
+const metadataFields: readonly object[] = [
+  group('source', 'Source', ['serviceName', 'serviceVersion', 'hostname']),
+  group('actor', 'Actor', ['userId', 'sessionId']),
+  group('trace', 'Trace', ['traceId', 'spanId', 'parentSpanId']),
+  nullable('correlationId'),
+  nullable('clientIp'),
+  { name: 'tags', type: { type: 'map', values: 'string' } },
+];
+
 const tailFields = (payload: AvroSchema): readonly object[] => [
   { name: 'severity', type: 'string' },
-  {
-    name: 'metadata',
-    type: {
-      type: 'record',
-      name: 'Metadata',
-      fields: [
-        group('source', 'Source', ['serviceName', 'serviceVersion', 'hostname']),
-        group('actor', 'Actor', ['userId', 'sessionId']),
-        group('trace', 'Trace', ['traceId', 'spanId', 'parentSpanId']),
-        nullable('correlationId'),
-        nullable('clientIp'),
-        { name: 'tags', type: { type: 'map', values: 'string' } },
-      ],
-    },
-  },
+  metadataField(metadataFields),
   { name: 'payload', type: payload },
 ];
 

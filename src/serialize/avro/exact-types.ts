@@ -12,7 +12,7 @@ type ForSchema = (schema: unknown, options: object) => InnerType;
 
 /** What avsc reads from and writes to. Places behind the end of the buffer are let go, and count: it writes again with more room. */
 interface Tap {
-  readonly buf: Uint8Array;
+  readonly buf: Buffer;
   pos: number;
   readLong(): number;
   readString(): string;
@@ -92,6 +92,35 @@ function readLong(tap: Tap): number | bigint {
   return Number.isSafeInteger(asNumber) ? asNumber : value;
 }
 
+/** Fewer characters are written one by one. */
+const fewCharacters = 48;
+
+/** Most texts are ASCII: a byte for each character, and nothing to look for. Throws for half of a surrogate pair. */
+function writeText(tap: Tap, text: string): void {
+  const { buf, pos } = tap;
+  const { length } = text;
+  if (length < fewCharacters) {
+    let at = 0;
+    for (let code = 0; at < length; at++) {
+      code = text.charCodeAt(at);
+      if (code > 0x7f) break;
+      buf[pos + 1 + at] = code;
+    }
+    if (at === length) {
+      buf[pos] = 2 * length;
+      tap.pos = pos + 1 + length;
+      return;
+    }
+  } else if (Buffer.byteLength(text) === length) {
+    tap.writeLong(length);
+    if (tap.pos < buf.length) buf.write(text, tap.pos, 'latin1');
+    tap.pos += length;
+    return;
+  }
+  if (!text.isWellFormed()) throw misfit();
+  tap.writeString(text);
+}
+
 /** U+FFFD stands for bytes that are not UTF-8, and for itself. */
 function readText(tap: Tap): string {
   const start = tap.pos;
@@ -117,6 +146,7 @@ interface Classes {
   readonly Text: Class;
   readonly Bytes: Class;
   readonly Fixed: new (schema: object, options: object) => InnerType;
+  readonly Enum: new (schema: object, options: object) => InnerType;
   readonly Map: new (schema: object, options: object) => InnerType;
   readonly List: new (schema: object, options: object) => InnerType;
   readonly Union: new (types: readonly InnerType[], options: object) => InnerType;
@@ -160,16 +190,12 @@ function makeClasses(large: LargeNumbers): Classes {
   const whyNoLong = (value: unknown): string | undefined =>
     typeof value === 'number' && Number.isInteger(value) ? notExact : undefined;
   const RawLong = taking('LongType', longOf, writeLong, readLong, whyNoLong);
-  const Long = taking(
-    'LongType',
-    longOf,
-    writeLong,
-    (tap) => {
+  class Long extends RawLong {
+    override _read(tap: Tap): unknown {
       const value = readLong(tap);
       return typeof value === 'bigint' && large === 'text' ? String(value) : value;
-    },
-    whyNoLong,
-  );
+    }
+  }
   const Float = taking(
     'FloatType',
     (value) => {
@@ -182,15 +208,40 @@ function makeClasses(large: LargeNumbers): Classes {
     undefined,
     (value) => (typeof value === 'number' ? 'it is too large for one' : undefined),
   );
-  const Double = taking('DoubleType', numberOf, (tap, value) => tap.writeDouble(value), undefined);
-  const Text = taking(
+  const AnyDouble = taking('DoubleType', numberOf, (tap, value) => tap.writeDouble(value), undefined);
+  class Double extends AnyDouble {
+    override _write(tap: Tap, value: unknown): void {
+      if (typeof value === 'number') tap.writeDouble(value);
+      else super._write(tap, value);
+    }
+  }
+  const AnyText = taking(
     'StringType',
     (value) => (typeof value === 'string' && value.isWellFormed() ? value : undefined),
-    (tap, value) => tap.writeString(value),
+    writeText,
     readText,
     (value) =>
       typeof value === 'string' ? 'it holds half of a surrogate pair, which UTF-8 has not' : undefined,
   );
+  class Text extends AnyText {
+    override _write(tap: Tap, value: unknown): void {
+      if (typeof value !== 'string') throw misfit();
+      writeText(tap, value);
+    }
+  }
+  /** The library takes names that all objects have for its symbols, and a list of one symbol for that symbol. */
+  class Enum extends (base.EnumType as new (...args: unknown[]) => InnerType) {
+    override _check(value: unknown, _?: unknown, hook?: Hook): boolean {
+      const { symbols } = this as unknown as { symbols: readonly string[] };
+      const fits = typeof value === 'string' && symbols.includes(value);
+      if (!fits && hook !== undefined) hook(value, this);
+      return fits;
+    }
+    override _write(tap: Tap, value: unknown): void {
+      if (!this._check(value)) throw misfit();
+      super._write(tap, value);
+    }
+  }
   const Bytes = taking('BytesType', bufferOf, (tap, value) => tap.writeBytes(value), undefined);
   const Fixed = taking<Buffer>(
     'FixedType',
@@ -234,8 +285,15 @@ function makeClasses(large: LargeNumbers): Classes {
       return super._check(value, flags, hook, path);
     }
     override _write(tap: Tap, value: unknown): void {
-      for (const key in value as object) if (!key.isWellFormed()) throw misfit();
-      super._write(tap, value);
+      if (typeof value !== 'object' || value === null || Array.isArray(value)) throw misfit();
+      const { valuesType } = this as unknown as { valuesType: InnerType };
+      const keys = Object.keys(value);
+      if (keys.length > 0) tap.writeLong(keys.length);
+      for (const key of keys) {
+        writeText(tap, key);
+        valuesType._write(tap, (value as Readonly<Record<string, unknown>>)[key]);
+      }
+      tap.writeLong(0);
     }
     override _read(tap: Tap): unknown {
       const { valuesType } = this as unknown as { valuesType: InnerType };
@@ -265,10 +323,17 @@ function makeClasses(large: LargeNumbers): Classes {
       return false;
     }
     override _write(tap: Tap, value: unknown): void {
+      const { single } = shapeOf(this as never);
+      if (single !== undefined && typeof value !== 'object' && single.kind !== 'object') {
+        // Its type looks at the value.
+        tap.writeLong(single.index);
+        single.type._write(tap, value);
+        return;
+      }
       const { found } = branchFor(this as never, value);
       if (found === undefined) throw misfit();
-      tap.writeLong(found.index);
-      if (found.value !== null) found.type._write(tap, found.value);
+      tap.writeLong(found.branch.index);
+      if (found.value !== null) found.branch.type._write(tap, found.value);
     }
     override _read(tap: Tap): unknown {
       const index = tap.readLong();
@@ -326,6 +391,7 @@ function makeClasses(large: LargeNumbers): Classes {
     Text,
     Bytes,
     Fixed,
+    Enum,
     Map: MapOf,
     List: ListOf,
     Union,
@@ -398,7 +464,7 @@ function kindOfValue(value: unknown): Kind {
 }
 
 interface Choice {
-  readonly found?: Branch & { readonly value: unknown };
+  readonly found?: { readonly branch: Branch; readonly value: unknown };
   /** None takes the value; this one is meant. */
   readonly only?: { readonly type: InnerType; readonly value: unknown };
 }
@@ -407,16 +473,14 @@ interface Choice {
 function branchFor(union: { readonly types: readonly InnerType[] }, given: unknown): Choice {
   const { branches, isNamed, nullIndex, single } = shapeOf(union);
   if (given === null)
-    return nullIndex === undefined ? {} : { found: { ...(branches[nullIndex] as Branch), value: null } };
+    return nullIndex === undefined ? {} : { found: { branch: branches[nullIndex] as Branch, value: null } };
   const named = branches.length > 1 ? namedIn(branches, isNamed, given) : undefined;
   if (named !== undefined) {
     const { branch, value } = named;
-    return branch.type._check(value)
-      ? { found: { ...branch, value } }
-      : { only: { type: branch.type, value } };
+    return branch.type._check(value) ? { found: { branch, value } } : { only: { type: branch.type, value } };
   }
   if (single !== undefined) {
-    if (single.type._check(given)) return { found: { ...single, value: given } };
+    if (single.type._check(given)) return { found: { branch: single, value: given } };
     const isMeant = single.kind === 'logical' || single.kind === kindOfValue(given);
     return isMeant ? { only: { type: single.type, value: given } } : {};
   }
@@ -424,10 +488,10 @@ function branchFor(union: { readonly types: readonly InnerType[] }, given: unkno
   for (const branch of branches) {
     if ((isNamed && branch.kind === 'object') || !branch.type._check(given)) continue;
     if (branch.type.typeName !== 'float' || Math.fround(given as number) === given || Number.isNaN(given))
-      return { found: { ...branch, value: given } };
+      return { found: { branch, value: given } };
     lossy ??= branch;
   }
-  if (lossy !== undefined) return { found: { ...lossy, value: given } };
+  if (lossy !== undefined) return { found: { branch: lossy, value: given } };
   const meant = branches.filter(({ kind }) => kind === kindOfValue(given));
   return meant.length === 1 && !(isNamed && meant[0]?.kind === 'object')
     ? { only: { type: (meant[0] as Branch).type, value: given } }
@@ -505,6 +569,7 @@ export function exactType(schema: unknown, large: LargeNumbers = 'text'): Type {
       }
     }
     if (type === 'fixed') return new classes.Fixed(schema, options);
+    if (type === 'enum') return new classes.Enum(schema, options);
     if (type === 'map') return new classes.Map(schema, options);
     if (type === 'array') return new classes.List(schema, options);
     return primitives.get(type);
@@ -533,6 +598,10 @@ function dayNumber(text: string): number | undefined {
   if (year === undefined) return undefined;
   const [y, m, d] = [Number(year), Number(month), Number(day)];
   if (m < 1 || m > 12 || d < 1 || d > daysIn(y, m)) throw new RangeError('there is no such day');
+  return dayOf(y, m, d);
+}
+
+function dayOf(y: number, m: number, d: number): number {
   const shifted = m <= 2 ? y - 1 : y;
   const era = Math.floor(shifted / 400);
   const ofEra = shifted - era * 400;
@@ -591,12 +660,23 @@ function timeText(ofDay: bigint, digits: number): string {
   return `${parts.map((part) => padded(part, 2)).join(':')}.${fraction}`;
 }
 
+/** As JSON has a `Date`, with a day that every month has. */
+const usualTime = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
+
+function usualMs(text: string): number {
+  const two = (at: number): number => 10 * text.charCodeAt(at) + text.charCodeAt(at + 1) - 11 * 0x30;
+  const day = dayOf(100 * two(0) + two(2), two(5), two(8));
+  const seconds = ((day * 24 + two(11)) * 60 + two(14)) * 60 + two(17);
+  return seconds * 1_000 + 10 * two(20) + text.charCodeAt(22) - 0x30;
+}
+
 const zonePattern = /(?:Z|([+-])(\d\d):?(\d\d))$/;
 
 /** A point in time as JSON has it (ISO 8601), or the number that is written. `isLocal`: by the clock on the wall, of no zone. */
 const instant = (digits: number, isLocal: boolean): Conversion => ({
   toRaw(value) {
     if (typeof value !== 'string') return wholeOf(value);
+    if (digits === 3 && !isLocal && usualTime.test(value)) return usualMs(value);
     const at = value.indexOf('T');
     if (at < 0) return undefined;
     const zone = zonePattern.exec(value.slice(at));

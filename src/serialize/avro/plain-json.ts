@@ -8,8 +8,9 @@ const mostLevels = 64;
 export const notPlain = Symbol('not plain');
 
 /**
- * A payload as its JSON has it, but for bytes (a Buffer) and BigInt, without writing and reading that. `notPlain` for what JSON would change: by `toJSON`, boxed values, no
- * numbers, what it leaves out in an array, and texts that could be taken for a ciphertext of svc's, but for those of `sealed`.
+ * A payload as its JSON has it, but for bytes (a Buffer) and BigInt, without writing and reading that: itself, or a copy where
+ * JSON has anything else in it. `notPlain` for what JSON would change: by `toJSON`, boxed values, no numbers, what
+ * it leaves out in an array, and texts that could be taken for a ciphertext of svc's, but for those of `sealed`.
  */
 export function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
   switch (typeof value) {
@@ -37,28 +38,39 @@ function mayBeOurs(text: string): boolean {
   return first === 0x45 || first === 0x48 || first === 0x5c;
 }
 
+/** Copied from the first item on that is another one in JSON. */
 function listOf(list: readonly unknown[], sealed: readonly string[], level: number): unknown {
-  const copy: unknown[] = [];
+  let copy: unknown[] | undefined;
   for (let index = 0; index < list.length; index++) {
-    const item = plainJson(list[index], sealed, level + 1);
+    const given = list[index];
+    const item = plainJson(given, sealed, level + 1);
     if (item === notPlain) return notPlain;
-    copy.push(item);
+    if (copy === undefined && !Object.is(item, given)) copy = list.slice(0, index);
+    copy?.push(item);
   }
-  return copy;
+  return copy ?? list;
 }
 
 function fieldsOf(object: object, sealed: readonly string[], level: number): unknown {
-  if (types.isBoxedPrimitive(object)) return notPlain;
-  const copy: Record<string, unknown> = {};
-  for (const name of Object.keys(object)) {
-    const field = (object as Readonly<Record<string, unknown>>)[name];
-    if (field === undefined) continue;
-    const plain = plainJson(field, sealed, level + 1);
+  const isBare = Object.getPrototypeOf(object) === Object.prototype;
+  if (!isBare && types.isBoxedPrimitive(object)) return notPlain;
+  const fields = object as Readonly<Record<string, unknown>>;
+  const names = Object.keys(object);
+  // A schema may name what the class of an object has.
+  let copy: Record<string, unknown> | undefined = isBare ? undefined : {};
+  for (let index = 0; index < names.length; index++) {
+    const name = names[index] as string;
+    const field = fields[name];
+    const plain = field === undefined ? undefined : plainJson(field, sealed, level + 1);
     // An assignment to the first name is none of a field; an object with the second may be text that JSON takes over as it is.
     if (plain === notPlain || name === '__proto__' || name === 'rawJSON') return notPlain;
-    copy[name] = plain;
+    if (copy === undefined && (plain === undefined || !Object.is(plain, field))) {
+      copy = {};
+      for (const before of names.slice(0, index)) copy[before] = fields[before];
+    }
+    if (copy !== undefined && plain !== undefined) copy[name] = plain;
   }
-  return copy;
+  return copy ?? object;
 }
 
 /** As numbers beyond it are not exact, avsc's own limit, which is one less than that of JavaScript. */

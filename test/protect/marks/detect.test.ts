@@ -68,6 +68,29 @@ describe('the report mode', () => {
     );
   });
 
+  it('names no key that is personal data in Base64, in hexadecimal or in a URL', () => {
+    const mail = 'alice@example.com';
+    const said = 'looks like an e-mail address and carries no mark';
+    const keys = {
+      base64: Buffer.from(mail).toString('base64url'),
+      'base64 of more': Buffer.from(`user:${mail}`).toString('base64url'),
+      hex: `x${Buffer.from(mail).toString('hex')}`,
+      url: encodeURIComponent(mail),
+    };
+    for (const [what, key] of Object.entries(keys)) {
+      const lines = reportOf({ users: { [key]: { mail } } });
+      assert.deepEqual(lines, [`personal data? users.*.mail of E ${said}`], what);
+      assert.deepEqual(
+        reportOf({ users: { [key]: 'x' } }),
+        ['personal data? users.* of E has keys that look like an e-mail address; keys are never protected'],
+        what,
+      );
+    }
+    assert.deepEqual(reportOf({ deliveryAddressOfOrder: { customerMail1: mail } }), [
+      `personal data? deliveryAddressOfOrder.customerMail1 of E ${said}`,
+    ]);
+  });
+
   it('says nothing of what is marked', () => {
     assert.deepEqual(reportOf({ email: 'a.b@example.com' }, ['email']), []);
     assert.deepEqual(reportOf({ email: 'a.b@example.com' }, [{ path: 'email', strategy: 'EXCLUDE' }]), []);
