@@ -75,6 +75,96 @@ describe('a compressed batch of records', function () {
     });
   }
 
+  for (const codec of ['snappy', 'lz4'] as const) {
+    it(`${codec}: expands 64 MiB in many turns of the event loop`, async () => {
+      const line = Array.from(
+        { length: 50_000 },
+        (_, index) => `{"id":${index * 7919},"amount":${index % 977}}`,
+      );
+      const text = Buffer.from(line.join(''));
+      for (const data of [Buffer.alloc(mostExpandedBytes), Buffer.alloc(mostExpandedBytes, text)]) {
+        const packed = compress[codec](data);
+        let turns = 0;
+        let isDone = false;
+        const turn = () => {
+          turns++;
+          if (!isDone) setImmediate(turn);
+        };
+        setImmediate(turn);
+        const expanded = await expand(codec, packed);
+        isDone = true;
+        assert.ok(expanded.equals(data));
+        // A machine that takes 4 ms for a slice, or longer, has a turn behind each.
+        assert.ok(turns > 5, `${turns} turns`);
+      }
+    });
+
+    it(`${codec}: expands what others compress, and no byte of it is from elsewhere where it is changed`, async () => {
+      let seed = 12_345;
+      const random = (below: number): number => {
+        seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+        return seed % below;
+      };
+      for (let run = 0; run < 150; run++) {
+        const parts = Array.from({ length: 1 + random(30) }, () =>
+          random(2) === 0
+            ? Buffer.alloc(1 + random(300), String.fromCharCode(97 + random(3)))
+            : Buffer.from(Array.from({ length: 1 + random(200) }, () => random(256))),
+        );
+        const data = Buffer.concat(
+          Array.from({ length: 1 + random(60) }, () => parts[random(parts.length)] as Buffer),
+        );
+        const packed = Buffer.from(compress[codec](data));
+        assert.ok((await expand(codec, packed)).equals(data));
+        packed[random(packed.length)] = random(256);
+        await expand(codec, packed, 1_000_000).then(
+          (bytes) => assert.ok(bytes.length <= 1_000_000),
+          () => {},
+        );
+      }
+    });
+  }
+
+  it("snappy: reads the blocks of Java's framing, each by itself", async () => {
+    const blocks = ['one '.repeat(50), 'two '.repeat(9), ''].map((text) =>
+      compress.snappy(Buffer.from(text)),
+    );
+    const framed = (lengths: readonly number[]) =>
+      Buffer.concat([
+        Buffer.from('82534e4150505900' + '00000001' + '00000001', 'hex'),
+        ...blocks.flatMap((block, index) => {
+          const length = Buffer.alloc(4);
+          length.writeUInt32BE(lengths[index] ?? block.length);
+          return [length, block];
+        }),
+      ]);
+    assert.equal(String(await expand('snappy', framed([]))), 'one '.repeat(50) + 'two '.repeat(9));
+    await assert.rejects(expand('snappy', framed([2_000_000])), /damaged/);
+    await assert.rejects(expand('snappy', framed([]).subarray(0, -3)), /damaged/);
+  });
+
+  it('lz4: reads frames behind each other, blocks that look back to earlier ones of their frame, and plain ones', async () => {
+    const block = (hex: string, isPlain = false) => {
+      const bytes = Buffer.from(hex, 'hex');
+      const head = Buffer.alloc(4);
+      head.writeUInt32LE(bytes.length + (isPlain ? 0x8000_0000 : 0));
+      return Buffer.concat([head, bytes]);
+    };
+    const frame = (...blocks: Buffer[]) =>
+      Buffer.concat([Buffer.from('04224d18404082', 'hex'), ...blocks, Buffer.alloc(4)]);
+    // Eight letters; the four of them from eight bytes back, then one letter.
+    const [letters, back] = [block('806162636465666768'), block('00080010' + '7a')];
+    assert.equal(String(await expand('lz4', frame(letters, back, block('2121', true)))), 'abcdefghabcdz!!');
+    assert.equal(
+      String(await expand('lz4', Buffer.concat([frame(letters), frame(letters)]))),
+      'abcdefgh'.repeat(2),
+    );
+    // Not into another frame, nor in front of the first byte.
+    await assert.rejects(expand('lz4', Buffer.concat([frame(letters), frame(back)])), /damaged/);
+    await assert.rejects(expand('lz4', frame(letters, block('00090010' + '7a'))), /damaged/);
+    await assert.rejects(expand('lz4', frame(letters, block('00000010' + '7a'))), /damaged/);
+  });
+
   it('may expand to 64 MiB, and a larger one to 16 times its size', () => {
     assert.equal(mostExpandedBytes, 67_108_864);
     assert.deepEqual([1, 4_194_304, 4_194_305].map(mayExpandTo), [67_108_864, 67_108_864, 67_108_880]);
