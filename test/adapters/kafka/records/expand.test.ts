@@ -6,6 +6,8 @@ import kafkajs from 'kafkajs';
 import Decoder from 'kafkajs/src/protocol/decoder.js';
 // @ts-expect-error kafkajs has no types for its inner modules.
 import decodeBatch from 'kafkajs/src/protocol/recordBatch/v0/decoder.js';
+// @ts-expect-error kafkajs has no types for its inner modules.
+import decodeMessages from 'kafkajs/src/protocol/requests/fetch/v4/decodeMessages.js';
 import { expand, mayExpandTo, mostExpandedBytes } from '../../../../src/adapters/kafka/compressors.ts';
 import { codecNumbers, encodeCompressedBatch } from '../../../../src/adapters/kafka/record-batch.ts';
 import { addCodecs, readBounded } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
@@ -163,6 +165,48 @@ describe('a compressed batch of records', function () {
     await assert.rejects(expand('lz4', Buffer.concat([frame(letters), frame(back)])), /damaged/);
     await assert.rejects(expand('lz4', frame(letters, block('00090010' + '7a'))), /damaged/);
     await assert.rejects(expand('lz4', frame(letters, block('00000010' + '7a'))), /damaged/);
+  });
+
+  describe('in one answer with others', () => {
+    const batchOf = (count: number, value: Buffer) => {
+      const record = { key: null, value, headers: {}, timestamp: 1_700_000_000_000 };
+      const compression = { bitmask: codecNumbers.zstd, compress: zstdCompressSync };
+      return encodeCompressedBatch(
+        Array.from({ length: count }, () => record),
+        compression,
+      );
+    };
+    const read = async (batches: readonly Buffer[]): Promise<Buffer[]> => {
+      await addCodecs(kafkajs as unknown as Parameters<typeof addCodecs>[0]);
+      const bytes = Buffer.concat(batches);
+      const size = Buffer.alloc(4);
+      size.writeInt32BE(bytes.length);
+      const answer = Buffer.concat([size, bytes, Buffer.alloc(5000)]);
+      const records: { value: Buffer }[] = await readBounded(() => decodeMessages(new Decoder(answer)));
+      return records.map(({ value }) => value);
+    };
+
+    it('is left for the next answer where all together expand to more than 64 MiB', async () => {
+      const [large, small] = [await batchOf(1, Buffer.alloc(40_000_000)), await batchOf(1, Buffer.from('x'))];
+      assert.ok(large.length < 10_000);
+      const lengths = async (batches: readonly Buffer[]) => (await read(batches)).map(({ length }) => length);
+      assert.deepEqual(await lengths([large, small, large, small]), [40_000_000, 1]);
+      assert.deepEqual(await lengths([large, small]), [40_000_000, 1]);
+      const tooLarge = await batchOf(2, Buffer.alloc(40_000_000));
+      assert.deepEqual(await lengths([small, tooLarge, small]), [1]);
+      const [first = 0, second, ...more] = await lengths([tooLarge, small]);
+      assert.ok(first > 1 && second === first);
+      assert.deepEqual(more, [1]);
+    });
+
+    it('is left for the next answer where all together have more than 100,000 records, and has no more itself', async () => {
+      const [many, few] = [await batchOf(60_000, Buffer.from('x')), await batchOf(3, Buffer.from('x'))];
+      assert.equal((await read([few, many, few, many, few])).length, 60_006);
+      await assert.rejects(read([await batchOf(100_001, Buffer.from('x'))]), {
+        ...tooLarge,
+        message: /has 100001 records, of which svc reads 100000 at most/,
+      });
+    });
   });
 
   it('may expand to 64 MiB, and a larger one to 16 times its size', () => {
