@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Node, Program } from 'oxc-parser';
-import { type TargetReport, writeMaps } from '../capture/report.ts';
+import { keepOne, subjectOf, type TargetReport, writeMaps } from '../capture/report.ts';
 import {
   type DeclaredEvent,
   type DeclaredFunction,
@@ -325,16 +325,6 @@ function readSource(file: string): (Source & { find: ReturnType<typeof finder> }
   }
 }
 
-/** What an event is about: `order` of `ORDER_CREATED`, `order item` of `OrderItemAdded`, `order` of `createOrder`. */
-function subjectOf(eventType: string): string {
-  const words = eventType
-    .split(/[^\p{L}\p{N}]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u)
-    .filter((word) => word !== '')
-    .map((word) => word.toLowerCase());
-  const isVerbFirst = /^\p{Ll}+\p{Lu}[\p{L}\p{N}]*$/u.test(eventType);
-  return (isVerbFirst ? words.slice(1) : words.slice(0, -1)).join(' ');
-}
-
 // Two events for one call.
 
 function doubledCalls(read: readonly ReadTarget[]): Problem[] {
@@ -349,8 +339,7 @@ function doubledCalls(read: readonly ReadTarget[]): Problem[] {
         found.push({ name, message, where: a.where, fix: 'Keep one of them' });
       } else if (outer.place !== inner.place && callsFor(outer, inner)) {
         const message = `${a.id} calls ${b.id}: one call makes two events, ${outer.eventType} and ${inner.eventType}`;
-        const fix = 'Keep one of them, usually that of the service, unless you want both events';
-        found.push({ name, message, where: a.where, fix });
+        found.push({ name, message, where: a.where, fix: keepOne });
       }
     }
   return found;

@@ -1,4 +1,4 @@
-import type { TargetReport } from '../capture/report.ts';
+import { doubledCalls, doubledRemark, type TargetReport } from '../capture/report.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-store.ts';
 import { createOriginReader } from '../context/origin.ts';
@@ -125,6 +125,10 @@ export function startEngine(
     declareRules: savedRules(config, protection),
     startTrace: createTraceStarter(goesToKafka(config) ? 'kafka' : config.broker.client),
     onRefused,
+    onNested: (nest, key) => {
+      for (const { line, isLikely } of doubledCalls(nest, key))
+        logger[isLikely ? 'warn' : 'info'](`capture: ${line}`);
+    },
     onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
   });
   const storedTypes = new Set(storedTypesOf(config));
@@ -169,7 +173,7 @@ export function startEngine(
     broker,
     onAway: queue.clusterAway,
     problem: () => alert.state() ?? ids.problem() ?? refusals.state(),
-    remark: queue.refusals,
+    remark: () => queue.refusals() ?? doubledRemark(),
     refusesAll: refusals.isGoingOn,
     keys: protection.keys,
     invalidateKeys: protection.invalidateKeys,

@@ -9,7 +9,7 @@ import type { Call, OnCall } from '../capture/call.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
 import type { PackagePatch } from '../capture/packages/hook.ts';
 import type * as Preparing from '../capture/prepare.ts';
-import type { TargetReport } from '../capture/report.ts';
+import { notesAbout, type TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-store.ts';
@@ -261,7 +261,7 @@ function reportOf({ plan, calls, failed, skipped }: CaptureSlot): TargetReport {
   return {
     id: plan.id,
     state: 'patched',
-    notes: [plan.origin, ...(plan.notes ?? [])],
+    notes: [plan.origin, ...(plan.notes ?? []), ...notesAbout(plan.id)],
     calls,
     failed,
     skipped,
