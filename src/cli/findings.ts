@@ -31,7 +31,7 @@ import { type PathRule, piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
 import { inspectDrivers, inspectOtel } from '../start/commands/inspect.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
-import { eventTypeOf } from '../start/settings.ts';
+import { eventTypeOf, unusedSchemas } from '../start/settings.ts';
 import { counted, type OnlineCheck, rightTo, stateLines, unjoinedText } from './check-online.ts';
 import { checkStart, isStartWell, type StartCheck } from './check-start.ts';
 import { program, settingsInCode } from './wrong-use.ts';
@@ -291,6 +291,7 @@ export function doubtsOf(config: Config, declared: readonly DeclaredEvent[]): Pr
   return [
     ...doubledCalls(read),
     ...differentKeys(config, declared),
+    ...unusedSchemas(config, declaredTypes(config).types.keys(), areTypesKnown(declared)),
     ...(config.pii.enabled ? unmetRules(config, read, declared) : []),
   ];
 }
@@ -528,12 +529,11 @@ function unmetRules(
   const inCode = [...declaredTypes(config).types.values()].filter(
     ({ from }) => !from.every((id) => targets.has(id)),
   );
-  // An event type that is computed in code may have any field.
-  const isAllKnown = declared.every(({ eventType, file }) => eventType !== undefined || isTest(file));
   const all = [
     ...shapes.values(),
     ...inCode.map(({ payload }) => payload),
-    ...(isAllKnown ? [] : [unknownShape]),
+    // It may have any field.
+    ...(areTypesKnown(declared) ? [] : [unknownShape]),
   ];
   const found =
     all.length === 0
@@ -551,6 +551,10 @@ function unmetRules(
   );
   return [...found, ...ofTargets];
 }
+
+/** No event type is computed in code. */
+const areTypesKnown = (declared: readonly DeclaredEvent[]): boolean =>
+  declared.every(({ eventType, file }) => eventType !== undefined || isTest(file));
 
 function unmet(rule: PathRule, shapes: readonly Shape[], name: string, of: string): Problem[] {
   if (rule.path === '' || shapes.some((shape) => mayMeet(rule, shape))) return [];

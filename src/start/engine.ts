@@ -1,4 +1,5 @@
 import { doubledCalls, doubledRemark, type TargetReport } from '../capture/report.ts';
+import { formatProblem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-store.ts';
 import { createOriginReader } from '../context/origin.ts';
@@ -35,11 +36,12 @@ import {
   queueSettingsOf,
   startIds,
   storedTypesOf,
+  unusedSchemas,
 } from './settings.ts';
 import { dlqWaitingOf, startTiers } from './tiers/start-tiers.ts';
 
 export { declaredRules } from '../capture/declare/make-plan.ts';
-export { planOfDeclaration, planOfTarget } from './settings.ts';
+export { planOfDeclaration, planOfTarget, unusedSchemas } from './settings.ts';
 
 /** What is made at the first event, or soon after the start: a start pays for hooks only. */
 export interface Engine {
@@ -155,6 +157,7 @@ export function startEngine(
   };
   const meter = bindMeter(meterProvider, sources, { version, logger });
   logger.info(whereTo(config));
+  for (const each of unusedSchemas(config, eventTypesOf(config), false)) logger.warn(formatProblem(each));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
   const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
   const stopHearing =

@@ -179,7 +179,12 @@ export function start(config: Config, logger: Logger): Service {
         declared.some(({ plan }) => plan.outbox !== undefined);
       return isMainThread && wantsTransactions ? (following?.remarks() ?? []) : [];
     },
-    remarks: () => engine?.protection.remarks() ?? [],
+    remarks() {
+      if (engine === undefined) return [];
+      const published = [...ledger.rows()].map(({ attributes }) => attributes.eventType);
+      const unused = engineParts().unusedSchemas(config, published, true);
+      return [...engine.protection.remarks(), ...unused.map(({ name, message }) => `${name} ${message}`)];
+    },
     pause() {
       isPaused = true;
       setOnCall(null);
