@@ -34,6 +34,7 @@ import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { eventTypeOf, unusedSchemas } from '../start/settings.ts';
 import { counted, type OnlineCheck, rightTo, stateLines, unjoinedText } from './check-online.ts';
 import { checkStart, isStartWell, type StartCheck } from './check-start.ts';
+import { inClearText } from './outbox.ts';
 import { program, settingsInCode } from './wrong-use.ts';
 
 const areas: readonly string[] = [
@@ -68,6 +69,10 @@ const fixes = {
   registry: 'register the schema, or correct svc.serde.schema-registry-url',
   folders: 'let the user of the process write there, or name another folder',
 } as const;
+
+/** As the URLs of `pg` and `mysql2` have it. */
+const encrypted = (dialect: string | null): string =>
+  `add ${dialect === 'mysql' ? '?ssl={"rejectUnauthorized":true}' : '?sslmode=verify-full'} to svc.outbox.datasource.url, and look at the connections of the application as well`;
 
 /** Everything that was looked at, in the order in which a start needs it. */
 export function findingsOf(application: ApplicationCheck, online: OnlineCheck): Finding[] {
@@ -158,6 +163,10 @@ function ofServices({ backup, serde, outbox, unjoined = [], keys, folders = [] }
     );
   if (outbox?.warning !== undefined)
     found.push({ ...{ area: 'tables', state: 'warning', text: outbox.warning }, fix: fixes.tables });
+  if (outbox?.inClearTo !== undefined) {
+    const text = inClearText(outbox.inClearTo);
+    found.push({ ...{ area: 'tables', state: 'warning', text }, fix: encrypted(outbox.dialect) });
+  }
   if (outbox?.guard !== undefined) {
     const text = `${outbox.table} takes rows that no relay finds, which svc never writes`;
     found.push({
