@@ -184,6 +184,6 @@ export interface OutboxStore {
    * The address of the database, where it is of another machine and the last connection to it was not encrypted. `undefined`: neither,
    * or nothing was connected yet.
    */
-  inClearTo?(): string | undefined;
+  inClearTo(): Promise<string | undefined>;
   close(deadlineMs: number): Promise<void>;
 }

@@ -77,7 +77,7 @@ export const defaultTimeoutMs = 5_000;
 export interface SqlDatabase {
   run<T>(work: () => Work<T>, options?: RunOptions): Promise<T>;
   close(deadlineMs: number): Promise<void>;
-  /** As `OutboxStore` says. */
+  /** Of the last connection; no socket: `undefined`. */
   inClearTo?(): string | undefined;
 }
 
@@ -286,7 +286,7 @@ export function createSqlStore(
 
     cleanup: (status, ageMs, limit) => database.run(() => cleanup(dialect, tables, { status, ageMs, limit })),
 
-    inClearTo: () => database.inClearTo?.(),
+    inClearTo: async () => database.inClearTo?.(),
     close: (deadlineMs) => database.close(deadlineMs),
   };
 }

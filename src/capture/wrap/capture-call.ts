@@ -204,7 +204,8 @@ function watch(slot: CaptureSlot): Nest | undefined {
     storage.enterWith(nest);
     return nest;
   }
-  watched.looks--;
+  // Until another target is watched, no promise pays for it.
+  if (--watched.looks === 0) storage.disable();
   return outer && nest;
 }
 

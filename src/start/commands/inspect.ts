@@ -228,7 +228,7 @@ export async function inspectOutbox(config: Config): Promise<TablesReport> {
       const pending = await store.countPending();
       const guard = await store.missingGuard();
       const warning = remarkOf(settings, senders, false);
-      const inClearTo = store.inClearTo?.();
+      const inClearTo = await store.inClearTo();
       const remarks = {
         ...(warning !== undefined && { warning }),
         ...(inClearTo !== undefined && { inClearTo }),
