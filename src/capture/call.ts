@@ -24,11 +24,29 @@ export interface Call {
    * called in place of counting it.
    */
   readonly postpone?: (() => void) | undefined;
+  /** Of one of the first calls of its target: what it is to captured calls around it and inside of it. */
+  readonly nest?: Nest | undefined;
   /**
    * True when the caller can wait for the event (the function returned a promise, a thenable or an async iterator, or calls back later).
    * False for a synchronous function: it is never blocked.
    */
   readonly canWait: boolean;
+}
+
+/** A captured call that is watched, and the one that it runs in. It holds nothing that the call was given. */
+export interface Nest {
+  readonly plan: CapturePlan;
+  readonly outer: Nest | undefined;
+  /** Its event is made: what comes later is not inside of it. */
+  isOver: boolean;
+  /** Events of captured calls inside of it. */
+  readonly inner: NestedEvent[];
+}
+
+export interface NestedEvent {
+  readonly plan: CapturePlan;
+  /** `undefined`: that of its event id alone. */
+  readonly key: string | undefined;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { shared } from '../ground/lifecycle.ts';
 import type { TargetState } from '../observe/metrics.ts';
+import type { Nest, NestedEvent } from './call.ts';
 import type { CallCounts } from './slot.ts';
 
 /** What became of one publish target. */
@@ -108,6 +109,85 @@ export function captureNotes(): readonly CaptureNote[] {
   return [...notes.values()];
 }
 
+/** Those about this target. */
+export function notesAbout(id: string): string[] {
+  return captureNotes()
+    .filter((note) => note.winner === id || note.loser === id)
+    .map(({ winner, loser, reason }) => (loser === null ? reason : `${reason}: ${winner} before ${loser}`));
+}
+
 export function clearCaptureNotes(): void {
   notes.clear();
+}
+
+/** What an event is about: `order` of `ORDER_CREATED`, `order item` of `OrderItemAdded`, `order` of `createOrder`. */
+export function subjectOf(eventType: string): string {
+  const words = eventType
+    .split(/[^\p{L}\p{N}]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u)
+    .filter((word) => word !== '')
+    .map((word) => word.toLowerCase());
+  const isVerbFirst = /^\p{Ll}+\p{Lu}[\p{L}\p{N}]*$/u.test(eventType);
+  return (isVerbFirst ? words.slice(1) : words.slice(0, -1)).join(' ');
+}
+
+/** What to do about two events for one call. */
+export const keepOne = 'Keep one of them, usually that of the service, unless you want both events';
+
+/** Two events of one call. */
+interface Doubled {
+  /** For people, with what to do. */
+  readonly line: string;
+  /** They have one event type, or one subject and one key: few applications want that. */
+  readonly isLikely: boolean;
+}
+
+/** By the ids of both targets. */
+const doubled = shared('doubled-calls', () => new Map<string, Doubled>());
+const mostDoubled = 100;
+/** Calls inside of one that are remembered. */
+const mostInner = 100;
+
+/**
+ * Of a watched call whose event is made now: which captured calls inside of it have made one for the same thing. That is one with the
+ * same event type or the same key. Returns each pair of targets once.
+ *
+ * @param key `undefined`: that of its event id alone
+ */
+export function doubledCalls(nest: Nest, key: string | undefined): Doubled[] {
+  if (nest.isOver) return [];
+  nest.isOver = true;
+  const { plan } = nest;
+  const found = nest.inner.splice(0).flatMap((inner) => newlyDoubled({ plan, key }, inner));
+  for (let { outer } = nest; outer !== undefined; outer = outer.outer)
+    if (!outer.isOver && outer.inner.length < mostInner) outer.inner.push({ plan, key });
+  return found;
+}
+
+function newlyDoubled(
+  { plan: outer, key }: NestedEvent,
+  { plan: inner, key: innerKey }: NestedEvent,
+): Doubled[] {
+  const isSameType = outer.eventType === inner.eventType;
+  const isSameKey = key !== undefined && key === innerKey;
+  const isLikely = isSameType || (isSameKey && subjectOf(outer.eventType) === subjectOf(inner.eventType));
+  // Numbers that two tables count from 1 are the same by chance.
+  const isFound = isLikely || (isSameKey && !/^\d{1,6}$/.test(key));
+  const id = `${outer.id}\n${inner.id}`;
+  if (!isFound || outer.id === inner.id || doubled.has(id) || doubled.size >= mostDoubled) return [];
+  const events = isSameType
+    ? `both ${outer.eventType}`
+    : `${outer.eventType} and ${inner.eventType}, with the same key`;
+  const line = `${outer.id} called ${inner.id}: one call made two events, ${events}. ${keepOne}`;
+  const found = { line, isLikely };
+  doubled.set(id, found);
+  const reason = `one call made two events: it called ${inner.id} (${inner.eventType})`;
+  addNote({ winner: outer.id, loser: null, reason });
+  return [found];
+}
+
+/** The first that is likely a mistake of those told by `doubledCalls`, and how many there are. */
+export function doubledRemark(): string | undefined {
+  const [first, ...more] = [...doubled.values()].filter(({ isLikely }) => isLikely);
+  if (first === undefined) return undefined;
+  return more.length === 0 ? first.line : `${first.line} (and ${more.length} other pairs of targets)`;
 }

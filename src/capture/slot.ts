@@ -21,14 +21,20 @@ export interface CaptureSlot extends CallCounts {
   plan: CapturePlan;
   /** `null` while capture is off: the wrapper then only calls the function. */
   onCall: OnCall | null;
+  /** Of its next calls it is watched what captured functions they call. */
+  toWatch: number;
   /** Counts a rejection and passes it on. One for all calls: a promise costs no closure more. */
   readonly passOn: (error: unknown) => never;
 }
+
+/** The first calls show which captured functions call each other; those behind cost nothing for it. */
+const watchedCalls = 64;
 
 export function createSlot(plan: CapturePlan, onCall: OnCall | null): CaptureSlot {
   const slot: CaptureSlot = {
     plan,
     onCall,
+    toWatch: watchedCalls,
     calls: 0,
     failed: 0,
     skipped: 0,

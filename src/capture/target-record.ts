@@ -1,6 +1,6 @@
 import type { TargetState } from '../observe/metrics.ts';
 import type { CapturePlan, OnCall } from './call.ts';
-import { captureNotes, type TargetReport } from './report.ts';
+import { notesAbout, type TargetReport } from './report.ts';
 import { type CallCounts, type CaptureSlot, createSlot, type RestingSlot } from './slot.ts';
 
 /** One publish target of the configuration. */
@@ -129,10 +129,12 @@ export class TargetRecord {
 
   report(): TargetReport {
     const { id } = this.target;
-    const met = captureNotes()
-      .filter((note) => note.winner === id || note.loser === id)
-      .map(({ winner, loser, reason }) => (loser === null ? reason : `${reason}: ${winner} before ${loser}`));
-    const notes = [...this.#notes, ...this.#elsewhere(), ...(this.#slot?.plan.notes ?? []), ...met];
+    const notes = [
+      ...this.#notes,
+      ...this.#elsewhere(),
+      ...(this.#slot?.plan.notes ?? []),
+      ...notesAbout(id),
+    ];
     const { calls, failed, skipped } = this.#slot ?? notCalled;
     const base = { id, state: this.#state, notes, calls, failed, skipped };
     return this.#reason === undefined ? base : { ...base, reason: this.#reason };

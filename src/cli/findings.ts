@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Node, Program } from 'oxc-parser';
-import { type TargetReport, writeMaps } from '../capture/report.ts';
+import { keepOne, subjectOf, type TargetReport, writeMaps } from '../capture/report.ts';
 import {
   type DeclaredEvent,
   type DeclaredFunction,
@@ -31,9 +31,10 @@ import { type PathRule, piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
 import { inspectDrivers, inspectOtel } from '../start/commands/inspect.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
-import { eventTypeOf } from '../start/settings.ts';
+import { eventTypeOf, unusedSchemas } from '../start/settings.ts';
 import { counted, type OnlineCheck, rightTo, stateLines, unjoinedText } from './check-online.ts';
 import { checkStart, isStartWell, type StartCheck } from './check-start.ts';
+import { inClearText } from './outbox.ts';
 import { program, settingsInCode } from './wrong-use.ts';
 
 const areas: readonly string[] = [
@@ -68,6 +69,10 @@ const fixes = {
   registry: 'register the schema, or correct svc.serde.schema-registry-url',
   folders: 'let the user of the process write there, or name another folder',
 } as const;
+
+/** As the URLs of `pg` and `mysql2` have it. */
+const encrypted = (dialect: string | null): string =>
+  `add ${dialect === 'mysql' ? '?ssl={"rejectUnauthorized":true}' : '?sslmode=verify-full'} to svc.outbox.datasource.url, and look at the connections of the application as well`;
 
 /** Everything that was looked at, in the order in which a start needs it. */
 export function findingsOf(application: ApplicationCheck, online: OnlineCheck): Finding[] {
@@ -158,6 +163,10 @@ function ofServices({ backup, serde, outbox, unjoined = [], keys, folders = [] }
     );
   if (outbox?.warning !== undefined)
     found.push({ ...{ area: 'tables', state: 'warning', text: outbox.warning }, fix: fixes.tables });
+  if (outbox?.inClearTo !== undefined) {
+    const text = inClearText(outbox.inClearTo);
+    found.push({ ...{ area: 'tables', state: 'warning', text }, fix: encrypted(outbox.dialect) });
+  }
   if (outbox?.guard !== undefined) {
     const text = `${outbox.table} takes rows that no relay finds, which svc never writes`;
     found.push({
@@ -291,6 +300,7 @@ export function doubtsOf(config: Config, declared: readonly DeclaredEvent[]): Pr
   return [
     ...doubledCalls(read),
     ...differentKeys(config, declared),
+    ...unusedSchemas(config, declaredTypes(config).types.keys(), areTypesKnown(declared)),
     ...(config.pii.enabled ? unmetRules(config, read, declared) : []),
   ];
 }
@@ -325,16 +335,6 @@ function readSource(file: string): (Source & { find: ReturnType<typeof finder> }
   }
 }
 
-/** What an event is about: `order` of `ORDER_CREATED`, `order item` of `OrderItemAdded`, `order` of `createOrder`. */
-function subjectOf(eventType: string): string {
-  const words = eventType
-    .split(/[^\p{L}\p{N}]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u)
-    .filter((word) => word !== '')
-    .map((word) => word.toLowerCase());
-  const isVerbFirst = /^\p{Ll}+\p{Lu}[\p{L}\p{N}]*$/u.test(eventType);
-  return (isVerbFirst ? words.slice(1) : words.slice(0, -1)).join(' ');
-}
-
 // Two events for one call.
 
 function doubledCalls(read: readonly ReadTarget[]): Problem[] {
@@ -349,8 +349,7 @@ function doubledCalls(read: readonly ReadTarget[]): Problem[] {
         found.push({ name, message, where: a.where, fix: 'Keep one of them' });
       } else if (outer.place !== inner.place && callsFor(outer, inner)) {
         const message = `${a.id} calls ${b.id}: one call makes two events, ${outer.eventType} and ${inner.eventType}`;
-        const fix = 'Keep one of them, usually that of the service, unless you want both events';
-        found.push({ name, message, where: a.where, fix });
+        found.push({ name, message, where: a.where, fix: keepOne });
       }
     }
   return found;
@@ -539,12 +538,11 @@ function unmetRules(
   const inCode = [...declaredTypes(config).types.values()].filter(
     ({ from }) => !from.every((id) => targets.has(id)),
   );
-  // An event type that is computed in code may have any field.
-  const isAllKnown = declared.every(({ eventType, file }) => eventType !== undefined || isTest(file));
   const all = [
     ...shapes.values(),
     ...inCode.map(({ payload }) => payload),
-    ...(isAllKnown ? [] : [unknownShape]),
+    // It may have any field.
+    ...(areTypesKnown(declared) ? [] : [unknownShape]),
   ];
   const found =
     all.length === 0
@@ -562,6 +560,10 @@ function unmetRules(
   );
   return [...found, ...ofTargets];
 }
+
+/** No event type is computed in code. */
+const areTypesKnown = (declared: readonly DeclaredEvent[]): boolean =>
+  declared.every(({ eventType, file }) => eventType !== undefined || isTest(file));
 
 function unmet(rule: PathRule, shapes: readonly Shape[], name: string, of: string): Problem[] {
   if (rule.path === '' || shapes.some((shape) => mayMeet(rule, shape))) return [];

@@ -413,10 +413,15 @@ async function runTableCheck(options: OutboxOptions): Promise<number> {
   return ok ? 0 : 1;
 }
 
+export const inClearText = (address: string): string =>
+  `the connection to the database at ${address} is not encrypted: rows and passwords can be read on the way`;
+
 /** As `svc check --online` shows it, too. */
-export function formatTables({ table, pending, warning, problem }: TablesReport): string {
+export function formatTables({ table, pending, warning, problem, inClearTo }: TablesReport): string {
   if (problem !== undefined) return `error: ${printable(problem)}\n`;
-  const remark = warning === undefined ? '' : `warning: ${warning}\n`;
+  const remark = [warning, inClearTo && inClearText(inClearTo)]
+    .map((each) => (each === undefined ? '' : `warning: ${each}\n`))
+    .join('');
   if (pending === undefined) return remark;
   return `outbox: the tables of ${table} are as this version of svc needs them, and its user may use them; ${eventsOf(pending)} pending\n${remark}`;
 }

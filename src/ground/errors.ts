@@ -14,7 +14,7 @@ export const errorCatalogue = {
   SVC_ADAPTERS_BACKUP_FULL:
     'The local backup holds svc.broker.backup.max-bytes already, waits for a disk that is too slow, or an event is too large for it.',
   SVC_ADAPTERS_BATCH_TOO_LARGE:
-    'A compressed batch of records expands to more than 64 MiB, or than 16 times its own size.',
+    'A compressed batch of records expands to more than 64 MiB, or than 16 times its own size, or has more than 100,000 records.',
   SVC_ADAPTERS_MARKS_FULL:
     'A recovery with filters leaves more gaps in a dead letter topic than Kafka can remember.',
   SVC_ADAPTERS_NOT_REACHABLE: 'The broker cannot be reached or used; the message says why and what to check.',

@@ -180,5 +180,10 @@ export interface OutboxStore {
    * for longer than `ageMs`. What the application's transactions hold up is done another time. Returns whether it has partitions.
    */
   partition(ageMs: number): Promise<boolean>;
+  /**
+   * The address of the database, where it is of another machine and the last connection to it was not encrypted. `undefined`: neither,
+   * or nothing was connected yet.
+   */
+  inClearTo(): Promise<string | undefined>;
   close(deadlineMs: number): Promise<void>;
 }

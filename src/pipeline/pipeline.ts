@@ -1,7 +1,7 @@
 // pipeline/: the way of one event on one screen, from what is known of it to its counted outcome.
 
 import type { Context } from '@opentelemetry/api';
-import type { Call, CapturePlan, OnCall } from '../capture/call.ts';
+import type { Call, CapturePlan, Nest, OnCall } from '../capture/call.ts';
 import type { ExpressionScope } from '../capture/expression/values.ts';
 import type { EventTrace, StartTrace } from '../context/trace.ts';
 import type { BuildEnvelope, EnvelopeTemplate } from '../envelope/envelope.ts';
@@ -57,6 +57,8 @@ export interface PipelineParts {
   readonly declareRules?: ((event: CheckedEvent) => void) | undefined;
   /** An event that was never sent. Called once each, with the reason, which holds no value. */
   readonly onRefused: (eventType: string, error: SvcError) => void;
+  /** The event of a watched call is made, with this key. */
+  readonly onNested?: ((nest: Nest, key: string | undefined) => void) | undefined;
   /** An event whose publisher failed against its promise. */
   readonly onBroken: (event: SerializedEvent, error: unknown) => void;
 }
@@ -214,7 +216,11 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function onCall(call: Call): Promise<void> | undefined {
     const { plan } = call;
-    let intake = (): Intake => intakeOf(call, parts.usesMarks);
+    let intake = (): Intake => {
+      const taken = intakeOf(call, parts.usesMarks);
+      if (call.nest !== undefined) parts.onNested?.(call.nest, taken.key);
+      return taken;
+    };
     if (call.postpone !== undefined && parts.outbox?.storesAlone) {
       const taken = takeNow(intake);
       if (taken === undefined) {

@@ -161,7 +161,16 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
       'failedAggregates',
     ]),
     ...lazy(load, ['ack', 'fail', 'lastId', 'holds', 'countPending', 'statistics', 'checkRows']),
-    ...lazy(load, ['missingGuard', 'read', 'retry', 'discard', 'partition', 'cleanup', 'isFull']),
+    ...lazy(load, [
+      'missingGuard',
+      'inClearTo',
+      'read',
+      'retry',
+      'discard',
+      'partition',
+      'cleanup',
+      'isFull',
+    ]),
     release: async (owner) => (await load.started())?.release(owner),
     notices:
       dialect !== 'postgres'

@@ -1,4 +1,5 @@
-import type { TargetReport } from '../capture/report.ts';
+import { doubledCalls, doubledRemark, type TargetReport } from '../capture/report.ts';
+import { formatProblem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-store.ts';
 import { createOriginReader } from '../context/origin.ts';
@@ -35,11 +36,12 @@ import {
   queueSettingsOf,
   startIds,
   storedTypesOf,
+  unusedSchemas,
 } from './settings.ts';
 import { dlqWaitingOf, startTiers } from './tiers/start-tiers.ts';
 
 export { declaredRules } from '../capture/declare/make-plan.ts';
-export { planOfDeclaration, planOfTarget } from './settings.ts';
+export { planOfDeclaration, planOfTarget, unusedSchemas } from './settings.ts';
 
 /** What is made at the first event, or soon after the start: a start pays for hooks only. */
 export interface Engine {
@@ -125,6 +127,10 @@ export function startEngine(
     declareRules: savedRules(config, protection),
     startTrace: createTraceStarter(goesToKafka(config) ? 'kafka' : config.broker.client),
     onRefused,
+    onNested: (nest, key) => {
+      for (const { line, isLikely } of doubledCalls(nest, key))
+        logger[isLikely ? 'warn' : 'info'](`capture: ${line}`);
+    },
     onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
   });
   const storedTypes = new Set(storedTypesOf(config));
@@ -151,6 +157,7 @@ export function startEngine(
   };
   const meter = bindMeter(meterProvider, sources, { version, logger });
   logger.info(whereTo(config));
+  for (const each of unusedSchemas(config, eventTypesOf(config), false)) logger.warn(formatProblem(each));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
   const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
   const stopHearing =
@@ -169,7 +176,7 @@ export function startEngine(
     broker,
     onAway: queue.clusterAway,
     problem: () => alert.state() ?? ids.problem() ?? refusals.state(),
-    remark: queue.refusals,
+    remark: () => queue.refusals() ?? doubledRemark(),
     refusesAll: refusals.isGoingOn,
     keys: protection.keys,
     invalidateKeys: protection.invalidateKeys,

@@ -8,7 +8,7 @@ import {
   refuseInClear,
   withOutbox,
 } from '../capture/declare/make-plan.ts';
-import type { Names } from '../config/check/validate.ts';
+import type { Names, Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import {
@@ -20,6 +20,7 @@ import {
 } from '../envelope/ids.ts';
 import type { Clock } from '../ground/clock.ts';
 import { readKeyText } from '../ground/event-fields.ts';
+import { nearestNames } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
@@ -214,6 +215,35 @@ export function storedTypesOf({ targets }: Config): string[] {
 
 export function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
   return eventType ?? defaultEventType(name, module);
+}
+
+/**
+ * Event types that have a schema in `svc.serde.schemas` and that nothing publishes, each as a warning.
+ *
+ * @param published event types that are known
+ * @param areAll there are no others. Where there may be, only a mistyped name is told: one that is nearly that of an event type
+ * without a schema
+ */
+export function unusedSchemas(
+  { serde }: Pick<Config, 'serde'>,
+  published: Iterable<string>,
+  areAll: boolean,
+): Problem[] {
+  const types = new Set(published);
+  const named = serde.type === 'AVRO' ? Object.keys(serde.schemas ?? {}) : [];
+  const bare = [...types].filter((each) => !named.includes(each));
+  return named
+    .filter((eventType) => !types.has(eventType))
+    .flatMap((eventType) => {
+      const [meant] = nearestNames(eventType, bare, areAll ? { count: 1 } : { count: 1, limit: 1 });
+      if (meant === undefined && !areAll) return [];
+      const of = meant === undefined ? '' : `: ${meant} has no schema`;
+      return {
+        name: 'svc.serde.schemas',
+        message: `has a schema for ${eventType}, and no event of that type is known${of}`,
+        fix: meant === undefined ? 'Correct the event type or remove it' : `Write ${meant}, if you mean that`,
+      };
+    });
 }
 
 /** The keys of `svc.pii.crypto`. */

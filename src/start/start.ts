@@ -9,7 +9,7 @@ import type { Call, OnCall } from '../capture/call.ts';
 import { connectDeclarations, disconnectDeclarations } from '../capture/declare/declarations.ts';
 import type { PackagePatch } from '../capture/packages/hook.ts';
 import type * as Preparing from '../capture/prepare.ts';
-import type { TargetReport } from '../capture/report.ts';
+import { notesAbout, type TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-store.ts';
@@ -179,7 +179,12 @@ export function start(config: Config, logger: Logger): Service {
         declared.some(({ plan }) => plan.outbox !== undefined);
       return isMainThread && wantsTransactions ? (following?.remarks() ?? []) : [];
     },
-    remarks: () => engine?.protection.remarks() ?? [],
+    remarks() {
+      if (engine === undefined) return [];
+      const published = [...ledger.rows()].map(({ attributes }) => attributes.eventType);
+      const unused = engineParts().unusedSchemas(config, published, true);
+      return [...engine.protection.remarks(), ...unused.map(({ name, message }) => `${name} ${message}`)];
+    },
     pause() {
       isPaused = true;
       setOnCall(null);
@@ -261,7 +266,7 @@ function reportOf({ plan, calls, failed, skipped }: CaptureSlot): TargetReport {
   return {
     id: plan.id,
     state: 'patched',
-    notes: [plan.origin, ...(plan.notes ?? [])],
+    notes: [plan.origin, ...(plan.notes ?? []), ...notesAbout(plan.id)],
     calls,
     failed,
     skipped,

@@ -218,6 +218,7 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
     },
     checkRows: async () => {},
     missingGuard: async () => undefined,
+    inClearTo: async () => undefined,
     lastId: async () => table.lastId,
     holds: async (eventId, afterId) => seen().some((row) => row.eventId === eventId && row.id > afterId),
     partition: async () => false,

@@ -1,5 +1,7 @@
 import { promisify } from 'node:util';
 import { gzip, unzip, type ZlibOptions, type ZstdOptions, zstdCompress, zstdDecompress } from 'node:zlib';
+import { nextTurn } from '../../ground/builtins.ts';
+import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { KafkaCompression } from './kafka-client-options.ts';
 import { loadPlatformatic, type VendorCompression } from './platformatic-module.ts';
@@ -39,7 +41,7 @@ const unzstd = promisify<Buffer, ZstdOptions, Buffer>(zstdDecompress) as Inflate
 /**
  * The bytes of a compressed batch. Rejects with `SVC_ADAPTERS_BATCH_TOO_LARGE`, before it takes more memory, where it expands to
  * more than `limitBytes`: whoever may write to a topic can make 400 KB that expand to 400 MB. gzip and zstd expand aside from the
- * thread that runs the application; of snappy and lz4 the size is counted first.
+ * thread that runs the application. snappy and lz4 expand on it, a few milliseconds in one turn of the event loop.
  */
 export async function expand(
   codec: Codec,
@@ -53,9 +55,7 @@ export async function expand(
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(limitBytes);
     throw error;
   }
-  const expandedBytes = codec === 'lz4' ? expandedLz4Bytes(data) : expandedSnappyBytes(data);
-  if (expandedBytes > limitBytes) throw tooLarge(limitBytes);
-  return (await ofPlatformatic(codec)).decompressSync(data);
+  return await inTurns(codec === 'lz4' ? expandLz4(data, limitBytes) : expandSnappy(data, limitBytes));
 }
 
 function tooLarge(limitBytes: number): SvcError {
@@ -66,84 +66,267 @@ function tooLarge(limitBytes: number): SvcError {
   );
 }
 
-// How many bytes snappy and lz4 expand to, counted without expanding them. What is cut off or wrong counts as far as it goes:
-// whoever expands it says so.
+// snappy and lz4 are expanded here and not by a package: only so can the work be left and gone on with. Each counts first how many
+// bytes it makes. https://github.com/google/snappy/blob/main/format_description.txt
+// https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md and lz4_Block_format.md
+
+/** Work that stops every `sliceBytes`, or earlier, so that others can have their turn. */
+type InTurns<T> = Generator<undefined, T>;
+
+const sliceBytes = 128 * 1024;
+const longestTurnMs = 4;
+
+async function inTurns<T>(work: InTurns<T>): Promise<T> {
+  for (let since = systemClock.monotonic(); ; ) {
+    const { done, value } = work.next();
+    if (done) return value;
+    if (systemClock.monotonic() - since < longestTurnMs) continue;
+    await nextTurn();
+    since = systemClock.monotonic();
+  }
+}
+
+/** How far an expansion is: the next byte to read, and how many are written. */
+interface Progress {
+  at: number;
+  filled: number;
+}
+
+/** What lies one behind the other in `data`, each compressed by itself. */
+interface Block {
+  readonly from: number;
+  readonly end: number;
+  readonly isPlain?: boolean;
+  /** The first block that its copies may look back to. */
+  readonly isFirst: boolean;
+}
+
+/** Blocks that are only looked at between two stops. */
+const blocksInSlice = 4096;
+
+const damaged = (codec: Codec): Error =>
+  new Error(`a batch of records that is compressed with ${codec} is damaged`);
+
+/** Repeats `length` bytes from `offset` bytes back; they may reach into those that it writes. */
+function repeat(out: Buffer, at: number, offset: number, length: number): void {
+  const from = at - offset;
+  if (length <= 64) {
+    for (let index = 0; index < length; index++) out[at + index] = out[from + index] as number;
+    return;
+  }
+  for (let done = 0; done < length; ) {
+    const next = Math.min(offset + done, length - done);
+    out.copyWithin(at + done, from, from + next);
+    done += next;
+  }
+}
+
+function copy(data: Buffer, at: number, out: Buffer, filled: number, length: number): void {
+  if (length <= 64)
+    for (let index = 0; index < length; index++) out[filled + index] = data[at + index] as number;
+  else data.copy(out, filled, at, at + length);
+}
 
 const xerialMagic = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0x00]);
 
-/** Of one block, which begins with its size, or of the blocks of Java's framing. */
-export function expandedSnappyBytes(data: Buffer): number {
-  if (!data.subarray(0, xerialMagic.length).equals(xerialMagic)) return snappyBlockBytes(data);
-  let sum = 0;
-  for (let at = 16; at + 4 <= data.length; ) {
-    const length = data.readUInt32BE(at);
-    sum += snappyBlockBytes(data.subarray(at + 4));
-    at += 4 + length;
+/** One block, or those of Java's framing. */
+function* snappyBlocks(data: Buffer): Generator<Block> {
+  if (!data.subarray(0, xerialMagic.length).equals(xerialMagic))
+    return yield { from: 0, end: data.length, isFirst: true };
+  for (let at = 16; at < data.length; ) {
+    if (at + 4 > data.length) throw damaged('snappy');
+    const from = at + 4;
+    at = from + data.readUInt32BE(at);
+    if (at > data.length) throw damaged('snappy');
+    yield { from, end: at, isFirst: true };
   }
-  return sum;
 }
 
-function snappyBlockBytes(data: Buffer): number {
+/** A block begins with its size. */
+function snappySize(data: Buffer, { from, end }: Block): Progress {
   let size = 0;
-  for (let index = 0; index < 5; index++) {
-    const byte = data[index] ?? 0;
+  for (let index = 0; index < 5 && from + index < end; index++) {
+    const byte = data[from + index] as number;
     size += (byte & 0x7f) * 2 ** (7 * index);
-    if (byte < 0x80) break;
+    if (byte < 0x80) return { at: from + index + 1, filled: size };
   }
-  return size;
+  throw damaged('snappy');
+}
+
+function* expandSnappy(data: Buffer, limitBytes: number): InTurns<Buffer> {
+  let total = 0;
+  let seen = 0;
+  for (const block of snappyBlocks(data)) {
+    total += snappySize(data, block).filled;
+    if (total > limitBytes) throw tooLarge(limitBytes);
+    if (++seen % blocksInSlice === 0) yield;
+  }
+  const out = Buffer.allocUnsafeSlow(total);
+  const now: Progress = { at: 0, filled: 0 };
+  let stoppedAt = 0;
+  for (const block of snappyBlocks(data)) {
+    const { at, filled: size } = snappySize(data, block);
+    now.at = at;
+    const first = now.filled;
+    const own = out.subarray(0, first + size);
+    while (now.at < block.end) {
+      expandSnappySlice(data, block.end, own, now, first);
+      if (now.filled - stoppedAt < sliceBytes && ++seen % blocksInSlice !== 0) continue;
+      stoppedAt = now.filled;
+      yield;
+    }
+    if (now.filled !== first + size) throw damaged('snappy');
+  }
+  return out;
+}
+
+/** Literals and copies, about as many as make `sliceBytes`. */
+function expandSnappySlice(data: Buffer, end: number, out: Buffer, now: Progress, first: number): void {
+  let { at, filled } = now;
+  const [untilRead, untilFilled] = [Math.min(end, at + sliceBytes), filled + sliceBytes];
+  while (at < untilRead && filled < untilFilled) {
+    const tag = data[at++] as number;
+    const kind = tag & 3;
+    let length = (tag >> 2) + 1;
+    if (kind === 0) {
+      const sizeBytes = Math.max(0, length - 60);
+      if (at + sizeBytes > end) throw damaged('snappy');
+      if (sizeBytes > 0) length = data.readUIntLE(at, sizeBytes) + 1;
+      at += sizeBytes;
+      if (length > end - at || length > out.length - filled) throw damaged('snappy');
+      copy(data, at, out, filled, length);
+      at += length;
+    } else {
+      const offsetBytes = kind === 3 ? 4 : kind;
+      if (at + offsetBytes > end) throw damaged('snappy');
+      let offset = data[at] as number;
+      if (kind === 1) {
+        offset += (tag >> 5) << 8;
+        length = ((tag >> 2) & 7) + 4;
+      } else if (kind === 2) offset += (data[at + 1] as number) << 8;
+      else offset = data.readUInt32LE(at);
+      at += offsetBytes;
+      if (offset === 0 || offset > filled - first || length > out.length - filled) throw damaged('snappy');
+      repeat(out, filled, offset, length);
+    }
+    filled += length;
+  }
+  now.at = at;
+  now.filled = filled;
 }
 
 const lz4Magic = 0x184d2204;
+/** Of the numbers 4 to 7, by which a frame says how large its blocks are at most. */
+const lz4BlockBytes = (code: number): number => 2 ** (8 + 2 * code);
 
-/** Of all frames that stand one behind the other. */
-export function expandedLz4Bytes(data: Buffer): number {
-  let sum = 0;
-  let at = 0;
-  while (at + 7 <= data.length && data.readUInt32LE(at) === lz4Magic) {
+/** Those of all frames. The sums over blocks and frames are not looked at, as in Kafka's own clients: a batch has one over all. */
+function* lz4Blocks(data: Buffer): Generator<Block> {
+  for (let at = 0; at < data.length; ) {
+    if (at + 7 > data.length || data.readUInt32LE(at) !== lz4Magic) throw damaged('lz4');
     const flags = data[at + 4] as number;
-    const hasSize = (flags & 0x08) !== 0;
-    const hasBlockSums = (flags & 0x10) !== 0;
-    const hasSum = (flags & 0x04) !== 0;
-    const hasDictionary = (flags & 0x01) !== 0;
+    const largest = lz4BlockBytes(((data[at + 5] as number) >> 4) & 7);
+    const [hasSums, hasSize, hasSum, hasDictionary] = [
+      flags & 0x10,
+      flags & 0x08,
+      flags & 0x04,
+      flags & 0x01,
+    ];
     at += 7 + (hasSize ? 8 : 0) + (hasDictionary ? 4 : 0);
-    for (;;) {
-      if (at + 4 > data.length) return sum;
+    for (let isFirst = true; ; isFirst = false) {
+      if (at + 4 > data.length) throw damaged('lz4');
       const head = data.readUInt32LE(at);
       at += 4;
       if (head === 0) break;
-      const length = head & 0x7fffffff;
-      const isPlain = head > 0x7fffffff;
-      sum += isPlain ? length : lz4BlockBytes(data, at, Math.min(at + length, data.length));
-      at += length + (hasBlockSums ? 4 : 0);
+      const [from, end] = [at, at + (head & 0x7fffffff)];
+      if (end > data.length || end - from > largest) throw damaged('lz4');
+      yield { from, end, isPlain: head > 0x7fffffff, isFirst };
+      at = end + (hasSums ? 4 : 0);
     }
     at += hasSum ? 4 : 0;
+  }
+}
+
+function* expandLz4(data: Buffer, limitBytes: number): InTurns<Buffer> {
+  let total = 0;
+  let read = 0;
+  let seen = 0;
+  for (const block of lz4Blocks(data)) {
+    total += block.isPlain ? block.end - block.from : countLz4(data, block);
+    if (total > limitBytes) throw tooLarge(limitBytes);
+    read += block.end - block.from;
+    if (++seen % blocksInSlice !== 0 && read < sliceBytes) continue;
+    read = 0;
+    yield;
+  }
+  const out = Buffer.allocUnsafeSlow(total);
+  const now: Progress = { at: 0, filled: 0 };
+  let first = 0;
+  let stoppedAt = 0;
+  for (const block of lz4Blocks(data)) {
+    now.at = block.from;
+    if (block.isFirst) first = now.filled;
+    do {
+      if (block.isPlain) copyPlain(data, block, out, now);
+      else expandLz4Slice(data, block.end, out, now, first);
+      if (now.filled - stoppedAt < sliceBytes && ++seen % blocksInSlice !== 0) continue;
+      stoppedAt = now.filled;
+      yield;
+    } while (now.at < block.end);
+  }
+  if (now.filled !== total) throw damaged('lz4');
+  return out;
+}
+
+function copyPlain(data: Buffer, { from, end }: Block, out: Buffer, now: Progress): void {
+  copy(data, from, out, now.filled, end - from);
+  now.filled += end - from;
+  now.at = end;
+}
+
+/** A token has the lengths of literals and of what is copied; 15 goes on in bytes, up to the first below 255. */
+function countLz4(data: Buffer, { from, end }: Block): number {
+  let sum = 0;
+  for (let at = from; at < end; ) {
+    const token = data[at++] as number;
+    let length = token >> 4;
+    if (length === 15)
+      for (let byte = 255; byte === 255 && at < end; length += byte) byte = data[at++] as number;
+    sum += length;
+    at += length;
+    if (at >= end) break;
+    at += 2;
+    length = 4 + (token & 0x0f);
+    if (length === 19)
+      for (let byte = 255; byte === 255 && at < end; length += byte) byte = data[at++] as number;
+    sum += length;
   }
   return sum;
 }
 
-/** A token has the lengths of literals and of what is copied; 15 goes on in bytes, up to the first below 255. */
-function lz4BlockBytes(data: Buffer, from: number, end: number): number {
-  let sum = 0;
-  let at = from;
-  const lengthOf = (short: number): number => {
-    let length = short;
-    if (short === 15) {
-      let byte = 255;
-      while (byte === 255 && at < end) {
-        byte = data[at++] as number;
-        length += byte;
-      }
-    }
-    return length;
-  };
-  while (at < end) {
+/** Literals and copies, about as many as make `sliceBytes`. The last literals of a block have no copy behind them. */
+function expandLz4Slice(data: Buffer, end: number, out: Buffer, now: Progress, first: number): void {
+  let { at, filled } = now;
+  const untilFilled = filled + sliceBytes;
+  while (at < end && filled < untilFilled) {
     const token = data[at++] as number;
-    const literals = lengthOf(token >> 4);
-    sum += literals;
-    at += literals;
-    if (at >= end) break;
+    let length = token >> 4;
+    if (length === 15)
+      for (let byte = 255; byte === 255 && at < end; length += byte) byte = data[at++] as number;
+    if (length > end - at || length > out.length - filled) throw damaged('lz4');
+    copy(data, at, out, filled, length);
+    at += length;
+    filled += length;
+    if (at === end) break;
+    if (at + 2 > end) throw damaged('lz4');
+    const offset = (data[at] as number) + ((data[at + 1] as number) << 8);
     at += 2;
-    sum += 4 + lengthOf(token & 0x0f);
+    length = 4 + (token & 0x0f);
+    if (length === 19)
+      for (let byte = 255; byte === 255 && at < end; length += byte) byte = data[at++] as number;
+    if (offset === 0 || offset > filled - first || length > out.length - filled) throw damaged('lz4');
+    repeat(out, filled, offset, length);
+    filled += length;
   }
-  return sum;
+  now.at = at;
+  now.filled = filled;
 }

@@ -13,7 +13,6 @@ export interface VendorCompression {
   readonly bitmask: number;
   readonly compress?: (data: Buffer) => Promise<Buffer>;
   readonly compressSync: (data: Buffer) => Buffer;
-  readonly decompressSync: (data: Buffer) => Buffer;
 }
 
 export interface VendorSasl {

@@ -401,7 +401,7 @@ export function readBounded<T>(work: () => T): T {
  * from that package. What the application itself has added stays, and what it reads itself is as it was.
  */
 export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor): Promise<void> {
-  const { compressionOf, expand } = await import('../kafka/compressors.ts');
+  const { compressionOf, expand, mostExpandedBytes } = await import('../kafka/compressors.ts');
   const table = CompressionCodecs as unknown as Record<number, () => Codec>;
   for (const [type, name] of [
     [CompressionTypes.GZIP, 'gzip'],
@@ -418,12 +418,23 @@ export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor)
         return (compress as NonNullable<typeof compress>)(encoder.buffer);
       },
       async decompress(data) {
-        if (ownReading.getStore() !== true && others !== undefined) return others.decompress(data);
+        const isOwn = ownReading.getStore() === true;
+        if (!isOwn && others !== undefined) return others.decompress(data);
+        const { records = 0 } = countsOf(data) ?? {};
+        if (isOwn && records > mostRecords) throw tooManyRecords(records);
+        const before = expanded.get(data.buffer);
+        if (isOwn && before !== undefined && before.records + records > mostRecords) throw endOfAnswer();
+        const leftBytes = before && Math.max(0, mostExpandedBytes - before.bytes);
         try {
-          return await expand(name, data);
+          const bytes = await expand(name, data, isOwn ? leftBytes : undefined);
+          if (isOwn) addExpanded(data, bytes.length, records);
+          return bytes;
         } catch (error) {
           if (!(error instanceof SvcError) || error.code !== 'SVC_ADAPTERS_BATCH_TOO_LARGE') throw error;
-          return standIn(data, error);
+          if (isOwn && before !== undefined) throw endOfAnswer();
+          const bytes = standIn(data, error);
+          if (isOwn) addExpanded(data, bytes.length, records);
+          return bytes;
         }
       },
     };
@@ -445,22 +456,52 @@ function codecIn(table: Record<number, () => Codec>, type: number): Codec | unde
 
 /** Bytes of a batch before what is compressed in it, and where it has what is used here. */
 const batchHead = { bytes: 61, magicAt: 16, lastDeltaAt: 23, countAt: 57 } as const;
+/** Of one answer of a broker. kafkajs makes some hundred bytes of each record, all of a batch at once, and fails behind 120,000. */
 const mostRecords = 100_000;
+
+/** What the batches of one answer have expanded to. Together they may be as large as one: 6 KB can make 64 MiB, and an answer has many. */
+const expanded = new WeakMap<object, { bytes: number; records: number }>();
+
+function addExpanded(data: Buffer, bytes: number, records: number): void {
+  const before = expanded.get(data.buffer);
+  expanded.set(data.buffer, {
+    bytes: (before?.bytes ?? 0) + bytes,
+    records: (before?.records ?? 0) + records,
+  });
+}
+
+/** By this name kafkajs knows a batch that the broker has cut off: it takes the batches before, and asks for this one again. */
+function endOfAnswer(): Error {
+  const error = new Error('svc: the batches of this answer expand too far together');
+  return Object.assign(error, { name: 'KafkaJSPartialMessageError' });
+}
+
+function tooManyRecords(records: number): SvcError {
+  return new SvcError(
+    'SVC_ADAPTERS_BATCH_TOO_LARGE',
+    `a compressed batch has ${records} records, of which svc reads ${mostRecords} at most: it was not read, and nothing behind it`,
+  );
+}
+
+/** What a batch claims to have. kafkajs leaves its head before `data`. */
+function countsOf(data: Buffer): { readonly records: number; readonly lastDelta: number } | undefined {
+  if (data.byteOffset < batchHead.bytes) return undefined;
+  const head = Buffer.from(data.buffer, data.byteOffset - batchHead.bytes, batchHead.bytes);
+  if (head[batchHead.magicAt] !== 2) return undefined;
+  return { records: head.readInt32BE(batchHead.countAt), lastDelta: head.readInt32BE(batchHead.lastDeltaAt) };
+}
 
 /**
  * One record for each that the batch claims to have, with the reason as its value: it is no event, so it is listed as
- * unreadable at its offset, and the reading goes on behind the batch. kafkajs leaves the head of the batch before `data`.
+ * unreadable at its offset, and the reading goes on behind the batch.
  */
 function standIn(data: Buffer, reason: SvcError): Buffer {
-  const head = Buffer.from(data.buffer, Math.max(0, data.byteOffset - batchHead.bytes), batchHead.bytes);
-  const isBatch = data.byteOffset >= batchHead.bytes && head[batchHead.magicAt] === 2;
-  const count = isBatch ? head.readInt32BE(batchHead.countAt) : 0;
-  if (count < 1 || count > mostRecords) throw reason;
-  const last = head.readInt32BE(batchHead.lastDeltaAt);
+  const { records = 0, lastDelta = 0 } = countsOf(data) ?? {};
+  if (records < 1 || records > mostRecords) throw reason;
   const value = Buffer.from(`svc: ${reason.message}`);
   return Buffer.concat(
-    Array.from({ length: count }, (_, index) => {
-      const delta = varint(index === count - 1 ? last : index);
+    Array.from({ length: records }, (_, index) => {
+      const delta = varint(index === records - 1 ? lastDelta : index);
       // No attributes, the time of the batch, no key, no headers.
       const body = [Buffer.from([0, 0]), delta, varint(-1), varint(value.length), value, Buffer.from([0])];
       const record = Buffer.concat(body);

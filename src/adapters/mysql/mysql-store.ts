@@ -7,8 +7,10 @@ import { type StoreFault, type StoreFaultDetails, storeError } from '../../outbo
 import { withoutWrappers } from '../../transaction/patch-method.ts';
 import { blockerText } from '../sql/database-traits.ts';
 import {
+  type ConnectedSocket,
   createServerDatabase,
   idleInTransactionMs,
+  inClearTo,
   loadDriver,
   partsOfUrl,
   type ServerConnection,
@@ -62,7 +64,7 @@ interface MysqlConnection {
   end(callback: (error?: unknown) => void): void;
   destroy(): void;
   readonly threadId?: number;
-  readonly stream: { unref(): void; on(event: 'close', listener: () => void): void };
+  readonly stream: ConnectedSocket & { unref(): void; on(event: 'close', listener: () => void): void };
   /** While it connects. */
   readonly connectTimeout?: { unref?(): void } | null;
 }
@@ -173,6 +175,7 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     async end(verb) {
       await query(verb);
     },
+    inClearTo: inClearTo(connection.stream),
     id: connection.threadId,
     async blockerOf(id) {
       for (const sql of isMariadb ? [mariadbBlocker] : [mysqlBlocker, mysqlTableBlocker]) {

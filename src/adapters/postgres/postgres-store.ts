@@ -13,8 +13,10 @@ import { type StoreFault, type StoreFaultDetails, storeError } from '../../outbo
 import { withoutWrappers } from '../../transaction/patch-method.ts';
 import { blockerText } from '../sql/database-traits.ts';
 import {
+  type ConnectedSocket,
   createServerDatabase,
   idleInTransactionMs,
+  inClearTo,
   loadDriver,
   partsOfUrl,
   type ServerConnection,
@@ -64,7 +66,7 @@ interface PgClient {
   unref(): void;
   on(event: 'error' | 'end', listener: () => void): void;
   on(event: 'notification', listener: (notice: { readonly payload?: string }) => void): void;
-  readonly connection: { readonly stream: { destroy(): void } };
+  readonly connection: { readonly stream: ConnectedSocket & { destroy(): void } };
   readonly host: string;
   readonly port: number;
   /** What the server calls the connection, and what proves that it is ours. */
@@ -170,6 +172,7 @@ export async function connectPostgres(
         `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${limit}; SET LOCAL lock_timeout = ${limit}; SET LOCAL idle_in_transaction_session_timeout = ${idleInTransactionMs}`,
       );
     },
+    inClearTo: inClearTo(client.connection.stream),
     id: typeof client.processID === 'number' ? client.processID : undefined,
     async blockerOf(id) {
       const { rows } = await query(placed('postgres', blockerSql), [id, id]);

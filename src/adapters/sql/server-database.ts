@@ -1,3 +1,4 @@
+import { isLoopback } from '../../ground/addresses.ts';
 import { inTime, within } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadOwnCopy } from '../../ground/files.ts';
@@ -17,6 +18,8 @@ export interface ServerConnection {
    */
   begin(limitMs: number): Promise<void>;
   end(verb: 'COMMIT' | 'ROLLBACK'): Promise<void>;
+  /** The address of the server, where it is of another machine and nothing is encrypted on the way. */
+  readonly inClearTo?: string | undefined;
   /** What the server calls it. */
   readonly id: number | undefined;
   /** Who holds the lock that the connection of this id waits for; `undefined`: nobody, or one may not know. */
@@ -43,6 +46,20 @@ export interface ServerDatabaseOptions {
   readonly details: StoreFaultDetails;
   /** Hears of a statement that has waited for long, and for whom. */
   readonly logger: Logger | undefined;
+}
+
+/** `inClearTo` of a socket; `undefined` as well where it is local. */
+export function inClearTo({ encrypted, remoteAddress }: ConnectedSocket): string | undefined {
+  return encrypted === true || remoteAddress === undefined || isLoopback(remoteAddress)
+    ? undefined
+    : remoteAddress;
+}
+
+export interface ConnectedSocket {
+  /** Only of TLS. */
+  readonly encrypted?: boolean;
+  /** Of no socket in the file system. */
+  readonly remoteAddress?: string | undefined;
 }
 
 /** A driver that the application has installed, as a copy of its own. */
@@ -83,6 +100,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
   const used = new Set<ServerConnection>();
   let places = mostConnections;
   let isClosed = false;
+  let lastInClearTo: string | undefined;
 
   async function take(): Promise<ServerConnection> {
     if (places === 0) await new Promise<void>((resolve) => waiting.push(resolve));
@@ -93,7 +111,9 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
       last.connection.destroy();
     }
     try {
-      return await options.connect();
+      const connection = await options.connect();
+      lastInClearTo = connection.inClearTo;
+      return connection;
     } catch (error) {
       freePlace();
       throw error;
@@ -203,6 +223,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
 
   return {
     run,
+    inClearTo: () => lastInClearTo,
     async close(deadlineMs) {
       isClosed = true;
       const end = async (): Promise<void> => {

@@ -77,6 +77,8 @@ export const defaultTimeoutMs = 5_000;
 export interface SqlDatabase {
   run<T>(work: () => Work<T>, options?: RunOptions): Promise<T>;
   close(deadlineMs: number): Promise<void>;
+  /** Of the last connection; no socket: `undefined`. */
+  inClearTo?(): string | undefined;
 }
 
 export interface RunOptions {
@@ -284,6 +286,7 @@ export function createSqlStore(
 
     cleanup: (status, ageMs, limit) => database.run(() => cleanup(dialect, tables, { status, ageMs, limit })),
 
+    inClearTo: async () => database.inClearTo?.(),
     close: (deadlineMs) => database.close(deadlineMs),
   };
 }

@@ -5,7 +5,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { runOwnWork, shared } from '../../ground/lifecycle.ts';
 import { otelApi } from '../../observe/otel-api.ts';
 import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/scope.ts';
-import type { Call, CapturePlan, OnCall } from '../call.ts';
+import type { Call, CapturePlan, Nest, OnCall } from '../call.ts';
 import { type Callable, chainOf, type Held } from '../captured-functions.ts';
 import { ownFailure } from '../expression/values.ts';
 import { addNote } from '../report.ts';
@@ -20,14 +20,16 @@ export function begin(
 ): RunningCall | null {
   const { plan } = slot;
   if (plan.phase === 'BEFORE' || hasCallback(plan, args)) return null;
-  const scope = scopeOf(slot, plan, self, args);
+  const nest = slot.toWatch > 0 || watched.looks > 0 ? watch(slot) : undefined;
+  const scope = scopeOf(slot, plan, self, args, nest);
   const outer = scope && enterScope(scope);
-  return { slot, plan, self, args, isAsync, scope, outer, result: undefined };
+  return { slot, plan, self, args, isAsync, nest, scope, outer, result: undefined };
 }
 
 /** Tells of a function that threw; returns the error. */
-export function fail({ slot, plan, self, args, scope, outer }: RunningCall, error: unknown): unknown {
+export function fail({ slot, plan, self, args, nest, scope, outer }: RunningCall, error: unknown): unknown {
   if (scope !== undefined) enterScope(outer);
+  if (nest !== undefined) leave(nest);
   tellFailure(slot, plan, self, args, error, scope);
   return error;
 }
@@ -35,6 +37,7 @@ export function fail({ slot, plan, self, args, scope, outer }: RunningCall, erro
 /** Tells of a function that returned, now or when its result is there; returns what the caller gets. */
 export function end(call: RunningCall): unknown {
   if (call.scope !== undefined) enterScope(call.outer);
+  if (call.nest !== undefined) leave(call.nest);
   return settle(call);
 }
 
@@ -150,6 +153,7 @@ interface RunningCall {
   readonly args: readonly unknown[];
   /** As `Captured` says. */
   readonly isAsync: boolean;
+  readonly nest: Nest | undefined;
   readonly scope: Scope | undefined;
   /** The scope that the call was made in. */
   readonly outer: Place;
@@ -164,17 +168,51 @@ export function isAsyncFunction(fn: Callable): boolean {
 
 /** What is told of a call at its end. */
 function callOf(
-  { plan, self, args, scope }: RunningCall,
+  { plan, self, args, nest, scope }: RunningCall,
   result: unknown,
   error: unknown,
   canWait: boolean,
 ): Call {
-  return { plan, self, args, result, error, canWait, scope };
+  return { plan, self, args, result, error, canWait, nest, scope };
 }
 
 /** Whether somebody may have to wait for its event, or gets the event's error. */
 function isAwaited({ slot, plan }: Pick<RunningCall, 'slot' | 'plan'>): boolean {
   return plan.failOnError || slot.onCall?.neverWaits !== true;
+}
+
+// Which captured functions call each other: two events for one call are told by `doubledCalls`. Only the first calls of each target are
+// watched, so that all others pay two comparisons.
+
+interface Watching {
+  readonly storage: AsyncLocalStorage<Nest | undefined>;
+  /** Calls that still look what they run in, of targets whose first calls are over: each watched call allows for some. */
+  looks: number;
+}
+
+const watched = shared<Watching>('watched-calls', () => ({ storage: new AsyncLocalStorage(), looks: 0 }));
+const looksOfCall = 16;
+
+/** Enters it, while the target is watched. */
+function watch(slot: CaptureSlot): Nest | undefined {
+  const { storage } = watched;
+  const outer = storage.getStore();
+  const nest: Nest = { plan: slot.plan, outer, isOver: false, inner: [] };
+  if (slot.toWatch > 0) {
+    slot.toWatch--;
+    watched.looks += looksOfCall;
+    storage.enterWith(nest);
+    return nest;
+  }
+  // Until another target is watched, no promise pays for it.
+  if (--watched.looks === 0) storage.disable();
+  return outer && nest;
+}
+
+/** What its caller does from now on is not inside of it. */
+function leave(nest: Nest): void {
+  const { storage } = watched;
+  if (storage.getStore() === nest) storage.enterWith(nest.outer);
 }
 
 interface CallContext {
@@ -294,6 +332,7 @@ export function scopeOf(
   plan: CapturePlan,
   self: unknown,
   args: readonly unknown[],
+  nest?: Nest,
 ): Scope | undefined {
   const { outbox } = plan;
   if (outbox === undefined) return plan.afterCommit ? new Scope(currentScope()) : undefined;
@@ -302,7 +341,7 @@ export function scopeOf(
   scope.beforeCommit = (given) => {
     const known = scope.wantsCallbackResult || given?.isResult ? given : undefined;
     return publishCall(slot, {
-      ...{ plan, self, args, error: undefined, canWait: true, scope },
+      ...{ plan, self, args, error: undefined, canWait: true, nest, scope },
       postpone: known === undefined ? () => giveBack(slot, scope) : undefined,
       // Whether the event needs it shows when it is made: a function may look at it, or not.
       get result() {

@@ -203,6 +203,8 @@ export interface TablesReport {
   /** A statement that keeps rows out which no relay finds, where it is missing. */
   readonly guard?: string | undefined;
   readonly warning?: string;
+  /** The address of the database, where it is of another machine and the connection to it is not encrypted. */
+  readonly inClearTo?: string | undefined;
   /** Why a relay could not send from it. */
   readonly code?: string;
   readonly problem?: string;
@@ -226,7 +228,12 @@ export async function inspectOutbox(config: Config): Promise<TablesReport> {
       const pending = await store.countPending();
       const guard = await store.missingGuard();
       const warning = remarkOf(settings, senders, false);
-      return { ...scene, pending, guard, ...(warning !== undefined && { warning }) };
+      const inClearTo = await store.inClearTo();
+      const remarks = {
+        ...(warning !== undefined && { warning }),
+        ...(inClearTo !== undefined && { inClearTo }),
+      };
+      return { ...scene, pending, guard, ...remarks };
     });
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
 import { outboxDdl } from '../../../src/start/adapters.ts';
@@ -132,6 +134,42 @@ for (const [need, dialect, start, drop] of [
         ) ?? assert.fail(found?.fix);
       await server.query(url, statement as string);
       assert.deepEqual(wrong((await doctor(outbox)).findings), []);
+    });
+
+    it('says where rows and passwords go to another machine unencrypted', async function () {
+      const address = Object.values(networkInterfaces())
+        .flatMap((each) => each ?? [])
+        .find(({ family, internal }) => family === 'IPv4' && !internal)?.address;
+      if (address === undefined) return this.skip();
+      const server = await start();
+      const own = new URL(await server.freshDatabase());
+      for (const sql of (await outboxDdl(dialect, table, {})).split(/;\s*$/m))
+        if (/\w/.test(sql.replace(/^--.*$/gm, ''))) await server.query(own.href, sql);
+      const proxy = createServer((socket) => {
+        const onward = connect(Number(own.port), own.hostname);
+        for (const each of [socket, onward]) each.on('error', () => {});
+        socket.pipe(onward).pipe(socket);
+      });
+      await new Promise<void>((resolve) => proxy.listen(0, address, resolve));
+      const url = new URL(own);
+      url.host = `${address}:${(proxy.address() as AddressInfo).port}`;
+      const found = async (href: string) => {
+        const { code, findings } = await doctor({ outbox: { enabled: true, datasource: { url: href } } });
+        assert.equal(code, 0, JSON.stringify(findings));
+        return of(findings, 'tables').filter(({ state }) => state === 'warning');
+      };
+      try {
+        const [warned, ...others] = await found(url.href);
+        assert.deepEqual(others, []);
+        assert.match(warned?.text ?? '', new RegExp(`database at ${address} is not encrypted`));
+        assert.match(warned?.fix ?? '', dialect === 'mysql' ? /\?ssl=/ : /\?sslmode=verify-full/);
+        assert.deepEqual(await found(own.href), []);
+        // The other server has no certificate.
+        url.searchParams.set('ssl', '{"rejectUnauthorized":false}');
+        if (dialect === 'mysql') assert.deepEqual(await found(url.href), []);
+      } finally {
+        proxy.close();
+      }
     });
   });
 

@@ -3,6 +3,7 @@ import { findDeclared } from '../../../src/capture/source/declared.ts';
 import { doubtsOf } from '../../../src/cli/findings.ts';
 import { formatProblem } from '../../../src/config/check/validate.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
+import { eventTypesOf, unusedSchemas } from '../../../src/start/settings.ts';
 import { folderWith, removeFolders } from '../../config/config-folder.ts';
 import { runSvc } from '../../support/run-svc.ts';
 
@@ -232,6 +233,61 @@ describe('what svc check and svc doctor doubt', function () {
       const { config } = loadConfig({ cwd, env: {} });
       assert.deepEqual(doubtsOf(config, findDeclared(cwd).events), []);
     });
+  });
+
+  describe('a schema that no event has', () => {
+    const targets = [at('service.ts#OrderService.prototype.create', 'ORDER_CREATED')];
+    const cases: [
+      what: string,
+      schemas: readonly string[],
+      code: string,
+      told: readonly (string | RegExp)[],
+    ][] = [
+      ['of a target', ['ORDER_CREATED'], '', []],
+      [
+        'of an event that code publishes',
+        ['ORDER_CREATED', 'PAID'],
+        `publish({}, { eventType: 'PAID' })`,
+        [],
+      ],
+      ['mistyped', ['ORDER_CRATED'], '', [/ORDER_CRATED, .*: ORDER_CREATED has no schema/]],
+      [
+        'of nothing',
+        ['ORDER_CREATED', 'INVOICE_SENT'],
+        '',
+        [/INVOICE_SENT, and no event of that type is known\b/],
+      ],
+      ['where code computes types', ['ORDER_CREATED', 'INVOICE_SENT'], 'publish({}, { eventType: x })', []],
+      [
+        'mistyped, where code computes types',
+        ['ORDER_CRATED'],
+        'publish({}, { eventType: x })',
+        [/: ORDER_CREATED has/],
+      ],
+    ];
+    for (const [what, schemas, code, told] of cases)
+      it(`${what}: ${told.length === 0 ? 'not told' : 'told'}`, () => {
+        const serde = {
+          type: 'AVRO',
+          'schema-registry-url': 'http://localhost:8081',
+          schemas: Object.fromEntries(schemas.map((type) => [type, 'order.avsc'])),
+        };
+        const broker = { 'bootstrap-servers': 'localhost:9092', topic: 'orders' };
+        const cwd = folderWith({
+          ...files,
+          'order.avsc': '{"type":"record","name":"Order","fields":[]}',
+          'src/code.ts': `import { publish } from 'svc'; export const f = (x) => ${code || 'x'};`,
+          'svc.config.json': JSON.stringify({ svc: { broker, targets, serde } }),
+        });
+        const { config, problems } = loadConfig({ cwd, env: {} });
+        assert.deepEqual(problems, []);
+        const found = doubtsOf(config, findDeclared(cwd).events).map(formatProblem);
+        assert.equal(found.length, told.length, found.join('\n'));
+        for (const [index, each] of told.entries()) assert.match(found[index] ?? '', each as RegExp);
+        // The start, which knows targets only.
+        const atStart = unusedSchemas(config, eventTypesOf(config), false);
+        assert.equal(atStart.length, what.startsWith('mistyped') ? 1 : 0);
+      });
   });
 
   it('svc check and svc doctor tell them, with secrets in the file, and neither fails', async () => {

@@ -40,6 +40,58 @@ const bad: readonly [module: string, path: string, reason: RegExp][] = [
   ['no-such-package', 'pay', /no-such-package/],
 ];
 
+describe('what the source does not show', function () {
+  this.timeout(60_000);
+
+  it('two events for one call are told by the process: once, in its log, in health and in the report', async () => {
+    const end = await endOf({
+      app,
+      files: {
+        'svc.config.json': {
+          ...configOf(
+            [
+              {
+                module: './service.mjs',
+                function: 'createOrder',
+                eventType: 'ORDER_CREATED',
+                key: '#result.id',
+              },
+              { module: './table.mjs', function: 'insert', eventType: 'ORDER_INSERTED', key: '#result.id' },
+            ],
+            { broker: { client: 'file', file: { path: './svc-topics' } } },
+          ),
+        },
+        'table.mjs': 'export async function insert(order) { return { id: order }; }',
+        'service.mjs': `
+          import * as table from './table.mjs';
+          export async function createOrder(order) {
+            await null;
+            return await table['in' + 'sert'](order);
+          }`,
+        'main.mjs': `
+          import { createOrder } from './service.mjs';
+          for (const order of ['a', 'b', 'c']) await createOrder(order);
+          console.log('created');
+          setTimeout(() => {}, 1_500);`,
+      },
+    });
+    const pair =
+      'service.mjs#createOrder called table.mjs#insert: one call made two events, ORDER_CREATED and ORDER_INSERTED, with the same key';
+    const lines = end.stderr.split('\n');
+    assert.deepEqual(
+      lines.filter((line) => line.includes('two events, ')),
+      [
+        `svc: warn: capture: ${pair}. Keep one of them, usually that of the service, unless you want both events`,
+      ],
+    );
+    const noted = lines.filter((line) =>
+      /^ +patched +service\.mjs#createOrder +one call made two events/.test(line),
+    );
+    assert.equal(noted.length, 1, end.stderr);
+    assert.equal(end.topics.events?.length, 6);
+  });
+});
+
 describe('svc check', function () {
   this.timeout(60_000);
 

@@ -6,6 +6,8 @@ import kafkajs from 'kafkajs';
 import Decoder from 'kafkajs/src/protocol/decoder.js';
 // @ts-expect-error kafkajs has no types for its inner modules.
 import decodeBatch from 'kafkajs/src/protocol/recordBatch/v0/decoder.js';
+// @ts-expect-error kafkajs has no types for its inner modules.
+import decodeMessages from 'kafkajs/src/protocol/requests/fetch/v4/decodeMessages.js';
 import { expand, mayExpandTo, mostExpandedBytes } from '../../../../src/adapters/kafka/compressors.ts';
 import { codecNumbers, encodeCompressedBatch } from '../../../../src/adapters/kafka/record-batch.ts';
 import { addCodecs, readBounded } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
@@ -74,6 +76,138 @@ describe('a compressed batch of records', function () {
       }
     });
   }
+
+  for (const codec of ['snappy', 'lz4'] as const) {
+    it(`${codec}: expands 64 MiB in many turns of the event loop`, async () => {
+      const line = Array.from(
+        { length: 50_000 },
+        (_, index) => `{"id":${index * 7919},"amount":${index % 977}}`,
+      );
+      const text = Buffer.from(line.join(''));
+      for (const data of [Buffer.alloc(mostExpandedBytes), Buffer.alloc(mostExpandedBytes, text)]) {
+        const packed = compress[codec](data);
+        let turns = 0;
+        let isDone = false;
+        const turn = () => {
+          turns++;
+          if (!isDone) setImmediate(turn);
+        };
+        setImmediate(turn);
+        const expanded = await expand(codec, packed);
+        isDone = true;
+        assert.ok(expanded.equals(data));
+        // A machine that takes 4 ms for a slice, or longer, has a turn behind each.
+        assert.ok(turns > 5, `${turns} turns`);
+      }
+    });
+
+    it(`${codec}: expands what others compress, and no byte of it is from elsewhere where it is changed`, async () => {
+      let seed = 12_345;
+      const random = (below: number): number => {
+        seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+        return seed % below;
+      };
+      for (let run = 0; run < 150; run++) {
+        const parts = Array.from({ length: 1 + random(30) }, () =>
+          random(2) === 0
+            ? Buffer.alloc(1 + random(300), String.fromCharCode(97 + random(3)))
+            : Buffer.from(Array.from({ length: 1 + random(200) }, () => random(256))),
+        );
+        const data = Buffer.concat(
+          Array.from({ length: 1 + random(60) }, () => parts[random(parts.length)] as Buffer),
+        );
+        const packed = Buffer.from(compress[codec](data));
+        assert.ok((await expand(codec, packed)).equals(data));
+        packed[random(packed.length)] = random(256);
+        await expand(codec, packed, 1_000_000).then(
+          (bytes) => assert.ok(bytes.length <= 1_000_000),
+          () => {},
+        );
+      }
+    });
+  }
+
+  it("snappy: reads the blocks of Java's framing, each by itself", async () => {
+    const blocks = ['one '.repeat(50), 'two '.repeat(9), ''].map((text) =>
+      compress.snappy(Buffer.from(text)),
+    );
+    const framed = (lengths: readonly number[]) =>
+      Buffer.concat([
+        Buffer.from('82534e4150505900' + '00000001' + '00000001', 'hex'),
+        ...blocks.flatMap((block, index) => {
+          const length = Buffer.alloc(4);
+          length.writeUInt32BE(lengths[index] ?? block.length);
+          return [length, block];
+        }),
+      ]);
+    assert.equal(String(await expand('snappy', framed([]))), 'one '.repeat(50) + 'two '.repeat(9));
+    await assert.rejects(expand('snappy', framed([2_000_000])), /damaged/);
+    await assert.rejects(expand('snappy', framed([]).subarray(0, -3)), /damaged/);
+  });
+
+  it('lz4: reads frames behind each other, blocks that look back to earlier ones of their frame, and plain ones', async () => {
+    const block = (hex: string, isPlain = false) => {
+      const bytes = Buffer.from(hex, 'hex');
+      const head = Buffer.alloc(4);
+      head.writeUInt32LE(bytes.length + (isPlain ? 0x8000_0000 : 0));
+      return Buffer.concat([head, bytes]);
+    };
+    const frame = (...blocks: Buffer[]) =>
+      Buffer.concat([Buffer.from('04224d18404082', 'hex'), ...blocks, Buffer.alloc(4)]);
+    // Eight letters; the four of them from eight bytes back, then one letter.
+    const [letters, back] = [block('806162636465666768'), block('00080010' + '7a')];
+    assert.equal(String(await expand('lz4', frame(letters, back, block('2121', true)))), 'abcdefghabcdz!!');
+    assert.equal(
+      String(await expand('lz4', Buffer.concat([frame(letters), frame(letters)]))),
+      'abcdefgh'.repeat(2),
+    );
+    // Not into another frame, nor in front of the first byte.
+    await assert.rejects(expand('lz4', Buffer.concat([frame(letters), frame(back)])), /damaged/);
+    await assert.rejects(expand('lz4', frame(letters, block('00090010' + '7a'))), /damaged/);
+    await assert.rejects(expand('lz4', frame(letters, block('00000010' + '7a'))), /damaged/);
+  });
+
+  describe('in one answer with others', () => {
+    const batchOf = (count: number, value: Buffer) => {
+      const record = { key: null, value, headers: {}, timestamp: 1_700_000_000_000 };
+      const compression = { bitmask: codecNumbers.zstd, compress: zstdCompressSync };
+      return encodeCompressedBatch(
+        Array.from({ length: count }, () => record),
+        compression,
+      );
+    };
+    const read = async (batches: readonly Buffer[]): Promise<Buffer[]> => {
+      await addCodecs(kafkajs as unknown as Parameters<typeof addCodecs>[0]);
+      const bytes = Buffer.concat(batches);
+      const size = Buffer.alloc(4);
+      size.writeInt32BE(bytes.length);
+      const answer = Buffer.concat([size, bytes, Buffer.alloc(5000)]);
+      const records: { value: Buffer }[] = await readBounded(() => decodeMessages(new Decoder(answer)));
+      return records.map(({ value }) => value);
+    };
+
+    it('is left for the next answer where all together expand to more than 64 MiB', async () => {
+      const [large, small] = [await batchOf(1, Buffer.alloc(40_000_000)), await batchOf(1, Buffer.from('x'))];
+      assert.ok(large.length < 10_000);
+      const lengths = async (batches: readonly Buffer[]) => (await read(batches)).map(({ length }) => length);
+      assert.deepEqual(await lengths([large, small, large, small]), [40_000_000, 1]);
+      assert.deepEqual(await lengths([large, small]), [40_000_000, 1]);
+      const tooLarge = await batchOf(2, Buffer.alloc(40_000_000));
+      assert.deepEqual(await lengths([small, tooLarge, small]), [1]);
+      const [first = 0, second, ...more] = await lengths([tooLarge, small]);
+      assert.ok(first > 1 && second === first);
+      assert.deepEqual(more, [1]);
+    });
+
+    it('is left for the next answer where all together have more than 100,000 records, and has no more itself', async () => {
+      const [many, few] = [await batchOf(60_000, Buffer.from('x')), await batchOf(3, Buffer.from('x'))];
+      assert.equal((await read([few, many, few, many, few])).length, 60_006);
+      await assert.rejects(read([await batchOf(100_001, Buffer.from('x'))]), {
+        ...tooLarge,
+        message: /has 100001 records, of which svc reads 100000 at most/,
+      });
+    });
+  });
 
   it('may expand to 64 MiB, and a larger one to 16 times its size', () => {
     assert.equal(mostExpandedBytes, 67_108_864);
