@@ -584,10 +584,17 @@ function handedOut(node: Node): Expression | undefined {
 
 // Both
 
+/** Helpers of compilers that give the module back which they get: `__importDefault(fr_js_1).default`. */
+const interop = /(?:^|\.)_*(?:import(?:Default|Star)|interop_?require\w*|toESM)(?:\._)?$/i;
+
 function meant(expression: Expression | Class): Value {
   const required = requiredFrom(expression as Expression);
   if (required !== undefined) return from(required);
   const value = core(expression);
+  if (value.type === 'CallExpression' && interop.test(memberPath(value.callee) ?? '')) {
+    const given = argument(value.arguments, 0);
+    if (given && bare(given).type === 'Identifier') return meant(given);
+  }
   if (value.type === 'Identifier')
     return value.name === 'exports' ? { kind: 'export', names: [] } : local(value.name);
   if (value.type === 'MemberExpression') {
