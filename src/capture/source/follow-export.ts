@@ -192,9 +192,9 @@ export function follower(): Follower {
       }
       case 'here':
         // `module.exports = make()`: the other names that it has inside of itself are known when it has run.
-        return here(
-          table.isModule || value.isFunction || exported.length > 0 ? inText(table, exported) : undefined,
-        );
+        if (table.isModule || value.isFunction) return here(inText(table, exported));
+        // Nor is it known then which names are one function.
+        return here(exported.length > rest.length ? inText(table, exported) : undefined);
     }
   };
 

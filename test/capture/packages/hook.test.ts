@@ -89,6 +89,9 @@ const application = {
     import assert from 'node:assert';
     import { createRequire } from 'node:module';
     import Client, { Client as Named, api, send } from 'twice';
+    import assigned from 'assigned';
+    assert.equal(assigned.send, assigned.SEND);
+    assigned.send(1); assigned.SEND(2);
     const { Client: make } = createRequire(import.meta.url)('twice');
     assert.equal(Client, Named);
     assert.equal(new Client(1).constructor, Client);
@@ -292,6 +295,8 @@ describe('hookPackages', function () {
   it('keeps what is one class, or one function, under several names', async () => {
     const both = await run('twice.mjs', ['twice#default', 'twice#api.send']);
     assert.deepEqual(both.calls, { 'twice#default': 1, 'twice#api.send': 2 });
+    for (const name of ['assigned#send', 'assigned#default.send'])
+      assert.deepEqual((await run('twice.mjs', [name])).calls, { [name]: 2 });
     const named = await run('twice.mjs', ['twice#Client', 'twice#send']);
     assert.deepEqual(named.calls, { 'twice#Client': 2, 'twice#send': 2 });
     assert.match(named.told['twice#Client'] ?? '', /^patched$/);

@@ -85,6 +85,9 @@ const files: Record<string, string> = {
     exports.default = make;
     function make(id) { return { id }; }
     exports.send = (order) => order;`,
+  'assigned/index.js': `
+    const send = (order) => order;
+    module.exports = Object.assign({ send }, { SEND: send });`,
   // Names that svc would use itself.
   'shadows/package.json': '{"name":"shadows","type":"module","exports":"./index.js"}',
   'shadows/index.js': `
