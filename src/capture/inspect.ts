@@ -10,7 +10,7 @@ import { parseFunctionPath } from './source/function-path.ts';
 import { isEsModule, lineAt, parse } from './source/parse-text.ts';
 import { findAll, type SourceEvents } from './source/rewrite-text.ts';
 import { memberPath, stringOf, walk } from './source/syntax.ts';
-import { buildsOf, filesFor, filesOfPackage, locate, untold } from './source/target-files.ts';
+import { buildsOf, filesFor, filesOfPackage, inBuilds, locate, untold } from './source/target-files.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
@@ -40,11 +40,21 @@ export function inspect(
     return record;
   });
   // As a start does it: once for each file, whose targets may be thousands.
-  for (const [file, list] of inFiles) guarded(list, () => checkFile(list, file));
+  for (const [file, list] of inFiles)
+    guarded(
+      list.map(({ record }) => record),
+      () => checkFile(list, file),
+    );
   return records.map((record) => record.report());
 }
 
-type InFiles = Map<string, TargetRecord[]>;
+type InFiles = Map<string, Sought[]>;
+
+interface Sought {
+  readonly record: TargetRecord;
+  /** Those of its package that this file is. */
+  readonly builds: readonly string[];
+}
 
 function guarded(records: readonly TargetRecord[], work: () => void): void {
   try {
@@ -63,8 +73,9 @@ function check(record: TargetRecord, baseDir: string, inFiles: InFiles, follow: 
   else
     for (const file of located.paths) {
       const list = inFiles.get(file);
-      if (list) list.push(record);
-      else inFiles.set(file, [record]);
+      const sought = { record, builds: located.builds?.get(file) ?? [] };
+      if (list) list.push(sought);
+      else inFiles.set(file, [sought]);
     }
 }
 
@@ -120,12 +131,15 @@ function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
   };
 }
 
-function checkFile(records: readonly TargetRecord[], file: string): void {
+function checkFile(list: readonly Sought[], file: string): void {
   const typed = /\.[mc]?tsx?$/.test(file);
   const goal = /\.m[jt]s$/.test(file) ? 'module' : 'unknown';
   // By their places in the list: one target may be configured twice.
-  const sought = records.map(({ target }, index) => ({ id: `${index}`, functionPath: target.functionPath }));
-  const events = eventsOf((id) => records[Number(id)] as TargetRecord);
+  const sought = list.map(({ record: { target }, builds }, index) => ({
+    id: inBuilds(`${index}`, builds),
+    functionPath: target.functionPath,
+  }));
+  const events = eventsOf((id) => (list[Number(id)] as Sought).record);
   findAll(file, readFileSync(file, 'utf8'), { goal, typed }, sought, events);
 }
 
@@ -164,7 +178,8 @@ export function followImports(entries: readonly string[], baseDir: string): Foll
       const isDecided = !(by === 'import' && kind.typed && goal === 'unknown');
       if (specifier !== undefined && isDecided && !/^[./]/.test(specifier))
         packages.set(specifier, (packages.get(specifier) ?? new Set()).add(by));
-      const found = specifier === undefined ? undefined : filesOf(specifier, file);
+      const found =
+        specifier === undefined ? undefined : filesOf(specifier, file, isDecided ? by : undefined);
       if (found === undefined) unknown.push(place(lineAt(text, at)));
       else for (const each of found) files.add(each);
     }
@@ -217,8 +232,8 @@ function isSpecified({ type }: Node): boolean {
   );
 }
 
-/** Own files that a specifier may mean; none for a package, `undefined` where nothing is found. */
-function filesOf(specifier: string, from: string): string[] | undefined {
+/** Own files that a specifier may mean; none for a package, `undefined` where nothing is found. `way`: how it is loaded, where that is known. */
+function filesOf(specifier: string, from: string, way?: Specifier['by']): string[] | undefined {
   const folder = dirname(from);
   if (/^\.{1,2}(\/|$)/.test(specifier)) {
     const [first, ...others] = filesFor(resolve(folder, specifier.replace(/[?#].*$/, '')));
@@ -229,7 +244,11 @@ function filesOf(specifier: string, from: string): string[] | undefined {
   }
   const located = locate(specifier, folder);
   if (isProblem(located)) return undefined;
-  if ('paths' in located) return [...located.paths];
+  if ('paths' in located) {
+    const { paths, builds } = located;
+    const loaded = paths.filter((path) => way !== undefined && builds?.get(path)?.includes(way));
+    return loaded.length > 0 ? loaded : [...paths];
+  }
   return isInstalled(located.specifier, from) ? [] : undefined;
 }
 

@@ -32,7 +32,7 @@ import { preloadedBy } from './source/node-hooks.ts';
 import { isEsModule } from './source/parse-text.ts';
 import { runsBuild } from './source/rewrite-mapped.ts';
 import type { BuiltFile, SourceTarget } from './source/rewrite-text.ts';
-import { buildsOf, type Located, locate, missingFile, shownPath } from './source/target-files.ts';
+import { buildsOf, inBuilds, type Located, locate, missingFile, shownPath } from './source/target-files.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
@@ -101,13 +101,13 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     () => hookFiles(files, missing, ofPackages, records, options),
     (reason) => {
       for (const list of [...files.values(), ...missing.values()])
-        for (const { id } of list) records.get(id)?.failed(reason);
+        for (const { id } of list) records.get(buildsOf(id).id)?.failed(reason);
     },
   );
 
   ofPackages?.install();
 
-  const ownIds = new Set([...files.values(), ...missing.values()].flat().map(({ id }) => id));
+  const ownIds = new Set([...files.values(), ...missing.values()].flat().map(({ id }) => buildsOf(id).id));
   const insteadOf = createInsteads(files, () => source?.namesakes ?? new Set(), baseDir);
 
   /** Of a target that is not loaded, whether that is still to come. */
@@ -181,7 +181,7 @@ function createInsteads(
         const { compiledByName, compiledFrom } = compiledParts();
         const instead = (isOver ? compiledFrom : compiledByName)(file, all, baseDir);
         if (instead !== undefined)
-          for (const target of list) known.insteads.set(target.id, shownPath(instead, baseDir));
+          for (const { id } of list) known.insteads.set(buildsOf(id).id, shownPath(instead, baseDir));
       }
     }
     return known.insteads.get(id);
@@ -242,12 +242,18 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
         record.note(located.problem);
         missing.set(wanted ?? '', [...(missing.get(wanted ?? '') ?? []), { id, functionPath }]);
       }
-      for (const file of isProblem(located) ? [] : located.paths) {
-        files.set(file, [...(files.get(file) ?? []), { id, functionPath }]);
+      const { paths, builds: buildsAt } = isProblem(located) ? { paths: [], builds: undefined } : located;
+      for (const file of paths) {
+        const builds = buildsAt?.get(file);
+        files.set(file, [...(files.get(file) ?? []), { id: inBuilds(id, builds ?? []), functionPath }]);
         // Stays in the list: a require hook may compile it to CommonJS all the same, or it is loaded again.
-        const reason =
-          whyTooLate(file) ?? (unreachable !== undefined && isEsModule(file) ? unreachable : undefined);
-        if (reason !== undefined && record.state !== 'patched') record.failed(reason);
+        const late = whyTooLate(file);
+        const missed = unreachable !== undefined && isEsModule(file) ? unreachable : undefined;
+        if (late !== undefined && !record.isDone(builds)) record.failed(late, builds);
+        else if (missed === undefined || record.isDone(builds)) continue;
+        // What `require` can load is captured where it is loaded that way.
+        else if (paths.every(isEsModule)) record.failed(missed, builds);
+        else record.note(missed);
       }
       runtimeTargets().set(id, runtimeTarget(functionPath, path.result, record));
     }
@@ -325,8 +331,13 @@ function hookFiles(
       ),
     );
   const listed = readList(baseDir, (reason) => logger.warn(...inLines(`${listName} is not used: ${reason}`)));
-  return hookSource(files, { files: new Map([...files, ...missing]), baseDir, listed }, work, events, clock);
+  // A source map leads to a source, whatever build that is of.
+  const plain = [...files].map(([file, list]) => [file, list.map(withoutBuilds)] as const);
+  const sought = { files: new Map([...plain, ...missing]), baseDir, listed };
+  return hookSource(files, sought, work, events, clock);
 }
+
+const withoutBuilds = (target: SourceTarget): SourceTarget => ({ ...target, id: buildsOf(target.id).id });
 
 function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents {
   return {

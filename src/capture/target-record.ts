@@ -20,6 +20,14 @@ const whole: readonly string[] = [''];
 
 const isWay = (build: string): boolean => build === 'import' || build === 'require';
 
+/** A file that a start has read, whatever led to it: `./src/orders.ts`. */
+const isFile = (build: string): boolean => build.startsWith('.');
+
+function where(build: string): string {
+  if (isWay(build)) return `what ${build} loads`;
+  return isFile(build) ? build : `the copy ${build}`;
+}
+
 const notCalled: CallCounts = { calls: 0, failed: 0, skipped: 0 };
 
 /** The state of one target from the start to the end of the process. */
@@ -30,7 +38,7 @@ export class TargetRecord {
   #doneAs: 'found' | 'patched' = 'patched';
   #reason: string | undefined;
   readonly #notes = new Set<string>();
-  /** The builds of a package, or the whole of anything else, in which it is captured. */
+  /** The builds of a package, be it linked or installed, or the whole of anything else, in which it is captured. */
   readonly #doneIn = new Set<string>();
   readonly #failedIn = new Map<string, string>();
   /** Builds of which reading shows nothing, and what can be said of that. */
@@ -44,7 +52,7 @@ export class TargetRecord {
   constructor(
     target: CaptureTarget,
     onChange: () => void,
-    isLoaded: (build: string) => boolean = (build) => build === 'import' || build === 'require',
+    isLoaded: (build: string) => boolean = (build) => isWay(build) || isFile(build),
   ) {
     this.target = target;
     this.#onChange = onChange;
@@ -158,12 +166,11 @@ export class TargetRecord {
     const [build, reason] = [...this.#failedIn].find(([each]) => this.#isLoaded(each)) ?? [];
     const isOpen = [...this.#openIn.keys()].some((each) => this.#isLoaded(each) && !this.#doneIn.has(each));
     if (build === undefined) this.#become(isOpen ? 'pending' : this.#doneAs, undefined);
-    else this.#become('failed', `${reason} (in what ${build} loads; elsewhere it is captured)`);
+    else this.#become('failed', `${reason} (in ${where(build)}; elsewhere it is captured)`);
   }
 
   /** Builds without it that the application does not load, as far as that is known, and those that reading does not show. */
   #elsewhere(): string[] {
-    const where = (build: string) => (isWay(build) ? `what ${build} loads` : `the copy ${build}`);
     const failed = [...this.#failedIn].filter(([build]) => build !== '' && !this.#isLoaded(build));
     const open = [...this.#openIn].filter(
       ([build]) => !this.#doneIn.has(build) && !this.#failedIn.has(build),

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import sinon from 'sinon';
 import type { Call } from '../../src/capture/call.ts';
-import { inspect } from '../../src/capture/inspect.ts';
+import { followImports, inspect } from '../../src/capture/inspect.ts';
 import { type Capture, prepare, unloadedAfterMs } from '../../src/capture/prepare.ts';
 import type { CaptureTarget } from '../../src/capture/target-record.ts';
 import { SvcError } from '../../src/ground/errors.ts';
@@ -251,16 +251,47 @@ describe('capture: prepare', () => {
     assert.equal(capture.report()[0]?.state, 'patched');
   });
 
-  it('of a package with two builds, the one that has the function counts', () => {
-    const folder = writeApp({
-      'package.json': JSON.stringify({ imports: { '#x': { import: './x.mjs', require: './x.cjs' } } }),
+  describe('of a linked package, or a #import, with two builds, each that is loaded counts', () => {
+    const builds = { import: './x.mjs', require: './x.cjs', development: './x.dev.cjs' };
+    const texts = {
       'x.mjs': 'export const other = 1;',
       'x.cjs': 'exports.create = () => 1;',
-    });
-    const capture = start(folder, [{ ...target('y#create'), module: '#x' }]);
-    load(join(folder, 'x.cjs')).create();
-    load(join(folder, 'x.mjs'));
-    assert.equal(capture.report()[0]?.state, 'patched');
+      'x.dev.cjs': 'exports.develop = () => 1;',
+    };
+    const elsewhere = (where: string) => new RegExp(`^no create in this file \\(in ${where}; elsewhere`);
+    const rows: [title: string, loaded: (keyof typeof texts)[], wanted: RegExp | undefined][] = [
+      ['what has it alone', ['x.cjs'], undefined],
+      ['both, that with it first', ['x.cjs', 'x.mjs'], elsewhere('what import loads')],
+      ['both, that without it first', ['x.mjs', 'x.cjs'], elsewhere('what import loads')],
+      ['one that another condition leads to', ['x.cjs', 'x.dev.cjs'], elsewhere('.*x.dev.cjs')],
+    ];
+    for (const [title, loaded, wanted] of rows)
+      for (const module of ['#x', 'linked'])
+        it(`${module}: ${title}`, () => {
+          const at = module === '#x' ? '' : 'packages/linked/';
+          const folder = writeApp({
+            'package.json': JSON.stringify({ imports: { '#x': builds } }),
+            'node_modules/linked': '->../packages/linked',
+            'packages/linked/package.json': JSON.stringify({ name: 'linked', exports: builds }),
+            ...Object.fromEntries(Object.entries(texts).map(([file, text]) => [at + file, text])),
+            'main.mjs': loaded.includes('x.mjs')
+              ? `import '${module}'; import './main.cjs';`
+              : "import './main.cjs';",
+            'main.cjs': `require('${module}');`,
+          });
+          const create = { ...target('x#create'), module };
+          const capture = start(folder, [create]);
+          for (const file of loaded) load(join(folder, at + file));
+          const [report] = capture.report();
+          assert.equal(report?.state, wanted === undefined ? 'patched' : 'failed');
+          if (wanted !== undefined) assert.match(report?.reason ?? '', wanted);
+          if (loaded.includes('x.dev.cjs')) return;
+          const { packages } = followImports([join(folder, 'main.mjs')], folder);
+          const options = { baseDir: folder, loadedBy: (specifier: string) => packages.get(specifier) };
+          const [check] = inspect([create], options);
+          assert.equal(check?.state, wanted === undefined ? 'found' : 'failed');
+          assert.equal(check?.reason, report?.reason);
+        });
   });
 
   it('two captures in one process know their own targets only', () => {

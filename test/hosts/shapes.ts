@@ -75,6 +75,24 @@ export const strict = new Proxy({ save(x) { return x; } }, { defineProperty() { 
     targets: { 'api.save': 'failed' },
   },
   {
+    title: 'a Symbol and a globalThis of its own',
+    text: `export class Symbol { constructor(x) { this.x = x; } of(x) { return [x, this.x]; } }
+export const globalThis = { Symbol };
+export function create(x) { return new Symbol(x).of(x); }
+export class Order { total = (x) => [x]; }
+export function makeRepo(Symbol) { return { save(x) { return [x, Symbol]; } }; }`,
+    use: 'out.push(m.create(1), new m.Order().total(2), m.makeRepo(3).save(4));',
+    targets: { create: 1, 'Symbol.prototype.of': 1, 'Order.prototype.total': 1, 'makeRepo().save': 1 },
+  },
+  {
+    title: 'a function of the name Symbol',
+    as: 'cjs',
+    text: `function Symbol (x) { return [x]; }
+exports.Symbol = Symbol; exports.create = async (x) => Symbol(x);`,
+    use: 'out.push(m.Symbol(1), await m.create(2));',
+    targets: { Symbol: 2, create: 1 },
+  },
+  {
     title: 'keys with a dot',
     text: "export const handlers = { 'orders.create'(x) { return x; }, 'orders.cancel': (x) => [x] };",
     use: "out.push(m.handlers['orders.create'](1), m.handlers['orders.cancel'](2));",

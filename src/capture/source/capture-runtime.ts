@@ -48,6 +48,8 @@ function runtime(): Runtime {
     const made: Runtime = { fn, put, obj, loaded, targets: new Map(), patches: new Map() };
     // Not enumerable: applications that copy or list globals do not see it.
     Object.defineProperty(globalThis, key, { value: made, configurable: true });
+    // For a module that declares `Symbol` or `globalThis` itself: literals lead there.
+    Reflect.defineProperty(Object, key, { value: made, configurable: true });
   }
   return holder[key] as Runtime;
 }

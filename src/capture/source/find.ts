@@ -98,7 +98,7 @@ const isCut = ({ start, end }: Range, parsed: string, text: string): boolean =>
   parsed !== text && parsed.slice(start, end) !== text.slice(start, end);
 
 /** What a text says about function paths. */
-interface FoundPaths {
+export interface FoundPaths {
   /** Only what leads to them where the text is a longer one. */
   readonly program: Program;
   /** In the order of the paths. */

@@ -167,6 +167,13 @@ export function follower(): Follower {
       case 'local': {
         const lent = table.borrowed.get(value.name);
         if (lent !== undefined) return behind(file, table, within(lent, value.names), rest, exported, seen);
+        // `const api = { send }; export default api`: what is one function under two names stays one.
+        const [head, ...more] = [...value.names, ...rest];
+        const member = head === undefined ? undefined : table.objects.get(value.name)?.get(head);
+        if (member?.kind === 'local' || member?.kind === 'from') {
+          const found = behind(file, table, member, more, exported, seen);
+          if (found.length > 0) return found;
+        }
         return here([value.name, ...value.names, ...rest], table.assignable.has(value.name));
       }
       case 'object': {
@@ -185,9 +192,9 @@ export function follower(): Follower {
       }
       case 'here':
         // `module.exports = make()`: the other names that it has inside of itself are known when it has run.
-        return here(
-          table.isModule || value.isFunction || exported.length > 0 ? inText(table, exported) : undefined,
-        );
+        if (table.isModule || value.isFunction) return here(inText(table, exported));
+        // Nor is it known then which names are one function.
+        return here(exported.length > rest.length ? inText(table, exported) : undefined);
     }
   };
 
@@ -299,6 +306,8 @@ export interface ExportTable {
   readonly borrowed: ReadonlyMap<string, Value>;
   /** Names of the module's scope that can be assigned. */
   readonly assignable: ReadonlySet<string>;
+  /** Constants whose text shows what is in their objects. */
+  readonly objects: ReadonlyMap<string, ReadonlyMap<string, Value>>;
 }
 
 interface Growing extends ExportTable {
@@ -307,6 +316,7 @@ interface Growing extends ExportTable {
   readonly stars: string[];
   readonly borrowed: Map<string, Value>;
   readonly assignable: Set<string>;
+  readonly objects: Map<string, ReadonlyMap<string, Value>>;
   /** What a helper defines as getters, by the object that it defines them on. */
   readonly getters: Map<string, Map<string, Value>>;
   /** The object that `module.exports` is made of: `module.exports = __toCommonJS(index_exports)` of esbuild. */
@@ -322,6 +332,7 @@ export function readExports(program: Program): ExportTable {
     stars: [],
     borrowed: new Map(),
     assignable: new Set(),
+    objects: new Map(),
     getters: new Map(),
     madeOf: 'exports',
   };
@@ -391,6 +402,9 @@ function declared(node: Node, table: Growing): string[] {
   if (node.type !== 'VariableDeclaration') return [];
   return node.declarations.flatMap((each) => {
     const names = declaredBy(each, table);
+    const value = node.kind === 'const' && each.init ? meant(each.init) : undefined;
+    if (value?.kind === 'object' && each.id.type === 'Identifier')
+      table.objects.set(each.id.name, value.members);
     if (node.kind === 'let' || node.kind === 'var') for (const name of names) table.assignable.add(name);
     return names;
   });
@@ -570,10 +584,17 @@ function handedOut(node: Node): Expression | undefined {
 
 // Both
 
+/** Helpers of compilers that give the module back which they get: `__importDefault(fr_js_1).default`. */
+const interop = /(?:^|\.)_*(?:import(?:Default|Star)|interop_?require\w*|toESM)(?:\._)?$/i;
+
 function meant(expression: Expression | Class): Value {
   const required = requiredFrom(expression as Expression);
   if (required !== undefined) return from(required);
   const value = core(expression);
+  if (value.type === 'CallExpression' && interop.test(memberPath(value.callee) ?? '')) {
+    const given = argument(value.arguments, 0);
+    if (given && bare(given).type === 'Identifier') return meant(given);
+  }
   if (value.type === 'Identifier')
     return value.name === 'exports' ? { kind: 'export', names: [] } : local(value.name);
   if (value.type === 'MemberExpression') {

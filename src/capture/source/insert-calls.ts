@@ -13,7 +13,15 @@ export interface Insertion {
 
 /** The global that inserted calls look for: no import is added to anybody's module graph. */
 const runtime = 'globalThis[Symbol.for("svc.capture")]';
-const marker = /Symbol\.for\(\s*["'`]svc\.capture["'`]\s*\)/;
+/** The same, found by nothing but literals: a module may have a `Symbol` of its own, as effect and trading systems do. */
+const runtimeUnnamed =
+  '({}).constructor[({}).constructor.getOwnPropertySymbols([].constructor.prototype)[0].constructor.for("svc.capture")]';
+const marker = /\b(?:Symbol|constructor)\.for\(\s*["'`]svc\.capture["'`]\s*\)/;
+/** Whatever is not plainly a use of the global may be a declaration: in a string it does no harm. */
+const mayDeclare =
+  /(?<![.\w$]|typeof )(?:Symbol|globalThis)(?![\w$]|\s*(?:[.[(]|\?\.))|\b(?:function|namespace|module|let|var)\b[\s*]*(?:Symbol|globalThis)\b/;
+
+const runtimeIn = (text: string): string => (mayDeclare.test(text) ? runtimeUnnamed : runtime);
 
 /** True when a text has been through here: two hooks may see one file, and transformers keep what was inserted. */
 export function isMarked(text: string): boolean {
@@ -26,6 +34,7 @@ export function isMarked(text: string): boolean {
  */
 export function insert(text: string, insertions: readonly Insertion[], file?: string): string {
   const edits: Edit[] = [];
+  const runtime = runtimeIn(text);
   const named = new Set<number>();
   const opened = new Set<number>();
   insertions.forEach(({ id, found: { place, parameterNames } }, index) => {
@@ -44,7 +53,12 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
         edits.push(point(place.at, index, assign(givenName, ',"default"')));
         break;
       case 'late': {
-        const { at, name, path } = place;
+        const { at, name, path, standardAt } = place;
+        if (standardAt !== undefined && !named.has(standardAt)) {
+          named.add(standardAt);
+          edits.push(point(standardAt, index, `{${name} as `));
+          edits.push(point(standardAt + 'default'.length, index, '};'));
+        }
         const call = `;${runtime}?.obj(${name},${what},${JSON.stringify(path)});`;
         edits.push(point(at, index, path.length === 0 ? assign(name, '') : call));
         break;
@@ -94,7 +108,7 @@ function assigned(text: string, start: number): string | undefined {
 
 /** An ES module whose exports `globalThis[Symbol.for("svc.capture")]` gets when it has run. `url`: its own. */
 export function handingOver(text: string, url: string, keys: readonly string[]): string {
-  const calls = keys.map((key) => `${runtime}?.loaded?.(${JSON.stringify(key)},__svcModule);`);
+  const calls = keys.map((key) => `${runtimeIn(text)}?.loaded?.(${JSON.stringify(key)},__svcModule);`);
   return `${text}\nimport * as __svcModule from ${JSON.stringify(url)};${calls.join('')}`;
 }
 

@@ -1,7 +1,7 @@
-import { findPaths } from './find.ts';
+import { type FoundPaths, findPaths } from './find.ts';
 import { type Insertion, insert, isMarked } from './insert-calls.ts';
 import type { TextKind } from './parse-text.ts';
-import { type Found, isProblem, type Problem } from './wrapper-place.ts';
+import { type Found, isProblem, type Place, type Problem } from './wrapper-place.ts';
 
 /** One function to find in a file. Crosses to the loader thread: plain data. */
 export interface SourceTarget {
@@ -72,13 +72,32 @@ export function rewrite(
   }
 }
 
-/** What has another name, or a class that extends it, before its file has run would stay what it was there, and not be the same any more. */
-function canBeLate({ binding, path, isAssignable }: LatePath, text: string): boolean {
-  if (path.length > 0) return true;
+/**
+ * Where a function is replaced when its file has run; `undefined` where that is too late: what has another name by then, or a class that
+ * extends it, would stay what it was there, and not be the same any more.
+ */
+function latePlace(
+  { binding, path, isAssignable }: LatePath,
+  text: string,
+  { program, end }: FoundPaths,
+): Place | undefined {
+  if (end === undefined) return undefined;
+  const place = { form: 'late', at: end, name: binding, path } as const;
+  if (path.length > 0) return place;
   const name = binding.replaceAll('$', '\\$');
-  const isHeld = `(?:=|\\bextends|\\bexport\\s+default)\\s*${name}\\s*(?:[;,){\\n]|$)`;
+  const isHeld = `(?:=|\\bextends)\\s*${name}\\s*(?:[;,){\\n]|$)`;
   const isOther = `\\b(?:let|var)\\s+${name}\\s*=\\s*[\\w$.]+\\s*[;,\\n]`;
-  return isAssignable && !new RegExp(`${isHeld}|${isOther}`).test(text);
+  if (!isAssignable || new RegExp(`${isHeld}|${isOther}`).test(text)) return undefined;
+  if (!new RegExp(`\\bexport\\s+default\\s+${name}(?![\\w$])`).test(text)) return place;
+  // `export default Stripe` is the value of that moment: where the name never gets another one, it can be exported as default itself.
+  const standard = program.body.find(({ type }) => type === 'ExportDefaultDeclaration');
+  const [before] = /^export\s+(?=default\s+[\w$])/.exec(text.slice(standard?.start ?? text.length)) ?? [];
+  const assigned = `\\b${name}\\s*[-+*/%&|^?<>]*=(?![=>])`;
+  const isChanged = `(?<!^(?:let |var )?)${assigned}`;
+  if (standard === undefined || before === undefined || new RegExp(isChanged, 'm').test(text))
+    return undefined;
+  const isChangedLater = new RegExp(assigned).test(text.slice(standard.end));
+  return isChangedLater ? undefined : { ...place, standardAt: standard.start + before.length };
 }
 
 /** Looks every target up, without changing anything. */
@@ -99,12 +118,11 @@ export function findAll(
     const found = isProblem(all) ? all : (all.found[index] as Found | Problem);
     if (!isProblem(found))
       return events.found(id, found.parameterNames, found.defaulted) ? [{ id, found }] : [];
-    const end = isProblem(all) ? undefined : all.end;
-    if (late === undefined || end === undefined || !canBeLate(late, text)) {
+    const place = late === undefined || isProblem(all) ? undefined : latePlace(late, text, all);
+    if (place === undefined) {
       events.problem(id, found.problem);
       return [];
     }
-    const place = { form: 'late', at: end, name: late.binding, path: late.path } as const;
     const isTaken = events.unseen?.(id, found.problem) ?? events.found(id, undefined, undefined);
     return isTaken ? [{ id, found: { place, parameterNames: undefined } }] : [];
   });

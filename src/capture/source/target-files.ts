@@ -181,14 +181,14 @@ export interface PackageFile {
 export type PackageFiles = (path: string) => PackageFile | undefined;
 
 /**
- * One target in the builds of its package: what `import` loads, what `require` loads, and the folders of other copies. The same text
- * in the loader thread, and in the calls that are inserted.
+ * One target in the builds of its package: what `import` loads, what `require` loads, a file that neither loads (`./src/orders.ts`),
+ * and the folders of other copies. The same text in the loader thread, and in the calls that are inserted.
  */
-function inBuilds(id: string, builds: Iterable<string>): string {
+export function inBuilds(id: string, builds: Iterable<string>): string {
   return [id, ...builds].join('\n');
 }
 
-/** The target that is meant, and in which builds of its package; none for a file of the application's own. */
+/** The target that is meant, and in which builds of its package; none for a file that its name alone leads to. */
 export function buildsOf(id: string): {
   readonly id: string;
   readonly builds: readonly string[] | undefined;
@@ -401,8 +401,8 @@ function realPath(path: string): string {
 
 /** Where a target's module is. */
 export type Located =
-  /** Real paths of own files: usually one, more where a package has a file for `import` and one for `require`. */
-  | { readonly paths: readonly string[] }
+  /** Real paths of own files: usually one, more where a package has a file for `import` and one for `require`: then with their builds. */
+  | { readonly paths: readonly string[]; readonly builds?: ReadonlyMap<string, readonly string[]> }
   /** A package that others wrote, and the folder that resolves it. */
   | { readonly specifier: string; readonly from: string }
   | Problem;
@@ -411,10 +411,11 @@ export type Located =
 export function locate(module: string, baseDir: string): Located {
   if (module.startsWith('file:')) return one(resolveOwnFile(fileURLToPath(module), baseDir));
   if (isPath(module)) return one(resolveOwnFile(asNamed(resolve(baseDir, portable(module))), baseDir));
-  if (module.startsWith('#')) return imported(module, baseDir);
+  if (module.startsWith('#')) return withBuilds(imported(module, baseDir), module, baseDir);
   if (isBuiltin(module)) return { specifier: module, from: baseDir };
+  const own = ownPackage(module, baseDir);
   return (
-    ownPackage(module, baseDir) ??
+    (own && withBuilds(own, module, baseDir)) ??
     forgottenDot(module, baseDir) ?? { specifier: asInstalled(module, baseDir), from: baseDir }
   );
 }
@@ -433,6 +434,19 @@ function asInstalled(module: string, baseDir: string): string {
   const isThere = (form: string) =>
     (['import', 'require'] as const).some((way) => resolveSpecifier(form, from, way) !== undefined);
   return (forms.length === 1 ? undefined : forms.find(isThere)) ?? module;
+}
+
+/** Says which of several files `import` loads, and which `require`. What other conditions lead to is a build of its own. */
+function withBuilds(located: Located, module: string, baseDir: string): Located {
+  if (!('paths' in located) || located.paths.length === 1) return located;
+  const from = join(baseDir, 'noop.js');
+  const waysTo = (path: string) =>
+    (['import', 'require'] satisfies Way[]).filter((way) => resolveSpecifier(module, from, way) === path);
+  const buildsAt = (path: string) => {
+    const ways = waysTo(path);
+    return ways.length > 0 ? ways : [shownPath(path, baseDir)];
+  };
+  return { ...located, builds: new Map(located.paths.map((path) => [path, buildsAt(path)])) };
 }
 
 function one(path: string | Problem): Located {

@@ -11,7 +11,14 @@ type Form =
   | { readonly form: 'nameless'; readonly at: number; readonly nameAt: number }
   | ValuePlace
   /** At the end of an ES module: what its text does not show is there when it has run. */
-  | { readonly form: 'late'; readonly at: number; readonly name: string; readonly path: readonly string[] }
+  | {
+      readonly form: 'late';
+      readonly at: number;
+      readonly name: string;
+      readonly path: readonly string[];
+      /** The word `default` in `export default Stripe`, which is to export the name and not its value of that moment. */
+      readonly standardAt?: number;
+    }
   /** A class method: replaced before anything else that the class runs, and so before any decorator sees it. */
   | { readonly form: 'method'; readonly at: number; readonly key: string; readonly isStatic: boolean };
 

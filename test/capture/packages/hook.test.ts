@@ -85,6 +85,22 @@ const application = {
   'halves-import-first.mjs': `import './halves-import.mjs'; await import('./halves-require.cjs');`,
   'halves-require-first.mjs': `await import('./halves-require.cjs'); await import('./halves-import.mjs');`,
   'halves-of-none.mjs': '',
+  'twice.mjs': `
+    import assert from 'node:assert';
+    import { createRequire } from 'node:module';
+    import Client, { Client as Named, api, send } from 'twice';
+    import assigned from 'assigned';
+    assert.equal(assigned.send, assigned.SEND);
+    assigned.send(1); assigned.SEND(2);
+    const { Client: make } = createRequire(import.meta.url)('twice');
+    assert.equal(Client, Named);
+    assert.equal(new Client(1).constructor, Client);
+    assert.ok(Client.make() instanceof Named && Client.VERSION === '1');
+    assert.equal(api.send, send);
+    api.send('o1'); send('o2'); make(2);`,
+  'shadows.mjs': `
+    import { send, Symbol } from 'shadows';
+    send('o1'); new Symbol().of('o2');`,
 };
 
 interface Outcome {
@@ -274,6 +290,21 @@ describe('hookPackages', function () {
       report?.notes.join() ?? '',
       /^not in what import loads: Halves is not a function but a class/,
     );
+  });
+
+  it('keeps what is one class, or one function, under several names', async () => {
+    const both = await run('twice.mjs', ['twice#default', 'twice#api.send']);
+    assert.deepEqual(both.calls, { 'twice#default': 1, 'twice#api.send': 2 });
+    for (const name of ['assigned#send', 'assigned#default.send'])
+      assert.deepEqual((await run('twice.mjs', [name])).calls, { [name]: 2 });
+    const named = await run('twice.mjs', ['twice#Client', 'twice#send']);
+    assert.deepEqual(named.calls, { 'twice#Client': 2, 'twice#send': 2 });
+    assert.match(named.told['twice#Client'] ?? '', /^patched$/);
+  });
+
+  it('needs no name that a module can have for something else', async () => {
+    const { calls } = await run('shadows.mjs', ['shadows#send', 'shadows#Symbol.prototype.of']);
+    assert.deepEqual(calls, { 'shadows#send': 1, 'shadows#Symbol.prototype.of': 2 });
   });
 
   it('says that a factory’s object lacks the method when it sees one', async () => {

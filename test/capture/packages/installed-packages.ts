@@ -61,8 +61,39 @@ const files: Record<string, string> = {
   'halves/index.mjs': `
     class Halves { static get locked() { return 1; } save(order) { return order; } }
     export default Halves;
+    export class Kept extends Halves {}
     export const both = (order) => order;
     export const imported = (order) => order;`,
+  // One class, and one function, under two names.
+  'twice/package.json': '{"name":"twice","exports":{".":{"import":"./index.mjs","require":"./index.cjs"}}}',
+  'twice/index.mjs': `
+    export class Client { constructor(id) { this.id = id; } static make() { return new Client(0); } }
+    Client.VERSION = '1';
+    export default Client;
+    const api = { send, other: (order) => order };
+    export { send, api };
+    function send(order) { return order; }`,
+  'twice/index.cjs': `
+    var __importDefault = (this && this.__importDefault) || function (mod) { return mod && mod.__esModule ? mod : { default: mod }; };
+    Object.defineProperty(exports, '__esModule', { value: true });
+    var client_1 = require('./client.cjs');
+    exports.api = {};
+    Object.defineProperty(exports, 'Client', { enumerable: true, get: function () { return __importDefault(client_1).default; } });
+    Object.defineProperty(exports.api, 'send', { enumerable: true, get: function () { return client_1.send; } });`,
+  'twice/client.cjs': `
+    Object.defineProperty(exports, '__esModule', { value: true });
+    exports.default = make;
+    function make(id) { return { id }; }
+    exports.send = (order) => order;`,
+  'assigned/index.js': `
+    const send = (order) => order;
+    module.exports = Object.assign({ send }, { SEND: send });`,
+  // Names that svc would use itself.
+  'shadows/package.json': '{"name":"shadows","type":"module","exports":"./index.js"}',
+  'shadows/index.js': `
+    export class Symbol { of(order) { return order; } }
+    export const globalThis = {};
+    export function send(order) { return new Symbol().of(order); }`,
   'halves/index.cjs': `
     module.exports = function halves(order) { return order; };
     module.exports.both = (order) => order;

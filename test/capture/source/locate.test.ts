@@ -80,7 +80,12 @@ describe('capture: where a target’s module is', () => {
     assert.deepEqual(locate('#orders', folder), paths(folder, 'src/orders.ts'));
     assert.deepEqual(locate('#orders', join(folder, 'src')), paths(folder, 'src/orders.ts'));
     assert.deepEqual(locate('#lib/orders', folder), paths(folder, 'src/orders.ts'));
-    assert.deepEqual(locate('#dual', folder), paths(folder, 'src/esm.mjs', 'src/cjs.cjs'));
+    const [esm = '', cjs = ''] = paths(folder, 'src/esm.mjs', 'src/cjs.cjs').paths;
+    const builds = new Map([
+      [esm, ['import']],
+      [cjs, ['require']],
+    ]);
+    assert.deepEqual(locate('#dual', folder), { paths: [esm, cjs], builds });
     assert.deepEqual(locate('#lib/deep/x', folder), paths(folder, 'src/deep/x.ts'));
     assert.deepEqual(locate('#vendor', folder), { specifier: 'vendor/sub', from: folder });
   });
