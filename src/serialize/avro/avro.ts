@@ -376,12 +376,23 @@ function traceOf(metadata: AvroEvent['metadata']): string {
   return textOf(typesOfEnvelope().trace, { metadata });
 }
 
+/** A text as a string of Avro. `undefined`: it is none. */
+function latin1Of(text: unknown): string | undefined {
+  if (typeof text !== 'string') return undefined;
+  const bytes = Buffer.byteLength(text);
+  if (bytes === text.length) return timeText(bytes) + text;
+  if (!text.isWellFormed()) return undefined;
+  if (bytes > sharedBytes) return timeText(bytes) + Buffer.from(text).toString('latin1');
+  shared ??= Buffer.allocUnsafe(sharedBytes);
+  shared.write(text);
+  return timeText(bytes) + shared.toString('latin1', 0, bytes);
+}
+
 function payloadWriter(eventType: string, schema: AvroSchema): (payload: unknown) => string {
   const type = compiled(partOf(eventType, [{ name: 'payload', type: schema }]));
   return (payload) => {
-    // ASCII: a byte for each character.
-    if (schema === 'string' && typeof payload === 'string' && Buffer.byteLength(payload) === payload.length)
-      return timeText(payload.length) + payload;
+    const text = schema === 'string' ? latin1Of(payload) : undefined;
+    if (text !== undefined) return text;
     return textOf(type, { payload });
   };
 }

@@ -111,14 +111,13 @@ function writeText(tap: Tap, text: string): void {
       tap.pos = pos + 1 + length;
       return;
     }
-  } else if (Buffer.byteLength(text) === length) {
-    tap.writeLong(length);
-    if (tap.pos < buf.length) buf.write(text, tap.pos, 'latin1');
-    tap.pos += length;
-    return;
   }
-  if (!text.isWellFormed()) throw misfit();
-  tap.writeString(text);
+  const bytes = Buffer.byteLength(text);
+  const isAscii = bytes === length;
+  if (!isAscii && !text.isWellFormed()) throw misfit();
+  tap.writeLong(bytes);
+  if (tap.pos < buf.length) buf.write(text, tap.pos, isAscii ? 'latin1' : 'utf8');
+  tap.pos += bytes;
 }
 
 /** U+FFFD stands for bytes that are not UTF-8, and for itself. */
