@@ -24,9 +24,19 @@ const known: Readonly<Record<string, string>> = {
 };
 
 /** Which of the functions of a package is the target. */
-const picks: Readonly<Record<string, (functions: readonly string[]) => string | undefined>> = {
-  first: (functions) => functions[0],
-  last: (functions) => functions.at(-1),
+const picks: Readonly<Record<string, (functions: readonly string[], module: string) => string | undefined>> =
+  {
+    first: (functions) => functions[0],
+    last: (functions) => functions.at(-1),
+    chosen: (_, module) => chosen[module],
+  };
+
+/** Of which something was different once: a module with a `Symbol` of its own, what an object has as well, a class under two names. */
+const chosen: Readonly<Record<string, string>> = {
+  effect: 'Schema.ArrayEnsure',
+  nodemailer: 'default.createTestAccount',
+  stripe: 'default',
+  zod: 'locales.fr',
 };
 
 /**
@@ -36,7 +46,7 @@ const picks: Readonly<Record<string, (functions: readonly string[]) => string | 
 export function differingExports(): string[] {
   const application = installPacked('hosts-exports', packages);
   const folder = freshFolder(application, 'exports');
-  const run = (first: string, isUnder: boolean): Told => {
+  const run = (first: string, isUnder: boolean, names: readonly string[]): Told => {
     const result = join(folder, 'result.json');
     execFileSync(process.execPath, [...(isUnder ? ['--import', 'svc/register'] : []), 'main.mjs'], {
       cwd: folder,
@@ -46,7 +56,7 @@ export function differingExports(): string[] {
         ...process.env,
         FIRST: first,
         RESULT: result,
-        PACKAGES: JSON.stringify(Object.keys(packages)),
+        PACKAGES: JSON.stringify(names),
         NODE_NO_WARNINGS: '1',
       },
     });
@@ -54,17 +64,21 @@ export function differingExports(): string[] {
   };
   writeFiles(folder, { 'main.mjs': readFileSync(program, 'utf8'), 'package.json': '{}' });
   return ['import', 'require'].flatMap((first) => {
-    const without = run(first, false);
+    const without = run(first, false, Object.keys(packages));
     return Object.entries(picks).flatMap(([pick, choose]) => {
       const targets = Object.entries(without).flatMap(([module, { functions }]) => {
-        const name = choose(functions as string[]);
+        const name = choose(functions as string[], module);
         return name === undefined
           ? []
           : [{ module, function: name, eventType: 'CALLED', payload: '{ called: true }' }];
       });
       const svc = { broker: { client: 'memory', topic: 'events' }, log: { level: 'off' }, targets };
       writeFiles(folder, { 'svc.config.json': JSON.stringify({ svc }) });
-      const under = run(first, true);
+      const under = run(
+        first,
+        true,
+        targets.map(({ module }) => module),
+      );
       return targets.flatMap(({ module, function: name }) => {
         if (Object.hasOwn(known, `${module}#${name}`)) return [];
         const differs = Object.keys(without[module] ?? {}).filter(
