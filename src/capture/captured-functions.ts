@@ -6,12 +6,12 @@ import { type CaptureSlot, createSlot } from './slot.ts';
 export type Callable = ((...args: never[]) => unknown) | (abstract new (...args: never[]) => unknown);
 
 /** What a wrapper holds: which slot it serves can change (a configured target takes over) without wrapping again. */
-export interface Held {
+export interface WrapTarget {
   slot: CaptureSlot;
 }
 
 interface Registry {
-  readonly captured: WeakMap<object, Held>;
+  readonly captured: WeakMap<object, WrapTarget>;
   /** Wrapper -> what it calls, for every wrapper of ours: captured functions, factories, getters. */
   readonly originals: WeakMap<object, Callable>;
 }
@@ -25,7 +25,7 @@ const registry = shared<Registry>('captured-functions', () => ({
 /** Other tools' wrappers to look through: `__original` is what OpenTelemetry and shimmer leave. */
 const longestChain = 8;
 
-export function remember(wrapper: Callable, original: Callable, held?: Held): void {
+export function remember(wrapper: Callable, original: Callable, held?: WrapTarget): void {
   registry.originals.set(wrapper, original);
   if (held !== undefined) registry.captured.set(wrapper, held);
 }
@@ -36,7 +36,7 @@ export function originalOf(wrapper: unknown): Callable | undefined {
 }
 
 /** The wrapper's record, also where factories or other tools wrapped the wrapper again. */
-export function heldOf(fn: unknown): Held | undefined {
+export function heldOf(fn: unknown): WrapTarget | undefined {
   for (const link of chainOf(fn)) {
     const held = registry.captured.get(link);
     if (held !== undefined) return held;
@@ -92,7 +92,7 @@ export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', ()
 type Adoption = 'already' | 'replaced' | 'overruled' | 'taken';
 
 /** A second target arrives at a function that is captured. One event per call: exactly one of the two goes on. */
-export function adopt(held: Held, slot: CaptureSlot): Adoption {
+export function adopt(held: WrapTarget, slot: CaptureSlot): Adoption {
   const current = held.slot;
   if (current === slot || slot === undeclared) return 'already';
   if (current === undeclared) {

@@ -48,9 +48,9 @@ export function inspect(
   return records.map((record) => record.report());
 }
 
-type InFiles = Map<string, Sought[]>;
+type InFiles = Map<string, PendingTargets[]>;
 
-interface Sought {
+interface PendingTargets {
   readonly record: TargetRecord;
   /** Those of its package that this file is. */
   readonly builds: readonly string[];
@@ -73,9 +73,9 @@ function check(record: TargetRecord, baseDir: string, inFiles: InFiles, follow: 
   else
     for (const file of located.paths) {
       const list = inFiles.get(file);
-      const sought = { record, builds: located.builds?.get(file) ?? [] };
-      if (list) list.push(sought);
-      else inFiles.set(file, [sought]);
+      const pending = { record, builds: located.builds?.get(file) ?? [] };
+      if (list) list.push(pending);
+      else inFiles.set(file, [pending]);
     }
 }
 
@@ -89,8 +89,8 @@ function checkPackage(record: TargetRecord, specifier: string, from: string, fol
     return;
   }
   const events = eventsOf(() => record);
-  const sought = { specifier, from, targets: [{ id, functionPath }], patch: undefined };
-  for (const [file, { targets, missing }] of filesOfPackage(sought, follow)) {
+  const pending = { specifier, from, targets: [{ id, functionPath }], patch: undefined };
+  for (const [file, { targets, missing }] of filesOfPackage(pending, follow)) {
     for (const each of missing) events.problem(each.id, each.problem);
     const goal = isEsModule(file) ? 'module' : 'unknown';
     const [told, inserted] = goal === 'unknown' ? untold(targets, events) : [events];
@@ -131,16 +131,16 @@ function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
   };
 }
 
-function checkFile(list: readonly Sought[], file: string): void {
+function checkFile(list: readonly PendingTargets[], file: string): void {
   const typed = /\.[mc]?tsx?$/.test(file);
   const goal = /\.m[jt]s$/.test(file) ? 'module' : 'unknown';
   // By their places in the list: one target may be configured twice.
-  const sought = list.map(({ record: { target }, builds }, index) => ({
+  const pending = list.map(({ record: { target }, builds }, index) => ({
     id: inBuilds(`${index}`, builds),
     functionPath: target.functionPath,
   }));
-  const events = eventsOf((id) => (list[Number(id)] as Sought).record);
-  findAll(file, readFileSync(file, 'utf8'), { goal, typed }, sought, events);
+  const events = eventsOf((id) => (list[Number(id)] as PendingTargets).record);
+  findAll(file, readFileSync(file, 'utf8'), { goal, typed }, pending, events);
 }
 
 /** What a start loads, as far as reading shows it. */

@@ -282,8 +282,8 @@ function hookFiles(
   records: ReadonlyMap<string, TargetRecord>,
   { baseDir, logger, clock }: PrepareOptions,
 ): SourceHooks | undefined {
-  const work: PackageWork = packages ?? { sought: [], ran() {} };
-  if (files.size + missing.size + work.sought.length === 0) return undefined;
+  const work: PackageWork = packages ?? { pending: [], ran() {} };
+  if (files.size + missing.size + work.pending.length === 0) return undefined;
   const shown = (built: BuiltFile) => shownPath(built.file, baseDir);
   const placeIn = (built: BuiltFile | undefined) =>
     built && [`in ${shown(built)}`, built.remark].filter((each) => each !== undefined).join(', ');
@@ -333,8 +333,8 @@ function hookFiles(
   const listed = readList(baseDir, (reason) => logger.warn(...inLines(`${listName} is not used: ${reason}`)));
   // A source map leads to a source, whatever build that is of.
   const plain = [...files].map(([file, list]) => [file, list.map(withoutBuilds)] as const);
-  const sought = { files: new Map([...plain, ...missing]), baseDir, listed };
-  return hookSource(files, sought, work, events, clock);
+  const pending = { files: new Map([...plain, ...missing]), baseDir, listed };
+  return hookSource(files, pending, work, events, clock);
 }
 
 const withoutBuilds = (target: SourceTarget): SourceTarget => ({ ...target, id: buildsOf(target.id).id });

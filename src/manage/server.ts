@@ -26,7 +26,7 @@ import {
 } from '../ground/http.ts';
 import { startOwnWork } from '../ground/lifecycle.ts';
 import { minTokenLength } from '../ground/management.ts';
-import { createQuietLog, type Logger, printable, type QuietLog } from '../observe/logger.ts';
+import { type Logger, printable, type QuietLog, throttledLog } from '../observe/logger.ts';
 import { type ActionLimits, createActionLimits, type Route } from './actions.ts';
 import type { Controls } from './controls.ts';
 import {
@@ -116,7 +116,7 @@ export async function startManagementServer(
     controls,
     logger,
     limits: createActionLimits(systemClock),
-    sayRefused: createQuietLog(logger, systemClock, { level: 'warn' }),
+    sayRefused: throttledLog(logger, systemClock, { level: 'warn' }),
   });
   try {
     await listenNear(server, options);

@@ -268,7 +268,7 @@ export const quietMs = 10_000;
 /** Keys that are remembered, for brokers name them, too; what comes beyond them shares one. */
 const maxKeys = 100;
 
-export interface QuietLogOptions {
+export interface ThrottledLogOptions {
   /** Default: error. */
   readonly level?: 'warn' | 'error';
   /** Default: `quietMs`. */
@@ -280,10 +280,10 @@ export interface QuietLogOptions {
 export type QuietLog = (key: string, message: string, fields?: LogFields | LogLines) => void;
 
 /** Lines for what can happen at every call. */
-export function createQuietLog(
+export function throttledLog(
   logger: Logger,
   clock: Clock,
-  { level = 'error', intervalMs = quietMs, saysLeftOut = true }: QuietLogOptions = {},
+  { level = 'error', intervalMs = quietMs, saysLeftOut = true }: ThrottledLogOptions = {},
 ): QuietLog {
   const lines = new Map<string, { saidAtMs: number; leftOut: number }>();
   return (key, message, fields) => {

@@ -1,8 +1,8 @@
 import type { Clock } from '../ground/clock.ts';
-import { createQuietLog, type Logger } from '../observe/logger.ts';
+import { type Logger, throttledLog } from '../observe/logger.ts';
 import type { OutboxStore } from './outbox-store.ts';
 import type { RelaySettings } from './relay/partition-sends.ts';
-import { createSignal, reasonOf } from './relay/signal.ts';
+import { createWakeup, reasonOf } from './relay/signal.ts';
 
 /** From one look for old rows to the next; the first comes a while after the start, which has enough to do. */
 export const cleanupIntervalMs = 600_000;
@@ -32,8 +32,8 @@ export interface Cleanup {
 
 export function createCleanup({ store, settings, clock, logger, rests }: CleanupOptions): Cleanup {
   const { retentionDays, failedRetentionDays } = settings;
-  const say = createQuietLog(logger, clock, { level: 'warn' });
-  const pause = createSignal();
+  const say = throttledLog(logger, clock, { level: 'warn' });
+  const pause = createWakeup();
   let isStopped = !settings.cleanupEnabled;
 
   /** Days whose partitions are dropped need no deleting: what is still there a day later was kept back by its neighbours. */

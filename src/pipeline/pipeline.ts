@@ -17,7 +17,7 @@ import { hasMarks, isMarkedField } from '../protect/marks/class-marks.ts';
 import { type Protect, type ProtectedEnvelope, type Unsealed, UnsealedError } from '../protect/protect.ts';
 import {
   createCallerWait,
-  createUnderWay,
+  createInFlight,
   type Generation,
   headersOf,
   type KeyWait,
@@ -75,7 +75,7 @@ export interface Pipeline {
 }
 
 /** Without the payload, which nobody needs from here on: it could be collected while its event is under way. */
-interface Prepared extends Pick<Intake, 'eventType' | 'aggregateType' | 'aggregateId'> {
+interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'aggregateId'> {
   readonly eventId: string;
   /** A function makes it when its key is there. */
   readonly event: SerializedEvent | (() => SerializedEvent);
@@ -85,21 +85,21 @@ interface Prepared extends Pick<Intake, 'eventType' | 'aggregateType' | 'aggrega
 /** The way of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome at its end. */
 export function createPipeline(parts: PipelineParts): Pipeline {
   const { clock, ledger, durations, serializer, publisher } = parts;
-  const underWay = createUnderWay();
+  const inFlight = createInFlight();
   const callers = createCallerWait(parts.maxWaitMs, clock);
   const publishers = createCallerWait(parts.publishWaitMs, clock);
 
-  function protect(eventId: string, intake: Intake, trace: EventTrace): ProtectedEnvelope {
-    const template = parts.templateOf(intake.eventType, intake.severity);
+  function protect(eventId: string, draft: EventDraft, trace: EventTrace): ProtectedEnvelope {
+    const template = parts.templateOf(draft.eventType, draft.severity);
     return parts.protect(
-      parts.buildEnvelope(eventId, template, intake.payload, trace, clock.now(), intake.context),
-      textsInClear(intake),
+      parts.buildEnvelope(eventId, template, draft.payload, trace, clock.now(), draft.context),
+      textsInClear(draft),
     );
   }
 
-  function serialize(envelope: ProtectedEnvelope, intake: Intake, trace: EventTrace): SerializedEvent {
+  function serialize(envelope: ProtectedEnvelope, draft: EventDraft, trace: EventTrace): SerializedEvent {
     const { eventId } = envelope;
-    const { eventType, topic, key, headers: own } = intake;
+    const { eventType, topic, key, headers: own } = draft;
     const { traceparent, tracestate } = trace;
     const record = { topic: topic ?? parts.defaultTopic, key, headers: own, trace };
     const value = serializer.serialize(envelope, record);
@@ -110,9 +110,9 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   }
 
   /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */
-  function prepare(intake: () => Intake, mayWait = true): Prepared {
+  function prepare(draft: () => EventDraft, mayWait = true): Prepared {
     return runOwnWork(() => {
-      const taken = intake();
+      const taken = draft();
       const eventId = parts.nextId();
       const trace = parts.startTrace(taken.topic ?? parts.defaultTopic, eventId, taken.context);
       const { eventType, aggregateType, aggregateId } = taken;
@@ -142,7 +142,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   /** Into the transaction of the call, whose end is that of the event. Returns the promise of the insert. */
   function store(
-    intake: () => Intake,
+    draft: () => EventDraft,
     scope: Scope | undefined,
     entry: LedgerEntry,
     target?: string,
@@ -150,7 +150,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const { outbox } = parts;
     if (outbox === undefined) throw noOutbox();
     // Its transaction cannot wait for a key.
-    const { event, trace, aggregateType = '', aggregateId = '' } = prepare(intake, false);
+    const { event, trace, aggregateType = '', aggregateId = '' } = prepare(draft, false);
     const occurredAt = clock.now();
     const payload = valueBytesOf(event as SerializedEvent, occurredAt);
     const headers = headersAt(event as SerializedEvent, occurredAt);
@@ -186,7 +186,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       durations.record(eventType, (clock.monotonic() - started) / 1000);
       trace.end(outcome);
       entry.close(outcome);
-      if (generation !== undefined) underWay.end(generation);
+      if (generation !== undefined) inFlight.end(generation);
       return outcome;
     };
     const fail = (error: unknown): Outcome => {
@@ -194,12 +194,12 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       return end('lost');
     };
     try {
-      generation = underWay.begin();
+      generation = inFlight.begin();
       started = clock.monotonic();
       if (typeof event === 'function' && publisher.publishLater !== undefined)
         return publisher.publishLater(eventType, event).then(end, fail);
       const sent = event as SerializedEvent;
-      if (publisher.isOneTooMany?.(sent)) return Promise.resolve(end('lost'));
+      if (publisher.rejectIfOverloaded?.(sent)) return Promise.resolve(end('lost'));
       return publisher.publish(sent).then(end, fail);
     } catch (error) {
       // Where the application has used up its stack, even this would fail: behind the wait there is a fresh one.
@@ -216,25 +216,25 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
   function onCall(call: Call): Promise<void> | undefined {
     const { plan } = call;
-    let intake = (): Intake => {
-      const taken = intakeOf(call, parts.usesMarks);
+    let draft = (): EventDraft => {
+      const taken = draftOf(call, parts.usesMarks);
       if (call.nest !== undefined) parts.onNested?.(call.nest, taken.key);
       return taken;
     };
     if (call.postpone !== undefined && parts.outbox?.storesAlone) {
-      const taken = takeNow(intake);
+      const taken = takeNow(draft);
       if (taken === undefined) {
         call.postpone();
         return undefined;
       }
-      intake = taken;
+      draft = taken;
     }
     const entry = ledger.open(plan.eventType);
     let published: Promise<Outcome>;
     let isRefused = false;
     try {
-      if (plan.outbox !== undefined) return store(intake, call.scope, entry, plan.id);
-      const prepared = prepare(intake);
+      if (plan.outbox !== undefined) return store(draft, call.scope, entry, plan.id);
+      const prepared = prepare(draft);
       const ended = plan.afterCommit ? endOfTransaction(call.scope) : undefined;
       if (ended !== undefined) return void publishAfter(ended, prepared, entry);
       isRefused = typeof prepared.event !== 'function' && publisher.isRefused?.(prepared.event) === true;
@@ -255,7 +255,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     const entry = ledger.open(event.eventType);
     try {
       parts.declareRules?.(event);
-      return store(() => intakeOfEvent(event), scope, entry);
+      return store(() => draftOfEvent(event), scope, entry);
     } catch (error) {
       const reason = refuse(event.eventType, entry, error);
       parts.outbox?.refuse(reason, scope);
@@ -266,8 +266,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   return {
     onCall,
     save,
-    idle: underWay.idle,
-    soFar: underWay.soFar,
+    idle: inFlight.idle,
+    soFar: inFlight.soFar,
     producer: {
       async publish(payload, given) {
         const options = checkPublishOptions(given);
@@ -296,7 +296,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 }
 
 /** What all ways in, a captured call, `publish()` and `outbox.save()`, say about one event. */
-interface Intake {
+interface EventDraft {
   readonly eventType: string;
   readonly severity: Severity;
   readonly topic: string | undefined;
@@ -311,7 +311,7 @@ interface Intake {
 }
 
 /** @param usesMarks expressions of what goes out in clear may not read what classes mark */
-export function intakeOf(call: Call, usesMarks: boolean): Intake {
+export function draftOf(call: Call, usesMarks: boolean): EventDraft {
   const plan: CapturePlan = call.plan;
   if (call.refusal !== undefined) throw call.refusal;
   const isGuarded = usesMarks && hasMarks();
@@ -330,10 +330,10 @@ export function intakeOf(call: Call, usesMarks: boolean): Intake {
   };
 }
 
-/** What an intake gives or throws; `undefined`: it needs a result that is not known yet. */
-function takeNow(intake: () => Intake): (() => Intake) | undefined {
+/** What an draft gives or throws; `undefined`: it needs a result that is not known yet. */
+function takeNow(draft: () => EventDraft): (() => EventDraft) | undefined {
   try {
-    const taken = intake();
+    const taken = draft();
     return () => taken;
   } catch (error) {
     if (error instanceof SvcError && error.code === 'SVC_CAPTURE_RESULT_UNKNOWN') return undefined;
@@ -354,7 +354,7 @@ function inClear(call: Call, code: ErrorCode): ExpressionScope {
   };
 }
 
-function intakeOfEvent(event: CheckedEvent): Intake {
+function draftOfEvent(event: CheckedEvent): EventDraft {
   if (event.mistake !== undefined) throw event.mistake;
   return { ...event, headers: headersOf(event.headers), context: undefined };
 }
@@ -363,7 +363,7 @@ function intakeOfEvent(event: CheckedEvent): Intake {
 const usualName = /^[a-z][a-z0-9_-]*$/i;
 
 /** The key that stands in for none is the event id, which nobody has to look at. */
-export function textsInClear({ key, headers, aggregateId }: Intake): readonly ClearText[] | undefined {
+export function textsInClear({ key, headers, aggregateId }: EventDraft): readonly ClearText[] | undefined {
   if (headers === undefined && key === undefined && aggregateId === undefined) return undefined;
   const texts: ClearText[] = [];
   if (headers !== undefined) {

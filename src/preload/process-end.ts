@@ -8,7 +8,7 @@ export interface ProcessEnd {
   readonly pending: () => number;
   /** Whether something else has work to finish: the relay of the outbox, an SDK that svc has started. */
   readonly isBusy: () => boolean;
-  /** Waits until every event has its outcome, up to the deadline, and says whether each has; intake stays open. */
+  /** Waits until every event has its outcome, up to the deadline, and says whether each has; draft stays open. */
   readonly finish: (deadlineMs: number, end: EndKind) => Promise<boolean>;
   /** Last, synchronous words: what was left, what was never called. */
   readonly report: () => void;

@@ -16,7 +16,7 @@ export interface BrokerRecord {
 }
 
 /** How often a cluster is asked that is away, or has not answered: one that is well does in milliseconds, over a new connection, too. */
-export const askAgainMs = 750;
+export const clusterPollMs = 750;
 
 export interface ClusterInfo {
   /** `null` where the broker has no such thing (files, memory). */

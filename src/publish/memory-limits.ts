@@ -6,10 +6,10 @@ export interface MemoryLimits {
 
 /** Counts what is in memory. Nobody waits for room: what does not fit is refused. */
 export interface Memory {
-  take(bytes: number): boolean;
+  reserve(bytes: number): boolean;
   /** Takes it where there is no room, too: it is counted elsewhere no more. */
-  takeAnyway(bytes: number): void;
-  give(bytes: number): void;
+  reserveAnyway(bytes: number): void;
+  release(bytes: number): void;
   readonly events: number;
   readonly bytes: number;
   /** Events that were refused so far. */
@@ -21,7 +21,7 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
   let bytes = 0;
   let overflows = 0;
   return {
-    take(size) {
+    reserve(size) {
       if (events >= maxEvents || bytes + size > maxBytes) {
         overflows++;
         return false;
@@ -30,11 +30,11 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
       bytes += size;
       return true;
     },
-    takeAnyway(size) {
+    reserveAnyway(size) {
       events++;
       bytes += size;
     },
-    give(size) {
+    release(size) {
       events--;
       bytes -= size;
     },
@@ -54,16 +54,16 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
 const bytesOnTheWay = 8 * 1024;
 
 /** Counts what one turn of the event loop sends to the next tiers: none of them ends before that turn is over. */
-export interface TurnMemory {
+export interface TickBudget {
   add(bytes: number): void;
   /** Since a turn brought more than fits, and until that turn is over. */
   readonly isFull: boolean;
 }
 
 /** @param maxBytes asked for in a turn that brings something; default: an eighth of what the heap may become */
-export function createTurnMemory(
+export function createTickBudget(
   maxBytes: () => number = () => process.getBuiltinModule('node:v8').getHeapStatistics().heap_size_limit / 8,
-): TurnMemory {
+): TickBudget {
   let bytes = 0;
   let limit = 0;
   return {
@@ -85,8 +85,8 @@ export function createTurnMemory(
 /** Lets a bounded number of sends run at once; the others get their turn in the order in which they asked. */
 export interface SendSlots {
   /** Calls `run` at once where a slot is free, else later. */
-  take(run: () => void): void;
-  give(): void;
+  acquire(run: () => void): void;
+  release(): void;
 }
 
 export function createSendSlots(maxInFlight: number): SendSlots {
@@ -94,7 +94,7 @@ export function createSendSlots(maxInFlight: number): SendSlots {
   let taken = 0;
   let isGiving = false;
   return {
-    take(run) {
+    acquire(run) {
       if (taken >= maxInFlight || waiting.length > 0) {
         waiting.push(run);
         return;
@@ -102,7 +102,7 @@ export function createSendSlots(maxInFlight: number): SendSlots {
       taken++;
       run();
     },
-    give() {
+    release() {
       taken--;
       // Who has nothing to send any more gives at once: thousands of them must not stand on one another's stack.
       if (isGiving) return;

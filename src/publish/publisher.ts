@@ -20,7 +20,7 @@ export interface Publisher {
    * sent or stored until that turn is over. Then its loss has been said, and it is not published: a promise would be kept for as
    * long as the turn goes on. Default: never.
    */
-  isOneTooMany?(event: SerializedEvent): boolean;
+  rejectIfOverloaded?(event: SerializedEvent): boolean;
 }
 
 /** What can be said about one event that the application publishes by itself. */

@@ -10,7 +10,7 @@ import { type Clock, systemClock, within } from '../ground/clock.ts';
 import { isoSeconds } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { version } from '../ground/version.ts';
-import { createQuietLog, inLines, type Logger } from '../observe/logger.ts';
+import { inLines, type Logger, throttledLog } from '../observe/logger.ts';
 import { bindMeter } from '../observe/meter.ts';
 import type { MetricSources } from '../observe/metrics.ts';
 import { isolate, meterProvider } from '../observe/otel-api.ts';
@@ -68,7 +68,7 @@ export function startEngine(
   const clock = systemClock;
   const durations = createPublishDurations();
   const alert = createLossAlert(logger, clock);
-  const sayRefused = createQuietLog(logger, clock);
+  const sayRefused = throttledLog(logger, clock);
   ledger.declare(eventTypesOf(config));
   const serde = openSerde(config, logger);
   const opened = openBroker(config.broker.client, brokerSettingsOf(config, logger));

@@ -57,7 +57,7 @@ export interface Service {
   /** Captures nothing until `resume`: calls of captured functions are plain calls. What is under way goes on. */
   pause(): void;
   resume(): void;
-  /** Stops intake, flushes up to the deadline, disconnects and closes the management server. */
+  /** Stops draft, flushes up to the deadline, disconnects and closes the management server. */
   stop(deadlineMs: number): Promise<void>;
 }
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { createQuietLog, type LogFields, type QuietLogOptions, quietMs } from '../../src/observe/logger.ts';
+import { type LogFields, quietMs, type ThrottledLogOptions, throttledLog } from '../../src/observe/logger.ts';
 
 describe('quiet log', () => {
-  function quietLog(options?: QuietLogOptions) {
+  function quietLog(options?: ThrottledLogOptions) {
     const lines: [string, LogFields | undefined][] = [];
     const nothing = () => {};
     const logger = {
@@ -12,7 +12,7 @@ describe('quiet log', () => {
       error: (text: string, fields?: LogFields) => lines.push([text, fields]),
     };
     const clock = { now: () => 0, time: 0, monotonic: () => clock.time };
-    return { say: createQuietLog(logger, clock, options), lines, clock };
+    return { say: throttledLog(logger, clock, options), lines, clock };
   }
 
   it('says the first line of a key at once, and the next one after ten seconds with the number left out', () => {

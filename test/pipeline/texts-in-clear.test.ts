@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Call } from '../../src/capture/call.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { ErrorCode } from '../../src/ground/errors.ts';
-import { intakeOf, textsInClear } from '../../src/pipeline/pipeline.ts';
+import { draftOf, textsInClear } from '../../src/pipeline/pipeline.ts';
 import { PiiField } from '../../src/protect/marks/pii-field.ts';
 import { planOfTarget } from '../../src/start/settings.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
@@ -38,7 +38,7 @@ describe('what an expression of a text that goes out in clear may read', () => {
   });
   after(forgetMarks);
 
-  function intake(fields: object, usesMarks = true) {
+  function draft(fields: object, usesMarks = true) {
     const config = toConfig(fields);
     const [only] = config.targets;
     assert.ok(only !== undefined);
@@ -53,7 +53,7 @@ describe('what an expression of a text that goes out in clear may read', () => {
       },
       ...{ error: undefined, canWait: false },
     };
-    return intakeOf(call, usesMarks);
+    return draftOf(call, usesMarks);
   }
 
   for (const expression of [
@@ -66,17 +66,17 @@ describe('what an expression of a text that goes out in clear may read', () => {
     "#guest.floor == null ? 'a' : 'b'",
   ])
     it(`not what the class of the object marks: ${expression}`, () => {
-      const refused = (fields: object, code: ErrorCode) => assert.throws(() => intake(fields), { code });
+      const refused = (fields: object, code: ErrorCode) => assert.throws(() => draft(fields), { code });
       refused({ key: expression }, 'SVC_PROTECT_KEY_IN_CLEAR');
       refused({ outbox: { aggregateType: 'Room', aggregateId: expression } }, 'SVC_PROTECT_KEY_IN_CLEAR');
       refused({ headers: { by: expression } }, 'SVC_PROTECT_HEADER_IN_CLEAR');
-      assert.doesNotThrow(() => intake({ key: expression }, false));
-      assert.doesNotThrow(() => intake({ payload: expression, key: '#guest.id', when: expression }));
+      assert.doesNotThrow(() => draft({ key: expression }, false));
+      assert.doesNotThrow(() => draft({ payload: expression, key: '#guest.id', when: expression }));
     });
 
   it('nothing of the value is in the error', () => {
     assert.throws(
-      () => intake({ key: '#guest.email' }),
+      () => draft({ key: '#guest.email' }),
       ({ message }: Error) => {
         assert.match(message, /its class marks this field as personal data, and this text goes out in clear/);
         return !message.includes('jane');
@@ -99,9 +99,9 @@ describe('what an expression of a text that goes out in clear may read', () => {
 
   it('is the name of a header as well, where it is none as they usually are', () => {
     const headers = { 'x-tenant': 'a', 'jane.doe@example.com': '1' };
-    const intake = { headers } as unknown as Parameters<typeof textsInClear>[0];
+    const draft = { headers } as unknown as Parameters<typeof textsInClear>[0];
     assert.deepEqual(
-      textsInClear(intake)?.map(({ text }) => text),
+      textsInClear(draft)?.map(({ text }) => text),
       ['a', '1', 'jane.doe@example.com'],
     );
   });

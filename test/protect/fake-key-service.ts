@@ -17,15 +17,15 @@ export interface FakeKeyService extends EnvelopeKeyProvider {
 
 /** A key service in memory that really encrypts its data keys. */
 export function fakeKeyService(master: Buffer = randomBytes(32)): FakeKeyService {
-  let underWay = 0;
+  let inFlight = 0;
   async function call<T>(answer: () => T): Promise<T> {
-    service.mostAtOnce = Math.max(service.mostAtOnce, ++underWay);
+    service.mostAtOnce = Math.max(service.mostAtOnce, ++inFlight);
     try {
       await service.delay;
       if (service.failure !== undefined) throw service.failure;
       return answer();
     } finally {
-      underWay--;
+      inFlight--;
     }
   }
   const service: FakeKeyService = {

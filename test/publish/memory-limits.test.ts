@@ -1,41 +1,41 @@
 import assert from 'node:assert/strict';
 import { bytesOf, toRecord } from '../../src/publish/main/record.ts';
-import { createMemory, createSendSlots, createTurnMemory } from '../../src/publish/memory-limits.ts';
+import { createMemory, createSendSlots, createTickBudget } from '../../src/publish/memory-limits.ts';
 import { event } from './fake-cluster.ts';
 
 describe('limits', () => {
   it('memory takes up to its number of events', () => {
     const memory = createMemory({ maxEvents: 2, maxBytes: 1_000 });
-    assert.deepEqual([memory.take(1), memory.take(1), memory.take(1)], [true, true, false]);
-    memory.give(1);
-    assert.deepEqual([memory.take(1), memory.events, memory.overflows], [true, 2, 1]);
+    assert.deepEqual([memory.reserve(1), memory.reserve(1), memory.reserve(1)], [true, true, false]);
+    memory.release(1);
+    assert.deepEqual([memory.reserve(1), memory.events, memory.overflows], [true, 2, 1]);
   });
 
   it('memory takes up to its number of bytes', () => {
     const memory = createMemory({ maxEvents: 10, maxBytes: 100 });
-    assert.deepEqual([memory.take(60), memory.take(41), memory.take(40)], [true, false, true]);
-    memory.give(60);
+    assert.deepEqual([memory.reserve(60), memory.reserve(41), memory.reserve(40)], [true, false, true]);
+    memory.release(60);
     assert.deepEqual([memory.bytes, memory.events, memory.overflows], [40, 1, 1]);
   });
 
   it('slots run so many at once, the others in their order', () => {
     const slots = createSendSlots(2);
     const ran: number[] = [];
-    for (const id of [1, 2, 3, 4]) slots.take(() => ran.push(id));
+    for (const id of [1, 2, 3, 4]) slots.acquire(() => ran.push(id));
     assert.deepEqual(ran, [1, 2]);
-    slots.give();
+    slots.release();
     assert.deepEqual(ran, [1, 2, 3]);
-    slots.give();
-    slots.give();
-    slots.give();
-    slots.take(() => ran.push(5));
-    slots.take(() => ran.push(6));
-    slots.take(() => ran.push(7));
+    slots.release();
+    slots.release();
+    slots.release();
+    slots.acquire(() => ran.push(5));
+    slots.acquire(() => ran.push(6));
+    slots.acquire(() => ran.push(7));
     assert.deepEqual(ran, [1, 2, 3, 4, 5, 6]);
   });
 
   it('a turn is full beyond its bytes, with what each event takes on its way, until it is over', async () => {
-    const turn = createTurnMemory(() => 3 * 8 * 1024 + 300);
+    const turn = createTickBudget(() => 3 * 8 * 1024 + 300);
     for (let number = 0; number < 3; number++) turn.add(100);
     assert.equal(turn.isFull, false);
     turn.add(0);
@@ -51,29 +51,29 @@ describe('limits', () => {
   it('slots pass by any number of those who have nothing to do any more', () => {
     const slots = createSendSlots(1);
     const ran: string[] = [];
-    slots.take(() => ran.push('first'));
-    for (let id = 0; id < 10_000; id++) slots.take(() => slots.give());
-    slots.take(() => ran.push('last'));
-    slots.take(() => ran.push('waits'));
-    slots.give();
+    slots.acquire(() => ran.push('first'));
+    for (let id = 0; id < 10_000; id++) slots.acquire(() => slots.release());
+    slots.acquire(() => ran.push('last'));
+    slots.acquire(() => ran.push('waits'));
+    slots.release();
     assert.deepEqual(ran, ['first', 'last']);
-    slots.give();
+    slots.release();
     assert.deepEqual(ran, ['first', 'last', 'waits']);
   });
 
   it('who asks for a slot while they are given comes behind those who wait', () => {
     const slots = createSendSlots(1);
     const ran: string[] = [];
-    slots.take(() => {});
-    slots.take(() => {
-      slots.give();
-      slots.take(() => ran.push('second'));
+    slots.acquire(() => {});
+    slots.acquire(() => {
+      slots.release();
+      slots.acquire(() => ran.push('second'));
     });
-    slots.take(() => {
+    slots.acquire(() => {
       ran.push('first');
-      slots.give();
+      slots.release();
     });
-    slots.give();
+    slots.release();
     assert.deepEqual(ran, ['first', 'second']);
   });
 

@@ -27,7 +27,7 @@ const closedFailure: SendFailure = {
 export function createFileBroker(options: FileBrokerOptions): Broker {
   const directory = resolve(options.directory);
   const files = new Map<string, TopicFile>();
-  const underWay = new Set<Promise<SendResult>>();
+  const inFlight = new Set<Promise<SendResult>>();
   let closed = false;
 
   function fileOf(topic: string): TopicFile {
@@ -69,9 +69,9 @@ export function createFileBroker(options: FileBrokerOptions): Broker {
         return failed({ kind: 'fatal', cause: 'INVALID_RECORD', message });
       }
       const append = fileOf(topic).append(encodeLines(records));
-      underWay.add(append);
+      inFlight.add(append);
       const result = await append;
-      underWay.delete(append);
+      inFlight.delete(append);
       return result;
     },
 
@@ -91,7 +91,7 @@ export function createFileBroker(options: FileBrokerOptions): Broker {
 
     async close(deadlineMs) {
       closed = true;
-      await within(deadlineMs, Promise.all(underWay));
+      await within(deadlineMs, Promise.all(inFlight));
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type Clock, systemClock } from '../../ground/clock.ts';
-import { createQuietLog } from '../../observe/logger.ts';
-import { askAgainMs, type HeldBack } from '../../publish/broker.ts';
+import { throttledLog } from '../../observe/logger.ts';
+import { clusterPollMs, type HeldBack } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import {
   bodyOf,
@@ -169,16 +169,16 @@ export async function openConnection(
   const lifeMs = sessionMs > 0 ? sessionMs * partOfLife : Number.POSITIVE_INFINITY;
   const openedAtMs = systemClock.monotonic();
   const { destroy } = requests;
-  let underWay = 0;
+  let inFlight = 0;
   let isRetired = false;
 
   function retire(): void {
     isRetired = true;
-    if (underWay === 0) destroy();
+    if (inFlight === 0) destroy();
   }
 
   async function ask<T>(request: KafkaRequest<T>, versions?: Versions): Promise<T> {
-    underWay++;
+    inFlight++;
     try {
       const version = versionOf(request, versions);
       await throttle.over(broker);
@@ -189,8 +189,8 @@ export async function openConnection(
     } catch (error) {
       return asBrokerError(error);
     } finally {
-      underWay--;
-      if (isRetired && underWay === 0) destroy();
+      inFlight--;
+      if (isRetired && inFlight === 0) destroy();
     }
   }
 
@@ -344,7 +344,7 @@ export function createThrottle(
   clock: Clock = systemClock,
 ): Throttle {
   const held = new Map<string, HeldBack>();
-  const say = createQuietLog(options.logger, clock, {
+  const say = throttledLog(options.logger, clock, {
     level: 'warn',
     intervalMs: sayMs,
     saysLeftOut: false,
@@ -452,7 +452,7 @@ export function createSilence(clock: Clock, onSilent: () => void, heard: () => A
 }
 
 /** Beside the first try. */
-const mostAgain = 2;
+const maxRetries = 2;
 
 /**
  * What is asked over a connection that is dead without a word has no answer for as long as its time-outs are, however soon the
@@ -467,13 +467,13 @@ export function firstAnswer<T>(
   isAnswer: (error: unknown) => boolean,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const underWay = new Set<AbortController>();
+    const inFlight = new Set<AbortController>();
     const again: AbortController[] = [];
     let firstFailure: { readonly error: unknown } | undefined;
 
     function end(): void {
       clearInterval(timer);
-      for (const each of underWay) each.abort();
+      for (const each of inFlight) each.abort();
     }
 
     function fail(error: unknown): void {
@@ -483,7 +483,7 @@ export function firstAnswer<T>(
 
     function begin(isAgain: boolean): AbortController {
       const one = new AbortController();
-      underWay.add(one);
+      inFlight.add(one);
       ask(one.signal, isAgain).then(
         (answer) => {
           end();
@@ -491,9 +491,9 @@ export function firstAnswer<T>(
         },
         (error: unknown) => {
           if (!isAgain) firstFailure = { error };
-          underWay.delete(one);
+          inFlight.delete(one);
           if (isAnswer(error)) fail(error);
-          else if (underWay.size === 0) fail(firstFailure?.error);
+          else if (inFlight.size === 0) fail(firstFailure?.error);
         },
       );
       return one;
@@ -502,23 +502,23 @@ export function firstAnswer<T>(
     const timer = setInterval(() => {
       if (firstFailure !== undefined) return fail(firstFailure.error);
       again.push(begin(true));
-      if (again.length <= mostAgain) return;
+      if (again.length <= maxRetries) return;
       const oldest = again.shift() as AbortController;
       oldest.abort();
-      underWay.delete(oldest);
-    }, askAgainMs).unref();
+      inFlight.delete(oldest);
+    }, clusterPollMs).unref();
     begin(false);
   });
 }
 
 /** Whoever asks while the question is under way gets its answer: many of them would stand in one another's way. */
 export function oneAtATime<T>(): (ask: () => Promise<T>) => Promise<T> {
-  let underWay: Promise<T> | undefined;
+  let inFlight: Promise<T> | undefined;
   return (ask) => {
-    underWay ??= ask().finally(() => {
-      underWay = undefined;
+    inFlight ??= ask().finally(() => {
+      inFlight = undefined;
     });
-    return underWay;
+    return inFlight;
   };
 }
 
@@ -605,7 +605,7 @@ export function createDialPace<Refusal>(clock: Clock): DialPace<Refusal> {
       const refusal = refusals.get(address);
       if (refusal === undefined) return undefined;
       const nowMs = clock.monotonic();
-      triedAtMs = triedAtMs.filter((atMs) => nowMs - atMs < askAgainMs);
+      triedAtMs = triedAtMs.filter((atMs) => nowMs - atMs < clusterPollMs);
       const turns = Math.max(0, maxTries - triedAtMs.length);
       const isNext = [...refusals.keys()].slice(0, turns).includes(address);
       if (!isNext) return refusal;

@@ -184,7 +184,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
       );
   }
 
-  async function beat(to: GroupConnection): Promise<void> {
+  async function heartbeat(to: GroupConnection): Promise<void> {
     const sent = now();
     await pauses.limited(heartbeatLimitMs, to.heartbeat({ memberId, generation }));
     if (held !== undefined) hold(held.workerId, sent);
@@ -207,7 +207,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
     if (name === 'UNKNOWN_MEMBER_ID') memberId = '';
     if (name === 'REBALANCE_IN_PROGRESS' || name === 'ILLEGAL_GENERATION' || name === 'UNKNOWN_MEMBER_ID') {
       isMember = false;
-      return ++changes === 1 ? 0 : spread(shortestPauseMs);
+      return ++changes === 1 ? 0 : withJitter(shortestPauseMs);
     }
     failures++;
     drop();
@@ -215,12 +215,12 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
     if (refusal !== undefined) {
       isMember = false;
       say(refusal, () => logger.warn(refusal));
-      return spread(refusedPauseMs);
+      return withJitter(refusedPauseMs);
     }
     logger.debug(`worker id: ${access.describe(error)}`);
     if (failures === quietFailureCount && held === undefined)
       say('unreachable', () => logger.warn(refusals.notYet(access.describe(error))));
-    return spread(backoffMs(failures + 1, shortestPauseMs, longestPauseMs));
+    return withJitter(backoffMs(failures + 1, shortestPauseMs, longestPauseMs));
   }
 
   async function open(): Promise<GroupConnection> {
@@ -239,7 +239,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
       try {
         connection ??= await open();
         if (closed) return drop();
-        await (isMember ? beat(connection) : join(connection));
+        await (isMember ? heartbeat(connection) : join(connection));
         failures = 0;
         changes = 0;
       } catch (error) {
@@ -275,12 +275,12 @@ function later({ wallMs, monotonicMs }: Instant, ms: number): Instant {
 }
 
 /** So that those who failed together do not come back together. */
-function spread(ms: number): number {
+function withJitter(ms: number): number {
   return ms * (0.75 + Math.random() / 2);
 }
 
 /** Waits that keep no process alive, and that end together. */
-interface Pauses {
+interface Backoffs {
   pause(ms: number): Promise<void>;
   /** Rejects where `work` is not done in time; what it does then is up to whoever started it. */
   limited<T>(ms: number, work: Promise<T>): Promise<T>;
@@ -288,7 +288,7 @@ interface Pauses {
   end(): void;
 }
 
-function createPauses(): Pauses {
+function createPauses(): Backoffs {
   let isOver = false;
   let wake: () => void = () => {};
 

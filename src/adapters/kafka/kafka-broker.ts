@@ -32,8 +32,8 @@ const closedFailure: SendFailure = {
  */
 export function createKafkaBroker(name: string, options: KafkaClientOptions, load: LoadTransport): Broker {
   const asking = { options, written: false };
-  const underWay = createWorkUnderWay();
-  const patientSend = createPatientSend({
+  const inFlight = createWorkUnderWay();
+  const sendWhenTopicReady = createSendWhenTopicReady({
     async send(topic, partition, records, placedBy) {
       try {
         return await (await session()).send(topic, partition, records, placedBy);
@@ -53,9 +53,9 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
   let closing: Promise<void> | undefined;
 
   async function end(deadlineMs: number): Promise<void> {
-    await underWay.idle(deadlineMs);
+    await inFlight.idle(deadlineMs);
     (await session.started()?.catch(() => undefined))?.close();
-    underWay.letGo();
+    inFlight.letGo();
   }
 
   return {
@@ -76,10 +76,10 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
       if (records.length === 0) return Promise.resolve({ ok: true });
       // What is asked for meanwhile places other records.
       const placedBy = opened?.placedBy(topic);
-      return underWay.run(() => patientSend(topic, partition, records, placedBy));
+      return inFlight.run(() => sendWhenTopicReady(topic, partition, records, placedBy));
     },
 
-    letGo: underWay.letGo,
+    letGo: inFlight.letGo,
 
     async partitionsFor(topic) {
       if (closed) return undefined;
@@ -189,7 +189,7 @@ const maxMissing = 1_000;
  * for, and the records are sent again, for nothing of them was stored. All who wait for one topic share one poll. A topic
  * that did not appear soon is not waited for again until a send to it succeeds.
  */
-export function createPatientSend({
+export function createSendWhenTopicReady({
   send,
   isReady,
   limitMs,

@@ -182,7 +182,7 @@ const usualAnswers = 3;
 /** One broker that hangs is given its time-out before the next one is asked, which answers in this time or is away, too. */
 const answerMs = 500;
 
-interface UnderWay {
+interface InFlight {
   readonly topic: string;
   readonly partition: number;
   readonly leader: Node;
@@ -208,17 +208,17 @@ interface Try {
 export function createSends(parts: SendsParts, options: KafkaClientOptions): Sends {
   const { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum } = parts;
   const { throttle = createThrottle(options), sequences } = parts;
-  const underWay = new Set<UnderWay>();
+  const inFlight = new Set<InFlight>();
   const acks = ackNumbers[options.acks ?? 'all'];
 
   /**
    * Drops the connection that it waits on, or waits for, where another broker leads its partition by now, or where the cluster was
    * silent since it was written, and answers again: it fails by that.
    */
-  async function letGo(send: UnderWay): Promise<void> {
+  async function abandonHungSend(send: InFlight): Promise<void> {
     const { topic, partition } = send;
     // A broker that holds this process back reads nothing meanwhile.
-    if (systemClock.monotonic() - throttle.untilMs(keyOf(send.leader)) < patienceMs) return;
+    if (systemClock.monotonic() - throttle.untilMs(keyOf(send.leader)) < stallAfterMs) return;
     let leader: Node | undefined;
     const asking = topics.refresh(topic).then(
       ({ leaders }) => {
@@ -229,7 +229,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     const limitMs = options.connectionTimeoutMs + answerMs;
     // Who waits for the send keeps the process alive.
     await inTime(asking, { limitMs, keepsAlive: false, late: () => {} });
-    if (leader === undefined || !underWay.has(send)) return;
+    if (leader === undefined || !inFlight.has(send)) return;
     if (keyOf(leader) !== keyOf(send.leader)) {
       send.failure = leaderMoved(send, leader);
       connectionsFor(topic).drop(send.leader);
@@ -244,35 +244,35 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
    * Its leader is the same, and perhaps slow; or this one connection is dead without a word. Where the broker answers over another one,
    * the batch is written there, too: stored once by its numbers, it costs no try, and is answered soon where the first is dead.
    */
-  async function askAgain(send: UnderWay): Promise<void> {
+  async function askAgain(send: InFlight): Promise<void> {
     const { topic, leader, connection, writtenMs, request } = send;
     if (request === undefined || connection === undefined || writtenMs === undefined) return;
     const usualMs = usualAnswers * (answerTimes.mean() ?? 0);
-    if (systemClock.monotonic() - writtenMs < Math.max(patienceMs, usualMs)) return;
+    if (systemClock.monotonic() - writtenMs < Math.max(stallAfterMs, usualMs)) return;
     const fresh = await connectionsFor(topic)
       .replace(leader, connection)
       .catch(() => undefined);
-    if (fresh === undefined || fresh === connection || !underWay.has(send)) return;
+    if (fresh === undefined || fresh === connection || !inFlight.has(send)) return;
     send.request = undefined;
     // Giving up the send closes both connections.
     send.connection = both(connection, fresh);
     send.second = fresh.ask(request);
     // Closing the first one ends the wait for it. Other sends on it wait as well, because answers come in order.
     const answered = (): void => {
-      if (underWay.has(send)) connection.destroy();
+      if (inFlight.has(send)) connection.destroy();
     };
     send.second.then(answered, (error) => isAnswer(error) && answered());
   }
-  const begins = watchForHangs(underWay, letGo);
+  const begins = watchForHangs(inFlight, abandonHungSend);
 
-  function ended(entry: UnderWay): void {
-    underWay.delete(entry);
+  function ended(entry: InFlight): void {
+    inFlight.delete(entry);
     // V8 may keep the entry until a full garbage collection, and the request holds the batch.
     entry.request = undefined;
   }
 
   async function produce(
-    entry: UnderWay,
+    entry: InFlight,
     records: readonly BrokerRecord[],
     place: BatchPlace | undefined,
   ): Promise<number> {
@@ -294,7 +294,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
 
   /** Of a batch that was written twice the first answer counts. */
   async function firstAnswered(
-    entry: UnderWay,
+    entry: InFlight,
     connection: BrokerConnection,
     request: KafkaRequest<number | undefined>,
   ): Promise<number | undefined> {
@@ -314,7 +314,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     records: readonly BrokerRecord[],
     { place, placedBy, endOffset }: Try,
   ): Promise<Tried<SendResult>> {
-    let entry: UnderWay | undefined;
+    let entry: InFlight | undefined;
     try {
       const { leader, count } = await leaderOf(topics, topic, partition, placedBy);
       if (placedBy !== undefined && placedBy !== count)
@@ -325,7 +325,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       if (leader === undefined)
         return { verdict: 'refused', result: failed(noSuchPartition(topic, partition)) };
       entry = { topic, partition, leader, begunMs: systemClock.monotonic() };
-      underWay.add(entry);
+      inFlight.add(entry);
       begins();
       const offset = await produce(entry, records, place);
       if (offset < 0) return { verdict: 'stored', result: { ok: true } };
@@ -362,7 +362,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     },
 
     traffic() {
-      const written = [...underWay].filter(({ connection }) => connection !== undefined);
+      const written = [...inFlight].filter(({ connection }) => connection !== undefined);
       return { inFlightRequests: written.length, requestLatencyAvg: answerTimes.mean() };
     },
   };
@@ -406,7 +406,7 @@ const both = (one: BrokerConnection, other: BrokerConnection): BrokerConnection 
   },
 });
 
-function leaderMoved({ topic, partition, leader, connection }: UnderWay, now: Node): SendFailure {
+function leaderMoved({ topic, partition, leader, connection }: InFlight, now: Node): SendFailure {
   const message = `broker ${leader.nodeId} does not answer, and broker ${now.nodeId} leads partition ${partition} of topic "${topic}" now: check broker ${leader.nodeId}`;
   return { kind: connection ? 'unknown_outcome' : 'retriable', cause: 'LEADER_MOVED', message };
 }
@@ -691,7 +691,7 @@ function isUnknown(error: unknown): boolean {
 }
 
 /** How long a send may take before its leader is asked for; a cluster that is well answers in milliseconds. */
-export const patienceMs = 3_000;
+export const stallAfterMs = 3_000;
 /** How often it is asked for then: a new one takes some seconds to be elected, and is to be used soon. */
 export const lookMs = 500;
 
@@ -700,28 +700,28 @@ export const lookMs = 500;
  * the cluster has chosen another leader. So sends that take long are let go of as soon as waiting is in vain, and their retries go to
  * the new leader. Returns what is to be called when a send begins.
  *
- * @param underWay in the order of their begin
- * @param letGo never rejects
+ * @param inFlight in the order of their begin
+ * @param abandon never rejects
  */
 function watchForHangs<Send extends { readonly begunMs: number }>(
-  underWay: ReadonlySet<Send>,
-  letGo: (send: Send) => Promise<void>,
+  inFlight: ReadonlySet<Send>,
+  abandon: (send: Send) => Promise<void>,
 ): () => void {
   const asked = new WeakSet<Send>();
   let timer: NodeJS.Timeout | undefined;
 
   function look(): void {
-    if (underWay.size === 0) {
+    if (inFlight.size === 0) {
       clearInterval(timer);
       timer = undefined;
       return;
     }
     const nowMs = systemClock.monotonic();
-    for (const send of underWay) {
-      if (nowMs - send.begunMs < patienceMs) return;
+    for (const send of inFlight) {
+      if (nowMs - send.begunMs < stallAfterMs) return;
       if (asked.has(send)) continue;
       asked.add(send);
-      void letGo(send).then(() => asked.delete(send));
+      void abandon(send).then(() => asked.delete(send));
     }
   }
 

@@ -303,9 +303,9 @@ function failTimedOutRequests(queue: RequestQueue): void {
 }
 
 /** From one that is called with things to one that asks for them, one thing at a time. No wait keeps the process alive. */
-export interface HandOver<T> {
-  /** Resolves when the other side asks for the next thing; `beat` is called each second until then. */
-  give(thing: T, beat: () => Promise<void>): Promise<void>;
+export interface Channel<T> {
+  /** Resolves when the other side asks for the next thing; `heartbeat` is called each second until then. */
+  give(thing: T, heartbeat: () => Promise<void>): Promise<void>;
   /** The next thing; `undefined` when none comes for `idleMs`. */
   take(): Promise<T | undefined>;
   /** Whoever takes gets this error. */
@@ -314,9 +314,9 @@ export interface HandOver<T> {
   end(): void;
 }
 
-const beatMs = 1_000;
+const heartbeatMs = 1_000;
 
-export function createHandOver<T>(idleMs: number): HandOver<T> {
+export function createChannel<T>(idleMs: number): Channel<T> {
   let waiting: { thing: T; taken: () => void } | undefined;
   let release: (() => void) | undefined;
   let wake: (() => void) | undefined;
@@ -324,7 +324,7 @@ export function createHandOver<T>(idleMs: number): HandOver<T> {
   let ended = false;
 
   return {
-    async give(thing, beat) {
+    async give(thing, heartbeat) {
       if (ended) return;
       let isReleased = false;
       const released = new Promise<void>((resolve) => {
@@ -340,11 +340,11 @@ export function createHandOver<T>(idleMs: number): HandOver<T> {
       while (!isReleased) {
         let timer: NodeJS.Timeout | undefined;
         const second = new Promise<void>((resolve) => {
-          timer = setTimeout(resolve, beatMs).unref();
+          timer = setTimeout(resolve, heartbeatMs).unref();
         });
         await Promise.race([released, second]);
         clearTimeout(timer);
-        if (!isReleased) await beat();
+        if (!isReleased) await heartbeat();
       }
     },
 

@@ -8,9 +8,9 @@ import type { TopicReader, TopicRecord } from '../../publish/topic-reader.ts';
 import { toSendFailure } from '../kafka/send-failure.ts';
 import { countPartitions } from '../kafka/session.ts';
 import {
-  createHandOver,
+  type Channel,
+  createChannel,
   disconnectWithin,
-  type HandOver,
   type KafkajsClient,
   type KafkajsClientOptions,
   loadKafkajs,
@@ -58,7 +58,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   let client: KafkajsClient | undefined;
   let admin: Admin | undefined;
   let consumer: Consumer | undefined;
-  let handOver: HandOver<Fetched> | undefined;
+  let handOver: Channel<Fetched> | undefined;
   let listGroup: string | undefined;
   /** Node id of a broker that is asked for records -> since when. */
   const fetching = new Map<number, number>();
@@ -91,7 +91,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     }
   }
 
-  async function startConsumer(groupId: string, to: HandOver<Fetched>): Promise<void> {
+  async function startConsumer(groupId: string, to: Channel<Fetched>): Promise<void> {
     const opened = (client as KafkajsClient).kafka.consumer({
       groupId,
       maxWaitTimeInMs: 500,
@@ -150,7 +150,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
 
     async *read(size) {
       if (isComplete()) return;
-      handOver = createHandOver<Fetched>(idleMs);
+      handOver = createChannel<Fetched>(idleMs);
       const from = handOver;
       await orLine(() => startConsumer(listGroup ?? options.group, from));
       while (!isComplete()) {

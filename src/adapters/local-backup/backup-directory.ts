@@ -253,7 +253,7 @@ export interface DirectoryLock {
 }
 
 /** A claim is touched so often, and believed for so long. */
-const beatMs = 10_000;
+const heartbeatMs = 10_000;
 const staleMs = 60_000;
 
 /** @throws SvcError `SVC_ADAPTERS_BACKUP_BUSY` */
@@ -261,21 +261,21 @@ export function lockDirectory(directory: string): DirectoryLock {
   const folder = join(directory, '.lock');
   makeFolderSync(folder);
   const claim = addClaim(folder, 'backup', ownStamp());
-  // A beat in time to come is none: such a claim would hold the folder for as long.
+  // A heartbeat of the future does not count: such a claim would hold the folder for as long.
   const [rival] = rivalsOf(folder, claim, (other) => Math.abs(ageOf(folder, other, Date.now())) <= staleMs);
   if (rival !== undefined) {
     removeClaim(folder, claim);
     const message = `process ${rival.stamp.pid} is emptying the backup folder "${directory}" already: try again when it has ended`;
     throw new SvcError('SVC_ADAPTERS_BACKUP_BUSY', message);
   }
-  const beat = setInterval(() => {
+  const heartbeat = setInterval(() => {
     const now = new Date();
     utimes(join(folder, claim.file), now, now).catch(() => {});
-  }, beatMs);
-  beat.unref();
+  }, heartbeatMs);
+  heartbeat.unref();
   return {
     release() {
-      clearInterval(beat);
+      clearInterval(heartbeat);
       removeClaim(folder, claim);
     },
   };

@@ -311,7 +311,7 @@ export function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Pro
 }
 
 /** So many lines of a segment that are no events are named one by one. */
-const mostNamed = 100;
+const maxNamed = 100;
 /** Of one segment: ten times what the end of a process can leave in one. */
 const mostLines = 10_000_000;
 
@@ -361,7 +361,7 @@ export async function scanSegment(
   const progress = newProgress(typeof done === 'string' ? createRanges() : done, unnoted);
 
   function refuse(place: string, reason: string): void {
-    if (unreadable.length < mostNamed) unreadable.push({ place, reason });
+    if (unreadable.length < maxNamed) unreadable.push({ place, reason });
     else unnamed++;
   }
 

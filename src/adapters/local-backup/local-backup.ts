@@ -218,7 +218,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   function finishSegments(): Promise<void> {
     clearTimeout(handingOver);
     handingOver = undefined;
-    return withEnded(writer.handOver);
+    return withEnded(writer.seal);
   }
 
   /** The check of the start, and again while the folder cannot be used. */
@@ -265,7 +265,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
         throw toSvcError(error, options.directory);
       }
     },
-    endSync: writer.handOverSync,
+    endSync: writer.sealSync,
     state() {
       // Seen the next time: others write there, too, worker threads of this process among them.
       void usage.refresh(real ?? placeOfEvents(options.directory), recountSoonMs).catch(() => {});

@@ -227,9 +227,9 @@ interface SegmentWriter {
   /** Names of the ended ones that are still there: a drain moves what it has sent. */
   names(): Promise<readonly string[]>;
   /** Hands the ended ones to the readers. */
-  handOver(): Promise<void>;
+  seal(): Promise<void>;
   /** All of them, in the last turn of the process. What goes wrong leaves them to whoever comes next. */
-  handOverSync(): void;
+  sealSync(): void;
   /** Who writes from now on. Whatever is in the folder comes before it. */
   ownerIn(directory: string): JournalOwner;
   close(): void;
@@ -237,20 +237,20 @@ interface SegmentWriter {
 
 const maxSegmentBytes = 16 * 1024 * 1024;
 /** A segment that is not touched for a minute has no living owner. */
-const beatMs = 10_000;
+const heartbeatMs = 10_000;
 
 export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions): SegmentWriter {
   let segment: Segment | undefined;
   let ended: string[] = [];
   let owner: JournalOwner | undefined;
-  let beat: NodeJS.Timeout | undefined;
+  let heartbeat: NodeJS.Timeout | undefined;
 
   function ownerIn(directory: string): JournalOwner {
     if (owner === undefined) {
       const generation = hasFiles ? 0 : nextGeneration(readdirSync(directory), clock.now());
       owner = { generation, stamp: ownStamp() };
     }
-    beat ??= setInterval(touch, beatMs).unref();
+    heartbeat ??= setInterval(touch, heartbeatMs).unref();
     return owner;
   }
 
@@ -300,7 +300,7 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
       ended = ended.filter((_, index) => reasons[index] !== gone);
       return ended.map((path) => basename(path));
     },
-    async handOver() {
+    async seal() {
       for (const path of ended.splice(0)) {
         await finishSegment(path).catch(async () => {
           // No one else takes it while this process lives: the next time.
@@ -308,7 +308,7 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
         });
       }
     },
-    handOverSync() {
+    sealSync() {
       const paths = segment === undefined ? ended : [...ended, segment.path];
       segment = undefined;
       ended = [];
@@ -321,7 +321,7 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
       }
     },
     ownerIn,
-    close: () => clearInterval(beat),
+    close: () => clearInterval(heartbeat),
   };
 }
 

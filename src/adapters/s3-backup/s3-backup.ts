@@ -44,12 +44,12 @@ export function createS3Backup(settings: S3Settings): EventBackupStrategy {
       const body = fits ? event.value : encodeRecord(event);
       if (body.length > maxObjectBytes) throw tooLarge(settings.bucket, body.length);
       const sinceMs = systemClock.monotonic();
-      await new Promise<void>((resolve) => requests.take(resolve));
+      await new Promise<void>((resolve) => requests.acquire(resolve));
       try {
         if (systemClock.monotonic() - sinceMs > longestWaitMs) throw tooSlow(settings.bucket);
         await store.put(keyOf(settings.prefix, event), body, fits ? { [routeMetadata]: route } : {});
       } finally {
-        requests.give();
+        requests.release();
       }
     },
     async close() {

@@ -1,5 +1,5 @@
 import { systemClock } from '../../ground/clock.ts';
-import { createQuietLog, type Logger } from '../../observe/logger.ts';
+import { type Logger, throttledLog } from '../../observe/logger.ts';
 import type { DatabaseTraits } from '../../outbox/outbox-store.ts';
 import { definitionMayWrite, isPure } from '../../transaction/statements.ts';
 import { type Dialect, query, type SqlRow, type Work } from './statement.ts';
@@ -60,7 +60,7 @@ export function blockerText(row: SqlRow | undefined): string | undefined {
 
 export function sayBlocked(database: string, logger: Logger | undefined): (blocker: string) => void {
   if (logger === undefined) return () => {};
-  const say = createQuietLog(logger, systemClock);
+  const say = throttledLog(logger, systemClock);
   return (blocker) =>
     say('blocked', `outbox: a statement waits for a lock in ${database}, which ${blocker} holds`);
 }

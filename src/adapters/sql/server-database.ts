@@ -96,7 +96,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
   /** The one that was used last is on top: the other one becomes idle. */
   const idle: { readonly connection: ServerConnection; readonly timer: NodeJS.Timeout }[] = [];
   const waiting: (() => void)[] = [];
-  const underWay = new Set<Promise<unknown>>();
+  const inFlight = new Set<Promise<unknown>>();
   const used = new Set<ServerConnection>();
   let places = mostConnections;
   let isClosed = false;
@@ -210,13 +210,13 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
     for (let tries = 1; ; tries++) {
       if (isClosed) throw storeError('closed', details);
       const trying = attempt(work, runOptions);
-      underWay.add(trying);
+      inFlight.add(trying);
       try {
         return await trying;
       } catch (error) {
         if (tries === mostTries || !options.isPassing(error)) throw options.toError(error);
       } finally {
-        underWay.delete(trying);
+        inFlight.delete(trying);
       }
     }
   }
@@ -227,7 +227,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
     async close(deadlineMs) {
       isClosed = true;
       const end = async (): Promise<void> => {
-        await Promise.allSettled(underWay);
+        await Promise.allSettled(inFlight);
         await Promise.all(
           idle.splice(0).map(({ connection, timer }) => {
             clearTimeout(timer);

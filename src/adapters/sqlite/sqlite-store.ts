@@ -53,7 +53,7 @@ function openLater(
   let driver: Promise<SqliteDriver> | undefined;
   let open: { readonly by: SqliteDriver; readonly handle: SqliteHandle } | undefined;
   let isClosed = false;
-  const underWay = new Set<Promise<unknown>>();
+  const inFlight = new Set<Promise<unknown>>();
   // Before the application goes on: it is about to use the file.
   const stopListening = onOtherDriver(() => {
     if (open === undefined || load !== undefined) return;
@@ -143,15 +143,15 @@ function openLater(
             : runWorkAtOnce(work(), (one) => opened(made).run(one)),
         limitMs,
       );
-      underWay.add(trying);
+      inFlight.add(trying);
       try {
         return await trying;
       } finally {
-        underWay.delete(trying);
+        inFlight.delete(trying);
       }
     },
     async close(deadlineMs) {
-      await within(deadlineMs, Promise.allSettled(underWay));
+      await within(deadlineMs, Promise.allSettled(inFlight));
       isClosed = true;
       stopListening();
       letGo();

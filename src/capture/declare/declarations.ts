@@ -2,7 +2,7 @@
 
 import type { TargetFields } from '../../config/schema/target.ts';
 import { shared } from '../../ground/lifecycle.ts';
-import { adopt, type Held, undeclared } from '../captured-functions.ts';
+import { adopt, undeclared, type WrapTarget } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
 
 /** A target written in code. */
@@ -25,7 +25,7 @@ interface Declarations {
   declare: Declare | null;
   onFailure: OnDeclarationFailure | null;
   /** Every one so far: each start declares them anew. */
-  readonly known: { readonly declaration: Declaration; readonly held: Held }[];
+  readonly known: { readonly declaration: Declaration; readonly held: WrapTarget }[];
 }
 
 /** An application that makes such functions without end must not keep them all; later ones miss the next start. */
@@ -36,7 +36,7 @@ const state = shared<Declarations>('declarations', () => ({ declare: null, onFai
 /**
  * A declaration becomes live: now, or when svc starts. Until then the wrappers that share `held` only call their function.
  */
-export function declareTarget(declaration: Declaration, held: Held): void {
+export function declareTarget(declaration: Declaration, held: WrapTarget): void {
   if (state.known.length < mostKnown) state.known.push({ declaration, held });
   if (state.declare !== null) attach(state.declare, declaration, held);
 }
@@ -54,7 +54,7 @@ export function disconnectDeclarations(): void {
   state.onFailure = null;
 }
 
-function attach(declare: Declare, declaration: Declaration, held: Held): void {
+function attach(declare: Declare, declaration: Declaration, held: WrapTarget): void {
   try {
     if (declaration.problem === undefined) adopt(held, declare(declaration));
     else state.onFailure?.(declaration, declaration.problem);
@@ -64,7 +64,7 @@ function attach(declare: Declare, declaration: Declaration, held: Held): void {
 }
 
 /** What a wrapper holds until its declaration is live. */
-export function undeclaredHeld(): Held {
+export function undeclaredHeld(): WrapTarget {
   return { slot: undeclared };
 }
 

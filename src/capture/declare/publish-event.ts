@@ -1,4 +1,4 @@
-import { type Callable, type Held, heldOf } from '../captured-functions.ts';
+import { type Callable, heldOf, type WrapTarget } from '../captured-functions.ts';
 import { wrapHeld } from '../wrap/wrap.ts';
 import {
   type AnyFunction,
@@ -103,7 +103,7 @@ function decorate(options: PublishEventOptions, target: unknown, context: Decora
 }
 
 /** Wraps the arrow function of each instance; all of them serve one plan. */
-function fieldInitializer(options: PublishEventOptions, context: StandardContext, held: Held) {
+function fieldInitializer(options: PublishEventOptions, context: StandardContext, held: WrapTarget) {
   let isDeclared = false;
   return function (this: unknown, initial: unknown): unknown {
     const isFunction = typeof initial === 'function';
@@ -141,7 +141,7 @@ function decorateLegacy(
   return { ...descriptor, [part]: wrapper };
 }
 
-function declare(options: PublishEventOptions, name: string, fn: Callable, held: Held): void {
+function declare(options: PublishEventOptions, name: string, fn: Callable, held: WrapTarget): void {
   const declaration: Declaration = { origin: 'decorator', name, options, parameterNames: parameterNames(fn) };
   declareTarget(declaration, held);
 }

@@ -15,7 +15,7 @@ import { type FunctionPath, parseFunctionPath } from '../source/function-path.ts
 import type { PackageWork } from '../source/hook-source.ts';
 import { hasSoundSyncHooks } from '../source/node-hooks.ts';
 import { packageName } from '../source/resolve-specifier.ts';
-import { buildsOf, type SoughtPackage } from '../source/target-files.ts';
+import { buildsOf, type PendingPackage } from '../source/target-files.ts';
 import { canHaveProperties, findPlace, hasPrivateStatics, putInPlace } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
@@ -49,7 +49,7 @@ export interface PackageHooks extends PackageWork {
 }
 
 /**
- * Says which packages are sought, and captures in their exports what their texts do not show. Without any nothing is hooked
+ * Says for which packages targets are pending, and captures in their exports what their texts do not show. Without any nothing is hooked
  * and nothing loaded. Nothing of it throws.
  */
 export function hookPackages(
@@ -64,9 +64,9 @@ export function hookPackages(
   );
   const byKey = new Map<string, (typeof patches)[number]>();
   for (const [index, each] of patches.entries()) byKey.set(`${index}:${each.specifier}`, each);
-  const sought = [
+  const pending = [
     ...groups.map(
-      ({ specifier, baseDir, targets: each }): SoughtPackage => ({
+      ({ specifier, baseDir, targets: each }): PendingPackage => ({
         specifier,
         from: baseDir,
         targets: each.map(({ target: { id, functionPath } }) => ({ id, functionPath })),
@@ -74,7 +74,7 @@ export function hookPackages(
       }),
     ),
     ...[...byKey].map(
-      ([key, { specifier, baseDir }]): SoughtPackage => ({
+      ([key, { specifier, baseDir }]): PendingPackage => ({
         specifier,
         from: baseDir,
         targets: [],
@@ -84,7 +84,7 @@ export function hookPackages(
   ];
   const undo: (() => void)[] = [];
   return {
-    sought,
+    pending,
     install() {
       try {
         for (const [key, { patch, specifier, baseDir }] of byKey) {
@@ -174,7 +174,7 @@ function groupBySpecifier(targets: readonly PackageTarget[], events: PatchEvents
   }
   for (const { specifier, baseDir, targets: each } of groups.values()) {
     const resolved = resolvePackage(specifier, baseDir);
-    // Another part of a workspace may have the package all the same: it is sought nevertheless.
+    // Another part of a workspace may have the package all the same: svc looks for it nevertheless.
     if ('problem' in resolved) for (const { fail } of each) fail(resolved.problem);
   }
   return [...groups.values()];

@@ -12,14 +12,14 @@ import { watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
 import { loadParser } from './parse-text.ts';
+import { type PendingFiles, type PendingTargets, seek } from './pending-targets.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
 import type * as RewriteText from './rewrite-text.ts';
-import { type Sought, type SoughtFiles, seek } from './sought.ts';
 import {
   type PackageFile,
   type PackageFiles,
+  type PendingPackage,
   packageFiles,
-  type SoughtPackage,
   type TargetFiles,
   targetFileLookup,
   untold,
@@ -33,7 +33,7 @@ export interface SourceHookEvents extends RewriteText.SourceEvents {
 
 /** What is done with packages. */
 export interface PackageWork {
-  readonly sought: readonly SoughtPackage[];
+  readonly pending: readonly PendingPackage[];
   /** A CommonJS file has run. `inserted`: the targets that its text had. Never throws. */
   ran(module: { exports: unknown }, file: PackageFile, inserted: ReadonlySet<string>): void;
 }
@@ -52,7 +52,7 @@ export interface SourceHooks {
 
 type Hook = Pick<SourceHooks, 'takeIn' | 'close'>;
 /** Hears of each module that is loaded: a path or a URL. */
-type See = (module: string) => void;
+type WatchLoad = (module: string) => void;
 
 /** Why ES modules cannot be captured in this process; `undefined` when they can. */
 export function whyNoModules(): string | undefined {
@@ -63,7 +63,7 @@ export function whyNoModules(): string | undefined {
 /** Changes the text of the named files, and of what was built from those that are not loaded, while Node loads it. */
 export function hookSource(
   files: TargetFiles,
-  soughtFiles: SoughtFiles,
+  pendingFiles: PendingFiles,
   packages: PackageWork,
   events: SourceHookEvents,
   clock: Clock = systemClock,
@@ -72,16 +72,22 @@ export function hookSource(
   const namesakes = watchNamesakes(files);
   // The other thread does not tell of each module: there the application's first one follows at once.
   let firstOwnMs = hasSoundSyncHooks() ? undefined : clock.monotonic();
-  const see: See = (module) => {
+  const see: WatchLoad = (module) => {
     entry.see(module);
     namesakes.see(module);
     if (firstOwnMs === undefined && isOwn(module)) firstOwnMs = clock.monotonic();
   };
-  const sought = seek(soughtFiles, events);
-  const ofPackages = packageFiles(packages.sought, followerLater(), events);
+  const pending = seek(pendingFiles, events);
+  const ofPackages = packageFiles(packages.pending, followerLater(), events);
   const parts = [
-    hookCompile(targetFileLookup(files, ofPackages), packages, sought, events, see),
-    hookModules({ files, sought: soughtFiles, packages: packages.sought }, ofPackages, sought, events, see),
+    hookCompile(targetFileLookup(files, ofPackages), packages, pending, events, see),
+    hookModules(
+      { files, pending: pendingFiles, packages: packages.pending },
+      ofPackages,
+      pending,
+      events,
+      see,
+    ),
   ];
   return {
     takeIn() {
@@ -118,9 +124,9 @@ type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unk
 function hookCompile(
   lookup: Lookup,
   packages: PackageWork,
-  sought: Sought,
+  pending: PendingTargets,
   events: RewriteText.SourceEvents,
-  see: See,
+  see: WatchLoad,
 ): Hook {
   const prototype = Module.prototype as unknown as { _compile: Compile };
   const original = prototype._compile;
@@ -131,13 +137,13 @@ function hookCompile(
     see(filename);
     const kind = { goal: rest[0] === 'module' ? 'module' : 'unknown', typed: false } as const;
     const file = lookup.byPath(filename);
-    if (file) sought.isLoaded(file.path);
+    if (file) pending.isLoaded(file.path);
     const path = file?.path ?? filename;
     const ofPackage = file?.ofPackage;
     const [told, inserted] = ofPackage && kind.goal === 'unknown' ? untold(file.targets, events) : [events];
     const text =
-      sought.fromList(path, content) ??
-      sought.rewrite(path, content, kind, file?.targets) ??
+      pending.fromList(path, content) ??
+      pending.rewrite(path, content, kind, file?.targets) ??
       (file && file.targets.length > 0 ? rewrite(path, content, kind, file.targets, told) : content);
     if (kind.goal === 'module' && ofPackage && ofPackage.patches.length > 0 && !text.includes('__svcModule'))
       return Reflect.apply(original, this, [
@@ -163,7 +169,7 @@ function hookCompile(
 const nothing: Hook = { takeIn() {}, close() {} };
 
 type Lookup = ReturnType<typeof targetFileLookup>;
-type Files = Pick<LoaderData, 'files' | 'sought' | 'packages'>;
+type Files = Pick<LoaderData, 'files' | 'pending' | 'packages'>;
 
 /** Reads syntax trees: loaded with the first file of a package that a target names. */
 function followerLater(): () => Follower {
@@ -177,15 +183,15 @@ function followerLater(): () => Follower {
 function hookModules(
   files: Files,
   ofPackages: PackageFiles,
-  sought: Sought,
+  pending: PendingTargets,
   events: SourceHookEvents,
-  see: See,
+  see: WatchLoad,
 ): Hook {
   if (hasSoundSyncHooks())
     return hookModulesHere(
       targetFileLookup(files.files, ofPackages),
       new Set(files.packages.map(({ specifier }) => specifier)),
-      sought,
+      pending,
       events,
       see,
     );
@@ -195,9 +201,9 @@ function hookModules(
 function hookModulesHere(
   lookup: Lookup,
   specifiers: ReadonlySet<string>,
-  sought: Sought,
+  pending: PendingTargets,
   events: RewriteText.SourceEvents,
-  see: See,
+  see: WatchLoad,
 ): Hook {
   const hooks = Module.registerHooks({
     load(url, context, nextLoad) {
@@ -206,7 +212,7 @@ function hookModulesHere(
       if (url.startsWith('node:') && specifiers.has(url)) process.getBuiltinModule(url);
       const result = nextLoad(url, context);
       try {
-        return rewriteLoaded(url, result, lookup, sought, events, rewrite);
+        return rewriteLoaded(url, result, lookup, pending, events, rewrite);
       } catch {
         // The application's module comes first.
         return result;
@@ -218,7 +224,7 @@ function hookModulesHere(
 
 function hookModulesInThread(files: Files, events: SourceHookEvents): Hook {
   // Before the hooks: afterwards each of the parser's own modules would take the way through the other thread.
-  if (files.sought.listed.files.size === 0 || files.packages.length > 0) loadParser();
+  if (files.pending.listed.files.size === 0 || files.packages.length > 0) loadParser();
   // Loaded here only: 2 ms that Nodes with synchronous hooks need not pay.
   const { MessageChannel, receiveMessageOnPort } = process.getBuiltinModule('node:worker_threads');
   const { port1, port2 } = new MessageChannel();

@@ -19,12 +19,12 @@ export function inspectBuilt(
   targets: readonly { readonly id: string; readonly module: string; readonly function: string }[],
   baseDir: string,
 ): Map<string, InBuilt> {
-  const sought = new Map<string, SourceTarget[]>();
+  const pending = new Map<string, SourceTarget[]>();
   for (const { id, module, function: functionPath } of targets) {
     const located = locate(module, baseDir);
     const missing = missingFile(module, baseDir);
     const paths = 'paths' in located ? located.paths : missing === undefined ? [] : [missing];
-    for (const path of paths) sought.set(path, [...(sought.get(path) ?? []), { id, functionPath }]);
+    for (const path of paths) pending.set(path, [...(pending.get(path) ?? []), { id, functionPath }]);
   }
   const found = new Map<string, InBuilt>();
   const say = (id: string, isFound: boolean, remark: string) => {
@@ -37,14 +37,14 @@ export function inspectBuilt(
     if (!/\.[cm]?js$/.test(file)) continue;
     const shown = shownPath(file, baseDir);
     const goal = file.endsWith('.mjs') ? 'module' : 'unknown';
-    findMapped(file, readFileSync(file, 'utf8'), { goal, typed: false }, sought, baseDir, {
+    findMapped(file, readFileSync(file, 'utf8'), { goal, typed: false }, pending, baseDir, {
       found(id, _, __, built) {
         say(id, true, ['in', shown, built?.remark ?? ''].join(' ').trimEnd());
         return false;
       },
       problem: (id, reason) => say(id, false, `${reason} (${shown})`),
       unreadMap(_, reason) {
-        for (const list of sought.values())
+        for (const list of pending.values())
           for (const { id } of list) say(id, false, `the source map of ${shown} is not used: ${reason}`);
       },
     });
@@ -59,7 +59,7 @@ export function inspectBuilt(
  * @param searched absolute; the files and folders that `built` are all of
  */
 export function listPlaces(
-  sought: TargetFiles,
+  pending: TargetFiles,
   built: readonly string[],
   searched: readonly string[],
   baseDir: string,
@@ -74,7 +74,7 @@ export function listPlaces(
     own: readonly SourceTarget[],
   ) => {
     if (insertions.length === 0) return;
-    const all = [...sought.values()].flat();
+    const all = [...pending.values()].flat();
     const targets = insertions.map(({ id, found: { place, parameterNames, defaulted } }): ListedTarget => {
       const functionPath = all.find((each) => each.id === id)?.functionPath ?? '';
       const isBuilt = !own.some((each) => each.id === id);
@@ -83,15 +83,15 @@ export function listPlaces(
     files[shortOf(file)] = { hash: hashOf(text), targets };
   };
   // Types are taken away by whatever loads it, so that its text is another one there.
-  const plain = [...sought.keys()].filter((file) => /\.[cm]?js$/.test(file) && existsSync(file));
+  const plain = [...pending.keys()].filter((file) => /\.[cm]?js$/.test(file) && existsSync(file));
   for (const file of new Set([...built, ...plain])) {
     const text = readFileSync(file, 'utf8');
     const kind = { goal: file.endsWith('.mjs') ? 'module' : 'unknown', typed: false } as const;
-    const targets = sought.get(file) ?? [];
+    const targets = pending.get(file) ?? [];
     const found = targets.length === 0 ? [] : findAll(file, text, kind, targets, events);
-    const mapped = built.includes(file) ? findMapped(file, text, kind, sought, baseDir, events) : [];
+    const mapped = built.includes(file) ? findMapped(file, text, kind, pending, baseDir, events) : [];
     list(file, text, [...found, ...mapped], targets);
   }
-  const own = [...sought.keys()].filter((file) => files[shortOf(file)] !== undefined);
+  const own = [...pending.keys()].filter((file) => files[shortOf(file)] !== undefined);
   return { version: 1, searched: [...searched, ...own].map(shortOf), files };
 }

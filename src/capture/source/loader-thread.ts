@@ -2,17 +2,17 @@ import { isBuiltin, type LoadFnOutput, type LoadHookContext } from 'node:module'
 import type { MessagePort } from 'node:worker_threads';
 import { follower } from './follow-export.ts';
 import { importParser } from './parse-text.ts';
+import { type PendingFiles, type PendingTargets, seek } from './pending-targets.ts';
 import { rewriteLoaded } from './rewrite-loaded.ts';
 import { rewriteMapped } from './rewrite-mapped.ts';
 import { type BuiltFile, rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
-import { type Sought, type SoughtFiles, seek } from './sought.ts';
-import { packageFiles, type SoughtPackage, targetFileLookup } from './target-files.ts';
+import { type PendingPackage, packageFiles, targetFileLookup } from './target-files.ts';
 
 /** What `module.register` carries to this thread. */
 export interface LoaderData {
   readonly files: ReadonlyMap<string, readonly SourceTarget[]>;
-  readonly sought: SoughtFiles;
-  readonly packages: readonly SoughtPackage[];
+  readonly pending: PendingFiles;
+  readonly packages: readonly PendingPackage[];
   readonly port: MessagePort;
 }
 
@@ -28,12 +28,12 @@ export interface LoaderMessage {
 
 let lookup: ReturnType<typeof targetFileLookup> | undefined;
 let events: SourceEvents | undefined;
-let soughtHere: Sought | undefined;
+let pendingHere: PendingTargets | undefined;
 let builtins: ReadonlySet<string> = new Set();
 
 /** Called by Node once, in the thread of the asynchronous hooks. Only for Node versions without sound synchronous hooks. */
-export async function initialize({ files, sought, packages, port }: LoaderData): Promise<void> {
-  if (sought.listed.files.size === 0 || packages.length > 0) await importParser();
+export async function initialize({ files, pending, packages, port }: LoaderData): Promise<void> {
+  if (pending.listed.files.size === 0 || packages.length > 0) await importParser();
   const send = (message: LoaderMessage) => port.postMessage(message);
   port.unref();
   events = {
@@ -46,7 +46,7 @@ export async function initialize({ files, sought, packages, port }: LoaderData):
     unlisted: (file) => send({ problem: undefined, built: { file } }),
   };
   lookup = targetFileLookup(files, packageFiles(packages, follower, events));
-  soughtHere = seek(sought, events, rewriteMapped);
+  pendingHere = seek(pending, events, rewriteMapped);
   builtins = new Set(
     packages
       .filter(({ specifier, patch }) => patch !== undefined && isBuiltin(specifier))
@@ -59,9 +59,9 @@ type NextLoad = (url: string, context?: Partial<LoadHookContext>) => LoadFnOutpu
 export async function load(url: string, context: LoadHookContext, nextLoad: NextLoad): Promise<LoadFnOutput> {
   const result = await nextLoad(url, context);
   if (builtins.has(url)) return standIn(url, result);
-  if (!lookup || !events || !soughtHere) return result;
+  if (!lookup || !events || !pendingHere) return result;
   try {
-    return rewriteLoaded(url, result, lookup, soughtHere, events, rewrite);
+    return rewriteLoaded(url, result, lookup, pendingHere, events, rewrite);
   } catch {
     // The application's module comes first.
     return result;

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { handingOver } from './insert-calls.ts';
 import { parse } from './parse-text.ts';
+import type { PendingTargets } from './pending-targets.ts';
 import type { rewrite as Rewrite, SourceEvents } from './rewrite-text.ts';
-import type { Sought } from './sought.ts';
 import type { targetFileLookup } from './target-files.ts';
 import { isProblem } from './wrapper-place.ts';
 
@@ -20,22 +20,22 @@ export function rewriteLoaded<T extends LoadResult>(
   url: string,
   result: T,
   lookup: ReturnType<typeof targetFileLookup>,
-  sought: Sought,
+  pending: PendingTargets,
   events: SourceEvents,
   rewrite: typeof Rewrite,
 ): T {
   const isTyped = result.format === 'module-typescript';
   if (result.format !== 'module' && !isTyped) return result;
   const file = lookup.byUrl(url);
-  if (file) sought.isLoaded(file.path);
+  if (file) pending.isLoaded(file.path);
   const path = file?.path ?? (isTyped ? undefined : builtFile(url));
   if (path === undefined || result.source === null || result.source === undefined) return result;
   const before = textOf(result.source);
   if (importsItself(path, before, url)) return result;
   const kind = { goal: 'module', typed: isTyped } as const;
   const after =
-    sought.fromList(path, before) ??
-    sought.rewrite(path, before, kind, file?.targets) ??
+    pending.fromList(path, before) ??
+    pending.rewrite(path, before, kind, file?.targets) ??
     (file && file.targets.length > 0 ? rewrite(path, before, kind, file.targets, events) : before);
   const { patches = [] } = file?.ofPackage ?? {};
   const whole = patches.length === 0 ? after : handingOver(after, url, patches);

@@ -34,14 +34,14 @@ export function rewriteMapped(
   file: string,
   text: string,
   kind: TextKind,
-  sought: TargetFiles,
+  pending: TargetFiles,
   baseDir: string,
   events: SourceEvents,
   own: readonly SourceTarget[] = [],
 ): string {
   return rewrite(file, text, kind, own, events, () => {
     try {
-      return findMapped(file, text, kind, sought, baseDir, events);
+      return findMapped(file, text, kind, pending, baseDir, events);
     } catch (error) {
       events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
       return [];
@@ -54,14 +54,14 @@ export function findMapped(
   file: string,
   text: string,
   kind: TextKind,
-  sought: TargetFiles,
+  pending: TargetFiles,
   baseDir: string,
   events: SourceEvents,
 ): Insertion[] {
   const map = readMap(
     file,
     text,
-    [...sought.keys()].map((path) => basename(path)),
+    [...pending.keys()].map((path) => basename(path)),
   );
   if (map === undefined) return [];
   if (isProblem(map)) {
@@ -70,7 +70,7 @@ export function findMapped(
   }
   const roots = [baseDir, nearestManifest(dirname(file))?.folder ?? baseDir, process.cwd()];
   const read: { targets: readonly SourceTarget[]; sources: readonly (readonly (Sited | Problem)[])[] }[] = [];
-  for (const [path, targets] of sought) {
+  for (const [path, targets] of pending) {
     const sources = sourcesAt(map, path, roots, text).map((source) => sitesIn(source, path, targets, text));
     if (sources.length > 0) read.push({ targets, sources });
   }

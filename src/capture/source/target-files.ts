@@ -157,7 +157,7 @@ export function shownPath(path: string, baseDir: string): string {
 }
 
 /** One package that svc changes where Node loads it. Crosses to the loader thread: plain data. */
-export interface SoughtPackage {
+export interface PendingPackage {
   /** As the application imports it: `stripe`, `@scope/name/sub`. */
   readonly specifier: string;
   /** Absolute; where it is resolved from. */
@@ -197,8 +197,8 @@ export function buildsOf(id: string): {
   return { id: plain, builds: builds.length === 0 ? undefined : builds };
 }
 
-interface Sought {
-  readonly each: SoughtPackage;
+interface PendingTargets {
+  readonly each: PendingPackage;
   readonly name: string;
   /** The folder that the application itself gets. */
   readonly folder: string | undefined;
@@ -209,26 +209,26 @@ interface Sought {
  * are followed. Never throws. `follow`: made when it is needed, because it loads the parser.
  */
 export function packageFiles(
-  packages: readonly SoughtPackage[],
+  packages: readonly PendingPackage[],
   follow: () => Follower,
   events: SourceEvents,
 ): PackageFiles {
-  const byName = new Map<string, Sought[]>();
+  const byName = new Map<string, PendingTargets[]>();
   const known: Known = new Map();
   const done = new Set<string>();
 
-  const sought = packages
+  const pending = packages
     .filter(({ specifier }) => !isBuiltin(specifier))
-    .map((each): Sought => {
+    .map((each): PendingTargets => {
       const name = packageName(each.specifier);
       const manifest = installedManifest(name, each.from);
       return { each, name, folder: manifest && realPath(manifest.folder) };
     });
-  const listen = (name: string, one: Sought) => {
+  const listen = (name: string, one: PendingTargets) => {
     const list = byName.get(name) ?? [];
     if (!list.includes(one)) byName.set(name, [...list, one]);
   };
-  for (const one of sought) {
+  for (const one of pending) {
     listen(one.name, one);
     if (one.folder === undefined) continue;
     // A package may be installed under another name than its own.
@@ -238,10 +238,10 @@ export function packageFiles(
     const manifest = one.each.targets.length > 0 ? readManifest(one.folder) : undefined;
     for (const name of manifest?.dependencies ?? []) listen(name, one);
   }
-  if (sought.length === 0) return () => undefined;
+  if (pending.length === 0) return () => undefined;
 
   let follower: Follower | undefined;
-  const search = ({ each, folder }: Sought, at: string) => {
+  const search = ({ each, folder }: PendingTargets, at: string) => {
     const key = `${each.from}\n${each.specifier}\n${at}`;
     if (done.has(key)) return;
     done.add(key);
@@ -284,7 +284,7 @@ type Known = Map<
 
 /** Adds to `known` what is to be done in which file of a package, as a folder sees that. `copy`: the folder of one that the application does not get. */
 function followAll(
-  each: SoughtPackage,
+  each: PendingPackage,
   from: string,
   copy: string | undefined,
   follow: () => Follower,
@@ -329,7 +329,7 @@ function followAll(
 
 /** For `svc check`: the same, of a package that the application itself gets, before anything of it is loaded. */
 export function filesOfPackage(
-  each: SoughtPackage,
+  each: PendingPackage,
   follow: () => Follower,
 ): ReadonlyMap<string, PackageFile> {
   const known: Known = new Map();

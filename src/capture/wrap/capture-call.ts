@@ -6,7 +6,7 @@ import { runOwnWork, shared } from '../../ground/lifecycle.ts';
 import { otelApi } from '../../observe/otel-api.ts';
 import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/scope.ts';
 import type { Call, CapturePlan, Nest, OnCall } from '../call.ts';
-import { type Callable, chainOf, type Held } from '../captured-functions.ts';
+import { type Callable, chainOf, type WrapTarget } from '../captured-functions.ts';
 import { ownFailure } from '../expression/values.ts';
 import { addNote } from '../report.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
@@ -133,13 +133,13 @@ function captureBefore(
   const waited = plan.failOnError ? event : event.then(undefined, ignore);
   const onValue = (value: unknown) => waited.then(() => value);
   const promise = result as Promise<unknown>;
-  return isAsync ? promise.then(onValue) : handOn(promise, onValue, undefined, true, plan.id);
+  return isAsync ? promise.then(onValue) : passThrough(promise, onValue, undefined, true, plan.id);
 }
 
 /** What a wrapper stands for. */
 interface Captured {
   readonly fn: Callable;
-  readonly held: Held;
+  readonly held: WrapTarget;
   /** Nobody else has a promise that the function returns: it is an `async` one. */
   readonly isAsync: boolean;
 }
@@ -323,7 +323,7 @@ function settlePromise(call: RunningCall, promise: Promise<unknown>): Promise<un
     };
   }
   if (call.isAsync) return promise.then(onValue, onError);
-  return handOn(promise, onValue, onError, isAwaited(call), plan.id);
+  return passThrough(promise, onValue, onError, isAwaited(call), plan.id);
 }
 
 /** Where a function runs whose event belongs to a transaction; `undefined` for all others. */
@@ -544,7 +544,7 @@ function watchIterator(running: RunningCall, iterator: Watched): Watched {
   const onPromise = (step: Promise<Step>): Promise<unknown> =>
     isOurs
       ? step.then(onStep, onError)
-      : handOn(step, onStep as (step: unknown) => unknown, onError, isAwaited(running), plan.id);
+      : passThrough(step, onStep as (step: unknown) => unknown, onError, isAwaited(running), plan.id);
   for (const name of ['next', 'return', 'throw'] as const) {
     const method = iterator[name] as Method | undefined;
     if (typeof method !== 'function') continue;
@@ -703,7 +703,7 @@ const nativeThen = NativePromise.prototype.then as Then;
  * @param isAwaited whether the caller has to wait for what `onValue` and `onError` return. Where not, the promise itself is handed on.
  * @param id of the target, for a note about a promise that nobody can be made to wait for
  */
-export function handOn(
+export function passThrough(
   promise: Promise<unknown>,
   onValue: OnValue,
   onError: OnError,

@@ -1,7 +1,7 @@
 import { shared } from '../../ground/lifecycle.ts';
-import { adopt, type Callable, chainOf, type Held, heldOf, remember } from '../captured-functions.ts';
+import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { handOn, isAsyncFunction, kindOf } from './capture-call.ts';
+import { isAsyncFunction, kindOf, passThrough } from './capture-call.ts';
 import { findPlace, imitate, isConstructor, type PropertyPlace, putInPlace, setOwn } from './imitate.ts';
 import { constructionTarget, wrapFunction, wrapHeld } from './wrap.ts';
 
@@ -40,7 +40,7 @@ function wrapValue(place: PropertyPlace, slot: CaptureSlot): WrapResult {
   return putInPlace(place, { value }) ? 'wrapped' : 'not configurable';
 }
 
-function adopted(known: Held, slot: CaptureSlot): WrapResult {
+function adopted(known: WrapTarget, slot: CaptureSlot): WrapResult {
   switch (adopt(known, slot)) {
     case 'already':
       return 'already';
@@ -58,13 +58,13 @@ function wrapGetter(place: PropertyPlace, slot: CaptureSlot): WrapResult {
   const known = heldOf(getter);
   if (known !== undefined) return adopted(known, slot);
   if (isOwn ? !descriptor.configurable : !Object.isExtensible(owner)) return 'not configurable';
-  const held: Held = { slot };
+  const held: WrapTarget = { slot };
   const get = wrappingGetter(getter, held);
   return putInPlace(place, { get }) ? 'wrapped' : 'not configurable';
 }
 
 /** Returns what `getter` returns; functions wrapped, each once. */
-function wrappingGetter(getter: () => unknown, held: Held): () => unknown {
+function wrappingGetter(getter: () => unknown, held: WrapTarget): () => unknown {
   const wrappers = new WeakMap<object, Callable>();
   const get = function (this: unknown): unknown {
     const value = Reflect.apply(getter, this, []);
@@ -164,7 +164,7 @@ function patchResult(result: unknown, wanted: Methods, isAsync: boolean): unknow
     if (isAsync) return promise.then(onValue);
     // Objects are patched in place; only a function has its wrapper in its stead.
     const slot = wanted.slots.get('');
-    return handOn(promise, onValue, undefined, slot !== undefined, slot?.plan.id ?? '');
+    return passThrough(promise, onValue, undefined, slot !== undefined, slot?.plan.id ?? '');
   }
   if (kind === 'thenable') return patchThenable(result as PromiseLike<unknown>, wanted);
   return patchObject(result, wanted);

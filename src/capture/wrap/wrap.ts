@@ -1,7 +1,7 @@
 // wrap/: what stands in the place of a captured function, and watches for its result.
 
 import { isOwnWork } from '../../ground/lifecycle.ts';
-import { adopt, type Callable, type Held, heldOf, remember } from '../captured-functions.ts';
+import { adopt, type Callable, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
 import { addNote } from '../report.ts';
 import type { CaptureSlot } from '../slot.ts';
 import { begin, captureConstruction, captureOther, end, fail, isAsyncFunction } from './capture-call.ts';
@@ -23,7 +23,7 @@ export function wrapFunction<F extends Callable>(fn: F, slot: CaptureSlot): F {
 }
 
 /** As `wrapFunction`, for wrappers that change their slot together: the arrow field of every instance of a class. */
-export function wrapHeld<F extends Callable>(fn: F, held: Held): F {
+export function wrapHeld<F extends Callable>(fn: F, held: WrapTarget): F {
   if (typeof fn !== 'function') return fn;
   const known = heldOf(fn);
   if (known !== undefined) {
@@ -42,7 +42,7 @@ export function wrapHeld<F extends Callable>(fn: F, held: Held): F {
 }
 
 /** Arrow functions, methods, async functions and generators: nothing that can stand after `new`. */
-function callable(fn: Callable, held: Held): Callable {
+function callable(fn: Callable, held: WrapTarget): Callable {
   const captured = { fn, held, isAsync: isAsyncFunction(fn) };
   const { wrapper } = {
     wrapper(this: unknown, ...args: unknown[]): unknown {
@@ -61,7 +61,7 @@ function callable(fn: Callable, held: Held): Callable {
 }
 
 /** The same, and constructs. */
-function constructible(fn: Callable, held: Held): Callable {
+function constructible(fn: Callable, held: WrapTarget): Callable {
   const captured = { fn, held, isAsync: false };
   const wrapper = function (this: unknown, ...args: unknown[]): unknown {
     if (new.target !== undefined) {
@@ -83,7 +83,7 @@ function constructible(fn: Callable, held: Held): Callable {
   return wrapper;
 }
 
-function isOff({ slot }: Held): boolean {
+function isOff({ slot }: WrapTarget): boolean {
   return slot.onCall === null || isOwnWork();
 }
 

@@ -7,7 +7,7 @@ import { brokenPromise } from '../../publish/main/queued-event.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
 import { shardCount } from '../outbox-row.ts';
 import type { Aggregate, OutboxStore, StoredRow } from '../outbox-store.ts';
-import { createSignal, reasonOf } from './signal.ts';
+import { createWakeup, reasonOf } from './signal.ts';
 
 /** One partition of a topic: one send at a time. */
 export interface TopicPartition {
@@ -59,7 +59,7 @@ interface PartitionSends {
   resume(): void;
   /** Everything that is not in a send is deferred. */
   drop(): void;
-  readonly underWay: number;
+  readonly inFlight: number;
   /** Those that were under way at `suspend` have ended, as far as they are worth waiting for. */
   readonly isQuiet: boolean;
 }
@@ -81,7 +81,7 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
   const queues = new Map<string, PartitionQueue>();
   const slots = createSendSlots(maxSends);
   /** With the time of their start. */
-  const underWay = new Map<QueueEntry, number>();
+  const inFlight = new Map<QueueEntry, number>();
   const awaited = new Set<QueueEntry>();
   const unended = new Map<string, Unended>();
   let isSuspended = false;
@@ -103,7 +103,7 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
   function pumpOne(queue: PartitionQueue): void {
     if (queue.isBusy || isSuspended) return;
     queue.isBusy = true;
-    slots.take(() => start(queue));
+    slots.acquire(() => start(queue));
   }
 
   function start(queue: PartitionQueue): void {
@@ -113,7 +113,7 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
       return;
     }
     queue.isBusy = false;
-    slots.give();
+    slots.release();
     if (queue.entries.length + queue.pieces.length === 0 && !queue.isLate) queues.delete(queue.key);
   }
 
@@ -166,7 +166,7 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
   async function send(queue: PartitionQueue, entries: readonly QueueEntry[]): Promise<void> {
     const first = entries[0] as QueueEntry;
     const sinceMs = clock.monotonic();
-    underWay.set(first, sinceMs);
+    inFlight.set(first, sinceMs);
     const timestamp = clock.now();
     const before = unended.get(queue.key);
     const ids = entries.map(idOf);
@@ -199,10 +199,10 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
     }
     const end = await onResult(queue, entries, result, clock.monotonic() - sinceMs);
     if (end === 'split') queue.pieces.unshift(...halvesOf(entries));
-    underWay.delete(first);
+    inFlight.delete(first);
     awaited.delete(first);
     queue.isBusy = false;
-    slots.give();
+    slots.release();
     pump();
     onSent();
   }
@@ -215,7 +215,7 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
     suspend() {
       isSuspended = true;
       const promptSinceMs = clock.monotonic() - promptMs;
-      for (const [entry, sinceMs] of underWay) if (sinceMs > promptSinceMs) awaited.add(entry);
+      for (const [entry, sinceMs] of inFlight) if (sinceMs > promptSinceMs) awaited.add(entry);
     },
     resume() {
       isSuspended = false;
@@ -227,8 +227,8 @@ export function createPartitionSends(options: PartitionSendsOptions): PartitionS
         for (const entry of [...pieces.flat(), ...entries])
           if (entry.end === undefined) settle(entry, 'deferred');
     },
-    get underWay() {
-      return underWay.size;
+    get inFlight() {
+      return inFlight.size;
     },
     get isQuiet() {
       return awaited.size === 0;
@@ -534,7 +534,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
   const { store, owner, leaseMs, clock, say, logger, withoutSends, onClaim, listen } = options;
   const renewMs = leaseMs / 3;
   const epochs = new Map<number, number>();
-  const pause = createSignal();
+  const pause = createWakeup();
   let lastEpoch = 0;
   let untilMs = Number.NEGATIVE_INFINITY;
   let failures = 0;

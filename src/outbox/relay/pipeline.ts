@@ -1,5 +1,5 @@
 import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
-import { createQuietLog, type Logger, type QuietLog } from '../../observe/logger.ts';
+import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import type { Ledger, PublishDurations } from '../../observe/outcomes.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
 import { doubtsCount, faultOf, isNotMade } from '../../publish/fault.ts';
@@ -28,7 +28,7 @@ import {
   type TopicPartition,
   topicPauses,
 } from './partition-sends.ts';
-import { createSignal, reasonOf } from './signal.ts';
+import { createWakeup, reasonOf } from './signal.ts';
 
 interface PipelineOptions {
   readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
@@ -137,7 +137,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       if (partitions.has(partition.key) || breaker.state === 'OPEN') return 'deferred';
       if (lease.epochOf(entry.row.shard) !== entry.epoch || !lease.lasts(settings.sendTimeoutMs))
         return 'deferred';
-      return breaker.state === 'HALF-OPEN' && sends.underWay > 0 ? 'wait' : 'send';
+      return breaker.state === 'HALF-OPEN' && sends.inFlight > 0 ? 'wait' : 'send';
     },
     onResult: results.take,
     onSent: changed,
@@ -186,7 +186,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   }
 
   function changed(): void {
-    if (sends.isQuiet && (isSuspended || sends.underWay === 0)) acknowledger.flush();
+    if (sends.isQuiet && (isSuspended || sends.inFlight === 0)) acknowledger.flush();
     for (const look of [...waiting]) look();
     onRoom();
   }
@@ -334,7 +334,7 @@ const lingerMs = 100;
 
 function createAcknowledger(options: AcknowledgerOptions): Acknowledger {
   const { store, owner, keep, say, onSent, onFailed, onIdle } = options;
-  const pause = createSignal();
+  const pause = createWakeup();
   let sent: number[] = [];
   let failures: RowFailure[] = [];
   let isWriting = false;
@@ -434,7 +434,7 @@ interface SendResults {
 function createSendResults(options: SendResultsOptions): SendResults {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
   /** For what nobody mends but an operator. */
-  const sayError = createQuietLog(logger, options.clock);
+  const sayError = throttledLog(logger, options.clock);
   let lastFailedRows: readonly StoredRow[] = [];
   /** The log says last that events cannot be sent. A breaker that was open says itself that it is closed. */
   let isSaid = false;
@@ -610,7 +610,7 @@ const toleranceMs = 10_000;
 const sayMs = 60_000;
 
 export function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
-  const say = createQuietLog(logger, clock, { intervalMs: sayMs, saysLeftOut: false });
+  const say = throttledLog(logger, clock, { intervalMs: sayMs, saysLeftOut: false });
   /** What the monotonic clock lacks to the database's time. */
   let offsetMs: number | undefined;
 

@@ -1,7 +1,7 @@
 // relay/: the way of a stored event from its table to its topic.
 
 import { backoffMs, type Clock, within } from '../../ground/clock.ts';
-import { createQuietLog, type Logger, type QuietLog } from '../../observe/logger.ts';
+import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import type { Broker } from '../../publish/broker.ts';
 import {
   type Breaker,
@@ -40,7 +40,7 @@ import {
   type Processed,
   type RelayCounters,
 } from './pipeline.ts';
-import { createSignal, reasonOf } from './signal.ts';
+import { createWakeup, reasonOf } from './signal.ts';
 
 export interface RelayParts {
   /** Prepared by whoever closes it. */
@@ -122,7 +122,7 @@ export interface Relay {
 
 export function createRelay(parts: RelayParts): Relay {
   const { store, broker, clock, logger, isolate, settings, owner, counters } = parts;
-  const say = createQuietLog(logger, clock, { level: 'warn' });
+  const say = throttledLog(logger, clock, { level: 'warn' });
   const counts = createPartitionCounts((topic) => broker.partitionsFor(topic), clock);
   const refusals = createTopicRefusals(clock);
   const time = createDatabaseTime(clock, logger);
@@ -364,7 +364,7 @@ export interface Reader {
 export function createReader(options: ReaderOptions): Reader {
   const { store, settings, pipeline, lease, breaker, clock, say, logger } = options;
   const size = createBatchSize(settings);
-  const signal = createSignal();
+  const signal = createWakeup();
   let isStopped = false;
   /** All on the monotonic clock. */
   let nextReadAtMs = Number.NEGATIVE_INFINITY;

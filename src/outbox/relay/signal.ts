@@ -1,5 +1,5 @@
 /** Lets one loop sleep until something happens. Its timer holds no process. */
-export interface Signal {
+export interface Wakeup {
   /** Ends the wait under way, or the next one at once. */
   raise(): void;
   /** Waits for `raise`, `ms` at most. One waits at a time. */
@@ -9,7 +9,7 @@ export interface Signal {
 /** The most that a timer of Node takes. */
 const longestMs = 2 ** 31 - 1;
 
-export function createSignal(): Signal {
+export function createWakeup(): Wakeup {
   let isRaised = false;
   let end: (() => void) | undefined;
   return {

@@ -533,12 +533,12 @@ function createKeyCalls(): KeyCalls {
 
 /** Runs at most one piece of work per key at a time; who asks meanwhile gets the result of the one under way. */
 function singleFlight<T>(): (key: string, work: () => Promise<T>) => Promise<T> {
-  const underWay = new Map<string, Promise<T>>();
+  const inFlight = new Map<string, Promise<T>>();
   return (key, work) => {
-    let flight = underWay.get(key);
+    let flight = inFlight.get(key);
     if (flight === undefined) {
-      flight = work().finally(() => underWay.delete(key));
-      underWay.set(key, flight);
+      flight = work().finally(() => inFlight.delete(key));
+      inFlight.set(key, flight);
     }
     return flight;
   };
@@ -547,15 +547,15 @@ function singleFlight<T>(): (key: string, work: () => Promise<T>) => Promise<T> 
 /** Runs at most so many pieces of work at a time, in the order in which they came. */
 function takeTurns(mostAtOnce: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
-  let underWay = 0;
+  let inFlight = 0;
   return async (work) => {
-    if (underWay === mostAtOnce) await new Promise<void>((resolve) => waiting.push(resolve));
-    else underWay++;
+    if (inFlight === mostAtOnce) await new Promise<void>((resolve) => waiting.push(resolve));
+    else inFlight++;
     try {
       return await work();
     } finally {
       const next = waiting.shift();
-      if (next === undefined) underWay--;
+      if (next === undefined) inFlight--;
       else next();
     }
   };

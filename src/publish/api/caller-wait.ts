@@ -105,13 +105,13 @@ export function outcomeWithin(
 
 /** For those who are told how it went. `undefined`: it has no outcome yet. */
 export function throwUnlessStored(outcome: Outcome | undefined): Outcome {
-  if (outcome === undefined) throw stillUnderWay();
+  if (outcome === undefined) throw stillInFlight();
   if (outcome === 'lost') throw lostError();
   if (outcome === 'refused') throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its key did not come');
   return outcome;
 }
 
-function stillUnderWay(): SvcError {
+function stillInFlight(): SvcError {
   return new SvcError(
     'SVC_PUBLISH_TIMEOUT',
     'the event has no outcome yet: it is on its way still, and may arrive',
@@ -204,7 +204,7 @@ export function createKeyWait(options: KeyWaitOptions): KeyWait {
         ? wait(event.eventType, () => event)
         : publisher.publish(event),
     isRefused: (event) => publisher.isRefused?.(event) === true,
-    isOneTooMany: (event) => publisher.isOneTooMany?.(event) === true,
+    rejectIfOverloaded: (event) => publisher.rejectIfOverloaded?.(event) === true,
     publishLater: wait,
     settled: () =>
       waiting.length === 0 ? Promise.resolve() : new Promise((resolve) => onSettled.push(resolve)),
@@ -218,7 +218,7 @@ export interface Generation {
 }
 
 /** What is under way, so that a flush can wait for what was there when it was called, whatever comes meanwhile. */
-interface UnderWay {
+interface InFlight {
   begin(): Generation;
   end(generation: Generation): void;
   /** Resolves when all that has begun until now has ended. */
@@ -227,7 +227,7 @@ interface UnderWay {
   idle(): Promise<void>;
 }
 
-export function createUnderWay(): UnderWay {
+export function createInFlight(): InFlight {
   let current: Generation = { count: 0 };
   let count = 0;
   const older = new Map<Generation, (() => void)[]>();

@@ -95,7 +95,7 @@ export function createCircuit(options: CircuitOptions): Breaker {
   }
 
   function open(why: string, intervalMs = probeIntervalMs): void {
-    nextProbeAtMs = clock.monotonic() + spread(intervalMs, random);
+    nextProbeAtMs = clock.monotonic() + withJitter(intervalMs, random);
     change('OPEN', why);
   }
 
@@ -182,7 +182,7 @@ export interface RetryPolicy {
 const jitterShare = 0.2;
 
 /** Up to 20 % shorter or longer. `random`: 0 to below 1. */
-export function spread(waitMs: number, random: () => number): number {
+export function withJitter(waitMs: number, random: () => number): number {
   return waitMs * (1 - jitterShare + 2 * jitterShare * random());
 }
 
@@ -193,7 +193,7 @@ export function createRetryPolicy(settings: RetrySettings, random: () => number 
     waitMs(retries, { kind }) {
       if (!enabled || retries >= maxAttempts || kind === 'fatal' || kind === 'too_large') return undefined;
       const wait = backoffMs(retries + 1, initialIntervalMs, maxIntervalMs, multiplier);
-      return jitter ? spread(wait, random) : wait;
+      return jitter ? withJitter(wait, random) : wait;
     },
   };
 }

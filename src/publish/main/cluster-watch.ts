@@ -1,10 +1,10 @@
 import { type Clock, isAnswered } from '../../ground/clock.ts';
-import { askAgainMs } from '../broker.ts';
+import { clusterPollMs } from '../broker.ts';
 
 // who looks after a cluster that says nothing: sends that hang, its silence, and its return.
 
 /** How long nothing may be heard while events wait before the cluster is asked; if it is well, it answers in milliseconds. */
-export const patienceMs = 2_500;
+export const stallAfterMs = 2_500;
 /** How long the answer may take of one that was silent so long. */
 export const silentMs = 2_000;
 /** How long it may take of one that answers sends, with failures. */
@@ -17,7 +17,7 @@ interface ClusterWatchOptions {
   /** Asks the cluster whether it is there. */
   readonly ask: () => Promise<unknown>;
   /** A time, a little shorter or longer, so that many processes do not ask at the same moment. */
-  readonly spread: (ms: number) => number;
+  readonly withJitter: (ms: number) => number;
   /** Neither a send nor the question was answered. */
   readonly onSilent: () => void;
   /** The cluster was away, and is back. */
@@ -42,7 +42,7 @@ export interface ClusterWatch {
 }
 
 export function createClusterWatch(options: ClusterWatchOptions): ClusterWatch {
-  const { clock, isWaiting, ask, spread, onSilent, onReturn } = options;
+  const { clock, isWaiting, ask, withJitter, onSilent, onReturn } = options;
   let heardAtMs = Number.NEGATIVE_INFINITY;
   let waitingSinceMs = 0;
   let pausedUntilMs = Number.NEGATIVE_INFINITY;
@@ -62,7 +62,7 @@ export function createClusterWatch(options: ClusterWatchOptions): ClusterWatch {
 
   function untilSilentMs(): number {
     if (!isWaiting()) return Number.POSITIVE_INFINITY;
-    return Math.max(heardAtMs, waitingSinceMs) + patienceMs - clock.monotonic();
+    return Math.max(heardAtMs, waitingSinceMs) + stallAfterMs - clock.monotonic();
   }
 
   function look(): void {
@@ -87,7 +87,7 @@ export function createClusterWatch(options: ClusterWatchOptions): ClusterWatch {
       isAway = true;
       if (isSilent && heardAtMs < askedAtMs && isWaiting()) onSilent();
     }
-    if (isAway && isPausing()) lookAfter(Math.min(spread(askAgainMs), untilSilentMs()));
+    if (isAway && isPausing()) lookAfter(Math.min(withJitter(clusterPollMs), untilSilentMs()));
     else if (isWaiting()) lookAfter(untilSilentMs());
   }
 
@@ -100,7 +100,7 @@ export function createClusterWatch(options: ClusterWatchOptions): ClusterWatch {
   return {
     waiting() {
       waitingSinceMs = clock.monotonic();
-      if (timer === undefined && !isAsking && !isClosed) lookAfter(patienceMs);
+      if (timer === undefined && !isAsking && !isClosed) lookAfter(stallAfterMs);
     },
     pausing(waitMs) {
       const wasPausing = isPausing();

@@ -4,7 +4,7 @@ import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
 import { createSendSlots, type SendSlots } from '../memory-limits.ts';
-import { behindBackup, behindUnlessFull, type KeyOrder, type OrderState } from '../order/backup-order.ts';
+import { type KeyOrder, type OrderState, spilled, spilledUnlessFull } from '../order/backup-order.ts';
 import { partitionOfKey } from '../partition-of-key.ts';
 import {
   type Batch,
@@ -35,7 +35,7 @@ interface PartitionQueueOptions {
   readonly sender: BatchSender;
   readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
   /** Both are of the topic, and hear of the batches of all its partitions. */
-  readonly turns: PartitionTurns;
+  readonly stagger: SendStagger;
   readonly partitioner: Pick<Partitioner, 'batchTaken'>;
   /** The topic has refused a batch for good, and with it all that wait here. */
   readonly onTopicRefused: (failure: SendFailure) => void;
@@ -62,7 +62,7 @@ interface PartitionQueueOptions {
 export interface PartitionQueue {
   push(event: QueuedEvent): void;
   /** As that of its `OrderGate`. */
-  makeWay(): boolean;
+  spillHeldEvents(): boolean;
   /** An event was to go behind others in the backup, and found it full. It waits here in its place. */
   putBack(event: QueuedEvent): void;
   /** As {@link OrderGate.isBackupFull}. */
@@ -167,7 +167,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function takeTurn(lingerMs: number): void {
-    const waitMs = settings.isAwaited ? 0 : options.turns(sender.nowMs(), lingerMs);
+    const waitMs = settings.isAwaited ? 0 : options.stagger(sender.nowMs(), lingerMs);
     if (waitMs > 0) cancelTimer = onTimeout(askForSlot, waitMs);
     else askForSlot();
   }
@@ -183,19 +183,19 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   function askForSlot(): void {
     cancelTimer();
     state = 'waiting for a slot';
-    sender.slots.take(start);
+    sender.slots.acquire(start);
   }
 
   function hold(): void {
     cancelTimer();
     state = 'held';
-    goBehind();
+    spillToBackup();
   }
 
-  function goBehind(): void {
+  function spillToBackup(): void {
     if (gate.state !== 'behind') return;
-    batches.end(behindBackup, outcomes.settle);
-    gate.goBehind();
+    batches.end(spilled, outcomes.settle);
+    gate.spillToBackup();
     if (waiting.count === 0) resume();
   }
 
@@ -203,26 +203,26 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     const isBetween = isWoken;
     isWoken = false;
     if (!gate.isOpen()) {
-      sender.slots.give();
+      sender.slots.release();
       hold();
       return;
     }
     if (!options.mayStart()) {
-      sender.slots.give();
+      sender.slots.release();
       state = 'unplaced';
       return;
     }
     // What comes meanwhile comes along.
     const heldMs = sender.heldUntilMs(topic, partition) - sender.nowMs();
     if (heldMs > 0) {
-      sender.slots.give();
+      sender.slots.release();
       state = 'throttled';
       cancelTimer = onTimeout(askForSlot, Math.ceil(heldMs));
       return;
     }
     const next = batches.take() ?? newFromWaiting();
     if (next === undefined) {
-      sender.slots.give();
+      sender.slots.release();
       proceed(false);
       return;
     }
@@ -232,7 +232,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     inFlight = batch;
     void sender.send(topic, partition, batch).then((result) => {
       inFlight = undefined;
-      sender.slots.give();
+      sender.slots.release();
       if (result.ok) for (const event of batch.events) outcomes.settle(event, undefined);
       else onFailure(withFailure(batch, result.failure), result.failure);
       if (state === 'sending') proceed(false);
@@ -261,7 +261,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     if (faultOf(failure) === 'record' && batch.events.length > 1 && !batch.maybeStored) {
       batches.putFirst(...splitBatch(batch));
     } else if (waitMs === undefined) {
-      endBatch(batch, isBehind ? behindBackup : undefined, outcomes.settle);
+      endBatch(batch, isBehind ? spilled : undefined, outcomes.settle);
       if (faultOf(failure) === 'topic') {
         abandon(failure, false);
         options.onTopicRefused(failure);
@@ -304,19 +304,19 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       endBatch({ ...inFlight, maybeStored: true }, reason, outcomes.settle, isWanted);
     batches.end(reason, outcomes.settle, isWanted);
     const told = sender.explain(topic, reason);
-    for (const event of waiting.take(isWanted)) outcomes.settle(event, event.isHeld ? behindBackup : told);
+    for (const event of waiting.take(isWanted)) outcomes.settle(event, event.isHeld ? spilled : told);
   }
 
   return {
     push(event) {
       waiting.push(event);
-      if (event.isHeld) sender.outside(goBehind);
+      if (event.isHeld) sender.outside(spillToBackup);
       if (state === 'idle') sender.outside(() => proceed(true));
       else if (isGathering() && isFull()) sender.outside(askForSlot);
       else if (state === 'lingering' && isWorthwhile()) sender.outside(leave);
     },
 
-    makeWay: gate.makeWay,
+    spillHeldEvents: gate.spillHeldEvents,
     isBackupFull: () => gate.isBackupFull,
     tryRoom() {
       const isTried = gate.tryRoom();
@@ -343,7 +343,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     abandon,
     orderChanged() {
       gate.mayHaveRoom();
-      goBehind();
+      spillToBackup();
       if (gate.isOpen() && state === 'held') proceed(false);
     },
     wake,
@@ -486,14 +486,14 @@ export function createBatchSender(options: BatchSenderOptions): BatchSender {
 }
 
 /** Milliseconds until a batch may leave that waited `lingerMs` for company. Asked once for each. */
-type PartitionTurns = (nowMs: number, lingerMs: number) => number;
+type SendStagger = (nowMs: number, lingerMs: number) => number;
 
 /**
  * Lets the partitions of a topic send one after the other, evenly over the time that they wait for company anyway. All at
  * once they would hold up the application for the length of all their sends, and set all threads of the broker to work at
  * the same moment.
  */
-export function createPartitionTurns(partitions: { readonly size: number }): PartitionTurns {
+export function createSendStagger(partitions: { readonly size: number }): SendStagger {
   let nextAtMs = Number.NEGATIVE_INFINITY;
   return (nowMs, lingerMs) => {
     const atMs = Math.max(nowMs, nextAtMs);
@@ -538,9 +538,9 @@ interface OrderGate {
   /** They may. Those that were held are so no more from now on, or go to the next tier where the cluster is away. */
   isOpen(): boolean;
   /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
-  goBehind(): void;
+  spillToBackup(): void;
   /** There is no room in memory for one more: those that are held go to the backup before it. False: they have found it full. */
-  makeWay(): boolean;
+  spillHeldEvents(): boolean;
   putBack(event: QueuedEvent): void;
   mayHaveRoom(): void;
   /** Events have found the backup full: what comes later waits behind them. */
@@ -568,11 +568,11 @@ export function createOrderGate(options: OrderGateOptions): OrderGate {
       if (waiting.hasHeld) waiting.freeAll(outcomes.free);
       return true;
     },
-    goBehind() {
-      if (gate.state === 'behind' && !isBackupFull) settle(behindUnlessFull, () => true);
+    spillToBackup() {
+      if (gate.state === 'behind' && !isBackupFull) settle(spilledUnlessFull, () => true);
     },
-    makeWay() {
-      if (!isBackupFull) settle(behindUnlessFull, ({ isHeld }) => isHeld);
+    spillHeldEvents() {
+      if (!isBackupFull) settle(spilledUnlessFull, ({ isHeld }) => isHeld);
       return !isBackupFull;
     },
     putBack(event) {
@@ -588,7 +588,7 @@ export function createOrderGate(options: OrderGateOptions): OrderGate {
     tryRoom() {
       const { first } = waiting;
       if (!isBackupFull || first === undefined || gate.state !== 'behind') return false;
-      settle(behindUnlessFull, (event) => event === first);
+      settle(spilledUnlessFull, (event) => event === first);
       return true;
     },
   };

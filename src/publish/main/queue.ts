@@ -1,4 +1,4 @@
-// main/: the main topic: intake, topic, partition, sender, outcome.
+// main/: the main topic: admission, topic, partition, sender, outcome.
 
 import { type Clock, within } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
@@ -7,8 +7,8 @@ import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import { passingOf } from '../fault.ts';
-import { createTurnMemory, type MemoryLimits } from '../memory-limits.ts';
-import { behindBackup, isBehindBackup, type KeyOrder, noOrder } from '../order/backup-order.ts';
+import { createTickBudget, type MemoryLimits } from '../memory-limits.ts';
+import { isSpilled, type KeyOrder, noOrder, spilled } from '../order/backup-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { type BatchSettings, WaitingEvents } from './batch.ts';
@@ -18,7 +18,7 @@ import {
   breakerOpen,
   createBreaker,
   type RetryPolicy,
-  spread,
+  withJitter,
 } from './breaker.ts';
 import { createClusterWatch } from './cluster-watch.ts';
 import {
@@ -27,12 +27,12 @@ import {
   createOrderGate,
   createPartitioner,
   createPartitionQueue,
-  createPartitionTurns,
+  createSendStagger,
   type PartitionQueue,
 } from './partition-queue.ts';
 import {
+  createAdmission,
   createEventOutcomes,
-  createIntake,
   type EventOutcomes,
   QueuedEvent,
   shutDown,
@@ -97,7 +97,7 @@ export interface Queue extends Publisher {
   /**
    * Sends at once what waits only for company, and waits until everything has its outcome. Towards the end of `deadlineMs`
    * what is not acknowledged goes to the next tier, what is under way too, unless `isWanted` says
-   * then that nobody wants an end any more. Intake stays as it is.
+   * then that nobody wants an end any more. Admission stays as it is.
    */
   finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
   /**
@@ -121,26 +121,26 @@ const maxIdleTopics = 100;
  * The main topic: events wait in memory in a queue for each partition, and go out in batches, each acknowledged by the
  * broker as a whole. What cannot be published goes to the next tier; the caller is never blocked.
  *
- * The way of an event, each part in a file of its own: `Intake` takes it or refuses it, its `TopicQueue` finds the partition,
+ * The way of an event, each part in a file of its own: `Admission` takes it or refuses it, its `TopicQueue` finds the partition,
  * the `PartitionQueue` there makes batches, the `BatchSender` hands them to the client, and `EventOutcomes` says how it ended.
  * Each is given the parts behind it. Here is what concerns all events at once: their deadlines, giving up, the end.
  */
 export function createQueue(options: QueueOptions): Queue {
   const { broker, clock, logger, deliveryTimeoutMs, isolate, order = noOrder } = options;
   const breaker = createBreaker({ ...options.breaker, clock, logger, onOpen: giveUpWaiting });
-  const intake = createIntake({
+  const admission = createAdmission({
     ...{ ...options, breaker, onProbeFailed: giveUpWaiting },
     onFirst: () => sender.outside(watch.waiting),
   });
-  const { memory } = intake;
-  const outcomes = createEventOutcomes({ ...options, intake, order, putBack, onStored });
+  const { memory } = admission;
+  const outcomes = createEventOutcomes({ ...options, admission, order, putBack, onStored });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
   const { random = () => 0.5 } = options.breaker;
   const watch = createClusterWatch({
     clock,
     ask: () => isolate(async () => broker.describe()),
     isWaiting: () => memory.events > 0,
-    spread: (ms) => spread(ms, random),
+    withJitter: (ms) => withJitter(ms, random),
     onSilent: () => breaker.silent('it does not answer'),
     onReturn: () => sender.outside(wake),
   });
@@ -153,7 +153,7 @@ export function createQueue(options: QueueOptions): Queue {
     firstHeld: (topic, partition) => topics.get(topic)?.firstHeld(partition),
     orderChanged: (topic, partition) => sender.outside(() => orderChanged(topic, partition)),
   });
-  const turn = createTurnMemory();
+  const tick = createTickBudget();
   let expiry: NodeJS.Timeout | undefined;
   let storeLate: ((failed: FailedEvent) => boolean) | undefined;
   /** Events wait that have found the backup full, until anything else could be stored, or the first of them. */
@@ -222,16 +222,16 @@ export function createQueue(options: QueueOptions): Queue {
   function take(event: SerializedEvent, topic: string): QueuedEvent | SendFailure {
     if (sender.isClosed) return stopped;
     const isHeld = order.isGuarding && order.stateOfKey(topic, event.key) !== 'open';
-    const taken = intake.admit(event, topic, isHeld);
+    const taken = admission.admit(event, topic, isHeld);
     if (!(taken instanceof QueuedEvent)) return taken;
-    if (isHeld) turn.add(taken.bytes);
+    if (isHeld) tick.add(taken.bytes);
     topicQueue(topic).push(taken);
     if (expiry === undefined) expireAfter(deliveryTimeoutMs);
     return taken;
   }
 
   function putBack(queued: QueuedEvent): boolean {
-    if (isOver || !intake.takeBack(queued)) return false;
+    if (isOver || !admission.takeBack(queued)) return false;
     topicQueue(queued.topic).putBack(queued);
     isWaitingForRoom = true;
     tryRoomLater();
@@ -265,7 +265,7 @@ export function createQueue(options: QueueOptions): Queue {
   }
 
   function refused(event: SerializedEvent, topic: string, failure: SendFailure): Promise<Outcome> {
-    turn.add(bytesOf(event));
+    tick.add(bytesOf(event));
     const deadlineAtMs = clock.monotonic() + deliveryTimeoutMs;
     return outcomes.outcomeOfRefused({ ...unsent(event, topic, failure), deadlineAtMs });
   }
@@ -313,15 +313,15 @@ export function createQueue(options: QueueOptions): Queue {
       }
       const taken = take(event, topic);
       if (taken instanceof QueuedEvent) return outcomes.outcomeOf(taken);
-      if (!isBehindBackup(taken) || topics.get(topic)?.makeWay(event.key) !== false)
+      if (!isSpilled(taken) || topics.get(topic)?.spillHeldEvents(event.key) !== false)
         return refused(event, topic, taken);
       options.onLost(event, topic, taken);
       return Promise.resolve('lost');
     },
 
-    isOneTooMany(event) {
-      if (turn.isFull) options.onLost(event, event.topic ?? options.topic, tooManyAtOnce);
-      return turn.isFull;
+    rejectIfOverloaded(event) {
+      if (tick.isFull) options.onLost(event, event.topic ?? options.topic, tooManyAtOnce);
+      return tick.isFull;
     },
     flush,
     finish,
@@ -352,14 +352,14 @@ interface TopicQueueOptions {
 interface TopicQueue
   extends Omit<
     PartitionQueue,
-    'holds' | 'firstHeld' | 'orderChanged' | 'makeWay' | 'isSending' | 'takeAll' | 'placed'
+    'holds' | 'firstHeld' | 'orderChanged' | 'spillHeldEvents' | 'isSending' | 'takeAll' | 'placed'
   > {
   /** `undefined`: in any partition. */
   holds(partition: number | undefined): boolean;
   /** The place in time of the first event that is held in this partition; `undefined`: in any. */
   firstHeld(partition: number | undefined): bigint | undefined;
   /** For an event of this key. */
-  makeWay(key: string): boolean;
+  spillHeldEvents(key: string): boolean;
   /** `undefined`: of any partition. */
   orderChanged(partition: number | undefined): void;
 }
@@ -376,7 +376,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const oneByOne = { ...batch, maxEvents: 1, maxBytes: 1 };
   const partitioner = createPartitioner();
   const partitions = new Map<number | undefined, PartitionQueue>();
-  const turns = createPartitionTurns(partitions);
+  const stagger = createSendStagger(partitions);
   const unplaced = new WaitingEvents();
   const gate = createOrderGate({ topic, partition: undefined, waiting: unplaced, sender, outcomes });
   let isAsking = false;
@@ -398,7 +398,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
         batch: partition === undefined ? oneByOne : batch,
         sender,
         outcomes,
-        turns,
+        stagger,
         partitioner,
         // Of one partition, it says nothing about those of others.
         onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
@@ -501,7 +501,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       if (count !== undefined && !isWaiting) return queueFor(event, count).push(event);
       unplaced.push(event);
       // Earlier ones have found no room there.
-      if (![...partitions.values()].some((queue) => queue.isBackupFull())) gate.goBehind();
+      if (![...partitions.values()].some((queue) => queue.isBackupFull())) gate.spillToBackup();
       if (isIdle()) options.onIdle();
       else if (!isWaiting) sender.outside(() => void place());
     },
@@ -511,11 +511,11 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
       (isBehind ? gate : queueFor(event, counts.known(topic))).putBack(event);
     },
 
-    makeWay(key) {
+    spillHeldEvents(key) {
       const count = counts.known(topic);
       const partition = count === undefined ? undefined : partitioner.partitionOf(key, count);
-      const isFull = queuesOf(partition).some((queue) => queue?.makeWay() === false);
-      return gate.makeWay() && !isFull;
+      const isFull = queuesOf(partition).some((queue) => queue?.spillHeldEvents() === false);
+      return gate.spillHeldEvents() && !isFull;
     },
 
     isBackupFull: () => gate.isBackupFull || [...partitions.values()].some((queue) => queue.isBackupFull()),
@@ -547,7 +547,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
     orderChanged(partition) {
       for (const queue of queuesOf(partition)) queue?.orderChanged();
       gate.mayHaveRoom();
-      gate.goBehind();
+      gate.spillToBackup();
       gate.isOpen();
     },
 
@@ -564,7 +564,7 @@ export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   };
 
   function settle(events: readonly QueuedEvent[], reason: SendFailure): void {
-    for (const event of events) outcomes.settle(event, event.isHeld ? behindBackup : reason);
+    for (const event of events) outcomes.settle(event, event.isHeld ? spilled : reason);
   }
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {

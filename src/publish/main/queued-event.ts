@@ -1,10 +1,10 @@
 import type { Clock } from '../../ground/clock.ts';
-import { createQuietLog, type Logger } from '../../observe/logger.ts';
+import { type Logger, throttledLog } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
 import { createMemory, type Memory, type MemoryLimits } from '../memory-limits.ts';
-import { behindBackup, type KeyOrder } from '../order/backup-order.ts';
+import { type KeyOrder, spilled } from '../order/backup-order.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { type Breaker, breakerOpen } from './breaker.ts';
 import { bytesOf, toRecord } from './record.ts';
@@ -12,7 +12,7 @@ import { bytesOf, toRecord } from './record.ts';
 // what is in the queue of a partition: events, and the batches of them.
 
 /** The send that an event was part of failed, and is tried again. What comes of that is in `next`. */
-interface RetryNotice {
+interface EventRetry {
   readonly failure: SendFailure;
   /** Which retry this will be, counted from 1. */
   readonly retry: number;
@@ -20,7 +20,7 @@ interface RetryNotice {
   /** Events in the same send. */
   readonly batchEvents: number;
   readonly event: QueuedEvent;
-  readonly next: Promise<Signal>;
+  readonly next: Promise<EventUpdate>;
 }
 
 /** An event leaves the queue for the next tier. */
@@ -30,7 +30,7 @@ interface Leave {
 }
 
 /** What its caller's side hears of an event: published (`undefined`), not published, or a retry before either. */
-type Signal = undefined | Leave | { readonly notice: RetryNotice };
+type EventUpdate = undefined | Leave | { readonly notice: EventRetry };
 
 interface Admitted {
   /** On the monotonic clock. */
@@ -53,10 +53,10 @@ export class QueuedEvent {
   /** Both on the monotonic clock. */
   acceptedAtMs: number;
   deadlineAtMs: number;
-  signal: Promise<Signal>;
+  signal: Promise<EventUpdate>;
   record: BrokerRecord | undefined;
   attempts = 0;
-  private resolve!: (signal: Signal) => void;
+  private resolve!: (signal: EventUpdate) => void;
   private settled = false;
 
   constructor(event: SerializedEvent, topic: string, bytes: number, admitted: Admitted) {
@@ -66,7 +66,7 @@ export class QueuedEvent {
     this.isProbe = admitted.isProbe;
     this.acceptedAtMs = admitted.atMs;
     this.deadlineAtMs = admitted.atMs + admitted.deliveryTimeoutMs;
-    this.signal = this.nextSignal();
+    this.signal = this.nextUpdate();
   }
 
   get isSettled(): boolean {
@@ -90,7 +90,7 @@ export class QueuedEvent {
     this.settled = false;
     // It is made anew: a value that was asked for has a buffer of its own.
     this.record = undefined;
-    this.signal = this.nextSignal();
+    this.signal = this.nextUpdate();
   }
 
   /** The first end counts. */
@@ -113,19 +113,19 @@ export class QueuedEvent {
     return { event, topic, attempts, failure, record: this.record as BrokerRecord, deadlineAtMs };
   }
 
-  retrying(notice: Omit<RetryNotice, 'event' | 'next'>): void {
+  retrying(notice: Omit<EventRetry, 'event' | 'next'>): void {
     if (this.settled) return;
     const { resolve } = this;
-    resolve({ notice: { ...notice, event: this, next: this.nextSignal() } });
+    resolve({ notice: { ...notice, event: this, next: this.nextUpdate() } });
   }
 
-  private settle(signal: Signal): void {
+  private settle(signal: EventUpdate): void {
     if (this.settled) return;
     this.settled = true;
     this.resolve(signal);
   }
 
-  private nextSignal(): Promise<Signal> {
+  private nextUpdate(): Promise<EventUpdate> {
     return new Promise((resolve) => {
       this.resolve = resolve;
     });
@@ -133,7 +133,7 @@ export class QueuedEvent {
 }
 
 interface EventOutcomesOptions {
-  readonly intake: Pick<Intake, 'release' | 'free'>;
+  readonly admission: Pick<Admission, 'release' | 'free'>;
   readonly next: NextTier;
   readonly order: Pick<KeyOrder, 'leaving' | 'decided'>;
   readonly clock: Clock;
@@ -166,7 +166,7 @@ export interface EventOutcomes {
 }
 
 export function createEventOutcomes(options: EventOutcomesOptions): EventOutcomes {
-  const { intake, next, order, clock, logger, onPublished } = options;
+  const { admission, next, order, clock, logger, onPublished } = options;
   const onTheirWay = new Set<FailedEvent>();
   let takenOver: FailedEvent[] | undefined;
   /** In the queue, or with the next tier. */
@@ -178,7 +178,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
   }
 
   /** One for all events: it is what most of them cost here. */
-  function follow(signal: Signal): Outcome | Promise<Outcome> {
+  function follow(signal: EventUpdate): Outcome | Promise<Outcome> {
     if (signal === undefined) {
       onPublished();
       end();
@@ -211,7 +211,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
   }
 
   /** In the context of one event of the batch, whose id it names. */
-  function sayRetry({ failure, retry: number, waitMs, batchEvents, event: queued }: RetryNotice): void {
+  function sayRetry({ failure, retry: number, waitMs, batchEvents, event: queued }: EventRetry): void {
     const { event, topic } = queued;
     const fields = { eventId: event.eventId, topic, cause: failure.cause, events: batchEvents };
     logger.debug(`send failed, retry ${number} in ${Math.round(waitMs)} ms: ${failure.message}`, fields);
@@ -240,12 +240,12 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
       order.leaving(failed);
       return toNextTier(failed);
     },
-    free: intake.free,
+    free: admission.free,
     settle(queued, failure) {
       if (queued.isSettled) return;
       if (failure === undefined) queued.published();
       else fail(queued, failure);
-      intake.release(queued);
+      admission.release(queued);
     },
     idle: () => (pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve))),
     takeOver() {
@@ -297,7 +297,7 @@ export function nameOf(error: unknown): string {
   return error instanceof Error ? error.name : typeof error;
 }
 
-interface IntakeOptions {
+interface AdmissionOptions {
   readonly buffer: MemoryLimits;
   /** Of the events that are held, over all topics: the others have room all the same. Default: 5,000 events, 16 MiB. */
   readonly held?: MemoryLimits | undefined;
@@ -312,7 +312,7 @@ interface IntakeOptions {
 }
 
 /** Who may come in: the room in memory, and what the breaker says. */
-interface Intake {
+interface Admission {
   /** Without those that are held. */
   readonly memory: Pick<Memory, 'events' | 'bytes' | 'overflows'>;
   /** Takes the event, or says why not. `isHeld`: the breaker is asked when it may be sent. */
@@ -328,11 +328,11 @@ interface Intake {
 const never = Number.POSITIVE_INFINITY;
 const usualHeld: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 1024 };
 
-export function createIntake(options: IntakeOptions): Intake {
+export function createAdmission(options: AdmissionOptions): Admission {
   const { deliveryTimeoutMs, breaker, clock, logger, onProbeFailed, onFirst } = options;
   const memory = createMemory(options.buffer);
   const held = createMemory(options.held ?? usualHeld);
-  const sayFull = createQuietLog(logger, clock, { level: 'warn', saysLeftOut: false });
+  const warnFull = throttledLog(logger, clock, { level: 'warn', saysLeftOut: false });
   /** The event that tests the cluster, while it does. */
   let probe: QueuedEvent | undefined;
 
@@ -349,7 +349,7 @@ export function createIntake(options: IntakeOptions): Intake {
   function bufferFull(): SendFailure {
     const { maxEvents, maxBytes } = options.buffer;
     const message = `${memory.events} events of ${memory.bytes} bytes are waiting in memory (at most ${maxEvents} events of ${maxBytes} bytes: svc.broker.buffer)`;
-    sayFull('', `events go to the next tier, because ${message}`);
+    warnFull('', `events go to the next tier, because ${message}`);
     return { kind: 'retriable', cause: 'BufferFull', message };
   }
 
@@ -358,14 +358,14 @@ export function createIntake(options: IntakeOptions): Intake {
     admit(event, topic, isHeld) {
       const bytes = bytesOf(event);
       const atMs = clock.monotonic();
-      if (isHeld && !held.take(bytes)) return behindBackup;
+      if (isHeld && !held.reserve(bytes)) return spilled;
       if (isHeld)
         return new QueuedEvent(event, topic, bytes, { atMs, deliveryTimeoutMs: never, isProbe: false });
       // Room first: a probe that finds none would leave the breaker waiting.
-      if (!memory.take(bytes)) return bufferFull();
+      if (!memory.reserve(bytes)) return bufferFull();
       const admission = breaker.admit();
       if (admission === 'refused' && !isBehindProbe(event, topic)) {
-        memory.give(bytes);
+        memory.release(bytes);
         return breakerOpen;
       }
       const isProbe = admission === 'probe';
@@ -375,18 +375,18 @@ export function createIntake(options: IntakeOptions): Intake {
       return queued;
     },
     free(queued) {
-      held.give(queued.bytes);
-      memory.takeAnyway(queued.bytes);
+      held.release(queued.bytes);
+      memory.reserveAnyway(queued.bytes);
       queued.free(clock.monotonic(), deliveryTimeoutMs);
       if (memory.events === 1) onFirst();
     },
     takeBack(queued) {
-      const hasRoom = held.take(queued.bytes);
+      const hasRoom = held.reserve(queued.bytes);
       if (hasRoom) queued.comeBack();
       return hasRoom;
     },
     release(queued) {
-      (queued.isHeld ? held : memory).give(queued.bytes);
+      (queued.isHeld ? held : memory).release(queued.bytes);
       if (queued.isProbe) breaker.probeGone();
       // When its whole batch is settled, those of its key that wait behind it.
       if (queued === probe) void Promise.resolve().then(afterProbe);

@@ -2,8 +2,8 @@
 
 import type { Clock } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
-import { createQuietLog, type Logger } from '../../observe/logger.ts';
-import { createUnderWay, type Generation } from '../api/caller-wait.ts';
+import { type Logger, throttledLog } from '../../observe/logger.ts';
+import { createInFlight, type Generation } from '../api/caller-wait.ts';
 import type { SendFailure } from '../broker.ts';
 import type { FailedEvent } from '../tier.ts';
 
@@ -38,9 +38,9 @@ const lastEvents = 1_000;
 export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   const { clock, logger } = options;
   const backlogs = createPartitionBacklogs(options.partitionOfKey);
-  const underWay = createUnderWay();
+  const inFlight = createInFlight();
   const onTheirWay = new Map<FailedEvent, { backlog: PartitionBacklog; generation: Generation }>();
-  const say = createQuietLog(logger, clock, { level: 'warn', saysLeftOut: false });
+  const say = throttledLog(logger, clock, { level: 'warn', saysLeftOut: false });
   const topicsSaid = new Set<string>();
   let queue: OrderedQueue | undefined;
   /** Of all topics: not known yet, behind what an earlier process left, or each for itself. */
@@ -55,8 +55,8 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     isGuarding = start !== 'known' || backlogs.size > 0 || earlierTopics.size > 0;
   }
 
-  function fallBehind(backlog: PartitionBacklog): void {
-    backlog.isEnding = false;
+  function startSpilling(backlog: PartitionBacklog): void {
+    backlog.draining = false;
     if (!backlog.isBehind) {
       backlog.isBehind = true;
       backlog.sinceMs = clock.monotonic();
@@ -86,7 +86,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     if (start === 'behind' || earlierTopics.has(topic)) return 'behind';
     let state: OrderState = 'open';
     for (const backlog of backlogs.ofPartition(topic, partition, queue?.countOf(topic))) {
-      if (backlog.isBehind && !backlog.isEnding) return 'behind';
+      if (backlog.isBehind && !backlog.draining) return 'behind';
       state = 'undecided';
     }
     return state;
@@ -131,16 +131,16 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       if (id > backlog.latest) backlog.latest = id;
       if (id < backlog.first) backlog.first = id;
       if (id < backlog.nextFirst) backlog.nextFirst = id;
-      onTheirWay.set(failed, { backlog, generation: underWay.begin() });
+      onTheirWay.set(failed, { backlog, generation: inFlight.begin() });
       // It may get there when the pass has read all.
-      if (backlog.isEnding) fallBehind(backlog);
+      if (backlog.draining) startSpilling(backlog);
     },
 
     stored(failed) {
       const backlog = onTheirWay.get(failed)?.backlog;
       if (backlog === undefined) return;
       backlog.stored++;
-      if (!backlog.isBehind) fallBehind(backlog);
+      if (!backlog.isBehind) startSpilling(backlog);
     },
 
     decided(failed) {
@@ -150,7 +150,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       const { backlog, generation } = known;
       backlog.pending--;
       if (backlog.pending === 0 && !backlog.isBehind) open(backlog);
-      underWay.end(generation);
+      inFlight.end(generation);
     },
 
     attach(attached) {
@@ -175,20 +175,20 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         queue?.orderChanged(backlog.topic, partitionNow(backlog));
         ready.set(backlog, backlog.latest);
         backlog.nextFirst = lastId;
-        backlog.isEnding = backlog.stored - backlog.storedBefore <= lastEvents;
+        backlog.draining = backlog.stored - backlog.storedBefore <= lastEvents;
       }
       const beganMs = clock.monotonic();
       const waiting = behind();
       const isForOrphans = hasOrphans || waiting.length === 0;
       hasOrphans = false;
-      await underWay.soFar();
+      await inFlight.soFar();
       for (const [backlog, latest] of ready) {
         backlog.storedBefore = backlog.stored;
         const held = firstHeld(backlog);
         if (held !== undefined && held <= latest) ready.set(backlog, held - 1n);
       }
       return createPass({
-        ...{ ready, isForOrphans, beganMs, open, fallBehind, monotonic: clock.monotonic },
+        ...{ ready, isForOrphans, beganMs, open, startSpilling: startSpilling, monotonic: clock.monotonic },
         from: isForOrphans ? 0n : firstOf(ready.keys(), waiting),
         backlogOf: ({ topic, key }) => (topic === undefined ? undefined : backlogs.find(topic, key)),
         // Without a backlog it is what its topic did not take when all others of its partition were through.
@@ -241,7 +241,7 @@ interface PartitionBacklog {
   /** Some are in the backup: what comes goes there, too. */
   isBehind: boolean;
   /** Little is left in the backup: what comes waits in its queue for the last ones. */
-  isEnding: boolean;
+  draining: boolean;
   /** Put into the backup since the backlog is there, and when the last pass began. */
   stored: number;
   storedBefore: number;
@@ -316,7 +316,7 @@ function createPartitionBacklogs(partitionOfKey: (key: string, count: number) =>
       let backlog = known.backlogs.get(number);
       if (backlog === undefined) {
         backlog = {
-          ...{ topic, number, isBehind: false, isEnding: false },
+          ...{ topic, number, isBehind: false, draining: false },
           ...{ pending: 0, stored: 0, storedBefore: 0, sinceMs: 0, pauseMs: 0, retryAtMs: 0 },
           ...{ latest: 0n, first: lastId, nextFirst: lastId, failedId: undefined },
         };
@@ -340,7 +340,7 @@ const firstMs = 500;
 const longestRefusedMs = 10_000;
 const longestMs = 2_000;
 /** What waits may be much, and is read at each try: a twentieth of the time at most. */
-const mostReading = 20;
+const maxReadShare = 20;
 
 /** Of the first event of a backlog that was not sent. */
 interface HeldUp {
@@ -358,7 +358,7 @@ function backOff(
   const longest = isRefused ? longestRefusedMs : longestMs;
   backlog.pauseMs = backlog.failedId === id ? Math.min(backlog.pauseMs * 2, longest) : firstMs;
   backlog.failedId = id;
-  backlog.retryAtMs = nowMs + Math.max(backlog.pauseMs, mostReading * readingMs);
+  backlog.retryAtMs = nowMs + Math.max(backlog.pauseMs, maxReadShare * readingMs);
 }
 
 /** All of it got through. */
@@ -410,7 +410,7 @@ interface PassParts {
   readonly backlogOf: (event: Placed) => PartitionBacklog | undefined;
   readonly acceptsOrphan: (event: Placed) => boolean;
   readonly open: (backlog: PartitionBacklog) => void;
-  readonly fallBehind: (backlog: PartitionBacklog) => void;
+  readonly startSpilling: (backlog: PartitionBacklog) => void;
 }
 
 function createPass(parts: PassParts): Pass {
@@ -450,9 +450,9 @@ function createPass(parts: PassParts): Pass {
           backlog.first = backlog.nextFirst;
           endBackoff(backlog);
         } else if (isComplete && heldUp) backOff(backlog, heldUp, parts.monotonic(), readingMs);
-        if (!backlog.isEnding) continue;
+        if (!backlog.draining) continue;
         if (isThrough && !unfinished.has(backlog) && backlog.pending === 0) parts.open(backlog);
-        else parts.fallBehind(backlog);
+        else parts.startSpilling(backlog);
       }
     },
   };
@@ -492,7 +492,7 @@ export interface KeyOrder {
 }
 
 /** What an event is told that goes to the backup because others of its partition are there. */
-export const behindBackup: SendFailure = {
+export const spilled: SendFailure = {
   kind: 'retriable',
   cause: 'BehindBackup',
   message: 'earlier events of its partition wait in the backup',
@@ -500,9 +500,9 @@ export const behindBackup: SendFailure = {
 };
 
 /** The same, of one that waits in its queue where no tier has room for it: it is not lost yet then. */
-export const behindUnlessFull: SendFailure = { ...behindBackup, endedBy: 'behind-unless-full' };
+export const spilledUnlessFull: SendFailure = { ...spilled, endedBy: 'behind-unless-full' };
 
-export function isBehindBackup({ endedBy }: SendFailure): boolean {
+export function isSpilled({ endedBy }: SendFailure): boolean {
   return endedBy === 'behind' || endedBy === 'behind-unless-full';
 }
 

@@ -1,8 +1,8 @@
 import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import { createQuietLog, type Logger } from '../../observe/logger.ts';
-import { askAgainMs } from '../broker.ts';
+import { type Logger, throttledLog } from '../../observe/logger.ts';
+import { clusterPollMs } from '../broker.ts';
 import type { BackupOrder, Pass } from '../order/backup-order.ts';
 import type { RecoverySource } from '../recovery-source.ts';
 import { type RecoverOptions, type RecoverReport, recover, type UnendedBatches } from './recover.ts';
@@ -106,7 +106,7 @@ const saySentMs = 10_000;
 
 function createDraining(options: DrainOptions): Draining {
   const { journal, clock, logger } = options;
-  const say = createQuietLog(logger, clock, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
+  const say = throttledLog(logger, clock, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
   const unended = new Map<RecoverySource, UnendedBatches>();
   let isClosed = false;
   let drained = 0;
@@ -200,7 +200,7 @@ function createJournalDrain(
     if (isBehindLeft()) return notReadyMs;
     const dueMs = order.nextPassMs();
     if (dueMs > 0) return finite(dueMs);
-    if (!(await draining.isReachable())) return askAgainMs;
+    if (!(await draining.isReachable())) return clusterPollMs;
     const beganMs = clock.monotonic();
     const begun = await order.beginPass();
     try {
@@ -217,7 +217,7 @@ function createJournalDrain(
       if (isWaited) return pause();
       failures = 0;
       if (!order.isBehind()) return isUnread ? lookMs : undefined;
-      if (isAway) return askAgainMs;
+      if (isAway) return clusterPollMs;
       return finite(Math.max(hasSent ? 0 : notReadyMs, order.nextPassMs()));
     } catch (error) {
       begun.end(false, 0);
@@ -250,7 +250,7 @@ function finite(delayMs: number): number | undefined {
 /** How soon what was stored in no order is. */
 const soonMs = 2_000;
 /** What is refused may be much, and is read each time: a twentieth of the time at most. */
-const mostReading = 20;
+const maxReadShare = 20;
 /** While it is not known whether another process lives. */
 const doubtMs = 2_000;
 
@@ -282,7 +282,7 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
   const isAwaited = (): boolean => isFirst() || (waiting as ReadonlySet<string>).size > 0;
 
   async function look(): Promise<number> {
-    if (isAway && !(await draining.isReachable())) return askAgainMs;
+    if (isAway && !(await draining.isReachable())) return clusterPollMs;
     isAway = false;
     try {
       if (!isOpen && (await options.hasLeft())) {
@@ -334,13 +334,13 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
     // Where nobody waits for it, it need not begin to.
     if (wasAwaited) known(topics);
     if (topics.size === 0) refusals = 0;
-    else return refused(wasAwaited && report.sent === 0 ? mostReading * (clock.monotonic() - beganMs) : 0);
+    else return refused(wasAwaited && report.sent === 0 ? maxReadShare * (clock.monotonic() - beganMs) : 0);
     return lookMs;
   }
 
   function away(): number {
     isAway = true;
-    return askAgainMs;
+    return clusterPollMs;
   }
 
   function refused(atLeastMs = 0): number {
@@ -349,7 +349,7 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
   }
 
   function pause(): number {
-    const [first, longest] = isAwaited() ? [firstPauseMs, longestPauseMs] : [askAgainMs, lookMs];
+    const [first, longest] = isAwaited() ? [firstPauseMs, longestPauseMs] : [clusterPollMs, lookMs];
     const pauseMs = backoffMs(refusals + 1, first, longest);
     pausedUntilMs = clock.monotonic() + pauseMs;
     return pauseMs;

@@ -1,10 +1,10 @@
 import { type Clock, inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { createQuietLog, type Logger, type QuietLog } from '../../observe/logger.ts';
+import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import { nameOf } from '../main/queued-event.ts';
 import { createMemory, createSendSlots, type Memory } from '../memory-limits.ts';
-import { isBehindBackup } from '../order/backup-order.ts';
+import { isSpilled } from '../order/backup-order.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 
 export interface BackupTierOptions {
@@ -34,7 +34,7 @@ const pauseMs = 5_000;
 /** A strategy that takes longer to store an event has failed. */
 const answerMs = 30_000;
 /** Events that one strategy stores at once. More go to the strategy that follows. */
-const maxUnderWay = 256;
+const maxInFlight = 256;
 /** Events that no strategy took and that are tried a second time at once. */
 const maxSecondTries = 32;
 /** Events that wait for their second try. One more is lost. */
@@ -43,7 +43,7 @@ const maxWaiting = 10_000;
 const maxBytes = 128 * 1024 * 1024;
 
 interface StrategyState {
-  readonly underWay: Memory;
+  readonly inFlight: Memory;
   readonly say: QuietLog;
   pausedUntilMs: number;
 }
@@ -54,15 +54,15 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
   const states = new WeakMap<EventBackupStrategy, StrategyState>();
   const secondTries = createSendSlots(maxSecondTries);
   const waiting = createMemory({ maxEvents: maxWaiting, maxBytes });
-  let underWay = 0;
+  let inFlight = 0;
   const onIdle: (() => void)[] = [];
 
   function stateOf(strategy: EventBackupStrategy): StrategyState {
     let state = states.get(strategy);
     if (state === undefined) {
       state = {
-        underWay: createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes }),
-        say: createQuietLog(logger, clock, { intervalMs: pauseMs, saysLeftOut: false }),
+        inFlight: createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes }),
+        say: throttledLog(logger, clock, { intervalMs: pauseMs, saysLeftOut: false }),
         pausedUntilMs: Number.NEGATIVE_INFINITY,
       };
       states.set(strategy, state);
@@ -78,8 +78,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
   async function tryOne(strategy: EventBackupStrategy, event: BackupEvent): Promise<boolean> {
     const state = stateOf(strategy);
     const size = event.value.length;
-    if (!state.underWay.take(size)) {
-      report(strategy, state, tooSlow(state.underWay.bytes));
+    if (!state.inFlight.reserve(size)) {
+      report(strategy, state, tooSlow(state.inFlight.bytes));
       return false;
     }
     try {
@@ -91,19 +91,19 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       report(strategy, state, error);
       return false;
     } finally {
-      state.underWay.give(size);
+      state.inFlight.release(size);
     }
   }
 
   async function store(failed: FailedEvent): Promise<boolean> {
     const event = toBackupEvent(failed, clock.now());
     const { drained } = options;
-    const isFirst = isBehindBackup(failed.failure) ? drained : undefined;
+    const isFirst = isSpilled(failed.failure) ? drained : undefined;
     const strategies = inOrder(options.strategies(), isFirst);
     for (const [index, strategy] of strategies.entries()) {
       const isLast = index === strategies.length - 1;
       const state = stateOf(strategy);
-      const isBusy = state.underWay.events >= maxUnderWay || clock.monotonic() < state.pausedUntilMs;
+      const isBusy = state.inFlight.events >= maxInFlight || clock.monotonic() < state.pausedUntilMs;
       if (isBusy && !isLast && strategy !== isFirst) continue;
       if (!(await tryOne(strategy, event))) continue;
       if (strategy === drained) options.onDrainable?.(failed);
@@ -122,9 +122,9 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     failed: FailedEvent,
   ): Promise<boolean> {
     const size = event.value.length;
-    if (!waiting.take(size)) return false;
-    await new Promise<void>((resolve) => secondTries.take(resolve));
-    waiting.give(size);
+    if (!waiting.reserve(size)) return false;
+    await new Promise<void>((resolve) => secondTries.acquire(resolve));
+    waiting.release(size);
     try {
       for (const strategy of strategies) {
         if (!(await tryOne(strategy, event))) continue;
@@ -133,17 +133,17 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       }
       return false;
     } finally {
-      secondTries.give();
+      secondTries.release();
     }
   }
 
   return {
     name: 'backup',
     async store(failed) {
-      underWay++;
+      inFlight++;
       const stored = await store(failed);
-      underWay--;
-      if (underWay === 0) for (const resolve of onIdle.splice(0)) resolve();
+      inFlight--;
+      if (inFlight === 0) for (const resolve of onIdle.splice(0)) resolve();
       return stored;
     },
     storeSync(failed) {
@@ -162,7 +162,7 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     },
     async close(deadlineMs) {
       const end = clock.monotonic() + deadlineMs;
-      if (underWay > 0) await within(deadlineMs, new Promise<void>((resolve) => onIdle.push(resolve)));
+      if (inFlight > 0) await within(deadlineMs, new Promise<void>((resolve) => onIdle.push(resolve)));
       const rest = Math.max(0, end - clock.monotonic());
       const closing = options.strategies().map((strategy) => closed(strategy, rest));
       await within(rest, Promise.all(closing));

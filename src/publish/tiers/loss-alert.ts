@@ -1,7 +1,7 @@
 import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { shared } from '../../ground/lifecycle.ts';
-import { createQuietLog, type Logger } from '../../observe/logger.ts';
+import { type Logger, throttledLog } from '../../observe/logger.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { SendFailure } from '../broker.ts';
 
@@ -46,7 +46,7 @@ export interface LossAlert {
 
 /** The alarm of the last tier: an error line, every `onEventLost` listener, and a DOWN health until an event gets through. */
 export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
-  const say = createQuietLog(logger, clock);
+  const say = throttledLog(logger, clock);
   let state: string | undefined;
 
   return {

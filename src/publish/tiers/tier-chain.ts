@@ -1,11 +1,11 @@
 // tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
 
 import { type Clock, systemClock } from '../../ground/clock.ts';
-import { createQuietLog, type Logger } from '../../observe/logger.ts';
+import { type Logger, throttledLog } from '../../observe/logger.ts';
 import { maxRecentDlqEvents, type RecentDlqEvent } from '../../observe/metrics.ts';
 import { faultOf } from '../fault.ts';
 import { createMemory, type MemoryLimits } from '../memory-limits.ts';
-import { isBehindBackup } from '../order/backup-order.ts';
+import { isSpilled } from '../order/backup-order.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
 
 interface TierChainOptions {
@@ -22,17 +22,17 @@ interface TierChainOptions {
 interface TierChain {
   readonly next: NextTier;
   /** Events without an answer of a tier yet: what the end of the process has to save. */
-  underWay(): Iterable<FailedEvent>;
+  inFlight(): Iterable<FailedEvent>;
   close(deadlineMs: number): Promise<void>;
 }
 
 export function createTierChain(options: TierChainOptions): TierChain {
-  const underWay = new Set<FailedEvent>();
+  const inFlight = new Set<FailedEvent>();
   const entrance = createEntrance();
 
   async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
     const { endedBy } = failed.failure;
-    const isBehind = isBehindBackup(failed.failure);
+    const isBehind = isSpilled(failed.failure);
     // Behind others in the backup, and nowhere else, unless it would be lost.
     for (const tier of isBehind ? options.tiers.toReversed() : options.tiers) {
       // A process that ends has no time for a topic: what it does not send now is sent from the backup.
@@ -61,17 +61,17 @@ export function createTierChain(options: TierChainOptions): TierChain {
 
   return {
     async next(failed) {
-      underWay.add(failed);
+      inFlight.add(failed);
       // From here on a stack of its own: that of the application may be used up.
-      await entrance.enter(failed.record.value.length);
+      await entrance.acquire(failed.record.value.length);
       try {
         return await firstThatStores(failed);
       } finally {
-        entrance.leave();
-        underWay.delete(failed);
+        entrance.release();
+        inFlight.delete(failed);
       }
     },
-    underWay: () => underWay,
+    inFlight: () => inFlight,
     async close(deadlineMs) {
       const end = systemClock.monotonic() + deadlineMs;
       entrance.open();
@@ -84,28 +84,28 @@ export function createTierChain(options: TierChainOptions): TierChain {
 }
 
 /** Where events begin their way through the tiers, in their order: an outage sends thousands in one turn. */
-interface Entrance {
+interface ConcurrencyLimiter {
   /** Resolves when an event of this size may begin. */
-  enter(bytes: number): Promise<void>;
+  acquire(bytes: number): Promise<void>;
   /** One that has entered has its outcome. */
-  leave(): void;
+  release(): void;
   /** Nobody waits any more. */
   open(): void;
 }
 
-interface EntranceLimits {
+interface ConcurrencyLimits {
   /** Events on their way at once. There one takes some 9 KB of promises and closures, and 3 KB before (measured). */
   readonly maxOnTheWay: number;
   /** Of those that wait. One more, and the first of them begins: the tiers have bounds of their own. */
   readonly waiting: MemoryLimits;
 }
 
-export const usualLimits: EntranceLimits = {
+export const usualLimits: ConcurrencyLimits = {
   maxOnTheWay: 1_000,
   waiting: { maxEvents: 10_000, maxBytes: 32 * 1024 * 1024 },
 };
 
-export function createEntrance(limits = usualLimits): Entrance {
+export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
   const memory = createMemory(limits.waiting);
   const waiting: (() => void)[] = [];
   let { maxOnTheWay } = limits;
@@ -114,12 +114,12 @@ export function createEntrance(limits = usualLimits): Entrance {
   const beginFirst = (): void => waiting.shift()?.();
 
   return {
-    enter(bytes) {
+    acquire(bytes) {
       while (onTheWay >= maxOnTheWay || waiting.length > 0) {
-        if (memory.take(bytes)) {
+        if (memory.reserve(bytes)) {
           return new Promise((resolve) => {
             waiting.push(() => {
-              memory.give(bytes);
+              memory.release(bytes);
               onTheWay++;
               resolve();
             });
@@ -131,7 +131,7 @@ export function createEntrance(limits = usualLimits): Entrance {
       onTheWay++;
       return Promise.resolve();
     },
-    leave() {
+    release() {
       onTheWay--;
       if (onTheWay < maxOnTheWay) beginFirst();
     },
@@ -145,16 +145,16 @@ export function createEntrance(limits = usualLimits): Entrance {
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
 
 /** What is told of events that did not get to their topic: never a payload. */
-export interface KeptEvents {
+export interface TierLog {
   /** Says where it is: in a few lines, however many events there are. */
   kept(tier: Tier['name'], failed: FailedEvent): void;
   /** The last ones that went to the dead letter topic, the newest first. */
   recentDlq(): readonly RecentDlqEvent[];
 }
 
-export function createKeptEvents(logger: Logger, clock: Clock): KeptEvents {
-  const warn = createQuietLog(logger, clock, { level: 'warn' });
-  const sayError = createQuietLog(logger, clock);
+export function createKeptEvents(logger: Logger, clock: Clock): TierLog {
+  const warn = throttledLog(logger, clock, { level: 'warn' });
+  const sayError = throttledLog(logger, clock);
   let recent: readonly RecentDlqEvent[] = [];
   return {
     kept(tier, { event: { eventId, eventType }, topic, failure }) {

@@ -32,7 +32,7 @@ interface RecoveryRuns extends RecoveryControls {
 export function createRecoveryRuns(options: RecoveryRunsOptions): RecoveryRuns {
   const { config, logger, name } = options;
   const latest: { run: RecoveryRun | null; dryRun: RecoveryRun | null } = { run: null, dryRun: null };
-  const underWay = new Set<Promise<void>>();
+  const inFlight = new Set<Promise<void>>();
   /** A process that was told to end may live on. */
   let stops = 0;
 
@@ -72,20 +72,20 @@ export function createRecoveryRuns(options: RecoveryRunsOptions): RecoveryRuns {
         .then(endOf, (error: unknown) => ({ state: 'FAILED' as const, error: lineOf(error) }))
         .then((end) => {
           keep({ ...end, endedAt: new Date().toISOString() });
-          underWay.delete(ending);
+          inFlight.delete(ending);
           const { state, matched, sent, failed, error } = latest[slot] ?? begun;
           const why = error === null ? '' : `: ${error}`;
           const counts = ask.dryRun ? `${matched} events match` : `${sent} of ${matched} events sent`;
           const line = `${what}: ${state}, ${counts}, ${failed} failed${why}`;
           logger[state === 'DONE' || state === 'LIMIT' ? 'info' : 'warn'](printable(line));
         });
-      underWay.add(ending);
+      inFlight.add(ending);
       return begun;
     },
-    isRunning: () => underWay.size > 0,
+    isRunning: () => inFlight.size > 0,
     async stop(deadlineMs) {
       stops++;
-      if (underWay.size > 0) await within(deadlineMs, Promise.all(underWay));
+      if (inFlight.size > 0) await within(deadlineMs, Promise.all(inFlight));
     },
   };
 }

@@ -23,17 +23,17 @@ export interface WrittenList {
 /** Writes the list of places beside the configuration. `searched`: absolute, built files and folders of them. */
 export function writeList({ targets, baseDir }: Config, searched: readonly string[]): WrittenList {
   const built = searched.flatMap((each) => (isFile(each) ? [realpathSync(each)] : scriptsBelow(each)));
-  const sought = new Map<string, SourceTarget[]>();
+  const pending = new Map<string, SourceTarget[]>();
   const ids: string[] = [];
   for (const { id, module, function: functionPath } of targets) {
     const located = locate(module, baseDir);
     const missing = missingFile(module, baseDir);
     const paths = 'paths' in located ? located.paths : missing === undefined ? [] : [missing];
     if (paths.length > 0) ids.push(id);
-    for (const path of paths) sought.set(path, [...(sought.get(path) ?? []), { id, functionPath }]);
+    for (const path of paths) pending.set(path, [...(pending.get(path) ?? []), { id, functionPath }]);
   }
   const reasons = new Map<string, string>();
-  const list = listPlaces(sought, built, searched, baseDir, {
+  const list = listPlaces(pending, built, searched, baseDir, {
     found: () => true,
     problem: (id, reason) => void reasons.set(id, reason),
     unreadMap: (file, reason) => {

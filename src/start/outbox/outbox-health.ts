@@ -502,7 +502,7 @@ export function prepareStore(options: PrepareOptions): StorePreparation {
   let failedAtMs = 0;
   let isPrepared = false;
   let isGivenUp = false;
-  let underWay: Promise<void> | undefined;
+  let inFlight: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
 
   async function attempt(): Promise<void> {
@@ -522,10 +522,10 @@ export function prepareStore(options: PrepareOptions): StorePreparation {
 
   function begin(): Promise<void> {
     clearTimeout(timer);
-    underWay = isolate(attempt).finally(() => {
-      underWay = undefined;
+    inFlight = isolate(attempt).finally(() => {
+      inFlight = undefined;
     });
-    return underWay;
+    return inFlight;
   }
 
   function refuse(): void {
@@ -541,9 +541,9 @@ export function prepareStore(options: PrepareOptions): StorePreparation {
       if (isPrepared || isGivenUp) return undefined;
       if (failures > 0 && !makesTables) return undefined;
       // An application that has come so far has a database that answers: the rest of a long pause is not waited for.
-      const isPause = underWay === undefined && systemClock.monotonic() - failedAtMs < firstPauseMs;
+      const isPause = inFlight === undefined && systemClock.monotonic() - failedAtMs < firstPauseMs;
       if (isPause) return undefined;
-      const looked = (underWay ?? begin()).then(refuse);
+      const looked = (inFlight ?? begin()).then(refuse);
       return inTime(looked, { limitMs: maxWaitMs, keepsAlive: false, late: () => undefined });
     },
     isReady: () => isPrepared || !makesTables,

@@ -18,7 +18,7 @@ import type { FailedEvent, NextTier } from '../../publish/tier.ts';
 import { createBackupTier } from '../../publish/tiers/backup-tier.ts';
 import { createDlqTier } from '../../publish/tiers/dlq-tier.ts';
 import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
-import { createKeptEvents, createTierChain, type KeptEvents } from '../../publish/tiers/tier-chain.ts';
+import { createKeptEvents, createTierChain, type TierLog } from '../../publish/tiers/tier-chain.ts';
 import type { TopicReader } from '../../publish/topic-reader.ts';
 import { openLocalBackup, openS3Backup, openTopicReader } from '../adapters.ts';
 import { brokerSettingsOf, goesToKafka, s3SettingsOf, tiersTimeMs } from '../settings.ts';
@@ -50,7 +50,7 @@ interface StartedTiers {
   readonly finishBackup: (() => Promise<void>) | undefined;
   /** What waits in the local backup, and what was sent from there. */
   backup(): BackupState;
-  readonly recentDlqEvents: KeptEvents['recentDlq'];
+  readonly recentDlqEvents: TierLog['recentDlq'];
   close(deadlineMs: number): Promise<void>;
 }
 
@@ -132,7 +132,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
     }),
     recentDlqEvents: recentDlq,
     storeSync(failed) {
-      const count = backupTier.storeSync([...new Set([...failed, ...chain.underWay()])]);
+      const count = backupTier.storeSync([...new Set([...failed, ...chain.inFlight()])]);
       local?.endSync();
       return count;
     },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { firstAnswer } from '../../../src/adapters/kafka/connections.ts';
-import { askAgainMs } from '../../../src/publish/broker.ts';
+import { clusterPollMs } from '../../../src/publish/broker.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 
 describe('first answer', () => {
@@ -30,7 +30,7 @@ describe('first answer', () => {
 
   it('is that of the first try, where it comes soon: nothing is asked again', async () => {
     const { tries, end } = setUp();
-    await clock.tickAsync(askAgainMs - 1);
+    await clock.tickAsync(clusterPollMs - 1);
     tries[0]?.resolve('one');
     await clock.tickAsync(10_000);
     assert.deepEqual([end(), tries.length, clock.countTimers()], ['one', 1, 0]);
@@ -38,7 +38,7 @@ describe('first answer', () => {
 
   it('is asked for again every 750 ms, and the others are let go of as one answers', async () => {
     const { tries, end } = setUp();
-    await clock.tickAsync(askAgainMs * 2);
+    await clock.tickAsync(clusterPollMs * 2);
     assert.deepEqual(
       tries.map(({ atMs, isAgain, signal }) => [atMs, isAgain, signal.aborted]),
       [
@@ -55,7 +55,7 @@ describe('first answer', () => {
 
   it('gives a further try 1.5 s, and the first one as long as it likes', async () => {
     const { tries, end } = setUp();
-    await clock.tickAsync(askAgainMs + 1_499);
+    await clock.tickAsync(clusterPollMs + 1_499);
     assert.deepEqual(
       tries.map(({ signal }) => signal.aborted),
       [false, false, false],
@@ -81,9 +81,9 @@ describe('first answer', () => {
 
   it('fails as the first try does, 750 ms later at most where others are under way', async () => {
     const { tries, end } = setUp();
-    await clock.tickAsync(askAgainMs);
+    await clock.tickAsync(clusterPollMs);
     tries[0]?.reject(new Error('closed'));
-    await clock.tickAsync(askAgainMs - 1);
+    await clock.tickAsync(clusterPollMs - 1);
     assert.equal(end(), '');
     await clock.tickAsync(1);
     assert.deepEqual([end(), tries.length, clock.countTimers()], ['closed', 2, 0]);
@@ -92,7 +92,7 @@ describe('first answer', () => {
 
   it('fails as the first try does, sooner where the others fail, too', async () => {
     const { tries, end } = setUp();
-    await clock.tickAsync(askAgainMs);
+    await clock.tickAsync(clusterPollMs);
     tries[0]?.reject(new Error('closed'));
     tries[1]?.reject(new Error('refused'));
     await clock.tickAsync(0);
@@ -101,7 +101,7 @@ describe('first answer', () => {
 
   it('is that of a further try, too, where the first one has failed meanwhile', async () => {
     const { tries, end } = setUp();
-    await clock.tickAsync(askAgainMs);
+    await clock.tickAsync(clusterPollMs);
     tries[0]?.reject(new Error('closed'));
     await clock.tickAsync(100);
     tries[1]?.resolve('two');
@@ -111,7 +111,7 @@ describe('first answer', () => {
 
   it('may be a refusal by the cluster', async () => {
     const { tries, end } = setUp();
-    await clock.tickAsync(askAgainMs);
+    await clock.tickAsync(clusterPollMs);
     tries[1]?.reject(new Error('no such topic'));
     await clock.tickAsync(0);
     assert.deepEqual([end(), clock.countTimers(), tries[0]?.signal.aborted], ['no such topic', 0, true]);
@@ -119,7 +119,7 @@ describe('first answer', () => {
 
   it('does not end with a further try that fails while the first one may be answered', async () => {
     const { tries, end } = setUp();
-    await clock.tickAsync(askAgainMs);
+    await clock.tickAsync(clusterPollMs);
     tries[1]?.reject(new Error('refused'));
     await clock.tickAsync(100);
     assert.equal(end(), '');

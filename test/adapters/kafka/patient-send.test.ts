@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type sinon from 'sinon';
-import { createPatientSend } from '../../../src/adapters/kafka/kafka-broker.ts';
+import { createSendWhenTopicReady } from '../../../src/adapters/kafka/kafka-broker.ts';
 import type { SendFailureKind, SendResult } from '../../../src/publish/broker.ts';
 import { fakeTime } from '../../support/fake-time.ts';
 import { textRecord } from './kafka-options.ts';
@@ -27,7 +27,7 @@ describe('patient send', () => {
   };
   const setUp = (results: SendResult[], ready: boolean[]) => {
     const [send, isReady] = [answers(...results), answers(...ready)];
-    const patient = createPatientSend({ send: send.next, isReady: isReady.next, limitMs: 1000 });
+    const patient = createSendWhenTopicReady({ send: send.next, isReady: isReady.next, limitMs: 1000 });
     return { send, isReady, patient: (topic = 'new') => patient(topic, 0, [textRecord('x')]) };
   };
 
@@ -55,7 +55,9 @@ describe('patient send', () => {
 
   it('waits a second for a topic that the cluster does not know, and up to the limit for one without leaders', async () => {
     const setUpFor = (isReady: () => Promise<boolean>) =>
-      createPatientSend({ send: async () => unknown, isReady, limitMs: 5_000 })('new', 0, [textRecord('x')]);
+      createSendWhenTopicReady({ send: async () => unknown, isReady, limitMs: 5_000 })('new', 0, [
+        textRecord('x'),
+      ]);
     const waited = async (result: Promise<SendResult>): Promise<number> => {
       const sinceMs = performance.now();
       let endMs: number | undefined;

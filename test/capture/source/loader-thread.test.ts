@@ -25,7 +25,7 @@ describe('capture: the loader thread', () => {
     initialize({
       packages: [],
       files,
-      sought: { files, baseDir: folder, listed: nothingListed },
+      pending: { files, baseDir: folder, listed: nothingListed },
       port: port2,
     });
     const loaded = async (

@@ -341,9 +341,9 @@ describe('key cache', () => {
       await cache.dataKey(['k'], encryptedKey);
       assert.equal(service.decrypted.length, 2);
       await cache.invalidateAll();
-      const underWay = cache.dataKey(['k'], encryptedKey);
+      const inFlight = cache.dataKey(['k'], encryptedKey);
       await cache.invalidateAll();
-      await underWay;
+      await inFlight;
       await cache.dataKey(['k'], encryptedKey);
       assert.equal(service.decrypted.length, 4);
     });

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { createCallerWait, createUnderWay, outcomeWithin } from '../../../src/publish/api/caller-wait.ts';
+import { createCallerWait, createInFlight, outcomeWithin } from '../../../src/publish/api/caller-wait.ts';
 
 describe('caller wait', () => {
   let clock: sinon.SinonFakeTimers;
@@ -122,31 +122,31 @@ describe('where something blocks the event loop', () => {
 
 describe('what is under way', () => {
   it('a flush waits for what was there, not for what comes meanwhile', async () => {
-    const underWay = createUnderWay();
+    const inFlight = createInFlight();
     const done: string[] = [];
-    await underWay.soFar();
-    const before = underWay.begin();
-    void underWay.soFar().then(() => done.push('first'));
-    const after = underWay.begin();
-    void underWay.soFar().then(() => done.push('second'));
-    void underWay.idle().then(() => done.push('idle'));
-    underWay.end(before);
+    await inFlight.soFar();
+    const before = inFlight.begin();
+    void inFlight.soFar().then(() => done.push('first'));
+    const after = inFlight.begin();
+    void inFlight.soFar().then(() => done.push('second'));
+    void inFlight.idle().then(() => done.push('idle'));
+    inFlight.end(before);
     await new Promise(setImmediate);
     assert.deepEqual(done, ['first']);
-    underWay.end(after);
+    inFlight.end(after);
     await new Promise(setImmediate);
     assert.deepEqual(done.sort(), ['first', 'idle', 'second']);
   });
 
   it('a later flush waits for what an earlier one waits for', async () => {
-    const underWay = createUnderWay();
+    const inFlight = createInFlight();
     let isDone = false;
-    const first = underWay.begin();
-    void underWay.soFar();
-    void underWay.soFar().then(() => (isDone = true));
+    const first = inFlight.begin();
+    void inFlight.soFar();
+    void inFlight.soFar().then(() => (isDone = true));
     await new Promise(setImmediate);
     assert.equal(isDone, false);
-    underWay.end(first);
+    inFlight.end(first);
     await new Promise(setImmediate);
     assert.equal(isDone, true);
   });

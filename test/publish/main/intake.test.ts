@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { type Breaker, createCircuit, defaultBreaker } from '../../../src/publish/main/breaker.ts';
-import { createIntake, QueuedEvent } from '../../../src/publish/main/queued-event.ts';
+import { createAdmission, QueuedEvent } from '../../../src/publish/main/queued-event.ts';
 import { silentLog } from '../../support/log.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
-describe('intake, while one event tests the cluster', () => {
+describe('draft, while one event tests the cluster', () => {
   function setUp() {
     const time = { nowMs: 0, failedProbes: 0 };
     const clock = { now: () => time.nowMs, monotonic: () => time.nowMs };
     const breaker: Breaker = createCircuit({ ...defaultBreaker, clock, countsFatal: false, onChange() {} });
-    const intake = createIntake({
+    const draft = createAdmission({
       ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, breaker, clock },
       logger: silentLog,
       onProbeFailed: () => time.failedProbes++,
@@ -19,41 +19,41 @@ describe('intake, while one event tests the cluster', () => {
     breaker.silent('away');
     time.nowMs = defaultBreaker.probeIntervalMs;
     const take = (key: string): QueuedEvent => {
-      const taken = intake.admit({ ...failedEvent('1').event, key }, 'orders', false);
+      const taken = draft.admit({ ...failedEvent('1').event, key }, 'orders', false);
       assert.ok(taken instanceof QueuedEvent, `${key}: not taken`);
       return taken;
     };
-    return { time, breaker, intake, take, probe: take('a') };
+    return { time, breaker, draft, take, probe: take('a') };
   }
 
   it('takes those of its key behind it, and no others', () => {
-    const { intake, take } = setUp();
+    const { draft, take } = setUp();
     take('a');
     assert.ok(
-      !(intake.admit({ ...failedEvent('1').event, key: 'b' }, 'orders', false) instanceof QueuedEvent),
+      !(draft.admit({ ...failedEvent('1').event, key: 'b' }, 'orders', false) instanceof QueuedEvent),
     );
     assert.ok(
-      !(intake.admit({ ...failedEvent('1').event, key: 'a' }, 'others', false) instanceof QueuedEvent),
+      !(draft.admit({ ...failedEvent('1').event, key: 'a' }, 'others', false) instanceof QueuedEvent),
     );
   });
 
   it('says once that it has failed, when it has its end: nothing waits behind it any more', async () => {
-    const { time, breaker, intake, take, probe } = setUp();
+    const { time, breaker, draft, take, probe } = setUp();
     const behind = take('a');
     breaker.failed(away, true);
-    intake.release(probe);
+    draft.release(probe);
     await setImmediate();
     assert.equal(time.failedProbes, 1);
-    intake.release(behind);
+    draft.release(behind);
     await setImmediate();
     assert.equal(time.failedProbes, 1);
-    assert.ok(!(intake.admit(probe.event, 'orders', false) instanceof QueuedEvent));
+    assert.ok(!(draft.admit(probe.event, 'orders', false) instanceof QueuedEvent));
   });
 
   it('says nothing where it got through', async () => {
-    const { time, breaker, intake, probe } = setUp();
+    const { time, breaker, draft, probe } = setUp();
     breaker.answered();
-    intake.release(probe);
+    draft.release(probe);
     await setImmediate();
     assert.equal(time.failedProbes, 0);
   });

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { createPartitionTurns } from '../../../src/publish/main/partition-queue.ts';
+import { createSendStagger } from '../../../src/publish/main/partition-queue.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
 const ok = { ok: true } as const;
 
-describe('turns of the partitions of a topic', () => {
+describe('stagger of the partitions of a topic', () => {
   it('spreads those that are due at once evenly over their wait', () => {
-    const waitMs = createPartitionTurns({ size: 4 });
+    const waitMs = createSendStagger({ size: 4 });
     assert.deepEqual(
       [0, 0, 0, 0].map((nowMs) => waitMs(nowMs, 20)),
       [0, 5, 10, 15],
@@ -15,7 +15,7 @@ describe('turns of the partitions of a topic', () => {
   });
 
   it('holds nobody up who comes when it is his turn, or later', () => {
-    const waitMs = createPartitionTurns({ size: 4 });
+    const waitMs = createSendStagger({ size: 4 });
     assert.deepEqual(
       [0, 5, 10, 40, 41].map((nowMs) => waitMs(nowMs, 20)),
       [0, 0, 0, 0, 4],
@@ -23,7 +23,7 @@ describe('turns of the partitions of a topic', () => {
   });
 
   it('a partition alone waits for nobody: one send takes longer than nothing', () => {
-    const waitMs = createPartitionTurns({ size: 1 });
+    const waitMs = createSendStagger({ size: 1 });
     assert.deepEqual([waitMs(0, 20), waitMs(21, 20)], [0, 0]);
   });
 

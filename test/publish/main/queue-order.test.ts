@@ -50,20 +50,20 @@ describe('queue under random failures', () => {
       fc.asyncProperty(scenario, async (given) => {
         const { broker, sends, partitions } = fakeCluster(given.partitions);
         const stored: { key: string; id: string }[] = [];
-        const underWay = new Set<number | undefined>();
+        const inFlight = new Set<number | undefined>();
         let at = 0;
         const { queue, failed } = queueOver(
           {
             ...broker,
             async send(topic, partition, records) {
-              assert.ok(!underWay.has(partition), 'two sends at once to one partition');
-              underWay.add(partition);
+              assert.ok(!inFlight.has(partition), 'two sends at once to one partition');
+              inFlight.add(partition);
               const how = given.sends[at++] ?? { answer: answers.ok, tookMs: 1 };
               void broker.send(topic, partition, records);
               // Whatever comes of it, the topic may be made meanwhile, whose partitions are then known.
               if (partition === undefined && at % 2 === 0) partitions.current = 2;
               await new Promise((resolve) => setTimeout(resolve, how.tookMs));
-              underWay.delete(partition);
+              inFlight.delete(partition);
               if (how.answer.stores)
                 for (const { key, headers } of records)
                   stored.push({ key: key as string, id: headers.eventId as string });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { askAgainMs } from '../../../src/publish/broker.ts';
+import { clusterPollMs } from '../../../src/publish/broker.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
@@ -25,10 +25,10 @@ describe('queue, when the cluster is back while retries wait', () => {
     await clock.tickAsync(3_100);
     const later = queue.publish(event('2'));
     isAway = false;
-    await clock.tickAsync(askAgainMs);
+    await clock.tickAsync(clusterPollMs);
     assert.deepEqual(await Promise.all([first, later]), ['published', 'published']);
     const back = sends[3]?.atMs as number;
-    assert.ok(back >= 3_100 && back <= 3_100 + askAgainMs, `${back}`);
+    assert.ok(back >= 3_100 && back <= 3_100 + clusterPollMs, `${back}`);
     assert.deepEqual(timeline(sends), [
       [0, ['1']],
       [1_000, ['1']],
@@ -48,7 +48,7 @@ describe('queue, when the cluster is back while retries wait', () => {
     const before = sends.length;
     isAway = false;
     reply.current = undefined;
-    await clock.tickAsync(askAgainMs);
+    await clock.tickAsync(clusterPollMs);
     const partitions = new Set(sends.slice(0, before).map(({ partition }) => partition)).size;
     assert.equal(sends.length - before, 2);
     for (let next = before; next < sends.length; next++) {
@@ -68,7 +68,7 @@ describe('queue, when the cluster is back while retries wait', () => {
     isAway = false;
     await clock.tickAsync(3_899);
     const between = sends[3]?.atMs as number;
-    assert.ok(between > 3_100 && between <= 3_100 + askAgainMs, `${between}`);
+    assert.ok(between > 3_100 && between <= 3_100 + clusterPollMs, `${between}`);
     assert.equal(sends.length, 4);
     await clock.tickAsync(1);
     assert.deepEqual(
@@ -85,7 +85,7 @@ describe('queue, when the cluster is back while retries wait', () => {
     await clock.tickAsync(1_100);
     isAway = false;
     reply.current = undefined;
-    await clock.tickAsync(askAgainMs);
+    await clock.tickAsync(clusterPollMs);
     assert.equal(sends.length, 3);
     await clock.tickAsync(5_000);
     sends[2]?.answer({ ok: false, failure: away });

@@ -21,16 +21,16 @@ export function createModelCluster(): ModelCluster {
     stored: [],
     partitions: 3,
     brokerOf(owner) {
-      const underWay = new Set<string>();
+      const inFlight = new Set<string>();
       return {
         name: 'model',
         connect: async () => ({ ok: true }),
         async send(topic, partition, records) {
           if (owner.isDead) return never;
           const id = `${topic} ${partition}`;
-          underWay.add(id);
+          inFlight.add(id);
           const result = await sendInto(topic, partition, records);
-          underWay.delete(id);
+          inFlight.delete(id);
           return owner.isDead ? never : result;
         },
         partitionsFor: async () => (cluster.weather === 'away' ? undefined : cluster.partitions),

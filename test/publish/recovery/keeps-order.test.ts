@@ -32,14 +32,14 @@ async function run(
     },
     async close() {},
   };
-  let underWay = 0;
+  let inFlight = 0;
   let mostUnderWay = 0;
   const report = await recover({
     source,
     async send(_topic, _partition, records) {
-      mostUnderWay = Math.max(mostUnderWay, ++underWay);
+      mostUnderWay = Math.max(mostUnderWay, ++inFlight);
       await null;
-      underWay--;
+      inFlight--;
       const failure = records.map(({ value }) => failures(Number(value))).find((one) => one !== undefined);
       return failure === undefined ? { ok: true } : { ok: false, failure };
     },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { BackupEvent, EventBackupStrategy } from '../../../src/publish/backup-strategy.ts';
-import { behindBackup, behindUnlessFull } from '../../../src/publish/order/backup-order.ts';
+import { spilled, spilledUnlessFull } from '../../../src/publish/order/backup-order.ts';
 import type { FailedEvent, Tier } from '../../../src/publish/tier.ts';
 import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
@@ -8,7 +8,7 @@ import { silentLog as logger } from '../../support/log.ts';
 import { failedEvent } from '../failed-event.ts';
 
 const clock = { now: () => 0, monotonic: () => 0 };
-const behind: FailedEvent = { ...failedEvent('1'), failure: behindBackup };
+const behind: FailedEvent = { ...failedEvent('1'), failure: spilled };
 
 describe('an event that goes behind others in the backup', () => {
   function tier(name: Tier['name'], takes: boolean, asked: string[]): Tier {
@@ -33,7 +33,7 @@ describe('an event that goes behind others in the backup', () => {
       assert.deepEqual(asked, order);
       assert.equal(lost.length, outcome === 'lost' ? 1 : 0);
       // It waits in memory, and is asked for again.
-      await chain.next({ ...behind, failure: behindUnlessFull });
+      await chain.next({ ...behind, failure: spilledUnlessFull });
       assert.equal(lost.length, outcome === 'lost' ? 1 : 0);
     });
   }

@@ -13,11 +13,11 @@ function entering(limits = atOnce) {
     entered,
     async come(bytes = 1) {
       const own = ++number;
-      void entrance.enter(bytes).then(() => entered.push(own));
+      void entrance.acquire(bytes).then(() => entered.push(own));
       await undefined;
     },
     async leave() {
-      entrance.leave();
+      entrance.release();
       await undefined;
     },
   };

@@ -80,15 +80,15 @@ describe('the chain of tiers', () => {
   it('knows what is under way', async () => {
     let answer: (stored: boolean) => void = () => {};
     const slow: Tier = { ...tier('backup', true), store: () => new Promise((resolve) => (answer = resolve)) };
-    const { next, underWay } = over(slow);
+    const { next, inFlight } = over(slow);
     const outcome = next(failedEvent('1'));
     assert.deepEqual(
-      [...underWay()].map(({ event }) => event.eventId),
+      [...inFlight()].map(({ event }) => event.eventId),
       ['1'],
     );
     await undefined;
     answer(true);
     await outcome;
-    assert.deepEqual([...underWay()], []);
+    assert.deepEqual([...inFlight()], []);
   });
 });

@@ -5,7 +5,12 @@ import {
   createAnswerTimes,
 } from '../../../../src/adapters/kafka/connections.ts';
 import type { Node } from '../../../../src/adapters/kafka/protocol.ts';
-import { createSends, createSequences, lookMs, patienceMs } from '../../../../src/adapters/kafka/session.ts';
+import {
+  createSends,
+  createSequences,
+  lookMs,
+  stallAfterMs,
+} from '../../../../src/adapters/kafka/session.ts';
 import type { Topics } from '../../../../src/adapters/kafka/topics.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
 import type { SendResult } from '../../../../src/publish/broker.ts';
@@ -106,7 +111,7 @@ describe('sends to the leaders of partitions', () => {
     it('are looked at after a while, again and again, until another broker leads the partition', async () => {
       answer = hangs;
       const sent = sendTo(create(), 1);
-      await time.tickAsync(patienceMs - 1);
+      await time.tickAsync(stallAfterMs - 1);
       assert.equal(asked, 0);
       await time.tickAsync(1 + 2 * lookMs);
       assert.deepEqual([asked, dropped], [3, []]);
@@ -133,7 +138,7 @@ describe('sends to the leaders of partitions', () => {
       await turn();
       assert.equal(sends.traffic().inFlightRequests, 0);
       leaders = [first, second];
-      await time.tickAsync(patienceMs);
+      await time.tickAsync(stallAfterMs);
       assert.deepEqual(dropped, [first]);
       const { kind, cause } = failureOf(await sent);
       assert.deepEqual([kind, cause], ['retriable', 'LEADER_MOVED']);
@@ -143,7 +148,7 @@ describe('sends to the leaders of partitions', () => {
       answer = hangs;
       const sends = create();
       const sent = sendTo(sends, 1);
-      await time.tickAsync(patienceMs);
+      await time.tickAsync(stallAfterMs);
       assert.equal(sends.traffic().inFlightRequests, 1, 'it was not silent');
       silentAtMs = performance.now();
       leaders = [first, undefined];
@@ -157,14 +162,14 @@ describe('sends to the leaders of partitions', () => {
       await time.tickAsync(1);
       answer = hangs;
       void sendTo(sends, 1);
-      await time.tickAsync(patienceMs + lookMs);
+      await time.tickAsync(stallAfterMs + lookMs);
       assert.equal(sends.traffic().inFlightRequests, 1, 'it began after that');
     });
 
     it('are written to a fresh connection as well, where the leader is the same: one that is dead alone costs seconds', async () => {
       answer = hangs;
       const sent = sendTo(create(true), 1);
-      await time.tickAsync(patienceMs + lookMs);
+      await time.tickAsync(stallAfterMs + lookMs);
       assert.deepEqual(destroyed, [], 'the broker does not take another connection');
       fresh = async () => {};
       await time.tickAsync(2 * lookMs);
@@ -177,7 +182,7 @@ describe('sends to the leaders of partitions', () => {
       answer = () => slow.promise;
       fresh = hangs;
       const sent = sendTo(create(true), 1);
-      await time.tickAsync(patienceMs + 4 * lookMs);
+      await time.tickAsync(stallAfterMs + 4 * lookMs);
       slow.resolve();
       assert.deepEqual(await sent, { ok: true });
       assert.deepEqual(destroyed, []);
@@ -187,7 +192,7 @@ describe('sends to the leaders of partitions', () => {
       [answer, fresh] = [hangs, async () => {}];
       const sends = create();
       void sendTo(sends, 1);
-      await time.tickAsync(patienceMs + 4 * lookMs);
+      await time.tickAsync(stallAfterMs + 4 * lookMs);
       assert.equal(sends.traffic().inFlightRequests, 1);
     });
 
@@ -197,7 +202,7 @@ describe('sends to the leaders of partitions', () => {
       const sent = sendTo(create(), 1);
       await turn();
       leaders = [first, second];
-      await time.tickAsync(patienceMs + lookMs);
+      await time.tickAsync(stallAfterMs + lookMs);
       assert.equal(asked, 1, 'one question at a time');
       resolve();
       assert.deepEqual(await sent, { ok: true });
@@ -210,7 +215,7 @@ describe('sends to the leaders of partitions', () => {
       const { promise, resolve } = Promise.withResolvers<void>();
       [answer, refresh] = [hangs, () => promise];
       void sendTo(create(), 1);
-      await time.tickAsync(patienceMs);
+      await time.tickAsync(stallAfterMs);
       const limitMs = kafkaOptions([]).connectionTimeoutMs + 500;
       await time.tickAsync(limitMs - 1);
       assert.equal(asked, 1);

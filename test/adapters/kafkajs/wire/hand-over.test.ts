@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createHandOver } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
+import { createChannel } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
 
 const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
 
@@ -8,7 +8,7 @@ describe('the hand-over between a consumer and a recovery', () => {
     // Until mocha has set its own.
     await Promise.resolve();
     const before = timers();
-    const handOver = createHandOver<string>(60_000);
+    const handOver = createChannel<string>(60_000);
     const taken = handOver.take();
     assert.equal(timers(), before);
     const given = handOver.give('one', () => Promise.resolve());

@@ -59,14 +59,14 @@ describe('reading ahead', () => {
   });
 
   it('leaves nothing under way when it is ended early', async () => {
-    let underWay = 0;
+    let inFlight = 0;
     const read = async ({ plan }: Plan): Promise<number> => {
-      underWay++;
+      inFlight++;
       await sleep(5);
-      underWay--;
+      inFlight--;
       return plan;
     };
     for await (const _ of readAhead(plans(3), read)) break;
-    assert.equal(underWay, 0);
+    assert.equal(inFlight, 0);
   });
 });

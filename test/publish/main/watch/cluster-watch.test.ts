@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { askAgainMs } from '../../../../src/publish/broker.ts';
+import { clusterPollMs } from '../../../../src/publish/broker.ts';
 import {
   answerMs,
   createClusterWatch,
-  patienceMs,
   silentMs,
+  stallAfterMs,
 } from '../../../../src/publish/main/cluster-watch.ts';
 import { clockOfEach } from '../../../support/fake-time.ts';
 
@@ -17,7 +17,7 @@ describe('watch over the cluster', () => {
     const seen = { returns: 0, silences: 0, waiting: 0 };
     const watch = createClusterWatch({
       clock: { now: Date.now, monotonic: Date.now },
-      spread: (ms) => ms,
+      withJitter: (ms) => ms,
       ask: () => {
         state.asked.push(Date.now());
         if (state.cluster === 'hangs') return new Promise(() => {});
@@ -33,10 +33,10 @@ describe('watch over the cluster', () => {
   it('asks while a retry waits, and says when the cluster is back, once', async () => {
     const { watch, state, seen } = setUp();
     watch.pausing(4_000);
-    await timers.tickAsync(askAgainMs * 2 + 1);
-    assert.deepEqual([state.asked, seen.returns], [[0, askAgainMs, askAgainMs * 2], 0]);
+    await timers.tickAsync(clusterPollMs * 2 + 1);
+    assert.deepEqual([state.asked, seen.returns], [[0, clusterPollMs, clusterPollMs * 2], 0]);
     state.cluster = 'there';
-    await timers.tickAsync(askAgainMs);
+    await timers.tickAsync(clusterPollMs);
     assert.equal(seen.returns, 1);
     await timers.tickAsync(10_000);
     assert.deepEqual([state.asked.length, seen.returns, timers.countTimers()], [4, 1, 0]);
@@ -93,14 +93,14 @@ describe('watch over the cluster', () => {
     watch.waiting();
     watch.heard(false);
     watch.pausing(1_000);
-    await timers.tickAsync(answerMs + askAgainMs);
+    await timers.tickAsync(answerMs + clusterPollMs);
     assert.deepEqual([state.asked, seen.silences], [[0], 0]);
-    await timers.tickAsync(patienceMs - answerMs - askAgainMs + silentMs - 1);
-    assert.deepEqual([state.asked, seen.silences], [[0, patienceMs], 0]);
+    await timers.tickAsync(stallAfterMs - answerMs - clusterPollMs + silentMs - 1);
+    assert.deepEqual([state.asked, seen.silences], [[0, stallAfterMs], 0]);
     await timers.tickAsync(1);
     assert.equal(seen.silences, 1);
     state.cluster = 'there';
-    await timers.tickAsync(patienceMs);
+    await timers.tickAsync(stallAfterMs);
     assert.deepEqual([state.asked.length, seen.silences, seen.returns], [3, 1, 1]);
   });
 
@@ -111,7 +111,7 @@ describe('watch over the cluster', () => {
     state.cluster = 'there';
     seen.waiting = 1;
     watch.waiting();
-    await timers.tickAsync(patienceMs - 1);
+    await timers.tickAsync(stallAfterMs - 1);
     seen.waiting = 0;
     watch.pausing(0);
     await timers.tickAsync(10_000);
@@ -119,6 +119,6 @@ describe('watch over the cluster', () => {
     sandbox.restore();
     assert.equal(state.asked.length, 1);
     // The answer comes within the first half of its time (`inTime`).
-    assert.deepEqual(delays, [patienceMs, answerMs / 2]);
+    assert.deepEqual(delays, [stallAfterMs, answerMs / 2]);
   });
 });

@@ -9,7 +9,7 @@ import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
 import type { TargetFiles } from './target-files.ts';
 
 /** Crosses to the loader thread: plain data. */
-export interface SoughtFiles {
+export interface PendingFiles {
   /** By the files that targets name, whether they are there or not. */
   readonly files: TargetFiles;
   readonly baseDir: string;
@@ -18,7 +18,7 @@ export interface SoughtFiles {
 }
 
 /** The targets whose files are not loaded themselves, so far. */
-export interface Sought {
+export interface PendingTargets {
   /** The file is loaded itself: its targets are nowhere else. */
   isLoaded(path: string): void;
   /** The text of a listed file, changed; `undefined` where it has to be read. Never throws. */
@@ -29,13 +29,13 @@ export interface Sought {
 
 /** `rewriteMapped`: the main thread loads what reads maps when the first one is there. */
 export function seek(
-  { files, baseDir, listed }: SoughtFiles,
+  { files, baseDir, listed }: PendingFiles,
   events: SourceEvents,
   rewriteMapped: typeof RewriteMapped.rewriteMapped = (...args) =>
     (loadChunk(import.meta.url, './rewrite-mapped.ts') as typeof RewriteMapped).rewriteMapped(...args),
-): Sought {
+): PendingTargets {
   const functionPaths = new Map([...files.values()].flat().map(({ id, functionPath }) => [id, functionPath]));
-  const sought = new Map([...files].filter(([path]) => !isBuilt(path)));
+  const pending = new Map([...files].filter(([path]) => !isBuilt(path)));
   const isSearched = (file: string) =>
     !listed.files.has(file) && listed.searched.some((each) => file === each || file.startsWith(each + sep));
   return {
@@ -50,12 +50,12 @@ export function seek(
       }
     },
     isLoaded(path) {
-      sought.delete(path);
+      pending.delete(path);
     },
     rewrite(file, text, kind, own) {
-      if (sought.size === 0 || isSearched(file) || !mayHaveMap(file, text)) return undefined;
+      if (pending.size === 0 || isSearched(file) || !mayHaveMap(file, text)) return undefined;
       try {
-        return rewriteMapped(file, text, kind, sought, baseDir, events, own);
+        return rewriteMapped(file, text, kind, pending, baseDir, events, own);
       } catch (error) {
         // The application's module comes first.
         events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
