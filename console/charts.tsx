@@ -56,7 +56,7 @@ const charts: readonly Chart[] = [
     ...{ title: 'Latency', show: milliseconds },
     series: [
       { name: 'mean', color: '--accent', values: (of) => [...of.meanMs] },
-      { name: '95 of 100 within', color: '--second', values: (of) => [...of.p95Ms] },
+      { name: 'p95', color: '--second', values: (of) => [...of.p95Ms] },
     ],
     thresholds: [
       [100, '--warning'],

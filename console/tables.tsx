@@ -119,7 +119,7 @@ export function TypeTable({ document: { types, typeCount } }: Of) {
           ...{ title: 'Last 10 minutes', isWide: true },
           cell: ({ eventType }) => <Sparkline events={trends.value.get(eventType)} />,
         },
-        { title: 'To their topic', isNumber: true, cell: ({ published }) => count(published) },
+        { title: 'Published', isNumber: true, cell: ({ published }) => count(published) },
         {
           ...{ title: 'Failed', isNumber: true },
           cell: ({ failed }) => <span class={failed > 0 ? 'bad' : ''}>{count(failed)}</span>,

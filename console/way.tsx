@@ -73,7 +73,7 @@ query.addEventListener('change', () => {
   isNarrow.value = query.matches;
 });
 
-/** The way of the events, as they go now. */
+/** Event flow: where events are now. */
 export function Way({ document }: { readonly document: ConsoleDocument }) {
   const stations = stationsOf(document);
   const layout = isNarrow.value ? narrow : wide;
@@ -82,7 +82,7 @@ export function Way({ document }: { readonly document: ConsoleDocument }) {
   const top = stations.outbox === undefined && !isNarrow.value ? 140 : 0;
   return (
     <section class="card way" aria-labelledby="way">
-      <h2 id="way">The way of the events</h2>
+      <h2 id="way">Event flow</h2>
       <svg
         viewBox={`-1 ${top} ${layout.width + 2} ${layout.height - top}`}
         role="img"
