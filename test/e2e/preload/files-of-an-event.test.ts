@@ -78,14 +78,13 @@ requiring('own-kafka', 'the files of an event', function () {
     const { code, stdout, stderr } = await running.ended;
     assert.equal(code, 0, stderr);
     const [sent = [], outage = [], beside = []] = listed();
-    assert.deepEqual([sent.length, outage.length], [46, 16], 'these figures only fall');
+    assert.deepEqual([sent.length, outage.length], [46, 15], 'these figures only fall');
     const ran = (name: string): string[] =>
       JSON.parse(new RegExp(`^${name} (.*)$`, 'm').exec(stdout)?.[1] ?? '');
     const unlisted = (name: string, lists: readonly string[]): string[] =>
       ran(name).filter((file) => !lists.includes(file));
-    // What empties the backup looks into it every few seconds.
-    const looking = outage.filter((file) => file.startsWith('adapters/local-backup/'));
-    assert.deepEqual(unlisted('sent', [...sent, ...beside, ...looking]), []);
+    // A slow machine may take an answer for a failure, and what empties the backup looks into it every few seconds.
+    assert.deepEqual(unlisted('sent', [...sent, ...outage, ...beside]), []);
     assert.deepEqual(unlisted('outage', [...sent, ...outage, ...beside]), []);
     const idle = [...sent, ...outage].filter(
       (file) => !ran('sent').includes(file) && !ran('outage').includes(file),
