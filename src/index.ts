@@ -27,8 +27,8 @@ export type {
   KeyProvider,
   StaticKeyProvider,
 } from './protect/keys/key-provider.ts';
-export type { PiiFieldDecorator, PiiFieldOptions } from './protect/marks/pii-field.ts';
-export { PiiField } from './protect/marks/pii-field.ts';
+export type { PiiFieldDecorator, PiiFieldOptions } from './protect/marks/class-marks.ts';
+export { PiiField } from './protect/marks/class-marks.ts';
 export type { Masker } from './protect/mask.ts';
 export { registerMasker } from './protect/mask.ts';
 export { registerKeyProvider } from './protect/own-key-provider.ts';

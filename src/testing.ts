@@ -22,7 +22,7 @@
  * });
  * ```
  */
-import { type StoredRecord, sharedMemoryStore } from './adapters/memory/memory-store.ts';
+import { type StoredRecord, sharedMemoryStore } from './adapters/memory/memory-broker.ts';
 import {
   checkMatch,
   describeMatch,

@@ -250,10 +250,10 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 300,
+      files: 285,
       lines: 77_300,
-      namesWithOneImporter: 1_260,
-      filesWithOneImporter: 74,
+      namesWithOneImporter: 1_240,
+      filesWithOneImporter: 60,
       besideFaces: 178,
       levels: 2,
     };

@@ -1,9 +1,16 @@
 import { relative, resolve } from 'node:path';
-import { type Change, changesBetween } from '../catalog/changes.ts';
 import { declaredTypes, sourceWords } from '../catalog/declared.ts';
 import { filesOf, madeCatalog, outdated, writeFolder } from '../catalog/forms.ts';
 import { type Application, createLearner, type Learner } from '../catalog/learner.ts';
-import { type Catalog, CatalogError, catalogFileName, catalogText, readCatalog } from '../catalog/shape.ts';
+import {
+  type Catalog,
+  CatalogError,
+  type Change,
+  catalogFileName,
+  catalogText,
+  changesBetween,
+  readCatalog,
+} from '../catalog/shape.ts';
 import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';

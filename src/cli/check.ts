@@ -1,12 +1,50 @@
-import { formatInspection } from '../capture/report.ts';
-import type { DeclaredFunction } from '../capture/source/declared.ts';
-import { formatProblem } from '../config/check/validate.ts';
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import type { Node, Program } from 'oxc-parser';
+import { formatInspection, keepOne, subjectOf, type TargetReport, writeMaps } from '../capture/report.ts';
+import {
+  type DeclaredEvent,
+  type DeclaredFunction,
+  type DeclaredRule,
+  findDeclared,
+} from '../capture/source/declared.ts';
+import { finder } from '../capture/source/find.ts';
+import { parse } from '../capture/source/parse-text.ts';
+import {
+  type AnyFunction,
+  isFunction,
+  keyOf,
+  memberPath,
+  parameterNames,
+  parametersOf,
+  walk,
+} from '../capture/source/syntax.ts';
+import { locate, resolveOwnFile } from '../capture/source/target-files.ts';
+import { isProblem } from '../capture/source/wrapper-place.ts';
+import { declaredTypes, isTest, spelledOut } from '../catalog/declared.ts';
+import { mayMeet, merged, propertiesOf, type Shape, unknownShape } from '../catalog/shape.ts';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/read/load.ts';
+import type { TargetConfig } from '../config/schema/target.ts';
+import { type PathRule, piiStrategies } from '../ground/pii-rule.ts';
+import { unsupportedNode } from '../ground/version.ts';
 import { printable, printableJson } from '../observe/logger.ts';
-import { checkOnline, formatOnline } from './check-online.ts';
-import { checkBundle, formatStart, isStartWell } from './check-start.ts';
-import { type Finding, findingsOf, inspectApplication } from './findings.ts';
-import { sayUnguarded } from './outbox.ts';
-import { settingsInCode } from './wrong-use.ts';
+import { inspectDrivers, inspectOtel } from '../start/commands/inspect.ts';
+import { inspectTargets } from '../start/commands/inspect-targets.ts';
+import { eventTypeOf, unusedSchemas } from '../start/settings.ts';
+import {
+  checkOnline,
+  counted,
+  formatOnline,
+  type OnlineCheck,
+  rightTo,
+  stateLines,
+  unjoinedText,
+} from './check-online.ts';
+import { checkBundle, checkStart, formatStart, isStartWell, type StartCheck } from './check-start.ts';
+import { inClearText, sayUnguarded } from './outbox.ts';
+import { program, settingsInCode } from './wrong-use.ts';
 
 // what would keep an application from starting, and what its services allow.
 
@@ -100,4 +138,662 @@ function linesOf({ area, state, text, fix }: Finding): string {
 function noConfiguration(text: string): Finding[] {
   const fix = 'write one: npx --no svc init';
   return [{ area: 'configuration', state: 'error', text: text.replace(` ${settingsInCode}`, ''), fix }];
+}
+
+const areas: readonly string[] = [
+  ...['node', 'configuration', 'targets', 'start', 'broker', 'topics', 'rights', 'backup'],
+  ...['tables', 'triggers', 'transactions', 'keys', 'registry', 'folders'],
+];
+
+/** One thing that `svc doctor` and `svc check --online` look at. */
+interface Finding {
+  readonly area: string;
+  readonly state: 'ok' | 'warning' | 'error';
+  /** One line. */
+  readonly text: string;
+  /** What to do; of all that is not ok. */
+  readonly fix?: string;
+}
+
+/** What is in place where the message does not say what to do. */
+const fixes = {
+  configuration: 'correct the configuration file: its JSON Schema tells an editor what can stand there',
+  targets: `correct module and function in the configuration, then: ${program} check`,
+  start: `${writeMaps}, name the file that is loaded in module, or declare the function in code with publishEvent()`,
+  broker: 'start the broker, or correct svc.broker.bootstrap-servers and its TLS and SASL settings',
+  topics: 'create the topic, or correct its name in svc.broker.topic, dlq-topic or the target',
+  rights: 'let the user of svc.broker.sasl describe and write its topics, and use its group',
+  backup: 'correct svc.broker.backup.s3-*, and let its user put and delete objects below the prefix',
+  tables: `make or update the tables: ${program} outbox migrate, or ${program} outbox ddl for those who own the database`,
+  triggers: 'run the statement at a quiet time, as the owner of the table',
+  transactions:
+    'call the functions that its log names within a transaction, or set svc.outbox.on-no-transaction: error: then such calls fail',
+  keys: 'correct svc.pii.kms, or let its user use this key',
+  registry: 'register the schema, or correct svc.serde.schema-registry-url',
+  folders: 'let the user of the process write there, or name another folder',
+} as const;
+
+/** As the URLs of `pg` and `mysql2` have it. */
+const encrypted = (dialect: string | null): string =>
+  `add ${dialect === 'mysql' ? '?ssl={"rejectUnauthorized":true}' : '?sslmode=verify-full'} to svc.outbox.datasource.url, and look at the connections of the application as well`;
+
+/** Everything that was looked at, in the order in which a start needs it. */
+function findingsOf(application: ApplicationCheck, online: OnlineCheck): Finding[] {
+  const all = [...ofApplication(application), ...ofBroker(online), ...ofServices(online)];
+  // Stable: in one area as they were found.
+  return all.sort((a, b) => areas.indexOf(a.area) - areas.indexOf(b.area));
+}
+
+const ok = (area: string, text: string): Finding => ({ area, state: 'ok', text });
+const wrong = (area: keyof typeof fixes, text: string, fix: string = fixes[area]): Finding => ({
+  ...{ area, state: 'error', text, fix },
+});
+
+function ofApplication({ config, problems, remarks, reports, refused, start }: ApplicationCheck): Finding[] {
+  const found: Finding[] = [];
+  const [ofNode] = problems.filter(({ name }) => name === 'svc');
+  if (ofNode === undefined) found.push(ok('node', `Node ${process.versions.node}`));
+  for (const problem of problems)
+    found.push(ofProblem(problem, problem === ofNode ? 'node' : 'configuration'));
+  if (problems.every((each) => each === ofNode))
+    found.push(ok('configuration', config.file ?? 'environment variables'));
+  for (const each of remarks)
+    found.push(
+      typeof each === 'string'
+        ? { ...{ area: 'configuration', state: 'warning', text: each }, fix: fixes.configuration }
+        : { ...ofProblem(each, 'configuration'), state: 'warning' },
+    );
+  for (const { id, reason } of refused) found.push(wrong('targets', `${id}: ${reason}`));
+  for (const { id, state, reason = 'cannot be captured' } of reports)
+    if (state === 'failed') found.push(wrong('targets', `${id}: ${reason}`));
+  const patched = reports.filter(({ state }) => state !== 'failed').length;
+  if (patched > 0 || reports.length === 0)
+    found.push(
+      ok('targets', `${patched} of ${counted(reports.length + refused.length, 'target')} can be captured`),
+    );
+  if (start?.problem !== undefined)
+    found.push({
+      ...{ area: 'start', state: 'warning', text: `${start.command}: ${start.problem}` },
+      fix: fixes.start,
+    });
+  for (const { id, state, reason = '' } of start?.targets ?? [])
+    if (state === 'unloaded') found.push(wrong('start', `${id}: ${reason}`));
+    else found.push(ok('start', `${id}: ${state}`));
+  return found;
+}
+
+function ofProblem(problem: Problem, area: string): Finding {
+  const { fix = fixes.configuration, ...rest } = problem;
+  return { area, state: 'error', text: formatProblem(rest), fix };
+}
+
+function ofBroker({ client, asked, problem, cluster, topics, group }: OnlineCheck): Finding[] {
+  const found: Finding[] = [];
+  const where = asked.join(', ');
+  if (problem !== undefined) found.push(wrong('broker', problem));
+  else if (cluster !== undefined)
+    found.push(
+      ok('broker', `${where} answers, cluster ${cluster.id}, ${counted(cluster.brokers, 'broker')}`),
+    );
+  else
+    found.push(
+      ok('broker', `none to ask: svc.broker.client is ${client}${where === '' ? '' : `, ${where}`}`),
+    );
+  for (const { topic, partitions, mayWrite, problem: why } of topics) {
+    if (why !== undefined) found.push(wrong(mayWrite === false ? 'rights' : 'topics', why));
+    else {
+      found.push(ok('topics', `${topic}: ${counted(partitions ?? 0, 'partition')}`));
+      found.push(ok('rights', `${topic}: ${rightTo('write', mayWrite)}`));
+    }
+  }
+  if (group?.problem !== undefined) found.push(wrong('rights', group.problem));
+  else if (group !== undefined)
+    found.push(ok('rights', `group ${group.name}: ${rightTo('use it', group.mayUse)}`));
+  return found;
+}
+
+function ofServices({ backup, serde, outbox, unjoined = [], keys, folders = [] }: OnlineCheck): Finding[] {
+  const found: Finding[] = [];
+  if (backup?.problem !== undefined) found.push(wrong('backup', backup.problem));
+  else if (backup !== undefined) found.push(ok('backup', `bucket ${backup.bucket} takes events`));
+  if (outbox?.problem !== undefined) found.push(wrong('tables', outbox.problem));
+  else if (outbox !== undefined)
+    found.push(
+      ok(
+        'tables',
+        outbox.pending === undefined ? `${outbox.table}` : `${outbox.table}: ${outbox.pending} pending`,
+      ),
+    );
+  if (outbox?.warning !== undefined)
+    found.push({ ...{ area: 'tables', state: 'warning', text: outbox.warning }, fix: fixes.tables });
+  if (outbox?.inClearTo !== undefined) {
+    const text = inClearText(outbox.inClearTo);
+    found.push({ ...{ area: 'tables', state: 'warning', text }, fix: encrypted(outbox.dialect) });
+  }
+  if (outbox?.guard !== undefined) {
+    const text = `${outbox.table} takes rows that no relay finds, which svc never writes`;
+    found.push({
+      ...{ area: 'triggers', state: 'warning', text },
+      fix: `${fixes.triggers}: ${outbox.guard}`,
+    });
+  } else if (outbox?.pending !== undefined) found.push(ok('triggers', `${outbox.table} is guarded`));
+  for (const each of unjoined)
+    found.push({ area: 'transactions', state: 'warning', text: unjoinedText(each), fix: fixes.transactions });
+  for (const { id, problem } of keys?.keys ?? [])
+    found.push(problem === undefined ? ok('keys', `${id}: answers`) : wrong('keys', `${id}: ${problem}`));
+  for (const { eventType, state, problem } of serde?.schemas ?? [])
+    found.push(
+      state === undefined
+        ? wrong('registry', problem ?? `no schema for ${eventType}`)
+        : ok('registry', `schema of ${eventType} ${stateLines[state]}`),
+    );
+  for (const { name, folder, problem } of folders)
+    found.push(
+      problem === undefined ? ok('folders', `${name}: ${folder}`) : wrong('folders', `${name}: ${problem}`),
+    );
+  return found;
+}
+
+/** What reading shows of an application, without a service that it uses. */
+interface ApplicationCheck {
+  readonly config: Config;
+  /** Of the configuration alone. */
+  readonly ofConfig: readonly Problem[];
+  /** With those of Node, and of rules in code. */
+  readonly problems: readonly Problem[];
+  /** Warnings; some are lines alone. */
+  readonly remarks: readonly (Problem | string)[];
+  readonly reports: readonly TargetReport[];
+  readonly refused: readonly { readonly id: string; readonly reason: string }[];
+  readonly declared: readonly DeclaredFunction[];
+  readonly start: StartCheck | undefined;
+  readonly isWell: boolean;
+}
+
+/**
+ * A line where there is no configuration.
+ *
+ * @throws WrongUse
+ */
+function inspectApplication(
+  file: string | undefined,
+  command: readonly string[],
+  looksAtStart = true,
+): ApplicationCheck | string {
+  const { config, problems: ofConfig, warnings, targetProblems, notFound } = loadConfig({ file });
+  if (notFound !== undefined) return `${notFound} ${settingsInCode}`;
+  const seen = looksAtStart ? checkStart(config, command) : undefined;
+  const reports = inspectTargets(config, (specifier) => seen?.packages?.get(specifier));
+  const failed = new Set(reports.filter(({ state }) => state === 'failed').map(({ id }) => id));
+  const start = withoutKnown(seen, failed);
+  const { functions: declared, rules, events } = findDeclared(config.baseDir);
+  const problems = [...problemsOfNode(), ...ofConfig, ...problemsOfRules(rules, file, ofConfig)];
+  const refused = targetProblems.map(({ id, problems: why }) => ({
+    id,
+    reason: why.map(formatProblem).join('; '),
+  }));
+  const isWell =
+    reports.every(({ state }) => state !== 'failed') &&
+    refused.length === 0 &&
+    problems.length === 0 &&
+    isStartWell(start);
+  const doubts = doubtsOf(config, events);
+  const remarks = [...warnings, ...doubts, ...inspectDrivers(config), ...inspectOtel(config)];
+  return { config, ofConfig, problems, remarks, reports, refused, declared, start, isWell };
+}
+
+/** What is wrong with a target is told once, and counted once. */
+function withoutKnown(start: StartCheck | undefined, failed: ReadonlySet<string>): StartCheck | undefined {
+  if (start?.targets === undefined) return start;
+  const { packages: _, ...shown } = start;
+  const targets = start.targets.filter(({ id, state }) => state === 'loaded' || !failed.has(id));
+  return { ...shown, targets };
+}
+
+/** What `svc/register` would do nothing in. */
+function problemsOfNode(): Problem[] {
+  const message = unsupportedNode(process.versions.node);
+  if (message === undefined) return [];
+  return [
+    {
+      name: 'svc',
+      message: `${message}: nothing is captured here`,
+      fix: 'Run the application with a newer Node',
+    },
+  ];
+}
+
+/** What rules in code need and the configuration does not have: the first event with such a value would be refused. */
+function problemsOfRules(
+  found: readonly DeclaredRule[],
+  file: string | undefined,
+  known: readonly Problem[],
+): Problem[] {
+  const rules = found.flatMap(({ strategy, keyId }) => {
+    const named = piiStrategies.find((each) => each === strategy);
+    return named === undefined ? [] : [{ strategy: named, keyId }];
+  });
+  if (rules.length === 0) return [];
+  const where = [...new Set(found.map((rule) => `${rule.file}:${rule.line}`))].slice(0, 3).join(', ');
+  return loadConfig({ file, rules })
+    .problems.filter(
+      ({ name, message }) => !known.some((one) => one.name === name && one.message === message),
+    )
+    .map((problem) => ({ ...problem, where }));
+}
+
+/** A target and its function in the source. */
+interface ReadTarget {
+  readonly target: TargetConfig;
+  readonly eventType: string;
+  readonly source: Source;
+  readonly node: AnyFunction | undefined;
+  /** Two targets with the same place capture the same function. */
+  readonly place: string;
+}
+
+interface Source {
+  readonly file: string;
+  readonly program: Program;
+}
+
+/** Warnings about targets and rules that are valid one by one and probably a mistake together. They may be meant, so none is an error. */
+export function doubtsOf(config: Config, declared: readonly DeclaredEvent[]): Problem[] {
+  const read = readTargets(config);
+  return [
+    ...doubledCalls(read),
+    ...differentKeys(config, declared),
+    ...unusedSchemas(config, declaredTypes(config).types.keys(), areTypesKnown(declared)),
+    ...(config.pii.enabled ? unmetRules(config, read, declared) : []),
+  ];
+}
+
+function readTargets({ targets, baseDir }: Config): ReadTarget[] {
+  const sources = new Map<string, ReturnType<typeof readSource>>();
+  return targets.flatMap((target): ReadTarget[] => {
+    const located = locate(target.module, baseDir);
+    if (!('paths' in located)) return [];
+    return located.paths.flatMap((file) => {
+      if (!sources.has(file)) sources.set(file, readSource(file));
+      const source = sources.get(file);
+      const found = source?.find(target.function);
+      if (source === undefined || found === undefined || isProblem(found)) return [];
+      const { shown, parametersOf } = found;
+      const node = (parametersOf ?? shown) as AnyFunction | undefined;
+      const place = `${file} ${JSON.stringify(found.place)}`;
+      return [{ target, eventType: eventTypeOf(target), source, node, place }];
+    });
+  });
+}
+
+/** `undefined`: it cannot be read; `svc check` says so elsewhere. */
+function readSource(file: string): (Source & { find: ReturnType<typeof finder> }) | undefined {
+  try {
+    const text = readFileSync(file, 'utf8');
+    const parsed = parse(file, text, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(file) });
+    if (isProblem(parsed)) return undefined;
+    return { file, program: parsed.program, find: finder(parsed.program, text) };
+  } catch {
+    return undefined;
+  }
+}
+
+// Two events for one call.
+
+function doubledCalls(read: readonly ReadTarget[]): Problem[] {
+  const found: Problem[] = [];
+  for (const [at, outer] of read.entries())
+    for (const [index, inner] of read.entries()) {
+      const [a, b] = [outer.target, inner.target];
+      if (a === b) continue;
+      const name = `svc.targets[${a.index}]`;
+      if (at < index && outer.place === inner.place) {
+        const message = `${a.id} and ${b.id} name the same function: each call makes two events, ${outer.eventType} and ${inner.eventType}`;
+        found.push({ name, message, where: a.where, fix: 'Keep one of them' });
+      } else if (outer.place !== inner.place && callsFor(outer, inner)) {
+        const message = `${a.id} calls ${b.id}: one call makes two events, ${outer.eventType} and ${inner.eventType}`;
+        found.push({ name, message, where: a.where, fix: keepOne });
+      }
+    }
+  return found;
+}
+
+/** Whether a function calls another one about the same subject: their events name it, or the outer one returns the result. */
+function callsFor({ node, eventType, source }: ReadTarget, inner: ReadTarget): boolean {
+  if (node?.body == null) return false;
+  const firstOf = (type: string): string => (subjectOf(type).split(' ')[0] ?? '').replace(/s$/, '');
+  const isSame = firstOf(eventType) !== '' && firstOf(eventType) === firstOf(inner.eventType);
+  for (const each of walk([node.body])) {
+    if (each.type !== 'CallExpression' || !isCallOf(each.callee, source, inner)) continue;
+    if (isSame || isReturned(node.body, each)) return true;
+  }
+  return false;
+}
+
+function isReturned(body: Node, call: Node): boolean {
+  const plain = (node: Node | null): Node | null =>
+    node?.type === 'AwaitExpression' ? plain(node.argument) : node;
+  if (plain(body) === call) return true;
+  return [...walk([body])].some((each) => each.type === 'ReturnStatement' && plain(each.argument) === call);
+}
+
+/** By names: `this.orders.insert()` calls `OrderRepository.prototype.insert` where the field is of that class, or named like it. */
+function isCallOf(callee: Node, { program, file }: Source, { target, source }: ReadTarget): boolean {
+  const called = memberPath(callee)?.split('.') ?? [];
+  const names = target.function
+    .replace(/\(\)/g, '')
+    .split('.')
+    .filter((each) => each !== 'prototype');
+  const last = called.at(-1);
+  if (last === undefined || last !== names.at(-1))
+    return last !== undefined && called.length === 1
+      ? names.length === 1 && importedAs(last, program, file, source.file) === names[0]
+      : false;
+  const owner = names.at(-2);
+  const holder = called.at(-2);
+  if (holder === undefined)
+    return (
+      owner === undefined && (file === source.file || importedAs(last, program, file, source.file) === last)
+    );
+  if (owner === undefined) return importedAs(holder, program, file, source.file) === '*';
+  if (holder === 'this') return file === source.file && classOf(callee, program) === owner;
+  const type = typeNameOf(holder, program);
+  const [low, held] = [owner.toLowerCase(), holder.replace(/^[#_]+/, '').toLowerCase()];
+  if (type !== undefined) return type === owner || importedAs(type, program, file, source.file) === owner;
+  return low === held || (held.length > 2 && low.includes(held.replace(/s$/, '')));
+}
+
+/** The name that a file gives what this one imports under a name; `*` for all of it. */
+function importedAs(local: string, program: Program, file: string, from: string): string | undefined {
+  for (const statement of program.body) {
+    if (statement.type !== 'ImportDeclaration') continue;
+    const each = statement.specifiers.find((one) => one.local.name === local);
+    if (each === undefined || fileOf(statement.source.value, file) !== from) continue;
+    if (each.type !== 'ImportSpecifier') return each.type === 'ImportNamespaceSpecifier' ? '*' : 'default';
+    return each.imported.type === 'Identifier' ? each.imported.name : each.imported.value;
+  }
+  return undefined;
+}
+
+function fileOf(specifier: string, file: string): string | undefined {
+  if (!specifier.startsWith('.')) return undefined;
+  const found = resolveOwnFile(resolve(dirname(file), specifier), dirname(file));
+  return typeof found === 'string' ? found : undefined;
+}
+
+/** The class that a field, a parameter or a variable of this name is declared or made with, where one says it. */
+function typeNameOf(name: string, program: Program): string | undefined {
+  for (const node of walk([program])) {
+    const [target, init] = declaredBy(node);
+    if (target === undefined) continue;
+    const own = target.type === 'Identifier' ? target.name : memberPath(target)?.split('.').at(-1);
+    if (own !== name) continue;
+    const type = annotationOf(node) ?? annotationOf(target);
+    if (type?.type === 'TSTypeReference' && type.typeName.type === 'Identifier') return type.typeName.name;
+    if (init?.type === 'NewExpression' && init.callee.type === 'Identifier') return init.callee.name;
+  }
+  return undefined;
+}
+
+function declaredBy(node: Node): [Node | undefined, (Node | null)?] {
+  if (node.type === 'PropertyDefinition') return [node.key, node.value];
+  if (node.type === 'VariableDeclarator') return [node.id, node.init];
+  if (node.type === 'AssignmentExpression') return [node.left, node.right];
+  return [node.type === 'Identifier' && node.typeAnnotation ? node : undefined];
+}
+
+/** The class whose text a call stands in. */
+function classOf(inside: Node, program: Program): string | undefined {
+  for (const node of walk([program]))
+    if ((node.type === 'ClassDeclaration' || node.type === 'ClassExpression') && node.id)
+      if (node.start <= inside.start && inside.end <= node.end) return node.id.name;
+  return undefined;
+}
+
+// Keys that differ between events of one aggregate.
+
+interface Keyed {
+  readonly eventType: string;
+  /** As it is written; `undefined`: the id of the event. */
+  readonly key: string | undefined;
+  readonly name: string;
+  readonly where: string;
+}
+
+function differentKeys({ targets, broker, baseDir }: Config, declared: readonly DeclaredEvent[]): Problem[] {
+  const groups = new Map<string, Keyed[]>();
+  const add = (subject: string, topic: string, one: Keyed): void => {
+    if (subject === '') return;
+    const id = `${subject}\n${topic}`;
+    groups.set(id, [...(groups.get(id) ?? []), one]);
+  };
+  for (const target of targets) {
+    const { key: own, outbox, topic = broker.topic, index, where } = target;
+    const key = own ?? outbox?.aggregateId;
+    const eventType = eventTypeOf(target);
+    const subject = outbox?.aggregateType.toLowerCase() ?? subjectOf(eventType);
+    // Of a function only that there is one.
+    const shown = typeof key === 'function' ? anyKey : key;
+    add(subject, topic, { eventType, key: shown, name: `svc.targets[${index}].key`, where });
+  }
+  for (const { eventType, topic, key, file, line, name } of declared) {
+    if (eventType === undefined || topic === undefined || isTest(file)) continue;
+    const where = `${resolve(baseDir, file)}:${line}`.replace(`${baseDir}/`, '');
+    add(subjectOf(eventType), topic ?? broker.topic, {
+      eventType,
+      key: key === 'a function' ? anyKey : key,
+      name,
+      where,
+    });
+  }
+  return [...groups].flatMap(([id, all]): Problem[] => {
+    const subject = id.slice(0, id.indexOf('\n'));
+    for (const [at, a] of all.entries())
+      for (const b of all.slice(at + 1)) {
+        if (areAlike(a.key, b.key, subject)) continue;
+        const [bare, other] = a.key === undefined ? [a, b] : [b, a];
+        const message = `${other.eventType} has the key ${other.key === anyKey ? 'of a function' : other.key}, and ${bare.eventType} ${bare.key ?? 'none'}: Kafka keeps the order of events with the same key only`;
+        const fix = `Use the same key for all events about one ${subject}. Ignore this if both keys have the same value`;
+        return [{ name: bare.name, message, where: bare.where, fix }];
+      }
+    return [];
+  });
+}
+
+const anyKey = '*';
+
+function areAlike(a: string | undefined, b: string | undefined, subject: string): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  const [one, other] = [namesOfKey(a, subject), namesOfKey(b, subject)];
+  return one === undefined || other === undefined || one.some((name) => other.includes(name));
+}
+
+/**
+ * Names for the value of a key: `#orderId` and `#order.id` are the id of the order, and so is `#result.orderId` of a result that has its own
+ * id. `undefined` if the source does not tell.
+ */
+function namesOfKey(key: string, subject: string): string[] | undefined {
+  const plain = key
+    .replace(/\s+/g, '')
+    .replaceAll('?.', '.')
+    .replace(/\.toString\(\)$/, '');
+  const chain = /^#?((?:[A-Za-z_$][\w$]*|args\[\d+\])(?:\.[A-Za-z_$][\w$]*)*)$/.exec(plain)?.[1];
+  if (chain === undefined) return key === anyKey ? undefined : [plain];
+  const names = chain.split('.');
+  const last = names.at(-1) ?? '';
+  if (/^(?:[pa]\d+|args\[\d+\]|result)$/.test(last)) return undefined;
+  const own = `${(subject.split(' ').at(-1) ?? '').toLowerCase()}id`;
+  const isOwn = [own, 'id'].includes(last.toLowerCase()) && names[0] !== 'result';
+  return isOwn ? ['id', own] : [last.toLowerCase() === own ? own : last];
+}
+
+// Rules for personal data that meet no field.
+
+function unmetRules(
+  config: Config,
+  read: readonly ReadTarget[],
+  declared: readonly DeclaredEvent[],
+): Problem[] {
+  const rules = config.pii.fields;
+  if (rules.length === 0 && config.targets.every(({ pii = [] }) => pii.length === 0)) return [];
+  const shapes = new Map(config.targets.map((target) => [target, shapeOfTarget(target, read)]));
+  const targets = new Set(config.targets.map(({ id }) => id));
+  const inCode = [...declaredTypes(config).types.values()].filter(
+    ({ from }) => !from.every((id) => targets.has(id)),
+  );
+  const all = [
+    ...shapes.values(),
+    ...inCode.map(({ payload }) => payload),
+    // It may have any field.
+    ...(areTypesKnown(declared) ? [] : [unknownShape]),
+  ];
+  const found =
+    all.length === 0
+      ? []
+      : rules.flatMap((rule, index) => unmet(rule, all, `svc.pii.fields[${index}]`, 'any payload'));
+  const ofTargets = config.targets.flatMap((target) =>
+    (target.pii ?? []).flatMap((rule, index) =>
+      unmet(
+        rule,
+        [shapes.get(target) ?? unknownShape],
+        `svc.targets[${target.index}].pii[${index}]`,
+        `the payload of ${eventTypeOf(target)}`,
+      ).map((each) => ({ ...each, where: target.where })),
+    ),
+  );
+  return [...found, ...ofTargets];
+}
+
+/** No event type is computed in code. */
+const areTypesKnown = (declared: readonly DeclaredEvent[]): boolean =>
+  declared.every(({ eventType, file }) => eventType !== undefined || isTest(file));
+
+function unmet(rule: PathRule, shapes: readonly Shape[], name: string, of: string): Problem[] {
+  if (rule.path === '' || shapes.some((shape) => mayMeet(rule, shape))) return [];
+  const message = `the path "${rule.path}" matches no field of ${of}, according to the types in the source: the value may be published in clear`;
+  return [{ name, message, fix: 'Correct the path or remove it' }];
+}
+
+/** By the types that the source of its function writes down. */
+function shapeOfTarget(
+  { payload, payloadIndex, params, id }: TargetConfig,
+  read: readonly ReadTarget[],
+): Shape {
+  const found = read.filter(({ target }) => target.id === id);
+  const [{ node, source } = { node: undefined, source: undefined }, ...more] = found;
+  if (typeof payload === 'function' || node === undefined || source === undefined || more.length > 0)
+    return unknownShape;
+  const names = params ?? parameterNames(node);
+  const expression = payload ?? (payloadIndex < 0 ? '#result' : `#p${payloadIndex}`);
+  return spelledOut(expression, (tokens) => {
+    const steps = tokens.filter(({ text }) => text !== '.' && text !== '?.').map(({ text }) => text);
+    const isChain = tokens.every(({ kind, text }, at) =>
+      at % 2 === 0 ? kind === 'name' || kind === 'variable' : text === '.' || text === '?.',
+    );
+    const [first = '', ...rest] = steps;
+    if (!isChain) return undefined;
+    const position = Number(/^[pa](\d+)$/.exec(first)?.[1] ?? names.lastIndexOf(first));
+    const type = first === 'result' ? node.returnType?.typeAnnotation : typeOfParameter(node, position);
+    const start = type == null ? unknownShape : shapeOfType(type, source, 0);
+    return rest.reduce<Shape | undefined>((shape, name) => shape?.properties?.[name], start);
+  });
+}
+
+function typeOfParameter(node: AnyFunction, position: number): Node | undefined {
+  const each = parametersOf(node)[position];
+  const target = each?.type === 'AssignmentPattern' ? each.left : each;
+  return target && annotationOf(target);
+}
+
+function annotationOf(node: Node): Node | undefined {
+  const { typeAnnotation } = node as { typeAnnotation?: { typeAnnotation?: Node } | null };
+  return typeAnnotation?.typeAnnotation;
+}
+
+const kindsOfTypes: Readonly<Record<string, Shape>> = {
+  TSStringKeyword: { type: ['string'] },
+  TSLiteralType: { type: ['string'] },
+  TSNumberKeyword: { type: ['number'] },
+  TSBigIntKeyword: { type: ['string'] },
+  TSBooleanKeyword: { type: ['boolean'] },
+  TSNullKeyword: { type: ['null'] },
+  TSUndefinedKeyword: { type: ['null'] },
+  TSVoidKeyword: { type: ['null'] },
+};
+const deepestType = 12;
+
+function shapeOfType(type: Node, source: Source, depth: number): Shape {
+  const next = (each: Node): Shape => shapeOfType(each, source, depth + 1);
+  if (depth > deepestType) return unknownShape;
+  if (type.type === 'TSTypeLiteral') return shapeOfMembers(type.members, source, depth);
+  if (type.type === 'TSArrayType') return { type: ['array'], items: next(type.elementType) };
+  if (type.type === 'TSUnionType') return allOf(type.types.map(next));
+  if (type.type === 'TSIntersectionType') return allOf(type.types.map(next));
+  if (type.type !== 'TSTypeReference' || type.typeName.type !== 'Identifier')
+    return kindsOfTypes[type.type] ?? unknownShape;
+  const { name } = type.typeName;
+  const [argument] = type.typeArguments?.params ?? [];
+  if (argument && /^(?:Promise|Readonly|Required|Partial|NonNullable)$/.test(name)) return next(argument);
+  if (argument && /^(?:Array|ReadonlyArray)$/.test(name)) return { type: ['array'], items: next(argument) };
+  if (name === 'Date') return { type: ['string'] };
+  return argument ? unknownShape : shapeNamed(name, source, depth);
+}
+
+/** If one of them is not known, the union may have any form. */
+function allOf(shapes: readonly Shape[]): Shape {
+  if (shapes.some(({ type }) => type === undefined)) return unknownShape;
+  return shapes.reduce(merged, unknownShape);
+}
+
+function shapeNamed(name: string, source: Source, depth: number): Shape {
+  for (const statement of source.program.body) {
+    const declared =
+      (statement.type === 'ExportNamedDeclaration' || statement.type === 'ExportDefaultDeclaration') &&
+      statement.declaration
+        ? statement.declaration
+        : statement;
+    if (declared.type === 'TSInterfaceDeclaration' && declared.id.name === name)
+      return declared.extends.length > 0 ? unknownShape : shapeOfMembers(declared.body.body, source, depth);
+    if (declared.type === 'TSTypeAliasDeclaration' && declared.id.name === name)
+      return shapeOfType(declared.typeAnnotation, source, depth + 1);
+    if (declared.type === 'ClassDeclaration' && declared.id?.name === name)
+      return declared.superClass ? unknownShape : shapeOfMembers(declared.body.body, source, depth);
+    if (statement.type !== 'ImportDeclaration') continue;
+    const from = fileOf(statement.source.value, source.file);
+    const imported =
+      from === undefined
+        ? undefined
+        : importedAs(name, { ...source.program, body: [statement] }, source.file, from);
+    if (from === undefined || imported === undefined) continue;
+    const other = readSource(from);
+    return other === undefined || depth > deepestType ? unknownShape : shapeNamed(imported, other, depth + 1);
+  }
+  return unknownShape;
+}
+
+/** A member that is not a plain property, such as `toJSON` or an index signature, may add others. */
+function shapeOfMembers(members: readonly Node[], source: Source, depth: number): Shape {
+  const entries: [string, Shape][] = [];
+  for (const member of members) {
+    const isMethod = member.type === 'TSMethodSignature' || member.type === 'MethodDefinition';
+    const key =
+      'key' in member && member.key
+        ? keyOf(member.key as Node, 'computed' in member && member.computed === true)
+        : undefined;
+    if (key === undefined || key === 'toJSON') return unknownShape;
+    if (isMethod && 'kind' in member && member.kind === 'constructor') {
+      const held = member.type === 'MethodDefinition' && isFunction(member.value) ? member.value.params : [];
+      for (const each of held) {
+        if (each.type !== 'TSParameterProperty') continue;
+        const target = each.parameter.type === 'AssignmentPattern' ? each.parameter.left : each.parameter;
+        if (target.type !== 'Identifier') return unknownShape;
+        const type = annotationOf(target);
+        entries.push([target.name, type ? shapeOfType(type, source, depth + 1) : unknownShape]);
+      }
+    }
+    if (isMethod) continue;
+    const type = annotationOf(member);
+    entries.push([key, type ? shapeOfType(type, source, depth + 1) : unknownShape]);
+  }
+  return { type: ['object'], properties: propertiesOf(entries), isClosed: true };
 }

@@ -1,11 +1,13 @@
 import type { Command, OptionValues } from 'commander';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
+import { createInbox, defaultInboxTable, inboxDdl } from '../consume/inbox.ts';
 import { nextTurn } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { consoleLogger, type Logger, printable, printableJson } from '../observe/logger.ts';
 import { pagesOf } from '../outbox/batches.ts';
 import { erasesRows } from '../outbox/erase-row.ts';
+import { partsOfTable } from '../outbox/insert-row.ts';
 import {
   type OutboxStore,
   type RowFilter,
@@ -16,7 +18,7 @@ import {
 import { debeziumConnector, debeziumSql, outboxDdl } from '../start/adapters.ts';
 import { inspectOutbox, type TablesReport } from '../start/commands/inspect.ts';
 import { attributeHeadersOf } from '../start/open-cloudevents.ts';
-import { replayOutbox, useOutbox } from '../start/outbox/outbox-health.ts';
+import { replayOutbox, useConnection, useOutbox } from '../start/outbox/outbox-health.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
 import { createColumns } from './columns.ts';
 import { outboxConfig, sayStopping, sendingConfig, stoppable } from './outbox-config.ts';
@@ -660,4 +662,89 @@ function rowColumns(row: StoredRow): readonly string[] {
 
 function eventsOf(count: number): string {
   return count === 1 ? '1 event' : `${count} events`;
+}
+
+interface InboxOptions {
+  readonly json?: true;
+  readonly dialect?: string;
+  readonly table?: string;
+  readonly url?: string;
+  readonly consumer?: readonly string[];
+  readonly retentionDays?: number;
+}
+
+/** `svc inbox …`. */
+export function addInbox(svc: Command): void {
+  const inbox = group(svc, 'inbox').description(
+    'the table of consumers that handle each event once: ddl, cleanup',
+  );
+  const ofTable = ['--table <name>', `the table (default: ${defaultInboxTable})`] as const;
+  does<InboxOptions>(
+    inbox
+      .command('ddl')
+      .description('print the table as SQL; connects to nothing')
+      .requiredOption('--dialect <name>', 'postgres, mysql or sqlite')
+      .option(...ofTable),
+    runInboxDdl,
+    { config: false },
+  );
+  does<InboxOptions>(
+    inbox
+      .command('cleanup')
+      .description('forget the events that were handled long ago')
+      .requiredOption('--consumer <name>', 'as in createInbox(); may be given several times', repeated)
+      .option('--retention-days <days>', 'how many days are kept (default: 30)', Number)
+      .option('--url <url>', 'of the database (default: the variable DATABASE_URL)')
+      .option(...ofTable),
+    runCleanup,
+    { config: false },
+  );
+}
+
+async function runInboxDdl({
+  dialect: name,
+  table = defaultInboxTable,
+  json,
+}: InboxOptions): Promise<number> {
+  const dialect = dialectOf(`${name}:`);
+  if (dialect === undefined) throw new WrongUse('--dialect takes postgres, mysql or sqlite');
+  if (partsOfTable(table) === undefined)
+    throw new WrongUse('--table takes a name of letters, digits and _, with or without its schema and a dot');
+  const sql = inboxDdl(dialect, table).map((statement) => `${statement};\n`);
+  process.stdout.write(
+    json ? `${printableJson({ dialect, table, sql: sql.join('') }, 2)}\n` : sql.join('\n'),
+  );
+  return 0;
+}
+
+/** Exit codes: 0 done, 1 the database cannot be used. */
+async function runCleanup(options: InboxOptions): Promise<number> {
+  const { url = process.env.DATABASE_URL, consumer = [], table, retentionDays, json } = options;
+  const dialect: Dialect | undefined = dialectOf(url ?? '');
+  if (url === undefined || dialect === undefined)
+    throw new WrongUse(
+      'svc inbox cleanup needs --url, or the variable DATABASE_URL: postgres://…, mysql://… or sqlite:<file>',
+    );
+  const forgotten: Record<string, number> = {};
+  try {
+    await useConnection(url, dialect, async (pool) => {
+      for (const name of consumer) {
+        const given = {
+          ...(table !== undefined && { table }),
+          ...(retentionDays !== undefined && { retentionDays }),
+        };
+        forgotten[name] = (await createInbox({ pool, consumer: name, ...given }).cleanup()) ?? 0;
+      }
+    });
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    if (error.code === 'SVC_CONSUME_OPTIONS') throw new WrongUse(error.message);
+    process.stderr.write(`svc: ${printable(error.message)}\n`);
+    return 1;
+  }
+  if (json) process.stdout.write(`${printableJson({ forgotten }, 2)}\n`);
+  else
+    for (const [name, count] of Object.entries(forgotten))
+      process.stderr.write(`${name}: ${count} forgotten\n`);
+  return 0;
 }

@@ -105,7 +105,7 @@ export async function openBrokerAccess(client: string, settings: BrokerSettings)
   if (client === 'file') return (await import('../adapters/file/file-broker.ts')).createFileAccess(settings);
   const transport = kafkaTransports[client];
   if (transport === undefined) return nobody;
-  return (await import('../adapters/kafka/access.ts')).createKafkaAccess(settings, transport);
+  return (await import('../adapters/kafka/kafka-broker.ts')).createKafkaAccess(settings, transport);
 }
 
 /** Worker ids through a group in Kafka, loaded when they are asked for. */
@@ -245,7 +245,7 @@ export async function openLocalSource(options: LocalSourceOptions): Promise<Reco
   return (await import('../adapters/local-backup/local-source.ts')).createLocalSource(options);
 }
 
-export const loadEventFiles = () => import('../adapters/local-backup/event-files.ts');
+export const loadEventFiles = () => import('../adapters/local-backup/local-backup.ts');
 
 /** Backup to S3, loaded at the first event that needs it. */
 export function openS3Backup(settings: S3Settings): EventBackupStrategy {
@@ -286,7 +286,7 @@ export async function openTopicTail(
 ): Promise<TopicTail> {
   if (client === 'file')
     return (await import('../adapters/file/file-topic-reader.ts')).createFileTopicTail(settings);
-  return (await import('../adapters/kafkajs/kafkajs-topic-tail.ts')).createKafkajsTopicTail(settings);
+  return (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicTail(settings);
 }
 
 /** What every key provider is made from, as `svc.pii.kms` has it; each takes what it needs. Left out: its own default. */

@@ -17,7 +17,7 @@ import { createTraceStarter } from '../../src/context/trace.ts';
 import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelope.ts';
 import { createSnowflake } from '../../src/envelope/ids.ts';
 import { systemClock } from '../../src/ground/clock.ts';
-import { bindMeter } from '../../src/observe/meter.ts';
+import { bindMeter } from '../../src/observe/metrics.ts';
 import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
-import { changesBetween } from '../../src/catalog/changes.ts';
-import { type Catalog, type CatalogEvent, readShape, type Shape } from '../../src/catalog/shape.ts';
+import {
+  type Catalog,
+  type CatalogEvent,
+  changesBetween,
+  readShape,
+  type Shape,
+} from '../../src/catalog/shape.ts';
 
 const event = (payload: object, more: Partial<CatalogEvent> = {}): CatalogEvent => ({
   ...{ from: [], topics: ['a.v1'], contentType: 'application/json', keys: [] },

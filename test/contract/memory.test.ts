@@ -1,5 +1,8 @@
-import { createMemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
-import { createMemoryStore, type MemoryStore } from '../../src/adapters/memory/memory-store.ts';
+import {
+  createMemoryBroker,
+  createMemoryStore,
+  type MemoryStore,
+} from '../../src/adapters/memory/memory-broker.ts';
 import { testBroker } from './broker.ts';
 
 describe('broker contract: memory', () => {

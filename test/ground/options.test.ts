@@ -11,7 +11,7 @@ import { decryptBatch, decryptFields, tryDecryptFields } from '../../src/consume
 import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
 import { runWithContext, setContext } from '../../src/context/request.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
-import { PiiField } from '../../src/protect/marks/pii-field.ts';
+import { PiiField } from '../../src/protect/marks/class-marks.ts';
 import { headersOf } from '../../src/publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
 import {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
-import { sharedMemoryStore } from '../../src/adapters/memory/memory-store.ts';
+import { sharedMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
 import { openS3Store, type S3Settings } from '../../src/adapters/s3-backup/s3-client.ts';
 import type { Outcome } from '../../src/observe/outcomes.ts';
 import { assertSilent, canarySecrets, marked, throwing } from '../protect/canary.ts';

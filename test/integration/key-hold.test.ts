@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sharedMemoryStore } from '../../src/adapters/memory/memory-store.ts';
+import { sharedMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
 import { createDecryptionKeys, decryptFields } from '../../src/consumer.ts';
 import { registerKeyProvider } from '../../src/index.ts';
 import { keyProviderError } from '../../src/protect/keys/key-provider.ts';

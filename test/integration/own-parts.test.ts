@@ -4,8 +4,11 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { S3Client } from '@aws-sdk/client-s3';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
-import { createMemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
-import { createMemoryStore, type MemoryStore } from '../../src/adapters/memory/memory-store.ts';
+import {
+  createMemoryBroker,
+  createMemoryStore,
+  type MemoryStore,
+} from '../../src/adapters/memory/memory-broker.ts';
 import { registerBroker, registerKeyProvider, registerS3Client, SvcError } from '../../src/index.ts';
 import type { Broker } from '../../src/publish/broker.ts';
 import { brokerContract } from '../../src/testing.ts';

@@ -5,8 +5,13 @@ import sinon from 'sinon';
 import { shared } from '../../src/ground/lifecycle.ts';
 import { consumedBy } from '../../src/observe/consumed-counts.ts';
 import type { Logger } from '../../src/observe/logger.ts';
-import { bindMeter, type MeterBinding } from '../../src/observe/meter.ts';
-import { exportedNames, observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
+import {
+  bindMeter,
+  exportedNames,
+  type MeterBinding,
+  observedInstruments,
+  publishDuration,
+} from '../../src/observe/metrics.ts';
 import { durationBoundsSeconds } from '../../src/observe/outcomes.ts';
 import { silentLog as silent } from '../support/log.ts';
 import { filledSources, metricSources } from './metric-sources.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { cleanupIntervalMs, createCleanup, firstCleanupMs } from '../../src/outbox/cleanup.ts';
+import { cleanupIntervalMs, createCleanup, firstCleanupMs } from '../../src/outbox/relay/relay.ts';
 import { createMemoryOutboxStore } from './memory-outbox-store.ts';
 import { onFakeTime } from './relay/fake-time.ts';
 import { rowOf } from './relay/relay-under-test.ts';

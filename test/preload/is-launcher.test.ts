@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isLauncher } from '../../src/preload/running.ts';
+import { isLauncher } from '../../src/preload/preload.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 describe('isLauncher', () => {

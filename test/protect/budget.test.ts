@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { maxBigIntBits } from '../../src/ground/bounds.ts';
 import { maxNodes, maxRawBytes, maxSealed, maxText, maxTimeMs } from '../../src/protect/budget.ts';
-import { PiiField } from '../../src/protect/marks/pii-field.ts';
+import { PiiField } from '../../src/protect/marks/class-marks.ts';
 import { registerMasker } from '../../src/protect/mask.ts';
 import { publishes, refuses } from './protecting.ts';
 

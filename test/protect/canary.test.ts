@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sharedMemoryStore } from '../../src/adapters/memory/memory-store.ts';
+import { sharedMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
 import { PiiField, registerMasker } from '../../src/index.ts';
 import {
   assertSilent,

@@ -1,9 +1,12 @@
 // local-backup/: the last place for events: files on the disk of this process, single ones or segments of many.
 
+import { readdirSync } from 'node:fs';
 import { nextTurn, sleep } from '../../ground/builtins.ts';
 import { type Clock, within } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';
+import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import {
   besideLink,
   checkBackupDirectory,
@@ -12,6 +15,7 @@ import {
   openBackupDirectory,
   placeOfEvents,
   removeOldTemporaries,
+  toBackupEvent,
 } from './backup-directory.ts';
 import { failed, full, isDiskFull, toSvcError } from './private-files.ts';
 import {
@@ -313,4 +317,37 @@ export function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): O
     bytes += (waiting[count++] as One).event.value.length;
   }
   return waiting.splice(0, count);
+}
+
+/** A folder of event files, and nothing else. */
+export interface EventFiles {
+  /** One file each, on the disk before it resolves. Gives those that are too large for one. */
+  store(events: readonly StoredEvent[]): Promise<Unreadable[]>;
+}
+
+/**
+ * Makes the folder, or takes an empty one: what is there already would be there twice.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`; rejects with `SVC_ADAPTERS_BACKUP_FAILED`
+ */
+export function openEventFiles(path: string, format: BackupFormat): EventFiles {
+  const directory = openBackupDirectory(path, { isExact: true });
+  if (readdirSync(directory).length > 0)
+    throw new SvcError(
+      'SVC_ADAPTERS_BACKUP_DIRECTORY',
+      `the folder "${path}" is not empty: name one that is, or that is not there yet`,
+    );
+  return {
+    async store(events) {
+      const results = await storeFiles(directory, format, events.map(toBackupEvent));
+      const tooLarge: Unreadable[] = [];
+      for (const [index, result] of results.entries()) {
+        if (typeof result === 'string') continue;
+        const error = toSvcError(result, path);
+        if (error.code !== 'SVC_ADAPTERS_BACKUP_FULL') throw error;
+        tooLarge.push({ place: events[index]?.place ?? '', reason: error.message });
+      }
+      return tooLarge;
+    },
+  };
 }

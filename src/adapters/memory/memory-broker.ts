@@ -2,8 +2,8 @@
 
 import { SvcError } from '../../ground/errors.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
-import type { Broker, SendFailure, SendResult } from '../../publish/broker.ts';
-import { type MemoryStore, sharedMemoryStore } from './memory-store.ts';
+import { shared } from '../../ground/lifecycle.ts';
+import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
 export interface MemoryBrokerOptions {
   /** Default: the store of this process, which `svc/testing` reads. */
@@ -49,4 +49,42 @@ export function createMemoryBroker(options: MemoryBrokerOptions = {}): Broker {
 
 function failed(failure: SendFailure): SendResult {
   return { ok: false, failure };
+}
+
+export interface StoredRecord {
+  readonly topic: string;
+  readonly record: BrokerRecord;
+}
+
+/** Records of all topics in the order they were sent. */
+export interface MemoryStore {
+  append(topic: string, records: readonly BrokerRecord[]): void;
+  all(): readonly StoredRecord[];
+  clear(): void;
+  /** Calls `listener` after each append; the result stops it. */
+  onAppend(listener: () => void): () => void;
+}
+
+export function createMemoryStore(): MemoryStore {
+  let stored: StoredRecord[] = [];
+  const listeners = new Set<() => void>();
+  return {
+    append(topic, records) {
+      for (const record of records) stored.push({ topic, record });
+      for (const listener of [...listeners]) listener();
+    },
+    all: () => [...stored],
+    clear() {
+      stored = [];
+    },
+    onAppend(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+/** The one of this process, which `svc/testing` reads. */
+export function sharedMemoryStore(): MemoryStore {
+  return shared('memory-broker', createMemoryStore);
 }

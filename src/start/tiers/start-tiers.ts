@@ -15,10 +15,14 @@ import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-ord
 import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
 import type { Drain } from '../../publish/recovery/drain.ts';
 import type { FailedEvent, NextTier } from '../../publish/tier.ts';
-import { createBackupTier } from '../../publish/tiers/backup-tier.ts';
-import { createDlqTier } from '../../publish/tiers/dlq-tier.ts';
 import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
-import { createKeptEvents, createTierChain, type TierLog } from '../../publish/tiers/tier-chain.ts';
+import {
+  createBackupTier,
+  createDlqTier,
+  createKeptEvents,
+  createTierChain,
+  type TierLog,
+} from '../../publish/tiers/tiers.ts';
 import type { TopicReader } from '../../publish/topic-reader.ts';
 import { openLocalBackup, openS3Backup, openTopicReader } from '../adapters.ts';
 import { brokerSettingsOf, goesToKafka, s3SettingsOf, tiersTimeMs } from '../settings.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { createKafkajsTopicTail } from '../../../src/adapters/kafkajs/kafkajs-topic-tail.ts';
+import { createKafkajsTopicTail } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { silentLog } from '../../support/log.ts';
 import { requiring } from '../../support/requires.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Parser } from '@asyncapi/parser';
-import type { Change } from '../../../src/catalog/changes.ts';
+import type { Change } from '../../../src/catalog/shape.ts';
 import { writeFiles } from '../../e2e/support/run-app.ts';
 import { runSvc } from '../../support/run-svc.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { running } from '../../../src/preload/running.ts';
+import { running } from '../../../src/preload/preload.ts';
 import { eventsIn } from '../../adapters/local-backup/backup-folder.ts';
 import { type SilentServer, startSilentServer } from '../../support/silent-server.ts';
 import { until } from '../../support/until.ts';

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { sharedMemoryStore } from '../../../src/adapters/memory/memory-store.ts';
+import { sharedMemoryStore } from '../../../src/adapters/memory/memory-broker.ts';
 import { setLogger } from '../../../src/observe/logger.ts';
 import type { SvcInstrumentationConfig } from '../../../src/preload/instrumentation/config.ts';
 import { SvcInstrumentation } from '../../../src/preload/instrumentation/svc-instrumentation.ts';
-import { running } from '../../../src/preload/running.ts';
+import { running } from '../../../src/preload/preload.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { until } from '../../support/until.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { run, running } from '../../../src/preload/running.ts';
+import { run, running } from '../../../src/preload/preload.ts';
 import { runningService } from '../../../src/publish/api/publish.ts';
 import { type InstrumentedApp, instrumentedApp } from './instrumented-app.ts';
 

@@ -7,7 +7,7 @@ import {
   registerBackupStrategy,
   registeredBackupStrategies,
 } from '../../../src/publish/backup-strategy.ts';
-import { createBackupTier } from '../../../src/publish/tiers/backup-tier.ts';
+import { createBackupTier } from '../../../src/publish/tiers/tiers.ts';
 import { failedEvent } from '../failed-event.ts';
 
 type Fake = EventBackupStrategy & { readonly stored: BackupEvent[]; answer: () => Promise<void> };

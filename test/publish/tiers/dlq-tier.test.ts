@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
-import { createDlqTier, type DlqOptions } from '../../../src/publish/tiers/dlq-tier.ts';
+import { createDlqTier, type DlqOptions } from '../../../src/publish/tiers/tiers.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { away, failedEvent } from '../failed-event.ts';
 

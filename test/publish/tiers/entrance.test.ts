@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createEntrance, usualLimits } from '../../../src/publish/tiers/tier-chain.ts';
+import { createEntrance, usualLimits } from '../../../src/publish/tiers/tiers.ts';
 
 const atOnce = { maxOnTheWay: 2, waiting: { maxEvents: 2, maxBytes: 10 } };
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { maxRecentDlqEvents } from '../../../src/observe/metrics.ts';
-import { createKeptEvents } from '../../../src/publish/tiers/tier-chain.ts';
+import { createKeptEvents } from '../../../src/publish/tiers/tiers.ts';
 import { collectLines } from '../../outbox/relay/relay-under-test.ts';
 import { failedEvent } from '../failed-event.ts';
 

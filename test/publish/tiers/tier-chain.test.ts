@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { shutDown } from '../../../src/publish/main/queued-event.ts';
 import type { Tier } from '../../../src/publish/tier.ts';
-import { createTierChain } from '../../../src/publish/tiers/tier-chain.ts';
+import { createTierChain } from '../../../src/publish/tiers/tiers.ts';
 import { failedEvent } from '../failed-event.ts';
 
 function tier(name: Tier['name'], answer: boolean | Error): Tier & { readonly seen: string[] } {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { topicAccess } from '../../../../src/adapters/kafka/access.ts';
+import { topicAccess } from '../../../../src/adapters/kafka/kafka-broker.ts';
 import type { TopicMetadata } from '../../../../src/adapters/kafka/protocol.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 

@@ -1,0 +1,579 @@
+// tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
+
+import { type Clock, inTime, systemClock, within } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
+import { maxRecentDlqEvents, type RecentDlqEvent } from '../../observe/metrics.ts';
+import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
+import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
+import { cutBatches, halvesOf } from '../cut-batches.ts';
+import { doubtsCount, faultOf } from '../fault.ts';
+import { brokenPromise, nameOf } from '../main/queued-event.ts';
+import { createMemory, createSendSlots, type Memory, type MemoryLimits } from '../memory-limits.ts';
+import { isSpilled } from '../order/backup-order.ts';
+import type { FailedEvent, NextTier, Tier } from '../tier.ts';
+import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
+
+interface TierChainOptions {
+  /** In the order in which they are tried; those that are not configured are left out. */
+  readonly tiers: readonly Tier[];
+  /** A tier took it. */
+  readonly onKept: (name: Tier['name'], failed: FailedEvent) => void;
+  readonly onDlqFailed: (failed: FailedEvent) => void;
+  /** No tier took it: the alert. */
+  readonly onLost: (failed: FailedEvent) => void;
+}
+
+/** The tiers behind the main topic: dead letter topic, backup, lost. Each event ends in exactly one of them. */
+interface TierChain {
+  readonly next: NextTier;
+  /** Events without an answer of a tier yet: what the end of the process has to save. */
+  inFlight(): Iterable<FailedEvent>;
+  close(deadlineMs: number): Promise<void>;
+}
+
+export function createTierChain(options: TierChainOptions): TierChain {
+  const inFlight = new Set<FailedEvent>();
+  const entrance = createEntrance();
+
+  async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
+    const { endedBy } = failed.failure;
+    const isBehind = isSpilled(failed.failure);
+    // Behind others in the backup, and nowhere else, unless it would be lost.
+    for (const tier of isBehind ? options.tiers.toReversed() : options.tiers) {
+      // A process that ends has no time for a topic: what it does not send now is sent from the backup.
+      // Nor is a letter any good for an event that is sent as it is once the clock is right, or the schema registry answers.
+      const fault = faultOf(failed.failure);
+      const isNoLetter = endedBy === 'shutdown' || fault === 'clock' || fault === 'registry';
+      if (tier.name === 'dlq' && isNoLetter && options.tiers.length > 1) continue;
+      if (await isStored(tier, failed)) {
+        options.onKept(tier.name, failed);
+        return tier.name;
+      }
+      if (tier.name === 'dlq') options.onDlqFailed(failed);
+    }
+    if (endedBy !== 'behind-unless-full') options.onLost(failed);
+    return 'lost';
+  }
+
+  /** Not by `catch`, a call that fails at the end of a stack: what is awaited is handled without one. */
+  async function isStored(tier: Tier, failed: FailedEvent): Promise<boolean> {
+    try {
+      return await tier.store(failed);
+    } catch {
+      return false;
+    }
+  }
+
+  return {
+    async next(failed) {
+      inFlight.add(failed);
+      // From here on a stack of its own: that of the application may be used up.
+      await entrance.acquire(failed.record.value.length);
+      try {
+        return await firstThatStores(failed);
+      } finally {
+        entrance.release();
+        inFlight.delete(failed);
+      }
+    },
+    inFlight: () => inFlight,
+    async close(deadlineMs) {
+      const end = systemClock.monotonic() + deadlineMs;
+      entrance.open();
+      // Those that may begin do so first.
+      await undefined;
+      // One after the other: what the dead letter topic gives back goes to the backup.
+      for (const tier of options.tiers) await tier.close(Math.max(0, end - systemClock.monotonic()));
+    },
+  };
+}
+
+/** Where events begin their way through the tiers, in their order: an outage sends thousands in one turn. */
+interface ConcurrencyLimiter {
+  /** Resolves when an event of this size may begin. */
+  acquire(bytes: number): Promise<void>;
+  /** One that has entered has its outcome. */
+  release(): void;
+  /** Nobody waits any more. */
+  open(): void;
+}
+
+interface ConcurrencyLimits {
+  /** Events on their way at once. There one takes some 9 KB of promises and closures, and 3 KB before (measured). */
+  readonly maxOnTheWay: number;
+  /** Of those that wait. One more, and the first of them begins: the tiers have bounds of their own. */
+  readonly waiting: MemoryLimits;
+}
+
+export const usualLimits: ConcurrencyLimits = {
+  maxOnTheWay: 1_000,
+  waiting: { maxEvents: 10_000, maxBytes: 32 * 1024 * 1024 },
+};
+
+export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
+  const memory = createMemory(limits.waiting);
+  const waiting: (() => void)[] = [];
+  let { maxOnTheWay } = limits;
+  let onTheWay = 0;
+
+  const beginFirst = (): void => waiting.shift()?.();
+
+  return {
+    acquire(bytes) {
+      while (onTheWay >= maxOnTheWay || waiting.length > 0) {
+        if (memory.reserve(bytes)) {
+          return new Promise((resolve) => {
+            waiting.push(() => {
+              memory.release(bytes);
+              onTheWay++;
+              resolve();
+            });
+          });
+        }
+        if (waiting.length === 0) break;
+        beginFirst();
+      }
+      onTheWay++;
+      return Promise.resolve();
+    },
+    release() {
+      onTheWay--;
+      if (onTheWay < maxOnTheWay) beginFirst();
+    },
+    open() {
+      maxOnTheWay = Number.POSITIVE_INFINITY;
+      while (waiting.length > 0) beginFirst();
+    },
+  };
+}
+
+const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
+
+/** What is told of events that did not get to their topic: never a payload. */
+export interface TierLog {
+  /** Says where it is: in a few lines, however many events there are. */
+  kept(tier: Tier['name'], failed: FailedEvent): void;
+  /** The last ones that went to the dead letter topic, the newest first. */
+  recentDlq(): readonly RecentDlqEvent[];
+}
+
+export function createKeptEvents(logger: Logger, clock: Clock): TierLog {
+  const warn = throttledLog(logger, clock, { level: 'warn' });
+  const sayError = throttledLog(logger, clock);
+  let recent: readonly RecentDlqEvent[] = [];
+  return {
+    kept(tier, { event: { eventId, eventType }, topic, failure }) {
+      const { cause, message } = failure;
+      // Nothing of this machine gets through until somebody sets it.
+      const say = faultOf(failure) === 'clock' ? sayError : warn;
+      const fields = { eventId, eventType, topic, cause };
+      say(`${tier} ${cause}`, `event kept in the ${places[tier]}: ${message}`, fields);
+      if (tier !== 'dlq') return;
+      const one = { eventType, failureReason: `${cause}: ${message}`, timestampMs: clock.now() };
+      recent = [one, ...recent].slice(0, maxRecentDlqEvents);
+    },
+    recentDlq: () => recent,
+  };
+}
+
+export interface DlqOptions {
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
+  readonly topic: string;
+  readonly format: DlqFormat;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The partition of a key, as everywhere in svc. */
+  readonly partitionOf: (key: string | null, partitionCount: number) => number;
+  /** Runs a send as svc's own work. */
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  /** The one try has what is left of the time of its events, and this at least. */
+  readonly leastTimeMs: number;
+  /** While the cluster is known to be away, events go to the next tier at once. */
+  readonly isAway: () => boolean;
+  readonly onSendFailed: (kind: SendFailureKind) => void;
+}
+
+interface Letter {
+  readonly failed: FailedEvent;
+  readonly settle: (stored: boolean) => void;
+}
+
+const maxBatchCount = 250;
+const maxBatchBytes = 512 * 1024;
+const maxWaitingCount = 10_000;
+const maxWaitingBytes = 32 * 1024 * 1024;
+/** After a failure of the topic itself: so long events go past it, then one batch tries again. */
+const pauseMs = 5_000;
+
+/**
+ * The dead letter topic: one try, for the retries are spent. Dead letters of one partition are sent in their order, one
+ * send at a time. One that is too large for the topic is tried as the event alone, which is smaller; then it goes to the next tier.
+ */
+export function createDlqTier(options: DlqOptions): Tier {
+  const { broker, topic, clock } = options;
+  let waiting: Letter[] = [];
+  let count = 0;
+  let bytes = 0;
+  let scheduled = false;
+  let sending = 0;
+  let pausedUntilMs = Number.NEGATIVE_INFINITY;
+  let partitionCount: number | undefined;
+  /** The cluster does not know the topic, as it said when it was asked last. */
+  let isMissing = false;
+  const onIdle: (() => void)[] = [];
+
+  function settle(letters: readonly Letter[], stored: boolean): void {
+    for (const { failed, settle: answer } of letters) {
+      count--;
+      bytes -= failed.record.value.length;
+      answer(stored);
+    }
+  }
+
+  const isClosed = (): boolean => options.isAway() || clock.monotonic() < pausedUntilMs;
+
+  function pause({ kind, message, cause }: SendFailure): void {
+    pausedUntilMs = clock.monotonic() + pauseMs;
+    options.logger.error(`dead letter topic "${topic}": ${message}`, { kind, cause });
+  }
+
+  /** One partition's letters, in order. */
+  async function send(
+    partition: number | undefined,
+    letters: readonly Letter[],
+    isSmaller = false,
+  ): Promise<void> {
+    if (isClosed()) return settle(letters, false);
+    const records = letters.map(({ failed }) =>
+      isSmaller
+        ? toSmallerDlqRecord(failed, 'value', clock.now())
+        : toDlqRecord(failed, options.format, clock.now()),
+    );
+    const sending = options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
+    const result = await inTime(sending, {
+      limitMs: timeLeftMs(letters),
+      keepsAlive: true,
+      late: () => (isMissing ? tooLateToBeMade : tooLate),
+    });
+    if (result.ok) return settle(letters, true);
+    options.onSendFailed(result.failure.kind);
+    // It may have been made anew, with fewer partitions.
+    if (doubtsCount(result.failure)) partitionCount = undefined;
+    if (result.failure.kind === 'too_large') {
+      if (letters.length === 1) return isSmaller ? settle(letters, false) : send(partition, letters, true);
+      for (const half of halvesOf(letters)) await send(partition, half);
+      return;
+    }
+    pause(result.failure);
+    settle(letters, false);
+  }
+
+  /** Of the one that has most. */
+  function timeLeftMs(letters: readonly Letter[]): number {
+    const deadlines = letters.map(({ failed }) => failed.deadlineAtMs ?? Number.POSITIVE_INFINITY);
+    return Math.max(options.leastTimeMs, Math.max(...deadlines) - clock.monotonic());
+  }
+
+  async function sendAll(letters: readonly Letter[]): Promise<void> {
+    if (partitionCount === undefined) {
+      const asking = options
+        .isolate(() => broker.partitionsFor(topic))
+        .then(
+          (count) => {
+            isMissing = count === undefined;
+            return count;
+          },
+          () => undefined,
+        );
+      partitionCount = await inTime(asking, {
+        limitMs: timeLeftMs(letters),
+        keepsAlive: true,
+        late: () => undefined,
+      });
+    }
+    await Promise.all(
+      byPartition(letters).map(async ([partition, group]) => {
+        // Of a topic of which nothing is known yet, one record a send: a send never spans partitions.
+        const limits = { maxEvents: partition === undefined ? 1 : maxBatchCount, maxBytes: maxBatchBytes };
+        for (const batch of cutBatches(group, bytesOf, limits)) await send(partition, batch);
+      }),
+    );
+  }
+
+  function byPartition(letters: readonly Letter[]): [number | undefined, Letter[]][] {
+    if (partitionCount === undefined) return [[undefined, [...letters]]];
+    const groups = new Map<number, Letter[]>();
+    for (const letter of letters) {
+      const partition = options.partitionOf(letter.failed.record.key, partitionCount);
+      const group = groups.get(partition);
+      if (group === undefined) groups.set(partition, [letter]);
+      else group.push(letter);
+    }
+    return [...groups];
+  }
+
+  async function pump(): Promise<void> {
+    scheduled = false;
+    // One round at a time keeps the order of each partition.
+    if (sending > 0) return;
+    sending++;
+    while (waiting.length > 0) {
+      const letters = waiting;
+      waiting = [];
+      await sendAll(letters);
+    }
+    sending--;
+    for (const resolve of onIdle.splice(0)) resolve();
+  }
+
+  return {
+    name: 'dlq',
+    store(failed) {
+      const size = failed.record.value.length;
+      if (isClosed() || count >= maxWaitingCount || bytes + size > maxWaitingBytes)
+        return Promise.resolve(false);
+      count++;
+      bytes += size;
+      return new Promise((answer) => {
+        waiting.push({ failed, settle: answer });
+        if (scheduled || sending > 0) return;
+        scheduled = true;
+        setImmediate(() => void pump());
+      });
+    },
+    async close(deadlineMs) {
+      if (count > 0) await within(deadlineMs, new Promise<void>((resolve) => onIdle.push(resolve)));
+    },
+  };
+}
+
+const bytesOf = ({ failed }: Letter): number => failed.record.value.length;
+
+const late = {
+  kind: 'unknown_outcome',
+  cause: 'TimeoutException',
+  message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
+} as const;
+const tooLate: SendResult = { ok: false, failure: late };
+/** A topic that the brokers make would be there by then. */
+const tooLateToBeMade: SendResult = {
+  ok: false,
+  failure: {
+    ...late,
+    message: `${late.message}: it does not exist: create it, or set auto.create.topics.enable on the brokers`,
+  },
+};
+
+interface BackupTierOptions {
+  /** In the order in which they are tried; asked for each event, for applications register theirs at any time. */
+  readonly strategies: () => readonly EventBackupStrategy[];
+  /** The one whose events are drained: what goes behind events that wait there is given to it first, however busy it is. */
+  readonly drained?: EventBackupStrategy | undefined;
+  /** It has stored an event. */
+  readonly onDrainable?: ((failed: FailedEvent) => void) | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Runs a store as svc's own work. */
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
+interface BackupTier extends Tier {
+  readonly name: 'backup';
+  /** At the end of the process, synchronously. Returns how many of them are stored. */
+  storeSync(failed: readonly FailedEvent[]): number;
+}
+
+/**
+ * How long a strategy that failed is passed over where another one follows: an S3 that hangs costs one wait, not one for each
+ * event. Also the least time between two log lines about it.
+ */
+const backupPauseMs = 5_000;
+/** A strategy that takes longer to store an event has failed. */
+const answerMs = 30_000;
+/** Events that one strategy stores at once. More go to the strategy that follows. */
+const maxInFlight = 256;
+/** Events that no strategy took and that are tried a second time at once. */
+const maxSecondTries = 32;
+/** Events that wait for their second try. One more is lost. */
+const maxWaiting = 10_000;
+/** Bytes of the events that wait for their second try, and of those under way in one strategy: one that hangs fills no memory. */
+const maxBytes = 128 * 1024 * 1024;
+
+interface StrategyState {
+  readonly inFlight: Memory;
+  readonly say: QuietLog;
+  pausedUntilMs: number;
+}
+
+/** Backup strategies in their order: the first one that stores an event has it. */
+export function createBackupTier(options: BackupTierOptions): BackupTier {
+  const { clock, logger } = options;
+  const states = new WeakMap<EventBackupStrategy, StrategyState>();
+  const secondTries = createSendSlots(maxSecondTries);
+  const waiting = createMemory({ maxEvents: maxWaiting, maxBytes });
+  let inFlight = 0;
+  const onIdle: (() => void)[] = [];
+
+  function stateOf(strategy: EventBackupStrategy): StrategyState {
+    let state = states.get(strategy);
+    if (state === undefined) {
+      state = {
+        inFlight: createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes }),
+        say: throttledLog(logger, clock, { intervalMs: backupPauseMs, saysLeftOut: false }),
+        pausedUntilMs: Number.NEGATIVE_INFINITY,
+      };
+      states.set(strategy, state);
+    }
+    return state;
+  }
+
+  function report(strategy: EventBackupStrategy, state: StrategyState, error: unknown): void {
+    state.pausedUntilMs = clock.monotonic() + backupPauseMs;
+    state.say('', `backup "${strategy.name}" failed: ${reasonOf(error)}`);
+  }
+
+  async function tryOne(strategy: EventBackupStrategy, event: BackupEvent): Promise<boolean> {
+    const state = stateOf(strategy);
+    const size = event.value.length;
+    if (!state.inFlight.reserve(size)) {
+      report(strategy, state, tooSlow(state.inFlight.bytes));
+      return false;
+    }
+    try {
+      // One that is written in JavaScript may store at once, and return nothing.
+      const storing = options.isolate(async () => strategy.store(event));
+      await inTime(storing, { limitMs: answerMs, keepsAlive: false, late: noAnswer });
+      return true;
+    } catch (error) {
+      report(strategy, state, error);
+      return false;
+    } finally {
+      state.inFlight.release(size);
+    }
+  }
+
+  async function store(failed: FailedEvent): Promise<boolean> {
+    const event = toBackupEvent(failed, clock.now());
+    const { drained } = options;
+    const isFirst = isSpilled(failed.failure) ? drained : undefined;
+    const strategies = inOrder(options.strategies(), isFirst);
+    for (const [index, strategy] of strategies.entries()) {
+      const isLast = index === strategies.length - 1;
+      const state = stateOf(strategy);
+      const isBusy = state.inFlight.events >= maxInFlight || clock.monotonic() < state.pausedUntilMs;
+      if (isBusy && !isLast && strategy !== isFirst) continue;
+      if (!(await tryOne(strategy, event))) continue;
+      if (strategy === drained) options.onDrainable?.(failed);
+      return true;
+    }
+    return strategies.length > 1 && tryAgain(strategies.slice(0, -1), event, failed);
+  }
+
+  /**
+   * Before an event is lost, those before the last one are asked once more, a few events at a time: they were busy, or had
+   * so much to do that they did not answer in time.
+   */
+  async function tryAgain(
+    strategies: readonly EventBackupStrategy[],
+    event: BackupEvent,
+    failed: FailedEvent,
+  ): Promise<boolean> {
+    const size = event.value.length;
+    if (!waiting.reserve(size)) return false;
+    await new Promise<void>((resolve) => secondTries.acquire(resolve));
+    waiting.release(size);
+    try {
+      for (const strategy of strategies) {
+        if (!(await tryOne(strategy, event))) continue;
+        if (strategy === options.drained) options.onDrainable?.(failed);
+        return true;
+      }
+      return false;
+    } finally {
+      secondTries.release();
+    }
+  }
+
+  return {
+    name: 'backup',
+    async store(failed) {
+      inFlight++;
+      const stored = await store(failed);
+      inFlight--;
+      if (inFlight === 0) for (const resolve of onIdle.splice(0)) resolve();
+      return stored;
+    },
+    storeSync(failed) {
+      const events = failed.map((one) => toBackupEvent(one, clock.now()));
+      for (const strategy of options.strategies()) {
+        if (strategy.storeSync === undefined || events.length === 0) continue;
+        try {
+          const left: unknown = strategy.storeSync(events);
+          if (left instanceof Promise) throw notSync(left);
+          return events.length;
+        } catch (error) {
+          logger.error(`backup "${strategy.name}" failed: ${reasonOf(error)}`);
+        }
+      }
+      return 0;
+    },
+    async close(deadlineMs) {
+      const end = clock.monotonic() + deadlineMs;
+      if (inFlight > 0) await within(deadlineMs, new Promise<void>((resolve) => onIdle.push(resolve)));
+      const rest = Math.max(0, end - clock.monotonic());
+      const closing = options.strategies().map((strategy) => closed(strategy, rest));
+      await within(rest, Promise.all(closing));
+    },
+  };
+}
+
+function inOrder(
+  strategies: readonly EventBackupStrategy[],
+  first: EventBackupStrategy | undefined,
+): readonly EventBackupStrategy[] {
+  if (first === undefined) return strategies;
+  return [first, ...strategies.filter((strategy) => strategy !== first)];
+}
+
+function toBackupEvent({ event, topic, record, failure }: FailedEvent, nowMs: number): BackupEvent {
+  const { eventId, eventType } = event;
+  const { key, headers, value } = record;
+  const { form } = event.value;
+  const document = form.toJson && { document: form.toJson(value) };
+  const reason = failure.cause;
+  return { eventId, eventType, topic, key, headers, value, ...document, reason, backedUpAt: nowMs };
+}
+
+/** Whatever one of the application's does, what comes after it is closed as well. */
+async function closed(strategy: EventBackupStrategy, deadlineMs: number): Promise<void> {
+  try {
+    await strategy.close?.(deadlineMs);
+  } catch {
+    // Its events have had their answers.
+  }
+}
+
+/** Only svc's own errors are known to hold no payload. */
+function reasonOf(error: unknown): string {
+  if (error instanceof SvcError) return error.message;
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (typeof code === 'string' && /^[A-Z_]+$/.test(code)) return code;
+  return nameOf(error);
+}
+
+function tooSlow(bytes: number): SvcError {
+  return new SvcError('SVC_PUBLISH_BACKUP_FAILED', `it is too slow: ${bytes} bytes wait for its answer`);
+}
+
+function notSync(left: Promise<unknown>): SvcError {
+  left.catch(() => {});
+  return new SvcError(
+    'SVC_PUBLISH_BACKUP_FAILED',
+    'its storeSync returns a promise, and at the end of the process nobody can wait for it',
+  );
+}
+
+function noAnswer(): never {
+  throw new SvcError('SVC_PUBLISH_BACKUP_FAILED', `no answer within ${answerMs / 1000} s`);
+}
