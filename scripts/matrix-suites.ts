@@ -29,7 +29,7 @@ const ONCE_A_LINE = [
   'recovery/backup.test.ts',
 ];
 
-/** What they look at hangs on package managers, commands, documents and databases, which are the same whatever Node is under test. */
+/** What they look at hangs on package managers, commands, documents, databases or svc's source, which are the same whatever Node is under test. */
 const ONCE = [
   'examples/frameworks.test.ts',
   'examples/getting-started.test.ts',
@@ -39,6 +39,7 @@ const ONCE = [
   'outbox/inbox-programs.test.ts',
   'outbox/joins-table.test.ts',
   'payloads/json-libraries.test.ts',
+  'preload/files-of-an-event.test.ts',
   'running-cli.test.ts',
   'telemetry/demo.test.ts',
 ];
