@@ -24,7 +24,7 @@ export interface Call {
    * called in place of counting it.
    */
   readonly postpone?: (() => void) | undefined;
-  /** Of one of the first calls of its target: what it is to captured calls around it and inside of it. */
+  /** The captured calls around this one and inside it. Only the first calls of a target have it. */
   readonly nest?: Nest | undefined;
   /**
    * True when the caller can wait for the event (the function returned a promise, a thenable or an async iterator, or calls back later).
@@ -33,19 +33,19 @@ export interface Call {
   readonly canWait: boolean;
 }
 
-/** A captured call that is watched, and the one that it runs in. It holds nothing that the call was given. */
+/** A watched call, and the watched call around it. It holds no argument and no result. */
 export interface Nest {
   readonly plan: CapturePlan;
   readonly outer: Nest | undefined;
-  /** Its event is made: what comes later is not inside of it. */
+  /** Its event is made: later calls are not inside it. */
   isOver: boolean;
-  /** Events of captured calls inside of it. */
+  /** Events of captured calls inside it. */
   readonly inner: NestedEvent[];
 }
 
 export interface NestedEvent {
   readonly plan: CapturePlan;
-  /** `undefined`: that of its event id alone. */
+  /** `undefined`: the key is the event id. */
   readonly key: string | undefined;
 }
 

@@ -141,7 +141,7 @@ interface Doubled {
   readonly isLikely: boolean;
 }
 
-/** By the ids of both targets. */
+/** Keyed by the ids of both targets. */
 const doubled = shared('doubled-calls', () => new Map<string, Doubled>());
 const mostDoubled = 100;
 /** Calls inside of one that are remembered. */
@@ -151,7 +151,7 @@ const mostInner = 100;
  * Of a watched call whose event is made now: which captured calls inside of it have made one for the same thing. That is one with the
  * same event type or the same key. Returns each pair of targets once.
  *
- * @param key `undefined`: that of its event id alone
+ * @param key `undefined`: the key is the event id
  */
 export function doubledCalls(nest: Nest, key: string | undefined): Doubled[] {
   if (nest.isOver) return [];
@@ -185,7 +185,7 @@ function newlyDoubled(
   return [found];
 }
 
-/** The first that is likely a mistake of those told by `doubledCalls`, and how many there are. */
+/** The first pair of `doubledCalls` that is likely a mistake, with the number of others. */
 export function doubledRemark(): string | undefined {
   const [first, ...more] = [...doubled.values()].filter(({ isLikely }) => isLikely);
   if (first === undefined) return undefined;

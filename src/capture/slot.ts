@@ -21,13 +21,13 @@ export interface CaptureSlot extends CallCounts {
   plan: CapturePlan;
   /** `null` while capture is off: the wrapper then only calls the function. */
   onCall: OnCall | null;
-  /** Of its next calls it is watched what captured functions they call. */
+  /** The number of its next calls in which svc looks for calls of other captured functions. */
   toWatch: number;
   /** Counts a rejection and passes it on. One for all calls: a promise costs no closure more. */
   readonly passOn: (error: unknown) => never;
 }
 
-/** The first calls show which captured functions call each other; those behind cost nothing for it. */
+/** The first calls show which captured functions call each other. Later calls pay nothing for it. */
 const watchedCalls = 64;
 
 export function createSlot(plan: CapturePlan, onCall: OnCall | null): CaptureSlot {

@@ -173,7 +173,7 @@ const fixes = {
   folders: 'let the user of the process write there, or name another folder',
 } as const;
 
-/** As the URLs of `pg` and `mysql2` have it. */
+/** In the form that the URLs of `pg` and `mysql2` take. */
 const encrypted = (dialect: string | null): string =>
   `add ${dialect === 'mysql' ? '?ssl={"rejectUnauthorized":true}' : '?sslmode=verify-full'} to svc.outbox.datasource.url, and look at the connections of the application as well`;
 

@@ -181,8 +181,8 @@ export interface OutboxStore {
    */
   partition(ageMs: number): Promise<boolean>;
   /**
-   * The address of the database, where it is of another machine and the last connection to it was not encrypted. `undefined`: neither,
-   * or nothing was connected yet.
+   * The address of a database on another machine, if the last connection to it was not encrypted. `undefined` also before the first
+   * connection.
    */
   inClearTo(): Promise<string | undefined>;
   close(deadlineMs: number): Promise<void>;

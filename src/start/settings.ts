@@ -218,11 +218,11 @@ export function eventTypeOf({ eventType, function: name, module }: TargetConfig)
 }
 
 /**
- * Event types that have a schema in `svc.serde.schemas` and that nothing publishes, each as a warning.
+ * Warnings about event types with a schema in `svc.serde.schemas` that nothing publishes.
  *
- * @param published event types that are known
- * @param areAll there are no others. Where there may be, only a mistyped name is told: one that is nearly that of an event type
- * without a schema
+ * @param published the known event types
+ * @param areAll whether there are no others. If there may be others, only a name that is nearly that of an event type without a
+ * schema is reported
  */
 export function unusedSchemas(
   { serde }: Pick<Config, 'serde'>,

@@ -1,5 +1,6 @@
 import { appendFileSync } from 'node:fs';
 import { access } from 'node:fs/promises';
+import { networkInterfaces } from 'node:os';
 import { ensureBao } from '../../scripts/services/bao.ts';
 import { runCommand } from '../../scripts/services/commands.ts';
 import { ensureDebezium } from '../../scripts/services/debezium.ts';
@@ -39,6 +40,7 @@ import { startVault } from './vault.ts';
  * - `python-cloudevents`: the official SDK of CloudEvents for Python;
  * - `mounts`: Linux that lets a process have file systems of its own;
  * - `proc`: a system that tells when a process began;
+ * - `network`: an address of this machine that is not loopback;
  * - `pipes`: a system with named pipes among its files;
  * - `chromium`: Linux on x64, for which npm has one;
  * - `superuser`: that this process may give files to other users;
@@ -65,6 +67,7 @@ export type Requirement =
   | 'python-cloudevents'
   | 'mounts'
   | 'proc'
+  | 'network'
   | 'pipes'
   | 'superuser'
   | 'java'
@@ -119,6 +122,7 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
       throw new Unavailable('there is no /proc, which tells when a process began', 'run it on Linux');
     });
   },
+  network: async () => networkAddress(),
   pipes: async () => {
     if (process.platform === 'win32')
       throw new Unavailable('there are no named pipes in folders', 'run it on Linux or macOS');
@@ -143,6 +147,14 @@ const prepare: Record<Requirement, () => Promise<unknown>> = {
     }
   },
 };
+
+/** IPv4, of an interface that is not loopback. */
+export function networkAddress(): string {
+  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  const found = all.find(({ family, internal }) => family === 'IPv4' && !internal);
+  if (found === undefined) throw new Unavailable('this machine has no network', 'connect it to one');
+  return found.address;
+}
 
 async function requirePackage(name: string): Promise<void> {
   await import(name).catch((error: NodeJS.ErrnoException) => {

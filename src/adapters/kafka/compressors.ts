@@ -66,11 +66,11 @@ function tooLarge(limitBytes: number): SvcError {
   );
 }
 
-// snappy and lz4 are expanded here and not by a package: only so can the work be left and gone on with. Each counts first how many
-// bytes it makes. https://github.com/google/snappy/blob/main/format_description.txt
+// svc expands snappy and lz4 itself, because no package can pause in the middle of its work. Each function first counts the bytes
+// that it will make. https://github.com/google/snappy/blob/main/format_description.txt
 // https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md and lz4_Block_format.md
 
-/** Work that stops every `sliceBytes`, or earlier, so that others can have their turn. */
+/** Work that yields after `sliceBytes` at the latest, so that the event loop can run. */
 type InTurns<T> = Generator<undefined, T>;
 
 const sliceBytes = 128 * 1024;
@@ -86,13 +86,13 @@ async function inTurns<T>(work: InTurns<T>): Promise<T> {
   }
 }
 
-/** How far an expansion is: the next byte to read, and how many are written. */
+/** The progress of an expansion: the next byte to read, and the number of bytes written. */
 interface Progress {
   at: number;
   filled: number;
 }
 
-/** What lies one behind the other in `data`, each compressed by itself. */
+/** One of the blocks in `data`. Each is compressed by itself. */
 interface Block {
   readonly from: number;
   readonly end: number;
@@ -101,13 +101,13 @@ interface Block {
   readonly isFirst: boolean;
 }
 
-/** Blocks that are only looked at between two stops. */
+/** The number of blocks that are counted between two yields. */
 const blocksInSlice = 4096;
 
 const damaged = (codec: Codec): Error =>
   new Error(`a batch of records that is compressed with ${codec} is damaged`);
 
-/** Repeats `length` bytes from `offset` bytes back; they may reach into those that it writes. */
+/** Repeats `length` bytes from `offset` bytes back. Source and target may overlap. */
 function repeat(out: Buffer, at: number, offset: number, length: number): void {
   const from = at - offset;
   if (length <= 64) {
@@ -180,7 +180,7 @@ function* expandSnappy(data: Buffer, limitBytes: number): InTurns<Buffer> {
   return out;
 }
 
-/** Literals and copies, about as many as make `sliceBytes`. */
+/** Expands literals and copies until about `sliceBytes` are made. */
 function expandSnappySlice(data: Buffer, end: number, out: Buffer, now: Progress, first: number): void {
   let { at, filled } = now;
   const [untilRead, untilFilled] = [Math.min(end, at + sliceBytes), filled + sliceBytes];
@@ -216,10 +216,10 @@ function expandSnappySlice(data: Buffer, end: number, out: Buffer, now: Progress
 }
 
 const lz4Magic = 0x184d2204;
-/** Of the numbers 4 to 7, by which a frame says how large its blocks are at most. */
+/** The maximum size of a block, from its code (4 to 7) in the frame. */
 const lz4BlockBytes = (code: number): number => 2 ** (8 + 2 * code);
 
-/** Those of all frames. The sums over blocks and frames are not looked at, as in Kafka's own clients: a batch has one over all. */
+/** The blocks of all frames. Their checksums are ignored, as in Kafka's own clients: the batch has one over all. */
 function* lz4Blocks(data: Buffer): Generator<Block> {
   for (let at = 0; at < data.length; ) {
     if (at + 7 > data.length || data.readUInt32LE(at) !== lz4Magic) throw damaged('lz4');
@@ -303,7 +303,7 @@ function countLz4(data: Buffer, { from, end }: Block): number {
   return sum;
 }
 
-/** Literals and copies, about as many as make `sliceBytes`. The last literals of a block have no copy behind them. */
+/** Expands literals and copies until about `sliceBytes` are made. The last literals of a block have no copy behind them. */
 function expandLz4Slice(data: Buffer, end: number, out: Buffer, now: Progress, first: number): void {
   let { at, filled } = now;
   const untilFilled = filled + sliceBytes;

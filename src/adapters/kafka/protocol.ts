@@ -8,7 +8,7 @@ export interface KafkaRequest<T> {
   readonly name: string;
   readonly oldest: number;
   readonly newest: number;
-  /** The first version whose head, of request and answer, ends with tags. Default: none of those that svc knows. */
+  /** The first flexible version: the heads of request and answer end with tags. Default: svc knows no flexible version. */
   readonly flexible?: number | undefined;
   /** In pieces, so that a batch is not copied. */
   write(version: number): readonly Buffer[];
@@ -219,7 +219,7 @@ export interface Node {
 export interface TopicMetadata {
   readonly errorCode: number;
   readonly name: string | null;
-  /** Another one under the same name is another topic (KIP-516). Not there before version 10. */
+  /** A topic that is created again has another id (KIP-516). `undefined` before version 10. */
   readonly id?: string | undefined;
   /** `leaderId`: negative where there is none now. */
   readonly partitions: readonly { readonly partition: number; readonly leaderId: number }[];
@@ -233,9 +233,9 @@ export interface ClusterMetadata {
   readonly topics: readonly TopicMetadata[];
 }
 
-/** Names may be left out from here on. They are not. */
+/** From this version on, a request may leave names out. svc gives them. */
 const newestMetadata = 12;
-/** The rights on the cluster are no part of it from here on. */
+/** From this version on, the answer leaves out the rights on the cluster. */
 const withoutClusterRights = 11;
 const withTopicIds = 10;
 const flexibleMetadata = 9;
@@ -261,73 +261,51 @@ export function metadataRequest(
       const named = topics.flatMap((name) => [id, compactText(name), noTags]);
       return [noTags, varint(topics.length + 1), ...named, flags, noTags];
     },
-    read: (bytes, version) =>
-      version < flexibleMetadata ? readMetadata(bytes, version) : readFlexibleMetadata(bytes, version),
+    read: readMetadata,
   };
-}
-
-function readFlexibleMetadata(bytes: Buffer, version: number): ClusterMetadata {
-  const answer = new AnswerReader(bytes);
-  answer.skip(4); // How long to hold further requests.
-  const brokers = answer.compactList(() => {
-    const node = { nodeId: answer.int32(), host: answer.compactText() ?? '', port: answer.int32() };
-    answer.compactText(); // Its rack.
-    answer.tags();
-    return node;
-  });
-  const clusterId = answer.compactText();
-  answer.skip(4); // The controller.
-  const topics = answer.compactList(() => {
-    const errorCode = answer.int16();
-    const name = answer.compactText();
-    const id = version < withTopicIds ? undefined : answer.uuid();
-    answer.skip(1); // Whether it is one of Kafka's own.
-    const partitions = answer.compactList(() => {
-      answer.skip(2); // Its error, such as no leader.
-      const [partition, leaderId] = [answer.int32(), answer.int32()];
-      answer.skip(4); // The epoch of the leader.
-      // Replicas, those in sync, those offline.
-      for (let lists = 3; lists > 0; lists--) answer.compactList(() => answer.int32());
-      answer.tags();
-      return { partition, leaderId };
-    });
-    const topicAuthorizedOperations = answer.int32();
-    answer.tags();
-    return { errorCode, name, id, partitions, topicAuthorizedOperations };
-  });
-  return { clusterId, brokers, topics };
 }
 
 function readMetadata(bytes: Buffer, version: number): ClusterMetadata {
   const answer = new AnswerReader(bytes);
+  const isFlexible = version >= flexibleMetadata;
+  const text = (): string | null => (isFlexible ? answer.compactText() : answer.text());
+  const numbers = (): unknown => (isFlexible ? answer.compactList(number) : answer.list(number));
+  const number = (): number => answer.int32();
   answer.skip(4); // How long to hold further requests.
-  const brokers = answer.list(() => {
-    const node = { nodeId: answer.int32(), host: answer.text() ?? '', port: answer.int32() };
-    answer.text(); // Its rack.
+  const brokers = structs(() => {
+    const node = { nodeId: answer.int32(), host: text() ?? '', port: answer.int32() };
+    text(); // Its rack.
     return node;
   });
-  const clusterId = answer.text();
+  const clusterId = text();
   answer.skip(4); // The controller.
-  const topics = answer.list(() => {
+  const topics = structs(() => {
     const errorCode = answer.int16();
-    const name = answer.text();
+    const name = text();
+    const id = version >= withTopicIds ? answer.uuid() : undefined;
     answer.skip(1); // Whether it is one of Kafka's own.
-    const partitions = answer.list(readPartition);
-    return { errorCode, name, partitions, topicAuthorizedOperations: rights() };
+    const partitions = structs(readPartition);
+    const topicAuthorizedOperations = version >= withRights ? answer.int32() : undefined;
+    return { errorCode, name, id, partitions, topicAuthorizedOperations };
   });
   return { clusterId, brokers, topics };
+
+  function structs<T>(read: () => T): T[] {
+    if (!isFlexible) return answer.list(read);
+    return answer.compactList(() => {
+      const found = read();
+      answer.tags();
+      return found;
+    });
+  }
 
   function readPartition(): TopicMetadata['partitions'][number] {
     answer.skip(2); // Its error, such as no leader.
     const [partition, leaderId] = [answer.int32(), answer.int32()];
     if (version >= withLeaderEpoch) answer.skip(4);
-    for (let lists = version >= withOfflineReplicas ? 3 : 2; lists > 0; lists--)
-      answer.list(() => answer.int32());
+    // Replicas, those in sync, those offline.
+    for (let lists = version >= withOfflineReplicas ? 3 : 2; lists > 0; lists--) numbers();
     return { partition, leaderId };
-  }
-
-  function rights(): number | undefined {
-    return version >= withRights ? answer.int32() : undefined;
   }
 }
 

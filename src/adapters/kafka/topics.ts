@@ -44,7 +44,7 @@ export interface Topics {
   partitionCount(topic: string): Promise<number | undefined>;
   /** What `partitionCount` was last, where it was asked for: a topic that has another number now would have them elsewhere. */
   placedBy(topic: string): number | undefined;
-  /** Whether it has another id than when `partitionCount` was asked for: it was deleted and created again (KIP-516). */
+  /** Whether its id differs from the one at the last `partitionCount`: it was deleted and created again (KIP-516). */
   isRecreated(topic: string): boolean;
   /** As `partitionCount`, of who places nothing by it. */
   isThere(topic: string): Promise<boolean>;

@@ -18,7 +18,7 @@ export interface ServerConnection {
    */
   begin(limitMs: number): Promise<void>;
   end(verb: 'COMMIT' | 'ROLLBACK'): Promise<void>;
-  /** The address of the server, where it is of another machine and nothing is encrypted on the way. */
+  /** The address of a server on another machine, if the connection is not encrypted. */
   readonly inClearTo?: string | undefined;
   /** What the server calls it. */
   readonly id: number | undefined;
@@ -48,7 +48,7 @@ export interface ServerDatabaseOptions {
   readonly logger: Logger | undefined;
 }
 
-/** `inClearTo` of a socket; `undefined` as well where it is local. */
+/** The remote address of a socket without TLS. `undefined` for a local socket. */
 export function inClearTo({ encrypted, remoteAddress }: ConnectedSocket): string | undefined {
   return encrypted === true || remoteAddress === undefined || isLoopback(remoteAddress)
     ? undefined
@@ -56,9 +56,9 @@ export function inClearTo({ encrypted, remoteAddress }: ConnectedSocket): string
 }
 
 export interface ConnectedSocket {
-  /** Only of TLS. */
+  /** Only sockets with TLS have it. */
   readonly encrypted?: boolean;
-  /** Of no socket in the file system. */
+  /** A socket in the file system has none. */
   readonly remoteAddress?: string | undefined;
 }
 

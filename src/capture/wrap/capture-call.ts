@@ -181,19 +181,19 @@ function isAwaited({ slot, plan }: Pick<RunningCall, 'slot' | 'plan'>): boolean 
   return plan.failOnError || slot.onCall?.neverWaits !== true;
 }
 
-// Which captured functions call each other: two events for one call are told by `doubledCalls`. Only the first calls of each target are
-// watched, so that all others pay two comparisons.
+// Captured functions that call each other make two events for one call: `doubledCalls` reports them. svc watches only the first calls
+// of each target. All other calls pay two comparisons.
 
 interface Watching {
   readonly storage: AsyncLocalStorage<Nest | undefined>;
-  /** Calls that still look what they run in, of targets whose first calls are over: each watched call allows for some. */
+  /** The number of further calls, of any target, that look for a watched call around them. Each watched call adds some. */
   looks: number;
 }
 
 const watched = shared<Watching>('watched-calls', () => ({ storage: new AsyncLocalStorage(), looks: 0 }));
 const looksOfCall = 16;
 
-/** Enters it, while the target is watched. */
+/** Enters the call if its target is watched. */
 function watch(slot: CaptureSlot): Nest | undefined {
   const { storage } = watched;
   const outer = storage.getStore();
@@ -209,7 +209,7 @@ function watch(slot: CaptureSlot): Nest | undefined {
   return outer && nest;
 }
 
-/** What its caller does from now on is not inside of it. */
+/** Later calls of the caller are not inside it. */
 function leave(nest: Nest): void {
   const { storage } = watched;
   if (storage.getStore() === nest) storage.enterWith(nest.outer);

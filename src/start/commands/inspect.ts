@@ -203,7 +203,7 @@ export interface TablesReport {
   /** A statement that keeps rows out which no relay finds, where it is missing. */
   readonly guard?: string | undefined;
   readonly warning?: string;
-  /** The address of the database, where it is of another machine and the connection to it is not encrypted. */
+  /** The address of a database on another machine, if the connection to it is not encrypted. */
   readonly inClearTo?: string | undefined;
   /** Why a relay could not send from it. */
   readonly code?: string;

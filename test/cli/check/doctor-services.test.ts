@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
 import { outboxDdl } from '../../../src/start/adapters.ts';
@@ -10,7 +9,7 @@ import { temporaryFolder } from '../../support/folders.ts';
 import { type SecureKafka, startSecureKafka } from '../../support/kafka.ts';
 import { startMysql } from '../../support/mysql.ts';
 import { startPostgres } from '../../support/postgres.ts';
-import { requiring } from '../../support/requires.ts';
+import { needing, networkAddress, requiring } from '../../support/requires.ts';
 import { runSvc } from '../../support/run-svc.ts';
 import { type OwnRegistry, startOwnSchemaRegistry } from '../../support/schema-registry.ts';
 
@@ -137,10 +136,8 @@ for (const [need, dialect, start, drop] of [
     });
 
     it('says where rows and passwords go to another machine unencrypted', async function () {
-      const address = Object.values(networkInterfaces())
-        .flatMap((each) => each ?? [])
-        .find(({ family, internal }) => family === 'IPv4' && !internal)?.address;
-      if (address === undefined) return this.skip();
+      await needing('network', this);
+      const address = networkAddress();
       const server = await start();
       const own = new URL(await server.freshDatabase());
       for (const sql of (await outboxDdl(dialect, table, {})).split(/;\s*$/m))
