@@ -2,12 +2,20 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs, { type KafkaConfig, type ProducerRecord, type SASLOptions } from 'kafkajs';
 import { describeCluster } from '../../scripts/services/describe-cluster.ts';
+import { guardFolder } from '../../scripts/services/guard.ts';
 import type { Instance } from '../../scripts/services/instances.ts';
+import { ensureKafkaCertificates } from '../../scripts/services/kafka-certificates.ts';
+import { prepareKafkaNode } from '../../scripts/services/kafka-data.ts';
+import { ensureKafkaJars } from '../../scripts/services/kafka-jars.ts';
+import { createKafkaNode } from '../../scripts/services/kafka-node.ts';
 import { isAlive } from '../../scripts/services/processes.ts';
+import { PortTaken } from '../../scripts/services/start-instance.ts';
+import { temporaryFolder } from './folders.ts';
 import { type SecureKafka, startKafka, startSecureKafka } from './kafka.ts';
 import { requiring } from './requires.ts';
 
@@ -113,6 +121,26 @@ requiring('secure-kafka', 'startSecureKafka', () => {
     await send(kafka, record);
     assert.equal(await kafka.count('orders'), 3);
   });
+});
+
+requiring('secure-kafka', 'a port that is taken after it was chosen', () => {
+  for (const name of ['broker', 'controller', 'secure'] as const)
+    it(`${name}: the start of Kafka says so, and another try takes other ports`, async function () {
+      this.timeout(60_000);
+      const jars = await ensureKafkaJars(() => {});
+      const { keystore, password } = await ensureKafkaCertificates(jars);
+      const folder = temporaryFolder('port-taken');
+      const guard = guardFolder(folder);
+      const security = { keystore, password, users: {} };
+      const { ports, address, clusterId } = await prepareKafkaNode(jars, folder, security);
+      const other = createServer((socket) => socket.destroy()).listen(ports[name], '127.0.0.1');
+      const node = createKafkaNode({ jars, guard, folder, address, maxHeapMb: 256 });
+      node.launch();
+      await assert.rejects(node.ready({ clusterId }), PortTaken);
+      other.close();
+      await node.kill();
+      await guard.release();
+    });
 });
 
 requiring('own-kafka', 'a test run that is killed', () => {
