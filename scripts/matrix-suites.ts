@@ -7,7 +7,7 @@ import { dirname, resolve } from 'node:path';
 // - OpenTelemetry: on the second line as well, on the newest Node of each line. Forms and toolchains capture in the same way
 //   with both lines, and have been through it with the newer one.
 // - What an ORM or a driver sends, what lies on disk, what Node says of a text it cannot read, what goes to a Kafka that is killed
-//   or hangs: the newest Node of each line. How drivers are loaded is held on every Node by outbox/outbox.test.ts and
+//   or hangs, what a configuration says, and what svc writes to its log: the newest Node of each line. How drivers are loaded is held on every Node by outbox/outbox.test.ts and
 //   telemetry/drivers.test.ts, and events go to a real Kafka there in preload/flush, process-end, tracing and worker-ends.
 // - Neither: `npm test` has run it, with the Node of the tests.
 const root = resolve(import.meta.dirname, '..');
@@ -23,10 +23,20 @@ const ONCE_A_LINE = [
   'outbox/example.test.ts',
   'outbox/functions.test.ts',
   'outbox/sqlite/late-driver.test.ts',
+  'metrics/consumed.test.ts',
+  'metrics/exporters.test.ts',
+  'metrics/prometheus.test.ts',
+  'preload/bad-input.test.ts',
+  'preload/config-sources.test.ts',
   'preload/delivery.test.ts',
   'preload/hung-broker.test.ts',
+  'preload/log-lines.test.ts',
   'preload/secrets.test.ts',
   'recovery/backup.test.ts',
+  'recovery/recovery-end.test.ts',
+  'telemetry/sdk-file.test.ts',
+  'telemetry/sdk-input.test.ts',
+  'toolchains/key-service.test.ts',
 ];
 
 /** What they look at hangs on package managers, commands, documents, databases or svc's source, which are the same whatever Node is under test. */

@@ -22,8 +22,8 @@ import {
 
 const NODES = ['22.15.0', '22', '24.0.0', '24', '26'];
 const RUN_TIMEOUT_MS = 40 * 60_000;
-/** Most of these tests wait for one process, so that two cores have work for three. Each run has servers and folders of its own. */
-const AT_ONCE = 3;
+/** Most of these tests wait for one process, so that two cores have work for four. Each run has servers and folders of its own. */
+const AT_ONCE = 4;
 
 const HELP = `Usage: npm run test:matrix -- [options] [mocha arguments]
 
@@ -55,9 +55,23 @@ function combinationsOf(nodes: readonly string[], otel: readonly string[] | unde
   return [...ofLine('3'), ...ofLine('2')];
 }
 
+/** More files than that are two runs of mocha, so that no lane is left alone with them at the end. */
+const MOST_FILES = 20;
+
+/** The files of a combination, in one or two parts. Neighbours in a folder are alike, and go to different parts. */
+function partsOf(files: readonly string[]): string[][] {
+  if (files.length <= MOST_FILES) return [[...files]];
+  return [0, 1].map((part) => files.filter((_, index) => index % 2 === part));
+}
+
 /** One mocha run. */
-function taskOf({ node, otel }: Combination, tarball: string, mochaArguments: readonly string[]): Task {
-  const title = `Node ${node}, OpenTelemetry ${otel}.x`;
+function taskOf(
+  { node, otel }: Combination,
+  part: string,
+  tarball: string,
+  mochaArguments: readonly string[],
+): Task {
+  const title = `Node ${node}, OpenTelemetry ${otel}.x${part}`;
   return {
     title,
     command: 'mocha',
@@ -105,10 +119,14 @@ async function main(): Promise<void> {
   const runtimes = await Promise.all(nodes.map((node) => ensureRuntime(node, log)));
   if (!values['after-test']) build();
   const tarball = pack();
-  const tasks = combinationsOf(nodes, values.otel?.split(',')).map((each) => {
+  const tasks = combinationsOf(nodes, values.otel?.split(',')).flatMap((each) => {
     const runtime = runtimes[nodes.indexOf(each.node)] as string;
     const isTested = values['after-test'] && versionOf(runtime) === process.version;
-    return taskOf(each, tarball, positionals.length > 0 ? positionals : suitesOf(each, isTested));
+    if (positionals.length > 0) return [taskOf(each, '', tarball, positionals)];
+    const parts = partsOf(suitesOf(each, isTested));
+    return parts.map((files, index) =>
+      taskOf(each, parts.length > 1 ? `, part ${index + 1}` : '', tarball, files),
+    );
   });
   if (tasks.length === 0) throw new Error('nothing to run: --otel takes 2 and 3');
   for (const { title } of tasks) rmSync(countsFileOf(title), { force: true });
