@@ -27,10 +27,9 @@ import {
 } from './source/hook-source.ts';
 import { whyCoverageDiffers } from './source/insert-calls.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
-import { listName, readList } from './source/listed-places.ts';
+import { listName, readList, runsBuild } from './source/listed-places.ts';
 import { preloadedBy } from './source/node-hooks.ts';
 import { isEsModule } from './source/parse-text.ts';
-import { runsBuild } from './source/rewrite-mapped.ts';
 import type { BuiltFile, SourceTarget } from './source/rewrite-text.ts';
 import { buildsOf, inBuilds, type Located, locate, missingFile, shownPath } from './source/target-files.ts';
 import { isProblem } from './source/wrapper-place.ts';

@@ -1,6 +1,5 @@
 import { createHmac, randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
-import { type IncomingHttpHeaders, request as requestHttp } from 'node:http';
-import { request as requestHttps } from 'node:https';
+import type { IncomingHttpHeaders } from 'node:http';
 
 // one request to a service, and its answer.
 
@@ -39,13 +38,22 @@ export async function askJson(request: JsonRequest): Promise<JsonAnswer> {
  * One request on a connection of its own; a redirect is an answer like any other. Rejects with an error that has a `code`:
  * `TIMEOUT`, `TOO_LARGE`, or the one of Node.
  */
-export function ask({ url, method, headers, body, ca, timeoutMs, longestAnswerBytes }: JsonRequest): Promise<{
+export async function ask({
+  url,
+  method,
+  headers,
+  body,
+  ca,
+  timeoutMs,
+  longestAnswerBytes,
+}: JsonRequest): Promise<{
   readonly status: number;
   readonly bytes: Buffer;
   readonly headers: IncomingHttpHeaders;
 }> {
   const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-  const open = url.startsWith('https:') ? requestHttps : requestHttp;
+  // Loaded here: the management server loads this file at the start of the application, and asks nobody.
+  const { request: open } = await (url.startsWith('https:') ? import('node:https') : import('node:http'));
   return new Promise((resolve, reject) => {
     const length =
       sent === undefined ? {} : { 'content-type': 'application/json', 'content-length': sent.length };

@@ -9,6 +9,7 @@ import {
   type EventTypeCounts,
   type Ledger,
   type PublishDurations,
+  type RecentDlqEvent,
   sendFailureKinds,
   withOutcome,
 } from './outcomes.ts';
@@ -89,17 +90,6 @@ export interface OutboxState {
   unjoined(): number;
   /** As {@link MetricSources.circuit}; `null` where no relay runs in this process. */
   circuit(): number | null;
-}
-
-/** So many dead letters are remembered. */
-export const maxRecentDlqEvents = 10;
-
-/** An event in the dead letter topic. */
-export interface RecentDlqEvent {
-  readonly eventType: string;
-  /** Name of the root cause and one line for an operator. */
-  readonly failureReason: string;
-  readonly timestampMs: number;
 }
 
 /** What the instruments and the metrics report read. */

@@ -324,3 +324,14 @@ export function createHistogram(bounds: readonly number[] = durationBoundsSecond
   };
   return histogram;
 }
+
+/** So many dead letters are remembered. */
+export const maxRecentDlqEvents = 10;
+
+/** An event in the dead letter topic. */
+export interface RecentDlqEvent {
+  readonly eventType: string;
+  /** Name of the root cause and one line for an operator. */
+  readonly failureReason: string;
+  readonly timestampMs: number;
+}

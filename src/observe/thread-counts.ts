@@ -5,19 +5,14 @@ import {
   threadId,
   type Worker,
 } from 'node:worker_threads';
-import {
-  type BufferState,
-  type CaptureTarget,
-  type MetricSources,
-  maxRecentDlqEvents,
-  type OutboxState,
-  type RecentDlqEvent,
-} from './metrics.ts';
+import type { BufferState, CaptureTarget, MetricSources, OutboxState } from './metrics.ts';
 import {
   type EventTypeCounts,
   endRow,
+  maxRecentDlqEvents,
   type Outcome,
   outcomes,
+  type RecentDlqEvent,
   rowOf,
   type SendFailureKind,
   type SharedRow,

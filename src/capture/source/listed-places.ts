@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { foreignFile } from '../../ground/files.ts';
 import type { Insertion } from './insert-calls.ts';
+import { entryFile } from './late-start.ts';
 import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
 import type { Found } from './wrapper-place.ts';
 
@@ -129,4 +130,16 @@ export function mapUrl(text: string): string | undefined {
   if (at === -1 || !/\/[/*][#@][ \t]$/.test(text.slice(Math.max(0, at - 4), at))) return undefined;
   const [url = ''] = /^[^\s*]*/.exec(text.slice(at + comment.length)) ?? [];
   return url === '' ? undefined : url;
+}
+
+/** Whether this process may run what was built from files that are not there: one that is listed, Next.js' build, or an entry with a source map. */
+export function runsBuild(baseDir: string): boolean {
+  if (['.next/BUILD_ID', listName].some((file) => existsSync(join(baseDir, file)))) return true;
+  const entry = entryFile();
+  if (entry === undefined) return false;
+  try {
+    return existsSync(`${entry}.map`) || mapUrl(readFileSync(entry, 'utf8')) !== undefined;
+  } catch {
+    return false;
+  }
 }

@@ -1,11 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
 import type { Class, Expression, Node, Program } from 'oxc-parser';
 import { nearestManifest } from '../../ground/files.ts';
 import { finder, findPaths, wordsOf } from './find.ts';
 import type { Insertion } from './insert-calls.ts';
-import { entryFile } from './late-start.ts';
-import { listName, mapUrl } from './listed-places.ts';
 import { lineAt, type Parsed, parse, type TextKind } from './parse-text.ts';
 import { rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { scan } from './scan.ts';
@@ -286,18 +284,6 @@ function isOf(site: Site, { node }: InText, mappings: readonly Offsets[]): boole
   if (site.kind === 'function' && !isFunction(core(node as Expression))) return false;
   const within = mappings.filter(({ at }) => at > node.start && at < node.end);
   return within.length === 0 || within.some(({ from }) => from >= site.nameAt && from <= site.end);
-}
-
-/** Whether this process may run what was built from files that are not there: one that is listed, Next.js' build, or an entry with a source map. */
-export function runsBuild(baseDir: string): boolean {
-  if (['.next/BUILD_ID', listName].some((file) => existsSync(join(baseDir, file)))) return true;
-  const entry = entryFile();
-  if (entry === undefined) return false;
-  try {
-    return existsSync(`${entry}.map`) || mapUrl(readFileSync(entry, 'utf8')) !== undefined;
-  } catch {
-    return false;
-  }
 }
 
 /** Where a definition stands in its source. All offsets are those of the source's text. */

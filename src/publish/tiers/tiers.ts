@@ -3,7 +3,7 @@
 import { type Clock, inTime, systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
-import { maxRecentDlqEvents, type RecentDlqEvent } from '../../observe/metrics.ts';
+import { maxRecentDlqEvents, type RecentDlqEvent } from '../../observe/outcomes.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';

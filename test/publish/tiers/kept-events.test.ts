@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { maxRecentDlqEvents } from '../../../src/observe/metrics.ts';
+import { maxRecentDlqEvents } from '../../../src/observe/outcomes.ts';
 import { createKeptEvents } from '../../../src/publish/tiers/tiers.ts';
 import { collectLines } from '../../outbox/relay/relay-under-test.ts';
 import { failedEvent } from '../failed-event.ts';
