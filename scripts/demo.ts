@@ -1,5 +1,15 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { existsSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -26,7 +36,6 @@ const HELP = `npm run demo [-- --kafka | --outbox] [--keep]
   --keep     stay up until Ctrl+C, with traffic, to look at the console`;
 
 const root = resolve(import.meta.dirname, '..');
-const example = join(root, 'examples/orders');
 /** Of the first request, as another service would send it. */
 const trace = { id: '4bf92f3577b34da6a3ce929d0e0e4736', parentSpanId: '00f067aa0ba902b7' };
 const topics = ['orders.events.v1', 'stock.events.v1'];
@@ -47,10 +56,30 @@ interface Application {
   end(): Promise<void>;
 }
 
+/** The example in a folder of its own, with the packages that it names: svc is this checkout. */
+function copyExample(name: string, to: string): string {
+  const from = join(root, 'examples', name);
+  cpSync(from, to, {
+    recursive: true,
+    filter: (path) => !/node_modules|svc-topics|\.db|\.tgz/.test(path.slice(from.length)),
+  });
+  const { dependencies } = JSON.parse(readFileSync(join(from, 'package.json'), 'utf8'));
+  // With the SDK of OpenTelemetry, which makes the spans.
+  const names = Object.keys(dependencies).map((each) =>
+    each.replace(/^@opentelemetry\/.*/, '@opentelemetry'),
+  );
+  mkdirSync(join(to, 'node_modules'));
+  for (const each of new Set(names)) {
+    const link = join(to, 'node_modules', each);
+    symlinkSync(each === 'svc' ? root : join(root, 'node_modules', each), link, 'junction');
+  }
+  return to;
+}
+
 /** Starts the example as its team would: only `--import svc/register` is new. */
-async function startApplication(env: NodeJS.ProcessEnv): Promise<Application> {
+async function startApplication(cwd: string, env: NodeJS.ProcessEnv): Promise<Application> {
   const child = spawn(process.execPath, ['--import', 'svc/register', 'src/server.ts'], {
-    cwd: example,
+    cwd,
     env: { ...process.env, PORT: '0', MANAGEMENT_SERVER_PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -140,7 +169,7 @@ interface Scene {
   readonly backupFolder: string;
 }
 
-function introduce(broker: DemoBroker): void {
+function introduce(example: string, broker: DemoBroker): void {
   const lines = globSync('src/*.ts', { cwd: example }).flatMap((file) =>
     readFileSync(join(example, file), 'utf8').trimEnd().split('\n'),
   );
@@ -305,22 +334,28 @@ async function main(): Promise<void> {
     const { status } = spawnSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' });
     if (status !== 0) throw new Error('the build failed');
   }
-  if (outbox) {
-    (await import('./demo-outbox.ts')).showOutbox(say, title);
-    return;
-  }
   const folder = mkdtempSync(join(tmpdir(), 'svc-demo-'));
+  try {
+    if (outbox) (await import('./demo-outbox.ts')).showOutbox(copyExample('shop', folder), say, title);
+    else await showOrders(folder, kafka, keep);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function showOrders(folder: string, kafka: boolean, keep: boolean): Promise<void> {
+  const example = copyExample('orders', join(folder, 'orders'));
   const backupFolder = join(folder, 'dlq-backup');
   const collector = await startOtlpReceiver();
   let broker: DemoBroker | undefined;
   let application: Application | undefined;
   try {
     broker = kafka ? await startRealKafka(say) : await startStandIn();
-    introduce(broker);
-    application = await startApplication({
+    introduce(example, broker);
+    application = await startApplication(example, {
+      SVC_TELEMETRY_SDK: 'node',
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
       OTEL_BSP_SCHEDULE_DELAY: '100',
-      ORDERS_DB: join(folder, 'orders.db'),
       KAFKA_BROKERS: broker.address,
       SVC_BROKER_DLQ_BACKUP_PATH: backupFolder,
     });
@@ -332,7 +367,6 @@ async function main(): Promise<void> {
     await application?.end();
     await broker?.stop();
     await collector.close();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
