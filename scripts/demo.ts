@@ -9,9 +9,10 @@ import {
   readFileSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type OtlpReceiver, startOtlpReceiver } from '../test/support/otlp-receiver.ts';
 import { type DemoBroker, type DemoRecord, startRealKafka, startStandIn } from './demo-broker.ts';
@@ -56,21 +57,17 @@ interface Application {
   end(): Promise<void>;
 }
 
-/** The example in a folder of its own, with the packages that it names: svc is this checkout. */
-function copyExample(name: string, to: string): string {
+/** The example in a folder of its own, with the packages that it names and with `more`. svc is this checkout. */
+function copyExample(name: string, to: string, more: Readonly<Record<string, string>> = {}): string {
   const from = join(root, 'examples', name);
-  cpSync(from, to, {
-    recursive: true,
-    filter: (path) => !/node_modules|svc-topics|\.db|\.tgz/.test(path.slice(from.length)),
-  });
-  const { dependencies } = JSON.parse(readFileSync(join(from, 'package.json'), 'utf8'));
-  // With the SDK of OpenTelemetry, which makes the spans.
-  const names = Object.keys(dependencies).map((each) =>
-    each.replace(/^@opentelemetry\/.*/, '@opentelemetry'),
-  );
-  mkdirSync(join(to, 'node_modules'));
-  for (const each of new Set(names)) {
+  const isMade = /node_modules|svc-topics|\.db|\.tgz/;
+  cpSync(from, to, { recursive: true, filter: (path) => !isMade.test(path.slice(from.length)) });
+  const manifest = JSON.parse(readFileSync(join(from, 'package.json'), 'utf8'));
+  const dependencies = { ...manifest.dependencies, ...more };
+  writeFileSync(join(to, 'package.json'), JSON.stringify({ ...manifest, dependencies }));
+  for (const each of Object.keys(dependencies)) {
     const link = join(to, 'node_modules', each);
+    mkdirSync(dirname(link), { recursive: true });
     symlinkSync(each === 'svc' ? root : join(root, 'node_modules', each), link, 'junction');
   }
   return to;
@@ -344,7 +341,10 @@ async function main(): Promise<void> {
 }
 
 async function showOrders(folder: string, kafka: boolean, keep: boolean): Promise<void> {
-  const example = copyExample('orders', join(folder, 'orders'));
+  const example = copyExample('orders', join(folder, 'orders'), {
+    '@opentelemetry/sdk-node': '*',
+    '@opentelemetry/instrumentation-http': '*',
+  });
   const backupFolder = join(folder, 'dlq-backup');
   const collector = await startOtlpReceiver();
   let broker: DemoBroker | undefined;
