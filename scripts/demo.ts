@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -27,6 +27,7 @@ import {
   readLedger,
 } from './demo-ledger.ts';
 import { traceLines } from './demo-trace.ts';
+import { Unavailable } from './services/unavailable.ts';
 
 // `npm run demo`: an application that knows nothing of svc publishes events; the broker fails and comes back; nothing is lost.
 // It fails unless every event is accounted for.
@@ -49,7 +50,6 @@ const title = (text: string) => say(`\n${bold(text)}`);
 const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
 
 interface Application {
-  readonly process: ChildProcess;
   readonly management: string;
   /** Posts an order or what becomes of one; resolves with the answer, whatever its status is. */
   post(path: string, body: object, headers?: Readonly<Record<string, string>>): Promise<Response>;
@@ -87,7 +87,9 @@ async function startApplication(cwd: string, env: NodeJS.ProcessEnv): Promise<Ap
         said += chunk;
         const [, address] = /listening on (http\S+)\n/.exec(said) ?? [];
         const [, management] = /management\D*(http:\/\/[\w.:]+)/.exec(said) ?? [];
-        if (address !== undefined && management !== undefined) ready({ address, management });
+        if (address === undefined || management === undefined) return;
+        ready({ address, management });
+        for (const stream of [child.stdout, child.stderr]) stream.off('data', take).resume();
       };
       child.stdout.on('data', take);
       child.stderr.on('data', take);
@@ -95,7 +97,6 @@ async function startApplication(cwd: string, env: NodeJS.ProcessEnv): Promise<Ap
     },
   );
   return {
-    process: child,
     management,
     post: (path, body, headers = {}) =>
       fetch(address + path, {
@@ -105,7 +106,7 @@ async function startApplication(cwd: string, env: NodeJS.ProcessEnv): Promise<Ap
       }),
     ledger: () => readLedger(management),
     async end() {
-      if (child.exitCode !== null) return;
+      if (child.exitCode !== null || child.signalCode !== null) return;
       // It ends as it should.
       child.removeAllListeners('exit');
       const ended = new Promise((resume) => child.once('exit', resume));
@@ -371,6 +372,7 @@ async function showOrders(folder: string, kafka: boolean, keep: boolean): Promis
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`\ndemo: ${error instanceof Error ? error.message : String(error)}\n`);
+  const remedy = error instanceof Unavailable ? `. ${error.how}` : '';
+  process.stderr.write(`\ndemo: ${error instanceof Error ? error.message : String(error)}${remedy}\n`);
   process.exitCode = 1;
 });
