@@ -276,8 +276,7 @@ async function showOutage({ application, broker, backupFolder }: Scene, before: 
   );
   say('   svc has sent the backup. New events are published directly again.');
   const ledger = await settled(application, 20_000);
-  // One more than there should be would show.
-  const found: readonly DemoRecord[] = await broker.read(topics, ledger.calls + 1);
+  const found: readonly DemoRecord[] = await broker.read(topics, ledger.calls);
   const account = accountOf(found, idsIn(join(backupFolder, 'recovered')), clearTexts);
 
   title('The account');

@@ -108,7 +108,7 @@ requiring('kafka', 'the example on a real Kafka', function () {
       eventType: 'ORDER_CREATED',
       severity: 'INFO',
       payload: {
-        ...{ id, customer: 'An****', email: 'an*****@ex*****.com' },
+        ...{ id, customer: 'A****', email: 'an*****@ex*****.com' },
         ...{ product, quantity: 2, status: 'OPEN' },
       },
     });
