@@ -206,6 +206,16 @@ for (const name of names) {
         );
     });
 
+    it('names svc in as many lines of its source as its README says: in none or one', () => {
+      const own = filesOf(name)
+        .filter((file) => /\.[cm]?[jt]sx?$/.test(file) && !/[\\/]test[\\/]/.test(file))
+        .flatMap((file) => readFileSync(file, 'utf8').split('\n'))
+        .filter((line) => /['"]svc/.test(line)).length;
+      const says = readme.replace(/\s+/g, ' ');
+      assert.match(says, own === 0 ? /No line of `src\/` mentions svc/ : /[Oo]ne line/);
+      assert.ok(own <= 1);
+    });
+
     it('has a README with its commands and their output, and settings with comments', () => {
       const [install, ...steps] = stepsOf(readme);
       assert.deepEqual(install?.commands, ['npm pack -s ../.. && npm install']);

@@ -59,6 +59,12 @@ describe('npm run demo', function () {
     );
   });
 
+  it('-- --outbox: only what was committed has events', async () => {
+    const { code, stdout, stderr } = await run('--outbox');
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /\n {3}2 orders, 4 events stored, 4 published, 4 in the topics; none of the order/);
+  });
+
   it('refuses an option that it does not know', async () => {
     const { code, stderr } = await run('--kafak');
     assert.notEqual(code, 0);
