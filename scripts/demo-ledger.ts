@@ -42,6 +42,7 @@ export async function readLedger(management: string): Promise<Ledger> {
 export interface TopicEvent {
   readonly id: string;
   readonly key: string;
+  readonly value: string;
 }
 
 /** What lies in the topics at last, and which of it came through the backup. */
@@ -54,10 +55,20 @@ export interface TopicAccount {
   readonly repeated: number;
   /** Were in the backup, and are not in the topics. */
   readonly missing: number;
+  /** Hold a text that should have been masked. */
+  readonly inClear: number;
 }
 
-/** @param found in the order of each partition @param backedUp ids of what was taken out of the backup */
-export function accountOf(found: readonly TopicEvent[], backedUp: ReadonlySet<string>): TopicAccount {
+/**
+ * @param found in the order of each partition
+ * @param backedUp ids of what was taken out of the backup
+ * @param clearTexts what no event may hold
+ */
+export function accountOf(
+  found: readonly TopicEvent[],
+  backedUp: ReadonlySet<string>,
+  clearTexts: readonly string[],
+): TopicAccount {
   const ids = new Set(found.map(({ id }) => id));
   const throughBackup = [...backedUp].filter((id) => ids.has(id)).length;
   return {
@@ -67,6 +78,7 @@ export function accountOf(found: readonly TopicEvent[], backedUp: ReadonlySet<st
     outOfOrder: outOfOrder(found.map(({ id, key }) => ({ key, turn: BigInt(id) }))).length,
     repeated: found.length - ids.size,
     missing: backedUp.size - throughBackup,
+    inClear: found.filter(({ value }) => clearTexts.some((text) => value.includes(text))).length,
   };
 }
 
@@ -79,33 +91,36 @@ export function idsIn(folder: string): Set<string> {
   return new Set(ids);
 }
 
-/** One moment of the demo: the ledger, and what lies in Kafka where that was looked at. */
+/** One moment of the demo: the ledger, and how many events are in the topics if somebody counted them. */
 export interface Moment {
   readonly name: string;
   readonly ledger: Ledger;
-  readonly inKafka: number | undefined;
+  readonly inTopics: number | undefined;
 }
 
 /** The moments side by side, as lines of text. */
 export function ledgerTable(moments: readonly Moment[]): string[] {
   const rows: [string, (moment: Moment) => number | string][] = [
     ['', ({ name }) => name],
-    ['events of the application', ({ ledger }) => ledger.calls],
-    ['published at once', ({ ledger }) => ledger.published],
-    ['put into the backup', ({ ledger }) => ledger.backup],
-    ['  of these, sent since', ({ ledger }) => ledger.drained],
-    ['  still waiting there', ({ ledger }) => ledger.waiting],
+    ['calls', ({ ledger }) => ledger.calls],
+    ['published directly', ({ ledger }) => ledger.published],
+    ['stored in the backup', ({ ledger }) => ledger.backup],
+    ['  sent from there', ({ ledger }) => ledger.drained],
     ['refused or lost', ({ ledger }) => ledger.refused + ledger.lost],
-    ['in Kafka, counted there', ({ inKafka }) => inKafka ?? '-'],
+    ['counted in the topics', ({ inTopics }) => inTopics ?? '-'],
   ];
   return rows.map(([what, read]) =>
-    [what.padEnd(27), ...moments.map((moment) => String(read(moment)).padStart(14))].join('').trimEnd(),
+    [what.padEnd(24), ...moments.map((moment) => String(read(moment)).padStart(14))].join('').trimEnd(),
   );
 }
 
-/** The order of the keys, as a line of text. */
-export function orderLine({ events, keys, throughBackup, outOfOrder: late }: TopicAccount): string {
-  return `${events} events over ${keys} keys in the topics, ${throughBackup} of them through the backup: ${late} out of order`;
+/** The account of a demo that went well, as lines of text. */
+export function accountLines({ calls, published, backup, lost }: Ledger, account: TopicAccount): string[] {
+  const { events, keys, repeated, outOfOrder: late, inClear } = account;
+  return [
+    `${calls} calls = ${published} published + ${backup} through the backup + ${lost} lost`,
+    `${events} events over ${keys} keys in the topics: ${repeated} twice, ${late} out of order, ${inClear} with personal data in clear`,
+  ];
 }
 
 /** What does not add up at the end; empty when everything does. */
@@ -117,6 +132,7 @@ export function problemsOf(ledger: Ledger, inTopics: TopicAccount): string[] {
     [backup > 0, 'the outage was over before an event noticed it'],
     [drained === backup && waiting === 0, 'the backup is not empty'],
     [refused + lost === 0, 'events were refused or lost'],
+    [inTopics.inClear === 0, `${inTopics.inClear} events hold personal data in clear`],
     [events === calls, `Kafka holds ${events} different events, not ${calls}`],
     [repeated === 0, `${repeated} events are in Kafka twice`],
     [missing === 0, `${missing} events of the backup are not in Kafka`],

@@ -1,63 +1,69 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
-const example = resolve(import.meta.dirname, '../examples/shop');
+/** A shop on SQLite: three orders, of which one is rolled back, and where their events are. @param folder of the example */
+export function showOutbox(
+  folder: string,
+  say: (text?: string) => void,
+  title: (text: string) => void,
+): void {
+  say('An unchanged application with a database, started with one flag');
+  say('   cd examples/shop && node --import svc/register src/main.ts');
+  const run = spawnSync(process.execPath, ['--import', 'svc/register', 'src/main.ts'], {
+    cwd: folder,
+    encoding: 'utf8',
+    env: { ...process.env, SVC_BROKER_CLIENT: 'file', MANAGEMENT_SERVER_PORT: '0' },
+  });
+  say(indented(run.stdout));
+  if (run.status !== 0) throw new Error(`the application ended with ${run.status}:\n${run.stderr}`);
 
-/** A shop on SQLite: three orders, of which one is rolled back, and where their events are. */
-export function showOutbox(say: (text?: string) => void, title: (text: string) => void): void {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-demo-'));
-  const database = join(folder, 'shop.db');
-  const topics = join(folder, 'topics');
-  try {
-    title('An application without a line of svc in its source: examples/shop');
-    say('   node --import svc/register src/main.ts');
-    const run = spawnSync(process.execPath, ['--import', 'svc/register', 'src/main.ts'], {
-      cwd: example,
-      encoding: 'utf8',
-      env: {
-        ...process.env,
-        ...{ SHOP_DB: database, SVC_OUTBOX_DATASOURCE_URL: `sqlite:${database}` },
-        ...{ SVC_BROKER_FILE_PATH: topics, MANAGEMENT_SERVER_PORT: '0' },
-      },
-    });
-    say(indented(run.stdout));
-    if (run.status !== 0) throw new Error(`the application ended with ${run.status}:\n${run.stderr}`);
+  const shop = new DatabaseSync(join(folder, 'shop.db'));
+  title('Its table: the order that was rolled back is not there');
+  const orders = rowsOf(shop, 'SELECT id, product, quantity FROM orders');
+  say(tableOf(orders));
+  title('The outbox, in the same database: svc stored each event in the transaction of its order');
+  const stored = rowsOf(
+    shop,
+    'SELECT event_type, aggregate_type, aggregate_id, topic, status FROM svc_outbox_events ORDER BY id',
+  );
+  say(tableOf(stored));
+  shop.close();
 
-    const shop = new DatabaseSync(database);
-    title('Its tables: what was rolled back is not there');
-    say(tableOf(shop, 'SELECT id, product, quantity FROM orders'));
-    title('The outbox, in the same database: an event for each function of a transaction that was committed');
-    const outbox = 'SELECT event_type, aggregate_type, aggregate_id, topic, status FROM svc_outbox_events';
-    say(tableOf(shop, `${outbox} ORDER BY id`));
-    shop.close();
+  title('The topics: the relay has sent the events there');
+  const found = ['shop.orders.v1', 'shop.stock.v1'].flatMap((topic) => {
+    const records = readFileSync(join(folder, 'svc-topics', `${topic}.ndjson`), 'utf8')
+      .trimEnd()
+      .split('\n');
+    return records.map((record) => ({ topic, ...(JSON.parse(record) as TopicRecord) }));
+  });
+  for (const { topic, key, value } of found)
+    say(`   ${topic}  key ${key}  ${value.eventType}  ${JSON.stringify(value.payload)}`);
 
-    title('Their topics, to which the relay has sent them');
-    for (const topic of ['shop.orders.v1', 'shop.stock.v1']) {
-      const records = readFileSync(join(topics, `${topic}.ndjson`), 'utf8')
-        .trimEnd()
-        .split('\n');
-      for (const record of records) {
-        const { key, value } = JSON.parse(record);
-        say(`   ${topic}  key ${key}  ${value.eventType}  ${JSON.stringify(value.payload)}`);
-      }
-    }
-
-    title('Where to look next');
-    say('   examples/shop/svc.config.yaml     which functions store what');
-    say(
-      '   docs/outbox.md                    when to use it, which libraries join by themselves, what it costs',
+  const published = stored.filter(({ status }) => status === 'PUBLISHED').length;
+  // The order, and what it takes from the stock.
+  if (stored.length !== 2 * orders.length || published !== stored.length || found.length !== published)
+    throw new Error(
+      `the account does not add up: ${orders.length} orders, ${stored.length} events stored, ${published} published, ${found.length} in the topics`,
     );
-    say('   npm run demo                      events that are sent directly');
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  say(
+    `\n   ${orders.length} orders, ${stored.length} events stored, ${published} published, ${found.length} in the topics; none of the order that was rolled back`,
+  );
+  say('\ndocs/outbox.md              when to use it, and what it costs');
+  say('npm run demo                events that are sent directly, and an outage');
 }
 
-function tableOf(database: DatabaseSync, query: string): string {
-  const rows = database.prepare(query).all();
+interface TopicRecord {
+  readonly key: string;
+  readonly value: { readonly eventType: string; readonly payload: unknown };
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+const rowsOf = (database: DatabaseSync, query: string): Row[] => database.prepare(query).all();
+
+function tableOf(rows: readonly Row[]): string {
   const columns = Object.keys(rows[0] ?? {});
   const lines = [columns, ...rows.map((row) => columns.map((column) => String(row[column])))];
   const widths = columns.map((_, at) => Math.max(...lines.map((line) => line[at]?.length ?? 0)));

@@ -20,7 +20,6 @@ const MEETS_OTEL = ['install', 'metrics', 'preload', 'telemetry'];
 const ONCE_A_LINE = [
   'context/users.test.ts',
   'outbox/crud.test.ts',
-  'outbox/example.test.ts',
   'outbox/functions.test.ts',
   'outbox/sqlite/late-driver.test.ts',
   'metrics/consumed.test.ts',
@@ -41,7 +40,7 @@ const ONCE_A_LINE = [
 
 /** What they look at hangs on package managers, commands, documents, databases or svc's source, which are the same whatever Node is under test. */
 const ONCE = [
-  'examples/frameworks.test.ts',
+  'examples/every-example.test.ts',
   'examples/getting-started.test.ts',
   'forms/capture-table.test.ts',
   'install/copies.test.ts',

@@ -47,7 +47,7 @@ export async function fetchJars(
       timeoutMs: DOWNLOAD_TIMEOUT_MS,
       onLine: (line) => {
         if (line.includes('Downloaded from')) downloaded++;
-        if (Date.now() - told < 2_000) return;
+        if (downloaded === 0 || Date.now() - told < 2_000) return;
         told = Date.now();
         log(`${title}: ${downloaded} files downloaded`);
       },

@@ -64,7 +64,7 @@ requiring('kafka', 'the example on a real Kafka', function () {
     const traceId = '0af7651916cd43dd8448eb211c80319c';
     const created = await post(
       '/orders',
-      { customer: 'ann', product, quantity: 2 },
+      { customer: 'Ann Lee', email: 'ann.lee@example.com', product, quantity: 2 },
       {
         'x-user-id': 'clerk',
         'x-correlation-id': 'corr-7',
@@ -74,7 +74,11 @@ requiring('kafka', 'the example on a real Kafka', function () {
     assert.equal(created.status, 201);
     assert.equal(created.headers.get('x-correlation-id'), 'corr-7');
     const { id } = (await created.json()) as { id: number };
-    assert.equal((await post('/orders', { customer: 'ann', product, quantity: 0 })).status, 400);
+    assert.equal(
+      (await post('/orders', { customer: 'Ann Lee', email: 'ann.lee@example.com', product, quantity: 0 }))
+        .status,
+      400,
+    );
     assert.equal((await post(`/orders/${id}/cancel`, { reason: 'too late' })).status, 200);
 
     const records = await kafka.read(topic, { count: 3 });
@@ -103,7 +107,10 @@ requiring('kafka', 'the example on a real Kafka', function () {
     assert.deepEqual(rest, {
       eventType: 'ORDER_CREATED',
       severity: 'INFO',
-      payload: { id, customer: 'ann', product, quantity: 2, status: 'OPEN' },
+      payload: {
+        ...{ id, customer: 'A****', email: 'an*****@ex*****.com' },
+        ...{ product, quantity: 2, status: 'OPEN' },
+      },
     });
     assert.deepEqual(metadata, {
       source: { serviceName: 'orders', serviceVersion: '1.4.0', hostname: metadata.source.hostname },

@@ -7,6 +7,7 @@ export function openDatabase(file: string): DatabaseSync {
     CREATE TABLE IF NOT EXISTS orders (
       id INTEGER PRIMARY KEY,
       customer TEXT NOT NULL,
+      email TEXT NOT NULL,
       product TEXT NOT NULL,
       quantity INTEGER NOT NULL,
       status TEXT NOT NULL

@@ -3,12 +3,13 @@ import type { DatabaseSync } from 'node:sqlite';
 export interface Order {
   id: number;
   customer: string;
+  email: string;
   product: string;
   quantity: number;
   status: 'OPEN' | 'CANCELLED';
 }
 
-export type NewOrder = Pick<Order, 'customer' | 'product' | 'quantity'>;
+export type NewOrder = Pick<Order, 'customer' | 'email' | 'product' | 'quantity'>;
 
 export interface OrderRepository {
   insert(order: NewOrder): Order;
@@ -18,12 +19,13 @@ export interface OrderRepository {
 
 export function createOrderRepository(database: DatabaseSync): OrderRepository {
   const insert = database.prepare(
-    "INSERT INTO orders (customer, product, quantity, status) VALUES (?, ?, ?, 'OPEN') RETURNING *",
+    "INSERT INTO orders (customer, email, product, quantity, status) VALUES (?, ?, ?, ?, 'OPEN') RETURNING *",
   );
   const find = database.prepare('SELECT * FROM orders WHERE id = ?');
   const setStatus = database.prepare('UPDATE orders SET status = ? WHERE id = ?');
   return {
-    insert: (order) => ({ ...insert.get(order.customer, order.product, order.quantity) }) as unknown as Order,
+    insert: ({ customer, email, product, quantity }) =>
+      ({ ...insert.get(customer, email, product, quantity) }) as unknown as Order,
     find: (id) => find.get(id) as unknown as Order | undefined,
     setStatus: (id, status) => void setStatus.run(status, id),
   };

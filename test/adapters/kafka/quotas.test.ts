@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import { type FakeKafka, startFakeKafka } from '../../support/fake-kafka.ts';
 import { logInto } from '../../support/log.ts';
-import { type FakeKafka, startFakeKafka } from './cluster/fake-kafka.ts';
 import { kafkaClients } from './kafka-clients.ts';
 import { kafkaOptions, textRecord } from './kafka-options.ts';
 
