@@ -155,7 +155,7 @@ export function formatStart(
   const count = targets.filter(({ state }) => state === 'loaded').length;
   const width = Math.max(...targets.map(({ id }) => id.length));
   const lines = targets.map(({ id, state, reason = '' }) =>
-    `  ${labels[state].padEnd(8)}  ${id.padEnd(Math.min(width, 60))}  ${reason}`.trimEnd(),
+    `  ${labels[state].padEnd(8)}  ${id.padEnd(Math.min(width, 80))}  ${reason}`.trimEnd(),
   );
   if (count < targets.length && unknown.length > 0) {
     const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';

@@ -160,12 +160,16 @@ export async function runDoctor(options: DoctorOptions, command: readonly string
       `${count === 0 ? 'nothing is wrong' : `${count} of ${findings.length} ${count === 1 ? 'is' : 'are'} wrong`}\n`,
     );
     const again = `${program} doctor`;
-    const remedy = count === 1 ? 'do what its fix says' : 'do what the first fix says';
-    process.stdout.write(
-      typeof application === 'string'
-        ? `next: ${program} init\n`
-        : `next: ${count === 0 ? nextStart(application, again) : `${remedy}, then run ${again} again`}\n`,
-    );
+    const remedy = `do what ${count === 1 ? 'its' : 'the first'} fix says, then run ${again} again`;
+    let next = `${program} init`;
+    if (typeof application !== 'string') {
+      const start = nextStart(application, again);
+      next = count === 0 ? start : remedy;
+      const isTopicOnly = findings.every(({ state, area }) => state !== 'error' || area === 'topics');
+      if (count > 0 && isTopicOnly)
+        next = `create the topic, unless your broker does so with the first event, then run ${start}`;
+    }
+    process.stdout.write(`next: ${next}\n`);
   }
   return count === 0 ? 0 : 1;
 }

@@ -111,7 +111,7 @@ async function answersOf(options: InitOptions, manifest: Manifest): Promise<Answ
   if (yes) return { ...known, ...oneOfEach(candidates) };
   // One of no width is none that somebody reads.
   if (process.stdin.isTTY && process.stderr.isTTY && process.stderr.columns > 0)
-    return { ...(await ask({ candidates, brokers, topic, script, problemOf })), others: [] };
+    return ask({ candidates, brokers, topic, script, problemOf });
   throw new WrongUse(
     `no terminal to ask on: give --yes for what was found, or name each: ${candidates
       .filter(({ leaveOut }) => leaveOut === undefined)
@@ -192,7 +192,7 @@ function report(
   if (dryRun) process.stdout.write(text);
   const shown = relative(process.cwd(), file);
   const count = `${targets.length} ${targets.length === 1 ? 'target' : 'targets'}`;
-  const events = brokers.length === 0 ? 'files in ./svc-topics' : `topic ${topic}`;
+  const events = `topic ${topic}${brokers.length === 0 ? ', in files below ./svc-topics' : ''}`;
   const lacksMaps = buildsWithoutMaps(manifest, targets);
   const isBuilt = manifest.scripts.has('build') && (lacksMaps || startOf(manifest)?.isUnbuilt === true);
   const maps = lacksMaps ? 'set "sourceMap": true in tsconfig.json, then run ' : '';
@@ -263,13 +263,7 @@ const hintWidth = 60;
  *
  * @throws Cancelled
  */
-async function ask({
-  candidates,
-  brokers,
-  topic,
-  script,
-  problemOf,
-}: Scene): Promise<Omit<Answered, 'others'>> {
+async function ask({ candidates, brokers, topic, script, problemOf }: Scene): Promise<Answered> {
   const { confirm, isCancel, multiselect, text } = await import('@clack/prompts');
   const streams = { input: process.stdin, output: process.stderr };
   const given = async <T>(answer: Promise<T>): Promise<Exclude<T, symbol>> => {
@@ -280,11 +274,11 @@ async function ask({
   const targets = await given(
     multiselect({
       ...streams,
-      message: 'Which calls become events? (space ticks, enter goes on)',
+      message: 'Which calls become events? (Space selects, Enter continues)',
       options: candidates.map((each) => ({
         value: each,
-        label: `${each.eventType}  ${each.module.slice(2)} ${each.path}`,
-        hint: (each.leaveOut ?? each.payload ?? 'what it returns').slice(0, hintWidth),
+        label: `${each.eventType}  ${each.module.slice(2)} ${each.path}${each.leaveOut === undefined ? '' : `  (${each.leaveOut})`}`,
+        hint: (each.payload ?? 'everything that it returns').slice(0, hintWidth),
       })),
       required: true,
       maxItems: 12,
@@ -293,7 +287,7 @@ async function ask({
   const where = await given(
     text({
       ...streams,
-      message: 'Brokers of Kafka? (empty: files in ./svc-topics, to try it)',
+      message: 'Brokers of Kafka? (Leave empty to try svc with files in ./svc-topics)',
       placeholder: 'localhost:9092',
       initialValue: brokers.join(','),
       validate: (value) => problemOf(value ?? '', topic),
@@ -312,7 +306,9 @@ async function ask({
     (await given(
       confirm({ ...streams, message: `Add "${script.name}": "${script.command}" to package.json?` }),
     ));
-  return { targets, brokers: listOf(where), topic: named.trim(), withScript };
+  // What was left unticked needs no reason of ours, unless it was not proposed.
+  const others = candidates.filter((each) => each.leaveOut !== undefined && !targets.includes(each));
+  return { targets, others, brokers: listOf(where), topic: named.trim(), withScript };
 }
 
 function listOf(text: string | undefined): string[] {

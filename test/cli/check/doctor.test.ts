@@ -208,5 +208,9 @@ requiring('kafka', 'svc doctor with Kafka', function () {
     assert.match(stdout, /^ok {7}broker {9}\S+ answers, cluster [\w-]{22}, 1 broker$/m);
     assert.match(stdout, new RegExp(`^ok {7}topics {9}${topic}: 2 partitions$`, 'm'));
     assert.match(stdout, new RegExp(`^ERROR {4}topics .*${missing}.*\\n {9}fix: create the topic`, 'm'));
+    assert.match(
+      stdout,
+      /\nnext: create the topic, unless your broker does so with the first event, then run .*\n$/,
+    );
   });
 });
