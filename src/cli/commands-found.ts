@@ -2,7 +2,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import type { Node, Program } from 'oxc-parser';
 import { followImports } from '../capture/inspect.ts';
-import { subjectOf } from '../capture/report.ts';
 import { ownFunctions } from '../capture/source/find.ts';
 import { lineAt } from '../capture/source/parse-text.ts';
 import { sourceOf, sourcesIn } from '../capture/source/source-files.ts';
@@ -251,16 +250,6 @@ export function oneOfEach(candidates: readonly Candidate[]): {
     else others.push({ ...each, leaveOut: `${first.module.slice(2)} makes the same event` });
   }
   return { targets: [...byType.values()], others };
-}
-
-/** Events without a key, beside others about the same thing that have one: their order is not kept with those. */
-export function withoutKey(targets: readonly NamedTarget[]): readonly string[] {
-  const keyed = new Set(
-    targets.filter(({ key }) => key !== undefined).map(({ eventType }) => subjectOf(eventType)),
-  );
-  return targets
-    .filter(({ key, eventType }) => key === undefined && keyed.has(subjectOf(eventType)))
-    .map(({ eventType }) => eventType);
 }
 
 /** A value inside of a parameter or of the result, by a name for it in an event. */

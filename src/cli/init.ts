@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { subjectOf } from '../capture/report.ts';
 import { formatProblem } from '../config/check/validate.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { fileNames } from '../config/read/read-file.ts';
@@ -20,7 +21,6 @@ import {
   type Search,
   schemaPath,
   scriptEntryOf,
-  withoutKey,
   withScript,
 } from './commands-found.ts';
 import { onStopSignal } from './progress.ts';
@@ -236,6 +236,16 @@ function leftOutLines(targets: readonly NamedTarget[], others: readonly Candidat
       `  the key of ${unkeyed.join(', ')}: the source shows no id; without one, its events have no order`,
     );
   return lines.length === 0 ? [] : ['left out:', ...lines];
+}
+
+/** Events without a key, beside others about the same thing that have one: their order is not kept with those. */
+function withoutKey(targets: readonly NamedTarget[]): readonly string[] {
+  const keyed = new Set(
+    targets.filter(({ key }) => key !== undefined).map(({ eventType }) => subjectOf(eventType)),
+  );
+  return targets
+    .filter(({ key, eventType }) => key === undefined && keyed.has(subjectOf(eventType)))
+    .map(({ eventType }) => eventType);
 }
 
 /** Somebody pressed Ctrl-C. */
