@@ -284,7 +284,8 @@ async function ask({ candidates, brokers, topic, script, problemOf }: Scene): Pr
   const targets = await given(
     multiselect({
       ...streams,
-      message: 'Which calls become events? (Space selects, Enter continues)',
+      message: 'Which calls become events? (svc has selected its proposals)',
+      initialValues: [...oneOfEach(candidates).targets],
       options: candidates.map((each) => ({
         value: each,
         label: `${each.eventType}  ${each.module.slice(2)} ${each.path}${each.leaveOut === undefined ? '' : `  (${each.leaveOut})`}`,

@@ -126,9 +126,10 @@ describe('svc init', function () {
     assert.equal(existsSync(join(folder, 'svc.config.yaml')), false);
   });
 
-  it('on a terminal: what is ticked is written', async () => {
+  it('on a terminal: proposals are ticked, and what is ticked is written', async () => {
     const { code, screen } = await onTerminal(folder, [
-      [/become events/, ' \r'],
+      // Down to the second, which it takes off.
+      [/become events/, 'j \r'],
       [/Brokers of Kafka/, '\r'],
       [/Topic of the events/, '\r'],
       [/Add "start:svc"/, '\r'],
