@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
-import { isFile, nearestManifest } from '../ground/files.ts';
+import { isFile, type Manifest, nearestManifest } from '../ground/files.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { inspectBundle, inspectStart, type StartReport } from '../start/commands/inspect-targets.ts';
 import { scriptsBelow, writeList } from '../start/commands/write-list.ts';
@@ -29,15 +29,39 @@ export function checkStart(config: Config, given: readonly string[]): StartCheck
       throw new WrongUse(`what follows -- is a start of Node with a file that is there: not ${command}`);
     return { command, ...inspectStart(config, entries) };
   }
-  const manifest = nearestManifest(config.baseDir);
-  const command = manifest?.scripts.get('start');
-  if (manifest === undefined || command === undefined || config.targets.length === 0) return undefined;
+  const start = startOf(nearestManifest(config.baseDir));
+  if (start === undefined || config.targets.length === 0) return undefined;
+  const { command, entries, isUnbuilt } = start;
   if (/(^|\s)next (start|dev)\b/.test(command))
     return { command, unknown: [], targets: bundledByNext(config) };
-  const entries = entriesOf(command.trim().split(/\s+/), manifest.folder);
   if (entries !== undefined) return { command, ...inspectStart(config, entries) };
+  if (isUnbuilt) return { command, problem: 'its file is not there: build the application first' };
   return { command, problem: `no start of Node with a file that is there: ${howTo}` };
 }
+
+interface Start {
+  readonly command: string;
+  /** `undefined`: it does not start Node, or its file is not there. */
+  readonly entries: readonly string[] | undefined;
+  /** It starts Node with a file that is not there, and there is a script that builds. */
+  readonly isUnbuilt: boolean;
+}
+
+/** As frameworks name the start in production where `start` is that of their command. */
+const startScripts = ['start', 'start:prod', 'start:svc'];
+
+/** How package.json starts the application: the first of its scripts that starts Node, else `start`. */
+export function startOf(manifest: Manifest | undefined): Start | undefined {
+  const commands = startScripts.flatMap((name) => manifest?.scripts.get(name)?.trim() ?? []);
+  const command = commands.find((each) => runsNode.test(each)) ?? manifest?.scripts.get('start');
+  if (manifest === undefined || command === undefined) return undefined;
+  const entries = entriesOf(command.split(/\s+/), manifest.folder);
+  const isUnbuilt = entries === undefined && runsNode.test(command) && manifest.scripts.has('build');
+  return { command, entries, isUnbuilt };
+}
+
+/** `node dist/main`, with variables before it, and nothing after it. */
+const runsNode = /^(?:\w+=\S+\s+)*(?:node|tsx)\s[^;&|]*$/;
 
 /** Its bundle has source maps, once it is built. Packages stay outside of it. */
 function bundledByNext(config: Config): StartReport['targets'] {
@@ -131,7 +155,7 @@ export function formatStart(
   const count = targets.filter(({ state }) => state === 'loaded').length;
   const width = Math.max(...targets.map(({ id }) => id.length));
   const lines = targets.map(({ id, state, reason = '' }) =>
-    `  ${labels[state].padEnd(8)}  ${id.padEnd(Math.min(width, 60))}  ${reason}`.trimEnd(),
+    `  ${labels[state].padEnd(8)}  ${id.padEnd(Math.min(width, 80))}  ${reason}`.trimEnd(),
   );
   if (count < targets.length && unknown.length > 0) {
     const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
-import type { Node, Program } from 'oxc-parser';
+import { resolve } from 'node:path';
+import type { Node } from 'oxc-parser';
 import { formatInspection, keepOne, subjectOf, type TargetReport, writeMaps } from '../capture/report.ts';
 import {
   type DeclaredEvent,
@@ -14,12 +14,11 @@ import {
   type AnyFunction,
   isFunction,
   keyOf,
-  memberPath,
   parameterNames,
   parametersOf,
   walk,
 } from '../capture/source/syntax.ts';
-import { locate, resolveOwnFile } from '../capture/source/target-files.ts';
+import { locate } from '../capture/source/target-files.ts';
 import { isProblem } from '../capture/source/wrapper-place.ts';
 import { declaredTypes, isTest, spelledOut } from '../catalog/declared.ts';
 import { mayMeet, merged, propertiesOf, type Shape, unknownShape } from '../catalog/shape.ts';
@@ -27,12 +26,14 @@ import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
+import { nearestManifest } from '../ground/files.ts';
 import { type PathRule, piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { inspectDrivers, inspectOtel } from '../start/commands/inspect.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { eventTypeOf, unusedSchemas } from '../start/settings.ts';
+import { annotationOf, importedFrom, isAboutSame, isCallOf, type Source } from './calls.ts';
 import {
   checkOnline,
   counted,
@@ -42,7 +43,15 @@ import {
   stateLines,
   unjoinedText,
 } from './check-online.ts';
-import { checkBundle, checkStart, formatStart, isStartWell, type StartCheck } from './check-start.ts';
+import {
+  checkBundle,
+  checkStart,
+  formatStart,
+  isStartWell,
+  type StartCheck,
+  startOf,
+} from './check-start.ts';
+import { startWithSvc } from './commands-found.ts';
 import { inClearText, sayUnguarded } from './outbox.ts';
 import { program, settingsInCode } from './wrong-use.ts';
 
@@ -62,6 +71,7 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
   const application = inspectApplication(options.config, command, looksAtStart);
   if (typeof application === 'string') {
     process.stderr.write(`svc: ${application}\n`);
+    if (!options.json) process.stdout.write(`next: ${program} init\n`);
     return 1;
   }
   const { config, ofConfig, problems, reports, refused, declared, start } = application;
@@ -96,7 +106,30 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
   const answer = await online?.();
   if (answer !== undefined) process.stdout.write(formatOnline(answer));
   if (answer?.outbox !== undefined) sayUnguarded(answer.outbox.table, answer.outbox.guard);
-  return !isApplicationWell || answer?.ok === false ? 1 : 0;
+  const again = `${program} check${options.online ? ' --online' : ''}`;
+  const isWell = isApplicationWell && answer?.ok !== false;
+  const asked = isStartWell(bundle) ? application : { ...application, start: bundle };
+  const next = isWell ? nextStart(application, again) : `${remedyOf(asked)}, then run ${again} again`;
+  process.stdout.write(`next: ${next}\n`);
+  return isWell ? 0 : 1;
+}
+
+/** What to do when nothing is wrong: build, name a function, or start. */
+function nextStart({ config, declared }: ApplicationCheck, again: string): string {
+  const manifest = nearestManifest(config.baseDir);
+  if (startOf(manifest)?.isUnbuilt) return `npm run build && ${again}`;
+  if (config.targets.length === 0 && declared.length === 0)
+    return `name a function in svc.targets, or let ${program} init --force do it`;
+  return startWithSvc(manifest);
+}
+
+/** What to do first, in the words that the lines above begin with. */
+function remedyOf({ problems, refused, reports, start }: ApplicationCheck): string {
+  if (problems.length > 0 || refused.length > 0) return 'fix the error lines';
+  if (reports.some(({ state }) => state === 'failed'))
+    return 'correct module and function of the FAILED targets';
+  if (!isStartWell(start)) return 'do what the UNLOADED lines say, build';
+  return `fix the error lines (${program} doctor shows how)`;
 }
 
 function formatDeclared(declared: readonly DeclaredFunction[]): string {
@@ -124,8 +157,19 @@ export async function runDoctor(options: DoctorOptions, command: readonly string
   else {
     process.stdout.write(findings.map(linesOf).join(''));
     process.stderr.write(
-      `${count === 0 ? 'nothing is wrong' : `${count} of ${findings.length} are wrong`}\n`,
+      `${count === 0 ? 'nothing is wrong' : `${count} of ${findings.length} ${count === 1 ? 'is' : 'are'} wrong`}\n`,
     );
+    const again = `${program} doctor`;
+    const remedy = `do what ${count === 1 ? 'its' : 'the first'} fix says, then run ${again} again`;
+    let next = `${program} init`;
+    if (typeof application !== 'string') {
+      const start = nextStart(application, again);
+      next = count === 0 ? start : remedy;
+      const isTopicOnly = findings.every(({ state, area }) => state !== 'error' || area === 'topics');
+      if (count > 0 && isTopicOnly)
+        next = `create the topic, unless your broker does so with the first event, then run ${start}`;
+    }
+    process.stdout.write(`next: ${next}\n`);
   }
   return count === 0 ? 0 : 1;
 }
@@ -392,11 +436,6 @@ interface ReadTarget {
   readonly place: string;
 }
 
-interface Source {
-  readonly file: string;
-  readonly program: Program;
-}
-
 /** Warnings about targets and rules that are valid one by one and probably a mistake together. They may be meant, so none is an error. */
 export function doubtsOf(config: Config, declared: readonly DeclaredEvent[]): Problem[] {
   const read = readTargets(config);
@@ -461,10 +500,10 @@ function doubledCalls(read: readonly ReadTarget[]): Problem[] {
 /** Whether a function calls another one about the same subject: their events name it, or the outer one returns the result. */
 function callsFor({ node, eventType, source }: ReadTarget, inner: ReadTarget): boolean {
   if (node?.body == null) return false;
-  const firstOf = (type: string): string => (subjectOf(type).split(' ')[0] ?? '').replace(/s$/, '');
-  const isSame = firstOf(eventType) !== '' && firstOf(eventType) === firstOf(inner.eventType);
+  const isSame = isAboutSame(eventType, inner.eventType);
+  const place = { file: inner.source.file, path: inner.target.function };
   for (const each of walk([node.body])) {
-    if (each.type !== 'CallExpression' || !isCallOf(each.callee, source, inner)) continue;
+    if (each.type !== 'CallExpression' || !isCallOf(each.callee, source, place)) continue;
     if (isSame || isReturned(node.body, each)) return true;
   }
   return false;
@@ -475,79 +514,6 @@ function isReturned(body: Node, call: Node): boolean {
     node?.type === 'AwaitExpression' ? plain(node.argument) : node;
   if (plain(body) === call) return true;
   return [...walk([body])].some((each) => each.type === 'ReturnStatement' && plain(each.argument) === call);
-}
-
-/** By names: `this.orders.insert()` calls `OrderRepository.prototype.insert` where the field is of that class, or named like it. */
-function isCallOf(callee: Node, { program, file }: Source, { target, source }: ReadTarget): boolean {
-  const called = memberPath(callee)?.split('.') ?? [];
-  const names = target.function
-    .replace(/\(\)/g, '')
-    .split('.')
-    .filter((each) => each !== 'prototype');
-  const last = called.at(-1);
-  if (last === undefined || last !== names.at(-1))
-    return last !== undefined && called.length === 1
-      ? names.length === 1 && importedAs(last, program, file, source.file) === names[0]
-      : false;
-  const owner = names.at(-2);
-  const holder = called.at(-2);
-  if (holder === undefined)
-    return (
-      owner === undefined && (file === source.file || importedAs(last, program, file, source.file) === last)
-    );
-  if (owner === undefined) return importedAs(holder, program, file, source.file) === '*';
-  if (holder === 'this') return file === source.file && classOf(callee, program) === owner;
-  const type = typeNameOf(holder, program);
-  const [low, held] = [owner.toLowerCase(), holder.replace(/^[#_]+/, '').toLowerCase()];
-  if (type !== undefined) return type === owner || importedAs(type, program, file, source.file) === owner;
-  return low === held || (held.length > 2 && low.includes(held.replace(/s$/, '')));
-}
-
-/** The name that a file gives what this one imports under a name; `*` for all of it. */
-function importedAs(local: string, program: Program, file: string, from: string): string | undefined {
-  for (const statement of program.body) {
-    if (statement.type !== 'ImportDeclaration') continue;
-    const each = statement.specifiers.find((one) => one.local.name === local);
-    if (each === undefined || fileOf(statement.source.value, file) !== from) continue;
-    if (each.type !== 'ImportSpecifier') return each.type === 'ImportNamespaceSpecifier' ? '*' : 'default';
-    return each.imported.type === 'Identifier' ? each.imported.name : each.imported.value;
-  }
-  return undefined;
-}
-
-function fileOf(specifier: string, file: string): string | undefined {
-  if (!specifier.startsWith('.')) return undefined;
-  const found = resolveOwnFile(resolve(dirname(file), specifier), dirname(file));
-  return typeof found === 'string' ? found : undefined;
-}
-
-/** The class that a field, a parameter or a variable of this name is declared or made with, where one says it. */
-function typeNameOf(name: string, program: Program): string | undefined {
-  for (const node of walk([program])) {
-    const [target, init] = declaredBy(node);
-    if (target === undefined) continue;
-    const own = target.type === 'Identifier' ? target.name : memberPath(target)?.split('.').at(-1);
-    if (own !== name) continue;
-    const type = annotationOf(node) ?? annotationOf(target);
-    if (type?.type === 'TSTypeReference' && type.typeName.type === 'Identifier') return type.typeName.name;
-    if (init?.type === 'NewExpression' && init.callee.type === 'Identifier') return init.callee.name;
-  }
-  return undefined;
-}
-
-function declaredBy(node: Node): [Node | undefined, (Node | null)?] {
-  if (node.type === 'PropertyDefinition') return [node.key, node.value];
-  if (node.type === 'VariableDeclarator') return [node.id, node.init];
-  if (node.type === 'AssignmentExpression') return [node.left, node.right];
-  return [node.type === 'Identifier' && node.typeAnnotation ? node : undefined];
-}
-
-/** The class whose text a call stands in. */
-function classOf(inside: Node, program: Program): string | undefined {
-  for (const node of walk([program]))
-    if ((node.type === 'ClassDeclaration' || node.type === 'ClassExpression') && node.id)
-      if (node.start <= inside.start && inside.end <= node.end) return node.id.name;
-  return undefined;
 }
 
 // Keys that differ between events of one aggregate.
@@ -705,11 +671,6 @@ function typeOfParameter(node: AnyFunction, position: number): Node | undefined 
   return target && annotationOf(target);
 }
 
-function annotationOf(node: Node): Node | undefined {
-  const { typeAnnotation } = node as { typeAnnotation?: { typeAnnotation?: Node } | null };
-  return typeAnnotation?.typeAnnotation;
-}
-
 const kindsOfTypes: Readonly<Record<string, Shape>> = {
   TSStringKeyword: { type: ['string'] },
   TSLiteralType: { type: ['string'] },
@@ -758,17 +719,11 @@ function shapeNamed(name: string, source: Source, depth: number): Shape {
       return shapeOfType(declared.typeAnnotation, source, depth + 1);
     if (declared.type === 'ClassDeclaration' && declared.id?.name === name)
       return declared.superClass ? unknownShape : shapeOfMembers(declared.body.body, source, depth);
-    if (statement.type !== 'ImportDeclaration') continue;
-    const from = fileOf(statement.source.value, source.file);
-    const imported =
-      from === undefined
-        ? undefined
-        : importedAs(name, { ...source.program, body: [statement] }, source.file, from);
-    if (from === undefined || imported === undefined) continue;
-    const other = readSource(from);
-    return other === undefined || depth > deepestType ? unknownShape : shapeNamed(imported, other, depth + 1);
   }
-  return unknownShape;
+  const imported = importedFrom(name, source);
+  const other = imported && readSource(imported.file);
+  if (imported === undefined || other === undefined || depth > deepestType) return unknownShape;
+  return shapeNamed(imported.path, other, depth + 1);
 }
 
 /** A member that is not a plain property, such as `toJSON` or an index signature, may add others. */

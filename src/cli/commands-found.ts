@@ -17,11 +17,20 @@ import {
 import { locate } from '../capture/source/target-files.ts';
 import { isProblem } from '../capture/source/wrapper-place.ts';
 import { isFile, type Manifest } from '../ground/files.ts';
-import { entryAt } from './check-start.ts';
+import {
+  annotationOf,
+  idOf,
+  importedFrom,
+  isAboutSame,
+  type OwnSource,
+  type Source,
+  Sources,
+} from './calls.ts';
+import { entryAt, startOf } from './check-start.ts';
 import { WrongUse } from './wrong-use.ts';
 
 /** A function that is to be a target; `line` where its file shows it. */
-type NamedTarget = Omit<Candidate, 'distance' | 'line'> & { readonly line?: number };
+export type NamedTarget = Omit<Candidate, 'distance' | 'line' | 'leaveOut'> & { readonly line?: number };
 
 /** What `svc init` was told. */
 export interface Answers {
@@ -43,16 +52,16 @@ export function configText({ targets, brokers, topic }: Answers, schema: string)
   const lines = [
     `# yaml-language-server: $schema=${schema}`,
     '#',
-    '# Which calls of this application become events. Each setting, with its default: docs/configuration.md of svc.',
-    '# "npx --no svc check" says whether each target is found, "npx --no svc doctor" whether the broker takes events.',
+    '# Which calls of this application become events. All settings: node_modules/svc/docs/configuration.md',
+    '# "npx --no svc check" finds each target, "npx --no svc doctor" asks the broker as well.',
     'svc:',
     '  broker:',
     ...broker,
-    `    # dlq-topic: ${quoted(`${topic}.dlq`)}   # where events go that the topic does not take`,
-    '    # async-mode: true   # calls do not wait until their event is acknowledged; a kill -9 then loses what is in memory',
+    `    # dlq-topic: ${quoted(`${topic}.dlq`)}   # for events that the topic refuses`,
+    '    # async-mode: true   # calls do not wait for Kafka; kill -9 then loses the events in memory',
     '',
-    '  # Expressions see #result, the parameters by their names, and #self: docs/expressions.md.',
-    '  # What must not leave the process as it is: svc.pii.fields masks, encrypts or hashes it: docs/personal-data.md.',
+    '  # Expressions know #result, the parameters by name, and #self: node_modules/svc/docs/expressions.md',
+    '  # svc.pii.fields masks, encrypts or hashes personal data: node_modules/svc/docs/personal-data.md',
     '  targets:',
     ...targets.flatMap(targetLines),
   ];
@@ -65,16 +74,16 @@ function targetLines({ module, path, line, eventType, payload, key, leftOut }: N
     `      function: ${quoted(path)}`,
     `      eventType: ${quoted(eventType)}`,
     payload === undefined
-      ? '      # payload: "{ id: #result.id }"   # left out: all that the function returns'
+      ? '      # payload: "{ id: #result.id }"   # default: everything that the function returns'
       : `      payload: ${JSON.stringify(payload)}`,
     ...(leftOut.length === 0
       ? []
       : [
-          `      # left out, for it may be personal or secret, or has a name that no expression takes: ${leftOut.map((name) => JSON.stringify(name).slice(1, -1)).join(', ')}`,
+          `      # left out: may be personal or secret, or no expression can name it: ${leftOut.map((name) => JSON.stringify(name).slice(1, -1)).join(', ')}`,
         ]),
     key === undefined
-      ? '      # key: "#result.id"   # events of one key keep their order; left out: the event id'
-      : `      key: ${JSON.stringify(key)}   # events of one key keep their order`,
+      ? '      # key: "#result.id"   # events with the same key keep their order; default: the event id'
+      : `      key: ${JSON.stringify(key)}   # events with the same key keep their order`,
   ];
 }
 
@@ -95,6 +104,8 @@ export interface Candidate extends Offer {
   readonly line: number;
   readonly eventType: string;
   readonly distance: number;
+  /** Why it is not proposed: another one makes the event of the same call. */
+  readonly leaveOut?: string;
 }
 
 const tests =
@@ -107,42 +118,105 @@ export interface Search {
 }
 
 /**
- * The functions of an application that look like commands, by reading alone.
+ * The functions of an application that look like commands, by reading alone. Those that are not proposed come last.
  *
  * @param entries of its start: where they are known, only files that it loads are read
  */
 export function findCommands(folder: string, entries: readonly string[] | undefined): Search {
   const loaded = entries === undefined ? [] : [...followImports(entries, folder).files];
-  const read = loaded.length > 0 ? loaded.map(writtenAs) : sourcesIn(folder);
-  const files = [...new Set(read)].sort();
-  const candidates: Candidate[] = [];
-  let functionCount = 0;
+  const all = loaded.length > 0 ? loaded.map(writtenAs) : sourcesIn(folder);
+  const shownAs = (file: string) => relative(folder, file).replaceAll('\\', '/');
+  const files = [...new Set(all)].sort().filter((file) => {
+    const shown = shownAs(file);
+    return !shown.startsWith('../') && !tests.test(shown) && !shown.includes('node_modules/');
+  });
+  const sources = new Sources(files);
+  const found: (Candidate & Called)[] = [];
   for (const file of files) {
-    const shown = relative(folder, file).replaceAll('\\', '/');
-    if (shown.startsWith('../') || tests.test(shown) || shown.includes('node_modules/')) continue;
-    try {
-      const text = sourceOf(file);
-      const { program, functions } =
-        text === undefined ? { program: undefined, functions: [] } : ownFunctions(file, text);
-      functionCount += functions.length;
-      if (program === undefined || text === undefined) continue;
-      for (const { path, node } of functions) {
-        const eventType = eventTypeOfCommand(path, shown);
-        if (eventType === undefined) continue;
-        candidates.push({
-          ...{ module: `./${shown}`, path, eventType, line: lineAt(text, node.start) },
-          ...{
-            distance: distanceOf(path, shown),
-            ...offerOf(node, program, eventType.replace(/_[^_]+$/, '')),
-          },
-        });
-      }
-    } catch {
-      // It may be gone meanwhile, or not be readable: it offers nothing.
+    const source = sources.read(file);
+    if (source === undefined) continue;
+    sources.followCalls(source);
+    const shown = shownAs(file);
+    for (const { path, node } of source.functions) {
+      const eventType = eventTypeOfCommand(path, shown);
+      if (eventType === undefined) continue;
+      const offer = offerOf(node, source.program, nounOf(eventType), source);
+      found.push({
+        ...{ module: `./${shown}`, path, eventType, line: lineAt(source.text, node.start) },
+        ...{ distance: distanceOf(path, shown), ...offer },
+        ...{ id: idOf({ file, path }), answers: isHandler(node) || offer.payload === nothingToSay },
+      });
     }
   }
+  const candidates = found.map(({ id, answers, ...candidate }): Candidate => {
+    const leaveOut = reasonToLeave({ id, answers, ...candidate }, found, sources);
+    return leaveOut === undefined ? candidate : { ...candidate, leaveOut };
+  });
+  const lastOf = ({ leaveOut, distance }: Candidate) => (leaveOut === undefined ? 0 : 10) + distance;
   // Stable: as they stand in the files.
-  return { candidates: candidates.sort((a, b) => a.distance - b.distance), functionCount };
+  return {
+    candidates: candidates.sort((a, b) => lastOf(a) - lastOf(b)),
+    functionCount: sources.functionCount,
+  };
+}
+
+const nounOf = (eventType: string): string => eventType.replace(/_[^_]+$/, '');
+
+/** What the calls of an application say about a function that may become a target. */
+interface Called {
+  readonly id: string;
+  /** It answers a request itself, or has nothing to put in an event: a function that it calls knows more. */
+  readonly answers: boolean;
+}
+
+/** A request handler of Express, Fastify, Koa or Hono. One that answers 400 returns like one that answers 200. */
+function isHandler(node: AnyFunction): boolean {
+  const names = parameterNames(node).map((name) => name.replace(/^_/, ''));
+  const [first = '', second] = names;
+  if (names.some((name, at) => at > 0 && /^(?:res|resp|response|reply)$/.test(name))) return true;
+  return /^(?:ctx|context|c)$/.test(first) && (second === undefined || second === 'next');
+}
+
+/** One call, one event: of functions that call each other the outermost stays that has something to say. */
+function reasonToLeave(
+  one: Candidate & Called,
+  all: readonly (Candidate & Called)[],
+  sources: Sources,
+): string | undefined {
+  const name = (each: Candidate) => each.path.replace('.prototype.', '.').replace(/^default\./, '');
+  const below = sources.reachedFrom(one.id);
+  // The nearest comes first.
+  const [inner] = [...below.keys()].flatMap(
+    (id) => all.find((each) => each.id === id && !each.answers) ?? [],
+  );
+  if (one.answers && inner !== undefined)
+    return `it only hands on to ${name(inner)}, which knows the outcome`;
+  const isOuter = (each: Candidate & Called): boolean => {
+    if (each.id === one.id || each.answers) return false;
+    const isReturned = sources.reachedFrom(each.id).get(one.id);
+    if (isReturned === undefined) return false;
+    // Two that call each other: the first one stays.
+    if (below.has(each.id) && all.indexOf(each) > all.findIndex(({ id }) => id === one.id)) return false;
+    return isReturned || isAboutSame(each.eventType, one.eventType) || isCovered();
+  };
+  /** Nothing else calls it. */
+  const isCovered = (): boolean => {
+    const outer = all.filter(({ id, answers }) => id !== one.id && !answers && !below.has(id));
+    const reached = new Set(outer.flatMap(({ id }) => [id, ...sources.reachedFrom(id).keys()]));
+    return [...sources.callersOf(one.id)].every((caller) => reached.has(caller));
+  };
+  const outers = all.filter(isOuter);
+  const isInner = (each: Candidate & Called) =>
+    outers.some(({ id }) => id !== each.id && sources.reachedFrom(id).has(each.id));
+  const outer = outers.find((each) => !isInner(each)) ?? outers[0];
+  if (outer === undefined) return undefined;
+  const reached = sources.reachedFrom(outer.id);
+  const others = [...sources.callersOf(one.id)].filter(
+    (id) => id !== outer.id && !reached.has(id) && !all.some((each) => each.id === id && !each.answers),
+  );
+  const [file] = others.map((id) => basename(id.slice(0, id.indexOf('#'))));
+  const also = file === undefined ? '' : `; ${file} calls it too, which then makes no event`;
+  return `${name(outer)} calls it: one call, one event${also}`;
 }
 
 /**
@@ -162,9 +236,20 @@ function writtenAs(file: string): string {
   }
 }
 
-/** One for each event type: a service and its repository would else both publish an order. */
-export function oneOfEach(candidates: readonly Candidate[]): readonly Candidate[] {
-  return [...new Map([...candidates].reverse().map((each) => [each.eventType, each])).values()].reverse();
+/** One for each event type, of those that are proposed; with why the others are not. */
+export function oneOfEach(candidates: readonly Candidate[]): {
+  readonly targets: readonly Candidate[];
+  readonly others: readonly Candidate[];
+} {
+  const byType = new Map<string, Candidate>();
+  const others: Candidate[] = [];
+  for (const each of candidates) {
+    const first = byType.get(each.eventType);
+    if (each.leaveOut !== undefined) others.push(each);
+    else if (first === undefined) byType.set(each.eventType, each);
+    else others.push({ ...each, leaveOut: `${first.module.slice(2)} makes the same event` });
+  }
+  return { targets: [...byType.values()], others };
 }
 
 /** A value inside of a parameter or of the result, by a name for it in an event. */
@@ -180,12 +265,15 @@ function fieldsOfParameter(
   parameter: Node,
   name: string,
   node: AnyFunction,
-  program: Program,
+  source: Source,
 ): readonly Field[] | undefined {
   const target = parameter.type === 'AssignmentPattern' ? parameter.left : parameter;
-  if (target.type === 'ObjectPattern') return keysOfPattern(target).map(fieldNamed);
-  const annotation = target.type === 'Identifier' ? target.typeAnnotation : undefined;
-  const type = annotation ? typeOf(annotation.typeAnnotation, program) : undefined;
+  const annotation = annotationOf(target);
+  const type = annotation && typeOf(annotation, source);
+  if (target.type === 'ObjectPattern') {
+    const keys = keysOfPattern(target);
+    return (typeof type === 'object' ? keys.filter((key) => type.includes(key)) : keys).map(fieldNamed);
+  }
   if (type === 'value') return undefined;
   if (type !== undefined) return type.map(fieldNamed);
   const read = node.body ? fieldsRead(node.body, name) : [];
@@ -194,28 +282,68 @@ function fieldsOfParameter(
   return annotation || !isIdName(name) ? [] : undefined;
 }
 
-/** What the function returns, as far as its type or its text shows. */
+/** Follows what a function returns into the functions that it calls, this deep. */
+const deepestCall = 4;
+
+/** What the function returns, as far as its type or its text shows, and that of the functions whose results it returns. */
 function fieldsOfResult(
   node: AnyFunction,
-  program: Program,
+  source: Source | OwnSource,
+  depth = 0,
 ): { readonly fields: readonly Field[]; readonly isNothing: boolean } {
-  const written = node.returnType ? typeOf(node.returnType.typeAnnotation, program) : undefined;
+  const written = node.returnType ? typeOf(node.returnType.typeAnnotation, source) : undefined;
   if (written === 'value') return { fields: [], isNothing: false };
   if (written !== undefined) return { fields: written.map(fieldNamed), isNothing: written.length === 0 };
   const returned = node.body ? returnedBy(node.body) : [];
-  const names = returned.flatMap((value) => fieldsOfValue(value, node));
+  const names = returned.flatMap((value) => fieldsOfValue(value, node, source, depth));
   return {
     fields: [...new Map(names.map((each) => [each.name, each])).values()],
     isNothing: returned.length === 0,
   };
 }
 
-function fieldsOfValue(value: Node, node: AnyFunction): readonly Field[] {
+function fieldsOfValue(
+  value: Node,
+  node: AnyFunction,
+  source: Source | OwnSource,
+  depth: number,
+): readonly Field[] {
   if (value.type === 'ObjectExpression') return keysOfObject(value).map(fieldNamed);
+  if (value.type === 'CallExpression') return fieldsOfCall(value, source, depth);
+  if (value.type === 'ConditionalExpression')
+    return [value.consequent, value.alternate].flatMap((each) =>
+      fieldsOfValue(plain(each), node, source, depth),
+    );
   if (value.type !== 'Identifier' || !node.body) return [];
   const made = initOf(node.body, value.name);
-  const keys = made?.type === 'ObjectExpression' ? keysOfObject(made).map(fieldNamed) : [];
+  const keys = made ? fieldsOfMade(made, source, depth) : [];
   return [...keys, ...fieldsRead(node.body, value.name)];
+}
+
+function fieldsOfMade(made: Node, source: Source | OwnSource, depth: number): readonly Field[] {
+  if (made.type === 'ObjectExpression') return keysOfObject(made).map(fieldNamed);
+  return made.type === 'CallExpression' ? fieldsOfCall(made, source, depth) : [];
+}
+
+/** Returns what the function that it is given returns. */
+const transactional = /transaction|atomic|unitOfWork|retry|with(?:Client|Connection)/i;
+
+function fieldsOfCall(
+  { callee, arguments: given }: Extract<Node, { type: 'CallExpression' }>,
+  source: Source | OwnSource,
+  depth: number,
+): readonly Field[] {
+  if (!('sources' in source) || depth >= deepestCall) return [];
+  if (transactional.test(memberPath(callee)?.split('.').at(-1) ?? '')) {
+    const work = given.find((each) => isFunction(each));
+    if (work !== undefined) return fieldsOfResult(work, source, depth + 1).fields;
+  }
+  const [place, more] = source.sources.meantBy(callee, source);
+  const other = place && more === undefined ? source.sources.read(place.file) : undefined;
+  const found = other && [...other.functions, ...other.hidden].find(({ path }) => path === place?.path);
+  return other === undefined || found === undefined
+    ? []
+    : fieldsOfResult(found.node, other, depth + 1).fields;
 }
 
 /** `order.customer.id` and `const { id } = order.customer` read `customerId`. What is called is a method and no field. */
@@ -327,37 +455,45 @@ interface Offer {
 const carriers =
   /^(?:res|response|reply|next|ctx|context|tx|trx|transaction|t|client|conn|connection|db|database|pool|manager|em|session|options|opts|logger|log|signal|callback|cb|done|_.*)$/;
 const delicate =
-  /passw|secret|token|credential|authori[sz]ation|cookie|\bpin\b|cvv|cvc|card|iban|\bssn\b|account|e-?mail|phone|mobile|first.?name|last.?name|full.?name|surname|address|street|birth|\bip\b|gender|note|comment|message/i;
+  /passw|secret|token|credential|authori[sz]ation|cookie|\bpin\b|cvv|cvc|card|iban|\bssn\b|account|e-?mail|phone|mobile|(?:first|last|full|user|nick|maiden|given|family).?name|surname|holder|^(?:user|person|profile|owner|member|contact)$|recipient|beneficiary|guest|passport|tax.?id|salary|address|street|birth|\bip\b|gender|note|comment|message/i;
+/** Of these a `name` is that of a person. */
+const people =
+  /(?:^|_)(?:CUSTOMER|USER|PERSON|MEMBER|EMPLOYEE|PATIENT|GUEST|CONTACT|CLIENT|STUDENT|DRIVER|PASSENGER|SUBSCRIBER|PROFILE|OWNER|TENANT|APPLICANT|CANDIDATE|LEAD|ACCOUNT)$/;
 const reserved = /^(?:result|args|self|this|error|[pa]\d+)$/;
 /** Others have no name in an expression. */
 const plainName = /^[A-Za-z_$][\w$]*$/;
 const mostFields = 8;
 
+const nothingToSay = '{ ok: true }';
+
 /** @param noun of the event type, `ORDER`: an `id` in the result is then `orderId` */
-export function offerOf(node: AnyFunction, program: Program, noun: string): Offer {
+export function offerOf(node: AnyFunction, program: Program, noun: string, own?: OwnSource): Offer {
   const fields = new Map<string, string>();
   const leftOut = new Set<string>();
+  const source: Source = own ?? { file: '', program };
+  const isDelicate = (name: string): boolean =>
+    name !== idName && (delicate.test(name) || (name === 'name' && people.test(noun)));
   const add = ({ name, path }: Field, root: string): void => {
-    if (delicate.test(name) || ![name, ...path].every((each) => plainName.test(each))) leftOut.add(name);
+    if (isDelicate(name) || ![name, ...path].every((each) => plainName.test(each))) leftOut.add(name);
     else if (!fields.has(name) && fields.size < mostFields) fields.set(name, [root, ...path].join('.'));
   };
   const idName = `${camel(noun)}Id`;
   const named = (field: Field): Field => (field.name === 'id' ? { ...field, name: idName } : field);
-  const result = fieldsOfResult(node, program);
+  const result = fieldsOfResult(node, source);
   for (const field of result.fields.filter(isId)) add(named(field), '#result');
   const names = parameterNames(node);
   for (const [index, parameter] of parametersOf(node).entries()) {
     const name = names[index] ?? '';
     if (carriers.test(name) || parameter.type === 'RestElement') continue;
     const root = name === '' || reserved.test(name) ? `#p${index}` : `#${name}`;
-    const inside = fieldsOfParameter(parameter, name, node, program);
+    const inside = fieldsOfParameter(parameter, name, node, source);
     for (const field of inside ?? [{ name, path: [] }]) if (field.name !== '') add(named(field), root);
   }
   for (const field of result.fields) add(named(field), '#result');
   const key = fields.get(idName);
   const all = [...fields].map(([name, expression]) => `${name}: ${expression}`);
   // Of what a function returns, of which nothing is known, only the id: it could hold anything.
-  const nothingKnown = result.isNothing ? '{ ok: true }' : `{ ${idName}: #result?.id }`;
+  const nothingKnown = result.isNothing ? nothingToSay : `{ ${idName}: #result?.id }`;
   const payload = all.length > 0 ? `{ ${all.join(', ')} }` : nothingKnown;
   return { payload, key, leftOut: [...leftOut].filter((name) => !fields.has(name)) };
 }
@@ -374,40 +510,74 @@ type FieldNames = readonly string[];
 const values = /^TS(?:String|Number|Boolean|BigInt|Literal)(?:Keyword|Type)$/;
 const nothings = /^TS(?:Void|Undefined|Null|Never)Keyword$/;
 
-/** The names of the plain values in a type that this file writes down; `value` for one itself, `undefined` where it is not known. */
-function typeOf(type: Node, program: Program, depth = 0): FieldNames | 'value' | undefined {
+/** The names of the plain values in a type that is written down; `value` for one itself, `undefined` where it is not known. */
+function typeOf(type: Node, source: Source | OwnSource, depth = 0): FieldNames | 'value' | undefined {
   if (values.test(type.type)) return 'value';
   if (nothings.test(type.type)) return [];
-  if (type.type === 'TSTypeLiteral') return fieldsIn(type.members, program, depth);
+  if (type.type === 'TSTypeLiteral') return fieldsIn(type.members, source, depth);
   if (type.type === 'TSUnionType') {
     const kinds = type.types.filter((each) => !nothings.test(each.type));
-    return kinds.every((each) => typeOf(each, program, depth + 1) === 'value') ? 'value' : undefined;
+    return kinds.every((each) => typeOf(each, source, depth + 1) === 'value') ? 'value' : undefined;
   }
   if (type.type !== 'TSTypeReference' || type.typeName.type !== 'Identifier' || depth > 5) return undefined;
   const { name } = type.typeName;
-  const [first] = type.typeArguments?.params ?? [];
-  if (/^(?:Promise|Readonly|Required|Partial)$/.test(name) && first) return typeOf(first, program, depth + 1);
+  const [first, second] = type.typeArguments?.params ?? [];
+  if (/^(?:Promise|Readonly|Required|Partial)$/.test(name) && first) return typeOf(first, source, depth + 1);
+  if (/^(?:Omit|Pick)$/.test(name) && first && second) {
+    const all = typeOf(first, source, depth + 1);
+    const given = (second.type === 'TSUnionType' ? second.types : [second]).flatMap((each) =>
+      each.type === 'TSLiteralType' && each.literal.type === 'Literal' ? [each.literal.value] : [],
+    );
+    return typeof all === 'object' ? all.filter((each) => given.includes(each) === (name === 'Pick')) : all;
+  }
   if (name === 'Date') return 'value';
-  for (const statement of program.body) {
+  return typeNamed(name, source, depth);
+}
+
+function typeNamed(
+  name: string,
+  source: Source | OwnSource,
+  depth: number,
+): FieldNames | 'value' | undefined {
+  for (const statement of source.program.body) {
     const declared =
-      statement.type === 'ExportNamedDeclaration' && statement.declaration
+      (statement.type === 'ExportNamedDeclaration' || statement.type === 'ExportDefaultDeclaration') &&
+      statement.declaration
         ? statement.declaration
         : statement;
-    if (declared.type === 'TSInterfaceDeclaration' && declared.id.name === name)
-      return fieldsIn(declared.body.body, program, depth);
+    if (declared.type === 'TSInterfaceDeclaration' && declared.id.name === name) {
+      const above = declared.extends.flatMap(({ expression }) => {
+        const known =
+          expression.type === 'Identifier' && depth <= 5 && typeNamed(expression.name, source, depth + 1);
+        return typeof known === 'object' ? known : [];
+      });
+      return [...new Set([...fieldsIn(declared.body.body, source, depth), ...above])];
+    }
     if (declared.type === 'TSTypeAliasDeclaration' && declared.id.name === name)
-      return typeOf(declared.typeAnnotation, program, depth + 1);
+      return typeOf(declared.typeAnnotation, source, depth + 1);
+    if (declared.type === 'ClassDeclaration' && declared.id?.name === name)
+      return fieldsIn(declared.body.body, source, depth);
   }
-  return undefined;
+  const imported = 'sources' in source && depth <= 5 ? importedFrom(name, source) : undefined;
+  const other = imported && 'sources' in source ? source.sources.read(imported.file) : undefined;
+  return imported && other && typeNamed(imported.path, other, depth + 1);
 }
 
 /** Objects inside could hold anything: they are left to the person who writes the expression. */
-function fieldsIn(members: readonly Node[], program: Program, depth: number): FieldNames {
+function fieldsIn(members: readonly Node[], source: Source, depth: number): FieldNames {
   return members.flatMap((member) => {
-    if (member.type !== 'TSPropertySignature') return [];
+    if (member.type === 'MethodDefinition' && member.kind === 'constructor' && isFunction(member.value))
+      return member.value.params.flatMap((each) => {
+        if (each.type !== 'TSParameterProperty' || each.parameter.type !== 'Identifier') return [];
+        const type = annotationOf(each.parameter);
+        return type && typeOf(type, source, depth + 1) === 'value' ? each.parameter.name : [];
+      });
+    const isField = member.type === 'TSPropertySignature' || member.type === 'PropertyDefinition';
+    if (!isField || ('static' in member && member.static)) return [];
     const type = member.typeAnnotation?.typeAnnotation;
-    const isPlain = type !== undefined && typeOf(type, program, depth + 1) === 'value';
-    return isPlain ? (keyOf(member.key, member.computed) ?? []) : [];
+    const key = keyOf(member.key, member.computed);
+    const isPlain = type !== undefined && key?.startsWith('#') === false;
+    return isPlain && typeOf(type, source, depth + 1) === 'value' ? key : [];
   });
 }
 
@@ -433,8 +603,9 @@ export function namedTarget(text: string, folder: string): NamedTarget {
   const found = functions.find((each) => each.path === path);
   // A form that is found by its path alone, as `createRepository().insert`: whether it is there is said before it is written.
   if (found === undefined || program === undefined) return plain;
-  const noun = eventType.replace(/_[^_]+$/, '');
-  return { ...plain, ...offerOf(found.node, program, noun), line: lineAt(source, found.node.start) };
+  const own = new Sources([file]).read(file);
+  const offer = offerOf(found.node, program, nounOf(eventType), own);
+  return { ...plain, ...offer, line: lineAt(source, found.node.start) };
 }
 
 /** `OrderService.prototype.mark` as `ORDER_SERVICE_MARK`. */
@@ -458,9 +629,10 @@ const scriptName = 'start:svc';
 const preload = '--import svc/register';
 
 /** `undefined` where it is there already, or where what starts the application is not known. */
-export function scriptEntryOf({ scripts, folder, main }: Manifest): ScriptEntry | undefined {
+export function scriptEntryOf(manifest: Manifest): ScriptEntry | undefined {
+  const { scripts, folder, main } = manifest;
   if ([...scripts.values()].some((command) => command.includes('svc/register'))) return undefined;
-  const start = scripts.get('start');
+  const start = startOf(manifest)?.command;
   if (start !== undefined) {
     const command = start.replace(/^((?:\w+=\S+\s+)*(?:node|tsx))(?=\s)/, `$1 ${preload}`);
     return command === start || /[;&|]/.test(start) ? undefined : { name: scriptName, command };
@@ -478,6 +650,13 @@ export function scriptEntryOf({ scripts, folder, main }: Manifest): ScriptEntry 
     .filter((each) => each !== undefined)
     .find((each) => entryAt(join(folder, each)) !== undefined);
   return file === undefined ? undefined : { name: scriptName, command: `node ${preload} ${file}` };
+}
+
+/** What starts the application with svc, to type: a script that does, or else the command that `svc init` would make one of. */
+export function startWithSvc(manifest: Manifest | undefined): string {
+  const [name] = [...(manifest?.scripts ?? [])].find(([, command]) => command.includes('svc/register')) ?? [];
+  if (name !== undefined) return name === 'start' ? 'npm start' : `npm run ${name}`;
+  return (manifest && scriptEntryOf(manifest)?.command) ?? `node ${preload} <your file>`;
 }
 
 /** The text of package.json with the entry, indented as it was: as npm itself would write it. */

@@ -1,5 +1,6 @@
-import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { subjectOf } from '../capture/report.ts';
 import { formatProblem } from '../config/check/validate.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { fileNames } from '../config/read/read-file.ts';
@@ -7,12 +8,13 @@ import { nextTurn } from '../ground/builtins.ts';
 import { type Manifest, nearestManifest } from '../ground/files.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
-import { entriesOf } from './check-start.ts';
+import { startOf } from './check-start.ts';
 import {
   type Answers,
   type Candidate,
   configText,
   findCommands,
+  type NamedTarget,
   namedTarget,
   oneOfEach,
   type ScriptEntry,
@@ -99,17 +101,20 @@ async function answersOf(options: InitOptions, manifest: Manifest): Promise<Answ
   if (wrong !== undefined) throw new WrongUse(wrong);
   const script = options.script ? scriptEntryOf(manifest) : undefined;
   const known = { brokers, topic, withScript: script !== undefined };
-  if (named.length > 0) return { ...known, targets: named.map((text) => namedTarget(text, manifest.folder)) };
-  const start = manifest.scripts.get('start')?.trim().split(/\s+/);
-  const search = findCommands(manifest.folder, start && entriesOf(start, manifest.folder));
+  if (named.length > 0)
+    return { ...known, targets: named.map((text) => namedTarget(text, manifest.folder)), others: [] };
+  const ofStart = findCommands(manifest.folder, startOf(manifest)?.entries);
+  // A start may load files by names that only the running application knows.
+  const search = ofStart.candidates.length > 0 ? ofStart : findCommands(manifest.folder, undefined);
   const { candidates } = search;
   if (candidates.length === 0) throw new WrongUse(nothingFound(search));
-  if (yes) return { ...known, targets: oneOfEach(candidates) };
+  if (yes) return { ...known, ...oneOfEach(candidates) };
   // One of no width is none that somebody reads.
   if (process.stdin.isTTY && process.stderr.isTTY && process.stderr.columns > 0)
     return ask({ candidates, brokers, topic, script, problemOf });
   throw new WrongUse(
     `no terminal to ask on: give --yes for what was found, or name each: ${candidates
+      .filter(({ leaveOut }) => leaveOut === undefined)
       .slice(0, mostNamed)
       .map(({ module, path, eventType }) => `--target '${module}#${path}=${eventType}'`)
       .join(' ')}`,
@@ -119,7 +124,7 @@ async function answersOf(options: InitOptions, manifest: Manifest): Promise<Answ
 const mostNamed = 5;
 
 function nothingFound({ functionCount }: Search): string {
-  return `of ${functionCount} functions that were read none looks like a command (create…, update…, cancel…, pay…): name one, as --target ./src/orders.ts#createOrder=ORDER_CREATED. What has no name is declared in code, with publishEvent()`;
+  return `none of ${functionCount} functions looks like a command (create…, update…, cancel…, pay…): name one, as in --target ./src/orders.ts#createOrder=ORDER_CREATED. For a function without a name, use publishEvent() in code`;
 }
 
 function problemOf(brokers: string, topic: string): string | undefined {
@@ -160,17 +165,14 @@ function write(folder: string, text: string, script: ScriptEntry | undefined, is
 
 function report(
   { json, dryRun, script: wantsScript }: InitOptions,
-  { folder, scripts }: Manifest,
-  { targets, brokers, topic }: Answered,
+  manifest: Manifest,
+  { targets, others, brokers, topic }: Answered,
   text: string,
   script: ScriptEntry | undefined,
 ): void {
-  const file = join(folder, fileName);
+  const file = join(manifest.folder, fileName);
   if (json) {
-    const found = targets.map(({ module, path, eventType, payload, key }) => ({
-      ...{ module, function: path, eventType },
-      ...{ payload: payload ?? null, key: key ?? null },
-    }));
+    const shown = ({ module, path, eventType }: NamedTarget) => ({ module, function: path, eventType });
     const document = {
       ok: true,
       dryRun: dryRun === true,
@@ -178,27 +180,72 @@ function report(
       script: script ?? null,
       brokers,
       topic,
-      targets: found,
+      targets: targets.map((each) => ({
+        ...shown(each),
+        ...{ payload: each.payload ?? null, key: each.key ?? null },
+      })),
+      leftOut: others.map((each) => ({ ...shown(each), reason: each.leaveOut })),
     };
     process.stdout.write(`${printableJson(document, 2)}\n`);
     return;
   }
   if (dryRun) process.stdout.write(text);
-  const events = brokers.length === 0 ? 'files in ./svc-topics' : `topic ${topic}`;
-  const name = script?.name ?? [...scripts].find(([, command]) => command.includes('svc/register'))?.[0];
-  const start =
-    name === undefined ? 'start the application with: node --import svc/register <file>' : `npm run ${name}`;
-  const lines = dryRun
-    ? [`${file} would have ${targets.length} targets: nothing was written`]
-    : [
-        `${file}: ${targets.length} ${targets.length === 1 ? 'target' : 'targets'}, events go to ${events}`,
-        ...(script !== undefined ? [`package.json: script ${script.name}`] : []),
-        ...(wantsScript && script === undefined ? ['package.json stays as it is'] : []),
-        'next:',
-        `  ${program} doctor`,
-        `  ${start}`,
-      ];
+  const shown = relative(process.cwd(), file);
+  const count = `${targets.length} ${targets.length === 1 ? 'target' : 'targets'}`;
+  const events = `topic ${topic}${brokers.length === 0 ? ', in files below ./svc-topics' : ''}`;
+  const lacksMaps = buildsWithoutMaps(manifest, targets);
+  const isBuilt = manifest.scripts.has('build') && (lacksMaps || startOf(manifest)?.isUnbuilt === true);
+  const maps = lacksMaps ? 'set "sourceMap": true in tsconfig.json, then run ' : '';
+  const next = `${maps}${isBuilt ? 'npm run build && ' : ''}${program} check`;
+  const lines = [
+    dryRun
+      ? `${shown} would have ${count}: nothing was written`
+      : `${shown}: ${count}, events go to ${events}`,
+    ...leftOutLines(targets, others),
+    ...(dryRun || script === undefined ? [] : [`package.json: script ${script.name}`]),
+    ...(dryRun || !wantsScript || script !== undefined ? [] : ['package.json stays as it is']),
+    ...(dryRun ? [] : [`next: ${next}`]),
+  ];
   process.stderr.write(`${lines.map(printable).join('\n')}\n`);
+}
+
+/** tsc builds what starts, and writes no source map by which svc finds the functions. */
+function buildsWithoutMaps(manifest: Manifest, targets: readonly NamedTarget[]): boolean {
+  const file = join(manifest.folder, 'tsconfig.json');
+  const command = startOf(manifest)?.command ?? 'tsx';
+  if (/\btsx\b|\.[cm]?tsx?$/.test(command) || !existsSync(file)) return false;
+  if (!targets.some(({ module }) => /\.[cm]?tsx?$/.test(module))) return false;
+  // A configuration that extends another one may have it from there.
+  return !/"(?:inlineS|s)ourceMap"\s*:\s*true|"extends"/.test(readFileSync(file, 'utf8'));
+}
+
+const mostOthers = 10;
+
+/** What is not in the configuration, and why. */
+function leftOutLines(targets: readonly NamedTarget[], others: readonly Candidate[]): string[] {
+  const lines = others.slice(0, mostOthers).map(({ eventType, module, path, leaveOut }) => {
+    const place = `${module.slice(2)}#${path}`;
+    return `  ${eventType}  ${place}: ${leaveOut}`;
+  });
+  if (others.length > mostOthers) lines.push(`  and ${others.length - mostOthers} more: --json lists them`);
+  const fields = [...new Set(targets.flatMap(({ leftOut }) => leftOut))];
+  if (fields.length > 0) lines.push(`  fields that may be personal or secret: ${fields.join(', ')}`);
+  const unkeyed = withoutKey(targets);
+  if (unkeyed.length > 0)
+    lines.push(
+      `  the key of ${unkeyed.join(', ')}: the source shows no id; without one, its events have no order`,
+    );
+  return lines.length === 0 ? [] : ['left out:', ...lines];
+}
+
+/** Events without a key, beside others about the same thing that have one: their order is not kept with those. */
+function withoutKey(targets: readonly NamedTarget[]): readonly string[] {
+  const keyed = new Set(
+    targets.filter(({ key }) => key !== undefined).map(({ eventType }) => subjectOf(eventType)),
+  );
+  return targets
+    .filter(({ key, eventType }) => key === undefined && keyed.has(subjectOf(eventType)))
+    .map(({ eventType }) => eventType);
 }
 
 /** Somebody pressed Ctrl-C. */
@@ -206,6 +253,8 @@ class Cancelled extends Error {}
 
 interface Answered extends Answers {
   readonly withScript: boolean;
+  /** Functions that look like commands too, and are no targets. */
+  readonly others: readonly Candidate[];
 }
 
 interface Scene {
@@ -235,11 +284,12 @@ async function ask({ candidates, brokers, topic, script, problemOf }: Scene): Pr
   const targets = await given(
     multiselect({
       ...streams,
-      message: 'Which calls become events? (space ticks, enter goes on)',
+      message: 'Which calls become events? (svc has selected its proposals)',
+      initialValues: [...oneOfEach(candidates).targets],
       options: candidates.map((each) => ({
         value: each,
-        label: `${each.eventType}  ${each.module.slice(2)} ${each.path}`,
-        hint: (each.payload ?? 'what it returns').slice(0, hintWidth),
+        label: `${each.eventType}  ${each.module.slice(2)} ${each.path}${each.leaveOut === undefined ? '' : `  (${each.leaveOut})`}`,
+        hint: (each.payload ?? 'everything that it returns').slice(0, hintWidth),
       })),
       required: true,
       maxItems: 12,
@@ -248,7 +298,7 @@ async function ask({ candidates, brokers, topic, script, problemOf }: Scene): Pr
   const where = await given(
     text({
       ...streams,
-      message: 'Brokers of Kafka? (empty: files in ./svc-topics, to try it)',
+      message: 'Brokers of Kafka? (Leave empty to try svc with files in ./svc-topics)',
       placeholder: 'localhost:9092',
       initialValue: brokers.join(','),
       validate: (value) => problemOf(value ?? '', topic),
@@ -267,7 +317,9 @@ async function ask({ candidates, brokers, topic, script, problemOf }: Scene): Pr
     (await given(
       confirm({ ...streams, message: `Add "${script.name}": "${script.command}" to package.json?` }),
     ));
-  return { targets, brokers: listOf(where), topic: named.trim(), withScript };
+  // What was left unticked needs no reason of ours, unless it was not proposed.
+  const others = candidates.filter((each) => each.leaveOut !== undefined && !targets.includes(each));
+  return { targets, others, brokers: listOf(where), topic: named.trim(), withScript };
 }
 
 function listOf(text: string | undefined): string[] {

@@ -41,10 +41,11 @@ function prepare({ broker, topic, svc }: App): string {
   return app;
 }
 
-/** What stands below the report of the targets. */
+/** What stands below the report of the targets, without the last line, which says what to do next. */
 async function check(app: App, ...args: string[]): Promise<CommandEnd & { readonly online: string }> {
   const end = await runSvc(['check', '--online', ...args], { cwd: prepare(app) });
-  const online = end.stdout.slice(end.stdout.search(/^(error: )?broker: /m));
+  const below = end.stdout.slice(end.stdout.search(/^(error: )?broker: /m));
+  const online = below.replace(/^next: .+\n$/m, '');
   return { ...end, online };
 }
 

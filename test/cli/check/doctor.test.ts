@@ -40,7 +40,7 @@ describe('svc doctor', function () {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /^ERROR {4}configuration {2}no configuration: .*\n {9}fix: write one: npx --no svc init\n$/,
+      /^ERROR {4}configuration {2}no configuration: .*\n {9}fix: write one: npx --no svc init\nnext: npx --no svc init\n$/,
     );
   });
 
@@ -99,6 +99,102 @@ describe('svc doctor', function () {
   });
 });
 
+describe('the last line of svc check and svc doctor', function () {
+  this.timeout(180_000);
+  const manifest = (scripts: object) => ({ 'package.json': JSON.stringify({ type: 'module', scripts }) });
+  const config = (path: string, broker: object = { client: 'file' }) => ({
+    'svc.config.json': JSON.stringify({
+      svc: {
+        broker: { topic: 'orders', ...broker },
+        targets: [{ module: './src/orders.js', function: path }],
+      },
+    }),
+  });
+  const orders = {
+    'src/orders.js': 'export function createOrder() {}',
+    'src/main.js': "import './orders.js';",
+    'src/other.js': '',
+  };
+  const start = 'node src/main.js';
+  const rows: [what: string, files: object, last: string, ofDoctor?: string][] = [
+    ['no configuration', orders, 'npx --no svc init'],
+    [
+      'all is well, with a script that starts svc',
+      {
+        ...orders,
+        ...config('createOrder'),
+        ...manifest({ start, 'start:svc': `${start} --import svc/register` }),
+      },
+      'npm run start:svc',
+    ],
+    [
+      'all is well, and npm start starts svc',
+      {
+        ...orders,
+        ...config('createOrder'),
+        ...manifest({ start: 'node --import svc/register src/main.js' }),
+      },
+      'npm start',
+    ],
+    [
+      'all is well, without such a script',
+      { ...orders, ...config('createOrder'), ...manifest({ start }) },
+      'node --import svc/register src/main.js',
+    ],
+    [
+      'nothing is built yet',
+      { ...orders, ...config('createOrder'), ...manifest({ start: 'node dist/main.js', build: 'tsc' }) },
+      'npm run build && npx --no svc %s',
+    ],
+    [
+      'a framework starts in development, Node in production',
+      {
+        ...orders,
+        ...config('createOrder'),
+        ...manifest({ start: 'nest start', 'start:prod': 'node src/main' }),
+      },
+      'node --import svc/register src/main',
+    ],
+    [
+      'no such function',
+      { ...orders, ...config('createOrdr'), ...manifest({ start }) },
+      'correct module and function of the FAILED targets, then run npx --no svc check again',
+      'do what its fix says, then run npx --no svc doctor again',
+    ],
+    [
+      'an option that is wrong',
+      { ...orders, ...config('createOrder', { client: 'file', topc: 1 }), ...manifest({ start }) },
+      'fix the error lines, then run npx --no svc check again',
+      'do what the first fix says, then run npx --no svc doctor again',
+    ],
+  ];
+  for (const [what, files, last, ofDoctor = last] of rows)
+    it(`${what}: ${last}`, async () => {
+      const folder = temporaryFolder('next');
+      writeFiles(folder, files as Record<string, string>);
+      for (const [command, says] of [
+        ['check', last],
+        ['doctor', ofDoctor],
+      ] as const) {
+        const { stdout } = await runSvc([command], { cwd: folder });
+        assert.equal(stdout.trimEnd().split('\n').at(-1), `next: ${says.replace('%s', command)}`, stdout);
+        const json = await runSvc([command, '--json'], { cwd: folder });
+        assert.doesNotMatch(json.stdout, /next: /);
+      }
+    });
+
+  it('a broker that does not answer: --online points to svc doctor', async () => {
+    const folder = temporaryFolder('next');
+    const broker = { bootstrapServers: ['127.0.0.1:1'], requestTimeoutMs: 2_000 };
+    writeFiles(folder, { ...orders, ...config('createOrder', broker), ...manifest({ start }) });
+    const { stdout } = await runSvc(['check', '--online'], { cwd: folder });
+    assert.match(
+      stdout,
+      /\nnext: fix the error lines \(npx --no svc doctor shows how\), then run npx --no svc check --online again\n$/,
+    );
+  });
+});
+
 requiring('kafka', 'svc doctor with Kafka', function () {
   this.timeout(60_000);
   it('tells a topic that is not there from one that is', async () => {
@@ -112,5 +208,9 @@ requiring('kafka', 'svc doctor with Kafka', function () {
     assert.match(stdout, /^ok {7}broker {9}\S+ answers, cluster [\w-]{22}, 1 broker$/m);
     assert.match(stdout, new RegExp(`^ok {7}topics {9}${topic}: 2 partitions$`, 'm'));
     assert.match(stdout, new RegExp(`^ERROR {4}topics .*${missing}.*\\n {9}fix: create the topic`, 'm'));
+    assert.match(
+      stdout,
+      /\nnext: create the topic, unless your broker does so with the first event, then run .*\n$/,
+    );
   });
 });

@@ -138,7 +138,7 @@ describe('svc check', function () {
     assert.deepEqual([wrong.code, wrong.stderr], [1, '']);
     assert.match(wrong.stdout, /^error: svc\.broker\.topic: Kafka topic is required/m);
     const none = await svc(['check']);
-    assert.deepEqual([none.code, none.stdout], [1, '']);
+    assert.deepEqual([none.code, none.stdout], [1, 'next: npx --no svc init\n']);
     assert.match(
       none.stderr,
       /^svc: no configuration: .*SvcInstrumentation .*export them from svc\.config\.ts with defineConfig.*--config\n$/,
@@ -218,7 +218,8 @@ describe('svc check, with the start of the application', function () {
           'start: node --import svc/register dist/main.js loads 0 of 2 targets in files, by its imports',
           `  UNLOADED  src/orders.ts#createOrder  ${inPlaceOf('./dist/orders.js')}`,
           '  pending   src/plugin.ts#load',
-          '  not followed: what is named at dist/main.js:3 is known at run time only\n',
+          '  not followed: what is named at dist/main.js:3 is known at run time only',
+          'next: do what the UNLOADED lines say, build, then run npx --no svc check again\n',
         ].join('\n'),
       ),
       end.stdout,
