@@ -5,7 +5,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { maxRecentDlqEvents, type RecentDlqEvent } from '../../observe/metrics.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
-import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
+import type { Broker, SendFailureKind, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
 import { brokenPromise, nameOf } from '../main/queued-event.ts';
@@ -231,12 +231,8 @@ export function createDlqTier(options: DlqOptions): Tier {
     }
   }
 
+  const say = throttledLog(options.logger, clock, { intervalMs: pauseMs, saysLeftOut: false });
   const isClosed = (): boolean => options.isAway() || clock.monotonic() < pausedUntilMs;
-
-  function pause({ kind, message, cause }: SendFailure): void {
-    pausedUntilMs = clock.monotonic() + pauseMs;
-    options.logger.error(`dead letter topic "${topic}": ${message}`, { kind, cause });
-  }
 
   /** One partition's letters, in order. */
   async function send(
@@ -257,15 +253,19 @@ export function createDlqTier(options: DlqOptions): Tier {
       late: () => (isMissing ? tooLateToBeMade : tooLate),
     });
     if (result.ok) return settle(letters, true);
-    options.onSendFailed(result.failure.kind);
+    const { kind, cause } = result.failure;
+    options.onSendFailed(kind);
     // It may have been made anew, with fewer partitions.
     if (doubtsCount(result.failure)) partitionCount = undefined;
-    if (result.failure.kind === 'too_large') {
-      if (letters.length === 1) return isSmaller ? settle(letters, false) : send(partition, letters, true);
+    if (letters.length > 1 && faultOf(result.failure) === 'record') {
       for (const half of halvesOf(letters)) await send(partition, half);
       return;
     }
-    pause(result.failure);
+    if (result.failure.kind === 'too_large')
+      return isSmaller ? settle(letters, false) : send(partition, letters, true);
+    say(cause, `dead letter topic "${topic}": ${result.failure.message}`, { kind, cause });
+    // Of one letter, it says nothing about the others.
+    if (faultOf(result.failure) !== 'record') pausedUntilMs = clock.monotonic() + pauseMs;
     settle(letters, false);
   }
 

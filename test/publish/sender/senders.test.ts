@@ -1,0 +1,160 @@
+import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
+import { partitionOf } from '../../../src/publish/partition-of-key.ts';
+import { recover } from '../../../src/publish/recovery/recover.ts';
+import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
+import { createDlqTier } from '../../../src/publish/tiers/tiers.ts';
+import { createMemoryOutboxStore } from '../../outbox/memory-outbox-store.ts';
+import { relayOver, rowOf } from '../../outbox/relay/relay-under-test.ts';
+import { silentLog } from '../../support/log.ts';
+import { failedEvent } from '../failed-event.ts';
+import { event, queueOver } from '../fake-cluster.ts';
+import { type End, type Handed, type SenderTraits, senderContract } from './sender-contract.ts';
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+senderContract('the queue of the main topic', {
+  maxEvents: 500,
+  retries: true,
+  limitMs: 30_000,
+  make(broker) {
+    const ends = new Map<string, End>();
+    const { queue } = queueOver(broker);
+    return {
+      send(items) {
+        for (const { id, key } of items)
+          void queue
+            .publish(event(id, { key }))
+            .then((outcome) => ends.set(id, outcome === 'published' ? 'stored' : 'elsewhere'));
+      },
+      endOf: (id) => ends.get(id),
+      close: () => queue.close(8_000),
+    };
+  },
+});
+
+senderContract('dead letters', {
+  maxEvents: 250,
+  retries: false,
+  limitMs: 1_000,
+  make(broker, nowMs) {
+    const ends = new Map<string, End>();
+    const tier = createDlqTier({
+      ...{ broker, topic: 'dlq', format: 'operations', leastTimeMs: 1_000, logger: silentLog, partitionOf },
+      clock: { now: nowMs, monotonic: nowMs },
+      isolate: (work) => work(),
+      isAway: () => false,
+      onSendFailed() {},
+    });
+    return {
+      send(items) {
+        for (const { id, key } of items) {
+          const failed = failedEvent(id, { deadlineAtMs: 0 });
+          const letter = { ...failed, record: { ...failed.record, key, value: failed.record.value } };
+          void tier.store(letter).then((stored) => ends.set(id, stored ? 'stored' : 'elsewhere'));
+        }
+      },
+      endOf: (id) => ends.get(id),
+      close: () => tier.close(8_000),
+    };
+  },
+});
+
+/** Runs one after the other over what is left, as a drain does. */
+const recovery = (keepsOrder: boolean): SenderTraits => ({
+  maxEvents: 500,
+  retries: true,
+  limitMs: undefined,
+  make(broker, nowMs) {
+    const left = new Map<string, StoredEvent>();
+    const ends = new Map<string, End>();
+    const unended = new Map();
+    let isStopped = false;
+    let running: Promise<unknown> | undefined;
+    const source: RecoverySource = {
+      name: 'fake',
+      async open() {},
+      count: async () => left.size,
+      async *read(size) {
+        const all = [...left.values()];
+        for (let at = 0; at < all.length; at += size)
+          yield { events: all.slice(at, at + size), unreadable: [] };
+      },
+      async done(events) {
+        for (const { eventId } of events) {
+          left.delete(eventId);
+          ends.set(eventId, 'stored');
+        }
+      },
+      async close() {},
+    };
+    async function runs(): Promise<void> {
+      while (left.size > 0 && !isStopped) {
+        const held = new Set<string | null>();
+        const run = recover({
+          ...{ source, keepsOrder, unended, partitionOf, sleep, ratePerSecond: 0, dryRun: false },
+          ...(keepsOrder ? { retryWaitsMs: [] } : {}),
+          send: broker.send,
+          partitionsFor: broker.partitionsFor,
+          clock: { now: nowMs, monotonic: nowMs },
+          accept: ({ key }) => !held.has(key),
+          onHeldUp: ({ key }) => held.add(key),
+          isStopped: () => isStopped,
+        });
+        await run.catch(() => {});
+        for (const id of left.keys()) ends.set(id, 'kept');
+        await sleep(1_000);
+      }
+      running = undefined;
+    }
+    return {
+      send(items) {
+        for (const { id, key } of items) left.set(id, storedEvent(id, key));
+        // What comes in one turn is read together.
+        running ??= sleep(1).then(runs);
+      },
+      endOf: (id) => ends.get(id),
+      async close() {
+        isStopped = true;
+        await running;
+      },
+    };
+  },
+});
+const storedEvent = (id: string, key: string): StoredEvent => ({
+  ...{ place: id, eventId: id, eventType: 'T', topic: 'orders', key, headers: { eventId: id } },
+  ...{ value: Buffer.from(id), storedAt: 0, reason: undefined },
+});
+senderContract('recovery that keeps the order', recovery(true));
+senderContract('recovery in a row', recovery(false));
+
+senderContract('the relay', {
+  maxEvents: 500,
+  retries: true,
+  limitMs: 2_000,
+  make(broker, nowMs) {
+    const store = createMemoryOutboxStore(nowMs);
+    const clock = { now: nowMs, monotonic: nowMs };
+    const relay = relayOver({ store, broker, clock }, { batchSize: 1_000, circuitBreaker: false });
+    relay.start();
+    let isClosed = false;
+    return {
+      send(items: readonly Handed[]) {
+        const rows = items.map(({ id, key }): OutboxRow => {
+          const row = rowOf(key, 0, { eventId: id });
+          return { ...row, headers: { ...row.headers, eventId: id } };
+        });
+        void store.insert(rows).then(() => relay.wake());
+      },
+      endOf(id) {
+        const status = store.statusOf(id);
+        if (status === 'PUBLISHED') return 'stored';
+        return status === 'FAILED' ? 'elsewhere' : 'kept';
+      },
+      close() {
+        if (isClosed) return Promise.resolve();
+        isClosed = true;
+        return relay.stop(8_000);
+      },
+    };
+  },
+});
