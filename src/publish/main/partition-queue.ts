@@ -6,24 +6,21 @@ import { doubtsCount, faultOf } from '../fault.ts';
 import { createSendSlots, type SendSlots } from '../memory-limits.ts';
 import { type KeyOrder, type OrderState, spilled, spilledUnlessFull } from '../order/backup-order.ts';
 import { partitionOfKey } from '../partition-of-key.ts';
+import { brokenPromise, createLane, newBatch, nextTry } from '../sender/sender.ts';
 import {
   type Batch,
   type BatchSettings,
   endBatch,
   lingerFor,
-  newBatch,
-  nextTry,
-  splitBatch,
   triedBetween,
   UnsentBatches,
   WaitingEvents,
-  withFailure,
   worthwhileBytes,
   worthwhileEvents,
 } from './batch.ts';
 import { type Breaker, breakerOpen, type RetryPolicy } from './breaker.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
-import { brokenPromise, type EventOutcomes, type QueuedEvent, timedOut } from './queued-event.ts';
+import { type EventOutcomes, type QueuedEvent, timedOut } from './queued-event.ts';
 import { toRecord } from './record.ts';
 import type { PartitionCounts, TopicRefusals } from './topic-refusals.ts';
 
@@ -51,13 +48,11 @@ interface PartitionQueueOptions {
 }
 
 /**
- * The events of one partition, in their order: one send at a time, and what failed is sent again before anything else.
+ * The events of one partition, in their order: what `createLane` promises, and what failed is sent again before anything else.
  * - The first event of a partition that has rested for a while goes at the end of this turn of the event loop. Others
  *   wait for the send under way, then until the batch is worth a send or its first event has waited long enough (`lingerFor`):
  *   a steady stream is sent a few milliseconds at a time, for a send costs far more than an event in it. Where nobody waits
  *   for them, small batches of several partitions leave one after the other.
- * - A batch that is too large, or holds what is no record, is halved, where no earlier try may have stored it; a single event that is
- *   either fails. Else a batch that was sent keeps its events: that is how the broker knows it again.
  */
 export interface PartitionQueue {
   push(event: QueuedEvent): void;
@@ -120,7 +115,22 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   const waiting = new WaitingEvents();
   const gate = createOrderGate({ topic, partition, waiting, sender, outcomes });
   const batches = new UnsentBatches();
-  let inFlight: Batch | undefined;
+  const lane = createLane<QueuedEvent, Batch>({
+    slots: sender.slots,
+    next,
+    send: (batch) => sender.send(topic, partition, batch),
+    putFirst: (halves) => batches.putFirst(halves),
+    onStored({ events }) {
+      for (const event of events) outcomes.settle(event, undefined);
+    },
+    onFailed,
+    onSent(_, result) {
+      if (state === 'sending') proceed(false);
+      if (!result.ok && doubtsCount(result.failure)) options.onDoubt(result.failure);
+      else if (result.ok && result.isRecreated) options.onRecreated();
+      options.onSent();
+    },
+  });
   let state: State = 'idle';
   let cancelTimer = (): void => {};
   let lastSendAtMs = Number.NEGATIVE_INFINITY;
@@ -134,7 +144,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
 
   /** The first one without an outcome. */
   function firstOpen(): QueuedEvent | undefined {
-    const sent = inFlight?.events.find((event) => !event.isSettled);
+    const sent = lane.inFlight?.events.find((event) => !event.isSettled);
     return sent ?? batches.firstOpen ?? waiting.first;
   }
 
@@ -183,7 +193,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   function askForSlot(): void {
     cancelTimer();
     state = 'waiting for a slot';
-    sender.slots.acquire(start);
+    lane.ask();
   }
 
   function hold(): void {
@@ -199,47 +209,32 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     if (waiting.count === 0) resume();
   }
 
-  function start(): void {
+  function next(): Batch | undefined {
     const isBetween = isWoken;
     isWoken = false;
     if (!gate.isOpen()) {
-      sender.slots.release();
       hold();
-      return;
+      return undefined;
     }
     if (!options.mayStart()) {
-      sender.slots.release();
       state = 'unplaced';
-      return;
+      return undefined;
     }
     // What comes meanwhile comes along.
     const heldMs = sender.heldUntilMs(topic, partition) - sender.nowMs();
     if (heldMs > 0) {
-      sender.slots.release();
       state = 'throttled';
       cancelTimer = onTimeout(askForSlot, Math.ceil(heldMs));
-      return;
+      return undefined;
     }
-    const next = batches.take() ?? newFromWaiting();
-    if (next === undefined) {
-      sender.slots.release();
+    const batch = batches.take() ?? newFromWaiting();
+    if (batch === undefined) {
       proceed(false);
-      return;
+      return undefined;
     }
-    const batch = isBetween ? triedBetween(next) : nextTry(next);
     state = 'sending';
     lastSendAtMs = sender.nowMs();
-    inFlight = batch;
-    void sender.send(topic, partition, batch).then((result) => {
-      inFlight = undefined;
-      sender.slots.release();
-      if (result.ok) for (const event of batch.events) outcomes.settle(event, undefined);
-      else onFailure(withFailure(batch, result.failure), result.failure);
-      if (state === 'sending') proceed(false);
-      if (!result.ok && doubtsCount(result.failure)) options.onDoubt(result.failure);
-      else if (result.ok && result.isRecreated) options.onRecreated();
-      options.onSent();
-    });
+    return isBetween ? triedBetween(batch) : { ...nextTry(batch), pause: undefined };
   }
 
   function newFromWaiting(): Batch | undefined {
@@ -250,17 +245,16 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     return newBatch(events);
   }
 
-  function onFailure(tried: Batch, failure: SendFailure): void {
+  function onFailed(tried: Batch, failure: SendFailure, isSplit: boolean): 'ended' {
     const nowMs = sender.nowMs();
     const leftMs = tried.pause === undefined ? 0 : tried.pause.untilMs - nowMs;
     // A try in between that took as long as the wait was the next one.
-    const batch = tried.pause !== undefined && leftMs <= 0 ? nextTry(tried) : tried;
+    const batch = tried.pause !== undefined && leftMs <= 0 ? { ...nextTry(tried), pause: undefined } : tried;
     const wait = sender.afterFailure(topic, batch, failure);
     const isBehind = wait !== undefined && gate.state === 'behind';
     const waitMs = isBehind ? undefined : wait;
-    if (faultOf(failure) === 'record' && batch.events.length > 1 && !batch.maybeStored) {
-      batches.putFirst(...splitBatch(batch));
-    } else if (waitMs === undefined) {
+    if (isSplit) return 'ended';
+    if (waitMs === undefined) {
       endBatch(batch, isBehind ? spilled : undefined, outcomes.settle);
       if (faultOf(failure) === 'topic') {
         abandon(failure, false);
@@ -274,10 +268,11 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       told?.retrying({ failure, retry: batch.sends, waitMs, batchEvents: batch.events.length });
       sender.pausing(waitMs);
     }
+    return 'ended';
   }
 
   function pauseFor(waitMs: number, batch: Batch): void {
-    batches.putFirst(batch);
+    batches.putFirst([batch]);
     state = 'pausing';
     cancelTimer = onTimeout(askForSlot, waitMs);
   }
@@ -300,8 +295,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function end(reason: SendFailure, alsoInFlight: boolean, isWanted: (event: QueuedEvent) => boolean): void {
-    if (alsoInFlight && inFlight !== undefined)
-      endBatch({ ...inFlight, maybeStored: true }, reason, outcomes.settle, isWanted);
+    if (alsoInFlight && lane.inFlight !== undefined)
+      endBatch({ ...lane.inFlight, maybeStored: true }, reason, outcomes.settle, isWanted);
     batches.end(reason, outcomes.settle, isWanted);
     const told = sender.explain(topic, reason);
     for (const event of waiting.take(isWanted)) outcomes.settle(event, event.isHeld ? spilled : told);
@@ -348,7 +343,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     },
     wake,
     get isSending() {
-      return inFlight !== undefined;
+      return lane.inFlight !== undefined;
     },
     takeAll(alsoMaybeStored) {
       const taken = [...batches.takeEvents(alsoMaybeStored), ...waiting.take(() => true)];

@@ -2,9 +2,10 @@ import type { Clock } from '../../ground/clock.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
-import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
+import type { BrokerRecord, SendFailure } from '../broker.ts';
 import { createMemory, type Memory, type MemoryLimits } from '../memory-limits.ts';
 import { type KeyOrder, spilled } from '../order/backup-order.ts';
+import { nameOf } from '../sender/sender.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { type Breaker, breakerOpen } from './breaker.ts';
 import { bytesOf, toRecord } from './record.ts';
@@ -272,12 +273,6 @@ export const tooManyAtOnce: SendFailure = {
     'one turn of the event loop brought more events than fit into an eighth of the heap, and nothing is sent before it is over: let a long loop wait now and then (await setImmediate of node:timers/promises)',
 };
 
-/** An adapter that throws breaks its port's promise; its events still get their outcome. */
-export function brokenPromise(error: unknown): SendResult {
-  const message = 'the broker adapter failed';
-  return { ok: false, failure: { kind: 'unknown_outcome', cause: nameOf(error), message } };
-}
-
 /** The last net: whatever fails in the queue, the application goes on, and the event is counted. */
 export function brokenQueue(error: unknown): SendFailure {
   return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
@@ -290,11 +285,6 @@ export function timedOut(deliveryTimeoutMs: number): SendFailure {
     cause: 'TimeoutException',
     message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms, less what the dead letter topic and the backup need)`,
   };
-}
-
-/** Of an error, its name: a message may hold a payload. */
-export function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : typeof error;
 }
 
 interface AdmissionOptions {

@@ -8,9 +8,9 @@ import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import type { Broker, SendFailureKind, SendResult } from '../broker.ts';
 import { cutBatches, halvesOf } from '../cut-batches.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
-import { brokenPromise, nameOf } from '../main/queued-event.ts';
 import { createMemory, createSendSlots, type Memory, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled } from '../order/backup-order.ts';
+import { brokenPromise, nameOf } from '../sender/sender.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 
