@@ -5,12 +5,11 @@ import { SvcError } from '../../ground/errors.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { maxRecentDlqEvents, type RecentDlqEvent } from '../../observe/metrics.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
-import type { Broker, SendFailureKind, SendResult } from '../broker.ts';
-import { cutBatches, halvesOf } from '../cut-batches.ts';
+import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
 import { createMemory, createSendSlots, type Memory, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled } from '../order/backup-order.ts';
-import { brokenPromise, nameOf } from '../sender/sender.ts';
+import { type BatchLimits, createSender, nameOf } from '../sender/sender.ts';
 import type { FailedEvent, NextTier, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 
@@ -197,10 +196,11 @@ export interface DlqOptions {
 interface Letter {
   readonly failed: FailedEvent;
   readonly settle: (stored: boolean) => void;
+  /** It was too large: it is tried as the event alone. */
+  isSmaller: boolean;
 }
 
-const maxBatchCount = 250;
-const maxBatchBytes = 512 * 1024;
+const maxBatch: BatchLimits = { maxEvents: 250, maxBytes: 512 * 1024 };
 const maxWaitingCount = 10_000;
 const maxWaitingBytes = 32 * 1024 * 1024;
 /** After a failure of the topic itself: so long events go past it, then one batch tries again. */
@@ -212,6 +212,7 @@ const pauseMs = 5_000;
  */
 export function createDlqTier(options: DlqOptions): Tier {
   const { broker, topic, clock } = options;
+  const say = throttledLog(options.logger, clock, { intervalMs: pauseMs, saysLeftOut: false });
   let waiting: Letter[] = [];
   let count = 0;
   let bytes = 0;
@@ -222,6 +223,36 @@ export function createDlqTier(options: DlqOptions): Tier {
   /** The cluster does not know the topic, as it said when it was asked last. */
   let isMissing = false;
   const onIdle: (() => void)[] = [];
+  const sender = createSender<Letter>({
+    ...{ clock, bytesOf, limits: maxBatch, maxInFlight: Number.POSITIVE_INFINITY },
+    toRecord: ({ failed, isSmaller }, nowMs) =>
+      isSmaller ? toSmallerDlqRecord(failed, 'value', nowMs) : toDlqRecord(failed, options.format, nowMs),
+    send: ({ partition }, records) => options.isolate(() => broker.send(topic, partition, records)),
+    timeLimit: { limitMs: timeLeftMs, keepsAlive: true, late: () => (isMissing ? tooLateToBeMade : tooLate) },
+    mayGo(letter, { isLate }) {
+      if (!isClosed() && !isLate) return 'send';
+      settle([letter], false);
+      return 'ended';
+    },
+    onStored: (_, letters) => settle(letters, true),
+    onFailed(_, { events: letters }, failure, { isSplit }) {
+      const { kind, cause, message } = failure;
+      options.onSendFailed(kind);
+      // It may have been made anew, with fewer partitions.
+      if (doubtsCount(failure)) partitionCount = undefined;
+      const [letter] = letters;
+      if (isSplit || letter === undefined) return 'ended';
+      if (kind === 'too_large' && !letter.isSmaller) {
+        letter.isSmaller = true;
+        return 'anew';
+      }
+      if (kind !== 'too_large') say(cause, `dead letter topic "${topic}": ${message}`, { kind, cause });
+      // Of one letter, it says nothing about the others.
+      if (faultOf(failure) !== 'record') pausedUntilMs = clock.monotonic() + pauseMs;
+      settle(letters, false);
+      return 'ended';
+    },
+  });
 
   function settle(letters: readonly Letter[], stored: boolean): void {
     for (const { failed, settle: answer } of letters) {
@@ -231,42 +262,8 @@ export function createDlqTier(options: DlqOptions): Tier {
     }
   }
 
-  const say = throttledLog(options.logger, clock, { intervalMs: pauseMs, saysLeftOut: false });
-  const isClosed = (): boolean => options.isAway() || clock.monotonic() < pausedUntilMs;
-
-  /** One partition's letters, in order. */
-  async function send(
-    partition: number | undefined,
-    letters: readonly Letter[],
-    isSmaller = false,
-  ): Promise<void> {
-    if (isClosed()) return settle(letters, false);
-    const records = letters.map(({ failed }) =>
-      isSmaller
-        ? toSmallerDlqRecord(failed, 'value', clock.now())
-        : toDlqRecord(failed, options.format, clock.now()),
-    );
-    const sending = options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
-    const result = await inTime(sending, {
-      limitMs: timeLeftMs(letters),
-      keepsAlive: true,
-      late: () => (isMissing ? tooLateToBeMade : tooLate),
-    });
-    if (result.ok) return settle(letters, true);
-    const { kind, cause } = result.failure;
-    options.onSendFailed(kind);
-    // It may have been made anew, with fewer partitions.
-    if (doubtsCount(result.failure)) partitionCount = undefined;
-    if (letters.length > 1 && faultOf(result.failure) === 'record') {
-      for (const half of halvesOf(letters)) await send(partition, half);
-      return;
-    }
-    if (result.failure.kind === 'too_large')
-      return isSmaller ? settle(letters, false) : send(partition, letters, true);
-    say(cause, `dead letter topic "${topic}": ${result.failure.message}`, { kind, cause });
-    // Of one letter, it says nothing about the others.
-    if (faultOf(result.failure) !== 'record') pausedUntilMs = clock.monotonic() + pauseMs;
-    settle(letters, false);
+  function isClosed(): boolean {
+    return options.isAway() || clock.monotonic() < pausedUntilMs;
   }
 
   /** Of the one that has most. */
@@ -292,25 +289,12 @@ export function createDlqTier(options: DlqOptions): Tier {
         late: () => undefined,
       });
     }
-    await Promise.all(
-      byPartition(letters).map(async ([partition, group]) => {
-        // Of a topic of which nothing is known yet, one record a send: a send never spans partitions.
-        const limits = { maxEvents: partition === undefined ? 1 : maxBatchCount, maxBytes: maxBatchBytes };
-        for (const batch of cutBatches(group, bytesOf, limits)) await send(partition, batch);
-      }),
-    );
-  }
-
-  function byPartition(letters: readonly Letter[]): [number | undefined, Letter[]][] {
-    if (partitionCount === undefined) return [[undefined, [...letters]]];
-    const groups = new Map<number, Letter[]>();
     for (const letter of letters) {
-      const partition = options.partitionOf(letter.failed.record.key, partitionCount);
-      const group = groups.get(partition);
-      if (group === undefined) groups.set(partition, [letter]);
-      else group.push(letter);
+      const { key } = letter.failed.record;
+      const count = partitionCount;
+      sender.put(letter, topic, count === undefined ? undefined : options.partitionOf(key, count));
     }
-    return [...groups];
+    await sender.idle();
   }
 
   async function pump(): Promise<void> {
@@ -336,7 +320,7 @@ export function createDlqTier(options: DlqOptions): Tier {
       count++;
       bytes += size;
       return new Promise((answer) => {
-        waiting.push({ failed, settle: answer });
+        waiting.push({ failed, settle: answer, isSmaller: false });
         if (scheduled || sending > 0) return;
         scheduled = true;
         setImmediate(() => void pump());
@@ -350,19 +334,15 @@ export function createDlqTier(options: DlqOptions): Tier {
 
 const bytesOf = ({ failed }: Letter): number => failed.record.value.length;
 
-const late = {
+const tooLate: SendFailure = {
   kind: 'unknown_outcome',
   cause: 'TimeoutException',
   message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
-} as const;
-const tooLate: SendResult = { ok: false, failure: late };
+};
 /** A topic that the brokers make would be there by then. */
-const tooLateToBeMade: SendResult = {
-  ok: false,
-  failure: {
-    ...late,
-    message: `${late.message}: it does not exist: create it, or set auto.create.topics.enable on the brokers`,
-  },
+const tooLateToBeMade: SendFailure = {
+  ...tooLate,
+  message: `${tooLate.message}: it does not exist: create it, or set auto.create.topics.enable on the brokers`,
 };
 
 interface BackupTierOptions {

@@ -201,7 +201,7 @@ export function senderContract(name: string, traits: SenderTraits): void {
         broker.reply = () => new Promise((resolve) => (answer = () => resolve(undefined)));
         const items = handed(3, 1);
         hand(items);
-        await time.tickAsync(limitMs + 2_500);
+        await time.tickAsync(limitMs + 6_000);
         const later = handed(6, 1).slice(3);
         hand(later);
         await time.tickAsync(7_000);
