@@ -161,6 +161,8 @@ export interface TopicPartition {
   readonly isLate: boolean;
 }
 
+export const keyOf = (topic: string, partition: number | undefined): string => `${topic}\n${partition}`;
+
 interface WaitingPartition<T> extends TopicPartition {
   isLate: boolean;
   waiting: T[];
@@ -245,7 +247,7 @@ export function createSender<T>(options: SenderOptions<T>): Sender<T> {
   const onIdle: (() => void)[] = [];
 
   function partitionOf(topic: string, partition: number | undefined): WaitingPartition<T> {
-    const key = `${topic}\n${partition}`;
+    const key = keyOf(topic, partition);
     let found = partitions.get(key);
     if (found === undefined) {
       const made: Omit<WaitingPartition<T>, 'lane'> = {
