@@ -1,11 +1,12 @@
 import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import type { Ledger, PublishDurations } from '../../observe/outcomes.ts';
-import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
+import type { Broker, SendFailure, SendFailureKind } from '../../publish/broker.ts';
 import { doubtsCount, faultOf, isNotMade } from '../../publish/fault.ts';
 import { afterRetries, type Breaker } from '../../publish/main/breaker.ts';
 import type { PartitionCounts, TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
+import type { TopicPartition } from '../../publish/sender/sender.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import {
   createAggregateOrder,
@@ -25,7 +26,6 @@ import {
   type RowEnd,
   type ShardLease,
   stallMs,
-  type TopicPartition,
   topicPauses,
 } from './partition-sends.ts';
 import { createWakeup, reasonOf } from './signal.ts';
@@ -131,6 +131,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   const sends = createPartitionSends({
     ...{ broker: options.broker, sendTimeoutMs: settings.sendTimeoutMs, clock, settle },
+    ...{ onStored: results.stored, onFailed: results.failed },
     predecessorOf: order.predecessorOf,
     decide(entry, partition) {
       if (topics.has(partition.topic)) return 'paused';
@@ -139,7 +140,6 @@ export function createPipeline(options: PipelineOptions): Pipeline {
         return 'deferred';
       return breaker.state === 'HALF-OPEN' && sends.inFlight > 0 ? 'wait' : 'send';
     },
-    onResult: results.take,
     onSent: changed,
   });
 
@@ -240,7 +240,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
         known.set(row.id, entry);
         bytes += row.payload.length;
         const count = row.fault === undefined ? counts.known(row.topic) : undefined;
-        sends.put(entry, count === undefined ? undefined : partitionOf(row.key, count));
+        sends.put(entry, row.topic, count === undefined ? undefined : partitionOf(row.key, count));
       }
       sends.pump();
       return page.remaining;
@@ -426,7 +426,8 @@ const maxErrorLength = 500;
 
 /** What follows from the result of a send, for its rows, its topic and the cluster. */
 interface SendResults {
-  readonly take: PartitionSendsOptions['onResult'];
+  readonly stored: PartitionSendsOptions['onStored'];
+  readonly failed: PartitionSendsOptions['onFailed'];
   /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
   readonly lastFailedRows: readonly StoredRow[];
 }
@@ -522,35 +523,27 @@ function createSendResults(options: SendResultsOptions): SendResults {
     return inTime(answer, { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => false });
   }
 
-  async function take(
+  async function failed(
     partition: TopicPartition,
     entries: readonly QueueEntry[],
-    result: SendResult,
-    tookMs: number,
-  ): Promise<'split' | 'ended'> {
+    failure: SendFailure,
+    { isSplit, tookMs }: { readonly isSplit: boolean; readonly tookMs: number },
+  ): Promise<void> {
     const [first] = entries;
-    if (result.ok || first === undefined) {
-      stored(partition, entries);
-      return 'ended';
-    }
-    const { failure } = result;
     options.onSendFailed(failure.kind);
     const fault = faultOf(failure);
     if (doubtsCount(failure)) void counts.ask(partition.topic);
-    if (fault === 'record' && entries.length > 1) {
-      heard(failure);
-      return 'split';
-    }
+    if (isSplit || first === undefined) return heard(failure);
     const isAlone = entries.length === 1;
     if (fault === 'record' || (isAlone && fault === 'cluster' && (await isOnlyTooLarge(first.row, failure))))
       failedAlone(first, failure);
     else if (fault !== 'cluster') refused(partition, entries, failure);
     else away(partition, entries, failure, tookMs);
-    return 'ended';
   }
 
   return {
-    take,
+    stored,
+    failed,
     get lastFailedRows() {
       return lastFailedRows;
     },

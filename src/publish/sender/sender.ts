@@ -211,6 +211,8 @@ interface SenderOptions<T> {
   /** Of events that leave while nobody knows whether they are stored, and come back: their batches are found again by their ids. */
   readonly unended?: { readonly batches: UnendedBatches; readonly idOf: (event: T) => string };
   readonly splitsMaybeStored?: boolean;
+  /** A send begins. */
+  readonly onSend?: (events: readonly T[]) => void;
   readonly onStored: (to: TopicPartition, events: readonly T[]) => void;
   readonly onFailed: (
     to: TopicPartition,
@@ -219,7 +221,7 @@ interface SenderOptions<T> {
     about: { readonly isSplit: boolean; readonly tookMs: number },
   ) => AfterFailure | Promise<AfterFailure>;
   /** After each send. */
-  readonly onSent?: (events: readonly T[]) => void;
+  readonly onSent?: () => void;
 }
 
 /** Sends events: several partitions at once, each in the order in which its events were put. */
@@ -266,6 +268,7 @@ export function createSender<T>(options: SenderOptions<T>): Sender<T> {
       next: () => next(one),
       send(batch) {
         sinceMs = clock.monotonic();
+        options.onSend?.(batch.events);
         return send(one, batch);
       },
       putFirst: (batches) => one.pieces.unshift(...batches.map(({ events }) => [...events])),
@@ -281,11 +284,11 @@ export function createSender<T>(options: SenderOptions<T>): Sender<T> {
         }
         return options.onFailed(one, batch, failure, { isSplit, tookMs: clock.monotonic() - sinceMs });
       },
-      onSent({ events }) {
+      onSent() {
         one.isBusy = false;
         one.sent = undefined;
         pump();
-        options.onSent?.(events);
+        options.onSent?.();
       },
       ...(options.splitsMaybeStored === true && { splitsMaybeStored: true }),
     });
