@@ -1,135 +1,8 @@
 import { backoffMs, type Clock } from '../../ground/clock.ts';
 import type { Logger, QuietLog } from '../../observe/logger.ts';
-import type { Broker, SendFailure } from '../../publish/broker.ts';
-import { notMadeFailure } from '../../publish/fault.ts';
-import { createSender, type Sender, type TopicPartition } from '../../publish/sender/sender.ts';
 import { shardCount } from '../outbox-row.ts';
 import type { Aggregate, OutboxStore, StoredRow } from '../outbox-store.ts';
 import { createWakeup, reasonOf } from './signal.ts';
-
-export interface PartitionSendsOptions {
-  readonly broker: Pick<Broker, 'send'>;
-  readonly sendTimeoutMs: number;
-  readonly clock: Clock;
-  /** What is to be done with the next row of a partition. `wait`: nothing for now. */
-  readonly decide: (
-    entry: QueueEntry,
-    partition: TopicPartition,
-  ) => 'send' | 'wait' | Exclude<RowEnd, 'sent'>;
-  readonly predecessorOf: (entry: QueueEntry) => QueueEntry | undefined;
-  readonly settle: (entry: QueueEntry, end: RowEnd) => void;
-  readonly onStored: (partition: TopicPartition, entries: readonly QueueEntry[]) => void;
-  /** Ends the rows of a send in vain, or only hears of it: `isSplit`, they are sent in halves. */
-  readonly onFailed: (
-    partition: TopicPartition,
-    entries: readonly QueueEntry[],
-    failure: SendFailure,
-    about: { readonly isSplit: boolean; readonly tookMs: number },
-  ) => Promise<void>;
-  /** After each send. */
-  readonly onSent: () => void;
-}
-
-/** Sends rows: several partitions at once, each in its order. */
-interface PartitionSends extends Pick<Sender<QueueEntry>, 'put' | 'pump'> {
-  /** Lets what is under way end, and starts nothing, until `resume`. */
-  suspend(): void;
-  resume(): void;
-  /** Everything that is not in a send is deferred. */
-  drop(): void;
-  readonly inFlight: number;
-  /** Those that were under way at `suspend` have ended, as far as they are worth waiting for. */
-  readonly isQuiet: boolean;
-}
-
-/** A send that takes longer has no company in `suspend`: one partition that hangs holds up no others. */
-const promptMs = 500;
-
-export function createPartitionSends(options: PartitionSendsOptions): PartitionSends {
-  const { broker, sendTimeoutMs, clock, predecessorOf, settle } = options;
-  /** The rows of a send, with the time of its start. */
-  const inFlight = new Map<readonly QueueEntry[], number>();
-  const awaited = new Set<readonly QueueEntry[]>();
-  let isSuspended = false;
-  const sender = createSender<QueueEntry>({
-    ...{ clock, maxInFlight: maxSends, limits: { maxEvents: maxSendRecords, maxBytes: maxSendBytes } },
-    bytesOf: ({ row }) => row.payload.length,
-    mayGo,
-    unended: { batches: new Map(), idOf: ({ row }) => row.eventId },
-    splitsMaybeStored: true,
-    toRecord: ({ row: { key, payload: value, headers } }, timestamp) => ({ key, value, headers, timestamp }),
-    async send({ topic, partition }, records, [first]) {
-      const fault = first?.row.fault;
-      if (fault !== undefined) return { ok: false, failure: notMadeFailure(fault) };
-      return broker.send(topic, partition, records);
-    },
-    timeLimit: { limitMs: () => sendTimeoutMs, keepsAlive: false, late: () => tooLate(sendTimeoutMs) },
-    onSend: (entries) => void inFlight.set(entries, clock.monotonic()),
-    onStored(to, entries) {
-      options.onStored(to, entries);
-      ended(entries);
-    },
-    async onFailed(to, { events }, failure, about): Promise<'ended'> {
-      await options.onFailed(to, events, failure, about);
-      ended(events);
-      return 'ended';
-    },
-    onSent: options.onSent,
-  });
-
-  function ended(entries: readonly QueueEntry[]): void {
-    inFlight.delete(entries);
-    awaited.delete(entries);
-  }
-
-  function mayGo(
-    entry: QueueEntry,
-    partition: TopicPartition,
-    batch: ReadonlySet<QueueEntry>,
-  ): 'send' | 'wait' | 'ended' {
-    if (isSuspended) return 'wait';
-    if (entry.end !== undefined) return 'ended';
-    const decision = partition.isLate ? 'deferred' : options.decide(entry, partition);
-    if (decision === 'paused' || decision === 'deferred') {
-      settle(entry, decision);
-      return 'ended';
-    }
-    const first = predecessorOf(entry);
-    return decision === 'send' && (first === undefined || batch.has(first)) ? 'send' : 'wait';
-  }
-
-  return {
-    put: sender.put,
-    pump: sender.pump,
-    suspend() {
-      isSuspended = true;
-      const promptSinceMs = clock.monotonic() - promptMs;
-      for (const [entries, sinceMs] of inFlight) if (sinceMs > promptSinceMs) awaited.add(entries);
-    },
-    resume() {
-      isSuspended = false;
-      awaited.clear();
-      sender.pump();
-    },
-    drop() {
-      for (const entry of sender.takeAll()) if (entry.end === undefined) settle(entry, 'deferred');
-    },
-    get inFlight() {
-      return inFlight.size;
-    },
-    get isQuiet() {
-      return awaited.size === 0;
-    },
-  };
-}
-
-function tooLate(sendTimeoutMs: number): SendFailure {
-  return {
-    kind: 'unknown_outcome',
-    cause: 'TimeoutException',
-    message: `not acknowledged within ${sendTimeoutMs} ms (svc.outbox.send-timeout-seconds)`,
-  };
-}
 
 interface Place {
   readonly untilMs: number;
@@ -353,11 +226,11 @@ export const longestStorePauseMs = 30_000;
 export const maxPages = 4;
 export const maxBytes = 32 * 1024 * 1024;
 /** Sends to several partitions at once. */
-const maxSends = 8;
+export const maxSends = 8;
 /** A send that ends so much later than its time-out: the process stood still, and heard no answer meanwhile. */
 export const stallMs = 1_000;
 /** In one send. */
-const maxSendRecords = 500;
+export const maxSendRecords = 500;
 export const maxSendBytes = 512 * 1024;
 /** Rows of the one batch that tests the cluster. */
 export const probeRows = 10;

@@ -3,7 +3,7 @@ import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
-import { createSendSlots, type SendSlots } from '../memory-limits.ts';
+import { createSendSlots } from '../memory-limits.ts';
 import { type KeyOrder, type OrderState, spilled, spilledUnlessFull } from '../order/backup-order.ts';
 import { partitionOfKey } from '../partition-of-key.ts';
 import { brokenPromise, createLane, newBatch, nextTry } from '../sender/sender.ts';
@@ -33,7 +33,7 @@ interface PartitionQueueOptions {
   readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
   /** Both are of the topic, and hear of the batches of all its partitions. */
   readonly stagger: SendStagger;
-  readonly partitioner: Pick<Partitioner, 'batchTaken'>;
+  readonly partitioner: Pick<ReturnType<typeof createPartitioner>, 'batchTaken'>;
   /** The topic has refused a batch for good, and with it all that wait here. */
   readonly onTopicRefused: (failure: SendFailure) => void;
   readonly onIdle: () => void;
@@ -380,36 +380,10 @@ interface BatchSenderOptions {
   readonly onRetried: (eventType: string) => void;
 }
 
-/** Hands the batches of all partitions of all topics to the broker. */
-export interface BatchSender {
-  readonly slots: SendSlots;
-  /** What must not be sent yet, or not from here. */
-  readonly order: KeyOrder;
-  /** Nothing may wait for company any more. */
-  readonly isClosed: boolean;
-  /** The cluster is away, as far as is known. */
-  readonly isAway: boolean;
-  nowMs(): number;
-  /** Until when the brokers of a partition want nothing written, by a quota, on the monotonic clock; `-Infinity`: they never said so. */
-  heldUntilMs(topic: string, partition: number | undefined): number;
-  /** Hands a batch to the client. Resolves in every case. */
-  send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult>;
-  /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
-  afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined;
-  /** For an event that was never sent: why others of its topic were refused. */
-  explain(topic: string, reason: SendFailure): SendFailure;
-  /** A batch waits so long for its retry. */
-  pausing(waitMs: number): void;
-  /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
-  hasStoredSince(atMs: number): boolean;
-  /** When it has last taken one, as Unix time in milliseconds; `null`: it has taken none. */
-  lastStoredMs(): number | null;
-  /** Runs work outside of the context of any call: it is for many. */
-  outside(work: () => void): void;
-  close(): void;
-}
+export type BatchSender = ReturnType<typeof createBatchSender>;
 
-export function createBatchSender(options: BatchSenderOptions): BatchSender {
+/** Hands the batches of all partitions of all topics to the broker. */
+export function createBatchSender(options: BatchSenderOptions) {
   const { broker, counts, breaker, watch, retry, clock, isolate, onSendFailed, onRetried } = options;
   const { refusals, logger } = options;
   const context = new AsyncResource('svc.queue');
@@ -419,18 +393,23 @@ export function createBatchSender(options: BatchSenderOptions): BatchSender {
 
   return {
     slots: createSendSlots(options.maxInFlight),
+    /** What must not be sent yet, or not from here. */
     order: options.order,
+    /** Nothing may wait for company any more. */
     get isClosed() {
       return isClosed;
     },
+    /** The cluster is away, as far as is known. */
     get isAway() {
       return breaker.state !== 'CLOSED';
     },
     nowMs: clock.monotonic,
-    heldUntilMs: (topic, partition) =>
+    /** Until when the brokers of a partition want nothing written, by a quota, on the monotonic clock; `-Infinity`: they never said so. */
+    heldUntilMs: (topic: string, partition: number | undefined) =>
       broker.heldBack?.(topic, partition)?.untilMs ?? Number.NEGATIVE_INFINITY,
 
-    async send(topic, partition, batch) {
+    /** Hands a batch to the client. Resolves in every case. */
+    async send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult> {
       const nowMs = clock.now();
       const records = batch.events.map((queued) => {
         if (queued.attempts++ > 0) onRetried(queued.event.eventType);
@@ -453,7 +432,8 @@ export function createBatchSender(options: BatchSenderOptions): BatchSender {
       return result;
     },
 
-    afterFailure(topic, batch, failure) {
+    /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
+    afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined {
       onSendFailed(failure.kind);
       if (doubtsCount(failure)) void counts.ask(topic);
       const retryMs = retry.waitMs(batch.sends - 1, failure);
@@ -469,11 +449,16 @@ export function createBatchSender(options: BatchSenderOptions): BatchSender {
       return breaker.state === 'CLOSED' ? waitMs : undefined;
     },
 
+    /** For an event that was never sent: why others of its topic were refused. */
     explain: refusals.explain,
+    /** A batch waits so long for its retry. */
     pausing: watch.pausing,
-    hasStoredSince: (atMs) => storedAtMs >= atMs,
+    /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
+    hasStoredSince: (atMs: number) => storedAtMs >= atMs,
+    /** When it has last taken one, as Unix time in milliseconds; `null`: it has taken none. */
     lastStoredMs: () => lastStoredMs,
-    outside: (work) => context.runInAsyncScope(work),
+    /** Runs work outside of the context of any call: it is for many. */
+    outside: (work: () => void): void => context.runInAsyncScope(work),
     close() {
       isClosed = true;
     },
@@ -497,23 +482,17 @@ export function createSendStagger(partitions: { readonly size: number }): SendSt
   };
 }
 
-/** Chooses partitions of one topic. */
-interface Partitioner {
-  partitionOf(key: string | null, partitionCount: number): number;
-  /** A batch was taken from this partition: events without a key go to another one from now on. */
-  batchTaken(partition: number | undefined): void;
-}
-
-/** Without a key, events stay on one partition until a batch of it is sent: one full batch instead of many small ones. */
-export function createPartitioner(random: () => number = Math.random): Partitioner {
+/** Chooses partitions of one topic. Without a key, events stay on one until a batch of it is sent: one full batch instead of many small ones. */
+export function createPartitioner(random: () => number = Math.random) {
   let sticky: number | undefined;
   return {
-    partitionOf(key, partitionCount) {
+    partitionOf(key: string | null, partitionCount: number): number {
       if (key !== null) return partitionOfKey(key, partitionCount);
       sticky = (sticky ?? Math.floor(random() * partitionCount)) % partitionCount;
       return sticky;
     },
-    batchTaken(partition) {
+    /** A batch was taken from this partition: events without a key go to another one from now on. */
+    batchTaken(partition: number | undefined): void {
       if (partition !== undefined && partition === sticky) sticky++;
     },
   };
@@ -528,23 +507,7 @@ interface OrderGateOptions {
 }
 
 /** Whether the events that wait in a queue may be sent, while earlier ones of their partition are in the backup, or on their way. */
-interface OrderGate {
-  readonly state: OrderState;
-  /** They may. Those that were held are so no more from now on, or go to the next tier where the cluster is away. */
-  isOpen(): boolean;
-  /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
-  spillToBackup(): void;
-  /** There is no room in memory for one more: those that are held go to the backup before it. False: they have found it full. */
-  spillHeldEvents(): boolean;
-  putBack(event: QueuedEvent): void;
-  mayHaveRoom(): void;
-  /** Events have found the backup full: what comes later waits behind them. */
-  readonly isBackupFull: boolean;
-  /** The first of those that wait for room tries the backup again. False: there is none. */
-  tryRoom(): boolean;
-}
-
-export function createOrderGate(options: OrderGateOptions): OrderGate {
+export function createOrderGate(options: OrderGateOptions) {
   const { topic, partition, waiting, sender, outcomes } = options;
   let isBackupFull = false;
 
@@ -552,35 +515,40 @@ export function createOrderGate(options: OrderGateOptions): OrderGate {
     for (const event of waiting.take(isWanted)) outcomes.settle(event, failure);
   }
 
-  const gate: OrderGate = {
-    get state() {
+  const gate = {
+    get state(): OrderState {
       return sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
     },
-    isOpen() {
+    /** They may. Those that were held are so no more from now on, or go to the next tier where the cluster is away. */
+    isOpen(): boolean {
       if (gate.state !== 'open') return false;
       if (waiting.hasHeld && sender.isAway)
         settle(sender.explain(topic, breakerOpen), ({ isHeld }) => isHeld);
       if (waiting.hasHeld) waiting.freeAll(outcomes.free);
       return true;
     },
-    spillToBackup() {
+    /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
+    spillToBackup(): void {
       if (gate.state === 'behind' && !isBackupFull) settle(spilledUnlessFull, () => true);
     },
-    spillHeldEvents() {
+    /** There is no room in memory for one more: those that are held go to the backup before it. False: they have found it full. */
+    spillHeldEvents(): boolean {
       if (!isBackupFull) settle(spilledUnlessFull, ({ isHeld }) => isHeld);
       return !isBackupFull;
     },
-    putBack(event) {
+    putBack(event: QueuedEvent): void {
       waiting.putBack(event);
       isBackupFull = true;
     },
-    mayHaveRoom() {
+    mayHaveRoom(): void {
       isBackupFull = false;
     },
-    get isBackupFull() {
+    /** Events have found the backup full: what comes later waits behind them. */
+    get isBackupFull(): boolean {
       return isBackupFull;
     },
-    tryRoom() {
+    /** The first of those that wait for room tries the backup again. False: there is none. */
+    tryRoom(): boolean {
       const { first } = waiting;
       if (!isBackupFull || first === undefined || gate.state !== 'behind') return false;
       settle(spilledUnlessFull, (event) => event === first);

@@ -96,20 +96,12 @@ interface LaneOptions<T, B extends Batch<T>> {
   readonly splitsMaybeStored?: boolean;
 }
 
-/** The sends of one partition, one at a time. */
-export interface Lane<B> {
-  /** Sends what `next` gives, as soon as a slot is free. To be called again only when that was asked, or the send has ended. */
-  ask(): void;
-  /** Until its answer is there. */
-  readonly inFlight: B | undefined;
-}
-
 /**
- * One send at a time, in the order in which `next` gives batches. A batch that is too large, or holds what is no record, is sent in halves, down
- * to the one event that is to blame: it is never taken for a fault of the cluster. A batch that may be stored keeps its events: that is how a
- * broker knows it again.
+ * The sends of one partition: one at a time, in the order in which `next` gives batches. A batch that is too large, or holds
+ * what is no record, is sent in halves, down to the one event that is to blame: it is never taken for a fault of the cluster.
+ * A batch that may be stored keeps its events: that is how a broker knows it again.
  */
-export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>): Lane<B> {
+export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>) {
   let inFlight: B | undefined;
 
   function begin(): void {
@@ -122,29 +114,28 @@ export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>): L
     inFlight = batch;
     const result = await options.send(batch);
     inFlight = undefined;
-    const again = result.ok ? undefined : await afterFailure(batch, result.failure);
-    if (again !== undefined) return send(again);
     if (result.ok) options.onStored(batch);
+    else {
+      const { failure } = result;
+      const tried = { ...batch, failure, maybeStored: batch.maybeStored || mayBeStored(failure) };
+      const isWhole = tried.maybeStored && options.splitsMaybeStored !== true;
+      const isSplit = faultOf(failure) === 'record' && tried.events.length > 1 && !isWhole;
+      const answer = options.onFailed(tried, failure, isSplit);
+      // What is known at once is done at once: nobody may ask for a send of this partition in between.
+      const after = typeof answer === 'string' ? answer : await answer;
+      if (isSplit) options.putFirst(splitBatch(tried));
+      else if (after === 'again') return send({ ...tried, sends: tried.sends + 1 });
+      else if (after === 'anew') options.putFirst([newBatch([...tried.events])]);
+    }
     options.slots.release();
     options.onSent(batch, result);
   }
 
-  /** The batch in its next try, where that comes at once. */
-  async function afterFailure(sent: B, failure: SendFailure): Promise<B | undefined> {
-    const batch = { ...sent, failure, maybeStored: sent.maybeStored || mayBeStored(failure) };
-    const isWhole = batch.maybeStored && options.splitsMaybeStored !== true;
-    const isSplit = faultOf(failure) === 'record' && batch.events.length > 1 && !isWhole;
-    const answer = options.onFailed(batch, failure, isSplit);
-    const after = typeof answer === 'string' ? answer : await answer;
-    if (isSplit) options.putFirst(splitBatch(batch));
-    else if (after === 'again') return { ...batch, sends: batch.sends + 1 };
-    else if (after === 'anew') options.putFirst([newBatch([...batch.events])]);
-    return undefined;
-  }
-
   return {
-    ask: () => options.slots.acquire(begin),
-    get inFlight() {
+    /** Sends what `next` gives, as soon as a slot is free. To be called again only when that was asked, or the send has ended. */
+    ask: (): void => options.slots.acquire(begin),
+    /** Until its answer is there. */
+    get inFlight(): B | undefined {
       return inFlight;
     },
   };
@@ -171,7 +162,7 @@ interface WaitingPartition<T> extends TopicPartition {
   isBusy: boolean;
   /** The records of its last batch, which are the same at each try. */
   sent: { readonly events: readonly T[]; readonly records: readonly BrokerRecord[] } | undefined;
-  lane: Lane<Batch<T>>;
+  readonly lane: { ask(): void };
 }
 
 /** By `TopicPartition.key`: the last batch, of which nobody knows whether it is stored. Sent again as it was, a broker knows it. */
@@ -224,25 +215,15 @@ interface SenderOptions<T> {
   readonly onSent?: () => void;
 }
 
-/** Sends events: several partitions at once, each in the order in which its events were put. */
-export interface Sender<T> {
-  put(event: T, topic: string, partition: number | undefined): void;
-  /** Sends what can be sent. */
-  pump(): void;
-  /** Gives up what is in no send, in the order of each partition. `topic`: only what is for it. */
-  takeAll(topic?: string): T[];
-  /** Resolves when nothing waits, and no send is under way that is worth waiting for. */
-  idle(): Promise<void>;
-}
-
 /**
+ * Sends events: several partitions at once.
  * - Events of a partition are sent in the order in which they were put, one send at a time. What is split goes before what waits.
  * - A send takes as much as its limits let in; one record, where the partition is not known.
  * - A batch that may be stored, and comes back, is sent again as it was: the same records, no more and no fewer.
  * - A send that outlasts its limit keeps its partition until it ends.
  * - Each event has one end: `onStored`, `onFailed`, `mayGo` or `takeAll`. What throws in `send` is a failed send.
  */
-export function createSender<T>(options: SenderOptions<T>): Sender<T> {
+export function createSender<T>(options: SenderOptions<T>) {
   const { clock, limits, mayGo, unended, timeLimit } = options;
   const slots = createSendSlots(options.maxInFlight);
   const partitions = new Map<string, WaitingPartition<T>>();
@@ -261,7 +242,7 @@ export function createSender<T>(options: SenderOptions<T>): Sender<T> {
     return found;
   }
 
-  function laneOf(one: WaitingPartition<T>): Lane<Batch<T>> {
+  function laneOf(one: WaitingPartition<T>): WaitingPartition<T>['lane'] {
     let sinceMs = 0;
     return createLane<T, Batch<T>>({
       slots,
@@ -382,15 +363,18 @@ export function createSender<T>(options: SenderOptions<T>): Sender<T> {
   }
 
   return {
-    put(event, topic, partition) {
+    put(event: T, topic: string, partition: number | undefined): void {
       partitionOf(topic, partition).waiting.push(event);
     },
+    /** Sends what can be sent. */
     pump,
-    takeAll(topic) {
+    /** Gives up what is in no send, in the order of each partition. `topic`: only what is for it. */
+    takeAll(topic?: string): T[] {
       const wanted = [...partitions.values()].filter((one) => topic === undefined || one.topic === topic);
       return wanted.flatMap((one) => [...one.pieces.splice(0).flat(), ...one.waiting.splice(0)]);
     },
-    idle: () =>
+    /** Sends what can be sent. Resolves when nothing waits, and no send is under way that is worth waiting for. */
+    idle: (): Promise<void> =>
       new Promise((resolve) => {
         onIdle.push(resolve);
         pump();

@@ -4,13 +4,14 @@ import { type Clock, inTime, systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { maxRecentDlqEvents, type RecentDlqEvent } from '../../observe/metrics.ts';
+import type { Outcome } from '../../observe/outcomes.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
 import { createMemory, createSendSlots, type Memory, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled } from '../order/backup-order.ts';
 import { type BatchLimits, createSender, nameOf } from '../sender/sender.ts';
-import type { FailedEvent, NextTier, Tier } from '../tier.ts';
+import type { FailedEvent, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 
 interface TierChainOptions {
@@ -24,14 +25,7 @@ interface TierChainOptions {
 }
 
 /** The tiers behind the main topic: dead letter topic, backup, lost. Each event ends in exactly one of them. */
-interface TierChain {
-  readonly next: NextTier;
-  /** Events without an answer of a tier yet: what the end of the process has to save. */
-  inFlight(): Iterable<FailedEvent>;
-  close(deadlineMs: number): Promise<void>;
-}
-
-export function createTierChain(options: TierChainOptions): TierChain {
+export function createTierChain(options: TierChainOptions) {
   const inFlight = new Set<FailedEvent>();
   const entrance = createEntrance();
 
@@ -65,7 +59,7 @@ export function createTierChain(options: TierChainOptions): TierChain {
   }
 
   return {
-    async next(failed) {
+    async next(failed: FailedEvent): Promise<Outcome> {
       inFlight.add(failed);
       // From here on a stack of its own: that of the application may be used up.
       await entrance.acquire(failed.record.value.length);
@@ -76,8 +70,9 @@ export function createTierChain(options: TierChainOptions): TierChain {
         inFlight.delete(failed);
       }
     },
-    inFlight: () => inFlight,
-    async close(deadlineMs) {
+    /** Events without an answer of a tier yet: what the end of the process has to save. */
+    inFlight: (): Iterable<FailedEvent> => inFlight,
+    async close(deadlineMs: number): Promise<void> {
       const end = systemClock.monotonic() + deadlineMs;
       entrance.open();
       // Those that may begin do so first.
@@ -86,16 +81,6 @@ export function createTierChain(options: TierChainOptions): TierChain {
       for (const tier of options.tiers) await tier.close(Math.max(0, end - systemClock.monotonic()));
     },
   };
-}
-
-/** Where events begin their way through the tiers, in their order: an outage sends thousands in one turn. */
-interface ConcurrencyLimiter {
-  /** Resolves when an event of this size may begin. */
-  acquire(bytes: number): Promise<void>;
-  /** One that has entered has its outcome. */
-  release(): void;
-  /** Nobody waits any more. */
-  open(): void;
 }
 
 interface ConcurrencyLimits {
@@ -110,7 +95,8 @@ export const usualLimits: ConcurrencyLimits = {
   waiting: { maxEvents: 10_000, maxBytes: 32 * 1024 * 1024 },
 };
 
-export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
+/** Where events begin their way through the tiers, in their order: an outage sends thousands in one turn. */
+export function createEntrance(limits = usualLimits) {
   const memory = createMemory(limits.waiting);
   const waiting: (() => void)[] = [];
   let { maxOnTheWay } = limits;
@@ -119,7 +105,8 @@ export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
   const beginFirst = (): void => waiting.shift()?.();
 
   return {
-    acquire(bytes) {
+    /** Resolves when an event of this size may begin. */
+    acquire(bytes: number): Promise<void> {
       while (onTheWay >= maxOnTheWay || waiting.length > 0) {
         if (memory.reserve(bytes)) {
           return new Promise((resolve) => {
@@ -136,10 +123,12 @@ export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
       onTheWay++;
       return Promise.resolve();
     },
+    /** One that has entered has its outcome. */
     release() {
       onTheWay--;
       if (onTheWay < maxOnTheWay) beginFirst();
     },
+    /** Nobody waits any more. */
     open() {
       maxOnTheWay = Number.POSITIVE_INFINITY;
       while (waiting.length > 0) beginFirst();
@@ -149,20 +138,16 @@ export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
 
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
 
-/** What is told of events that did not get to their topic: never a payload. */
-export interface TierLog {
-  /** Says where it is: in a few lines, however many events there are. */
-  kept(tier: Tier['name'], failed: FailedEvent): void;
-  /** The last ones that went to the dead letter topic, the newest first. */
-  recentDlq(): readonly RecentDlqEvent[];
-}
+export type TierLog = ReturnType<typeof createKeptEvents>;
 
-export function createKeptEvents(logger: Logger, clock: Clock): TierLog {
+/** What is told of events that did not get to their topic: never a payload. */
+export function createKeptEvents(logger: Logger, clock: Clock) {
   const warn = throttledLog(logger, clock, { level: 'warn' });
   const sayError = throttledLog(logger, clock);
   let recent: readonly RecentDlqEvent[] = [];
   return {
-    kept(tier, { event: { eventId, eventType }, topic, failure }) {
+    /** Says where it is: in a few lines, however many events there are. */
+    kept(tier: Tier['name'], { event: { eventId, eventType }, topic, failure }: FailedEvent): void {
       const { cause, message } = failure;
       // Nothing of this machine gets through until somebody sets it.
       const say = faultOf(failure) === 'clock' ? sayError : warn;
@@ -172,6 +157,7 @@ export function createKeptEvents(logger: Logger, clock: Clock): TierLog {
       const one = { eventType, failureReason: `${cause}: ${message}`, timestampMs: clock.now() };
       recent = [one, ...recent].slice(0, maxRecentDlqEvents);
     },
+    /** The last ones that went to the dead letter topic, the newest first. */
     recentDlq: () => recent,
   };
 }

@@ -1,13 +1,16 @@
+import assert from 'node:assert/strict';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
+import { createSendSlots } from '../../../src/publish/memory-limits.ts';
 import { partitionOf } from '../../../src/publish/partition-of-key.ts';
 import { recover } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
+import { createLane, newBatch } from '../../../src/publish/sender/sender.ts';
 import { createDlqTier } from '../../../src/publish/tiers/tiers.ts';
 import { createMemoryOutboxStore } from '../../outbox/memory-outbox-store.ts';
 import { relayOver, rowOf } from '../../outbox/relay/relay-under-test.ts';
 import { silentLog } from '../../support/log.ts';
 import { failedEvent } from '../failed-event.ts';
-import { event, queueOver } from '../fake-cluster.ts';
+import { away, event, queueOver } from '../fake-cluster.ts';
 import { type End, type Handed, type SenderTraits, senderContract } from './sender-contract.ts';
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -157,4 +160,30 @@ senderContract('the relay', {
       },
     };
   },
+});
+
+describe('the sends of a partition', () => {
+  it('act upon an answer at once: nobody can ask for a send between a failure and its end', async () => {
+    const order: string[] = [];
+    await new Promise<void>((resolve) => {
+      const lane = createLane<number, ReturnType<typeof newBatch<number>>>({
+        slots: createSendSlots(1),
+        next: () => newBatch([1]),
+        send: async () => ({ ok: false, failure: away }),
+        putFirst() {},
+        onStored() {},
+        onFailed() {
+          queueMicrotask(() => order.push('another turn'));
+          order.push('failed');
+          return 'ended';
+        },
+        onSent() {
+          order.push('sent');
+          setImmediate(resolve);
+        },
+      });
+      lane.ask();
+    });
+    assert.deepEqual(order, ['failed', 'sent', 'another turn']);
+  });
 });
