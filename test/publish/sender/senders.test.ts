@@ -64,6 +64,7 @@ senderContract('dead letters', {
 
 /** Runs one after the other over what is left, as a drain does. */
 const recovery = (keepsOrder: boolean): SenderTraits => ({
+  isInRow: !keepsOrder,
   maxEvents: 500,
   retries: true,
   limitMs: undefined,
