@@ -202,8 +202,7 @@ export function createDlqTier(options: DlqOptions): Tier {
   let waiting: Letter[] = [];
   let count = 0;
   let bytes = 0;
-  let scheduled = false;
-  let sending = 0;
+  let isSending = false;
   let pausedUntilMs = Number.NEGATIVE_INFINITY;
   let partitionCount: number | undefined;
   /** The cluster does not know the topic, as it said when it was asked last. */
@@ -284,16 +283,13 @@ export function createDlqTier(options: DlqOptions): Tier {
   }
 
   async function pump(): Promise<void> {
-    scheduled = false;
-    // One round at a time keeps the order of each partition.
-    if (sending > 0) return;
-    sending++;
+    // One round at a time keeps the order of each partition, whose number may only be known by the next one.
     while (waiting.length > 0) {
       const letters = waiting;
       waiting = [];
       await sendAll(letters);
     }
-    sending--;
+    isSending = false;
     for (const resolve of onIdle.splice(0)) resolve();
   }
 
@@ -307,8 +303,8 @@ export function createDlqTier(options: DlqOptions): Tier {
       bytes += size;
       return new Promise((answer) => {
         waiting.push({ failed, settle: answer, isSmaller: false });
-        if (scheduled || sending > 0) return;
-        scheduled = true;
+        if (isSending) return;
+        isSending = true;
         setImmediate(() => void pump());
       });
     },
