@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
+import { systemClock } from '../../../src/ground/clock.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
+import type { BrokerRecord, SendResult } from '../../../src/publish/broker.ts';
 import { createSendSlots } from '../../../src/publish/memory-limits.ts';
 import { partitionOf } from '../../../src/publish/partition-of-key.ts';
 import { recover } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
-import { createLane, newBatch } from '../../../src/publish/sender/sender.ts';
+import { createLane, createSender, newBatch } from '../../../src/publish/sender/sender.ts';
 import { createDlqTier } from '../../../src/publish/tiers/tiers.ts';
 import { createMemoryOutboxStore } from '../../outbox/memory-outbox-store.ts';
 import { relayOver, rowOf } from '../../outbox/relay/relay-under-test.ts';
 import { silentLog } from '../../support/log.ts';
 import { failedEvent } from '../failed-event.ts';
-import { away, event, queueOver } from '../fake-cluster.ts';
+import { away, event, noAnswer, queueOver, tooLarge } from '../fake-cluster.ts';
 import { type End, type Handed, type SenderTraits, senderContract } from './sender-contract.ts';
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -186,5 +188,76 @@ describe('the sends of a partition', () => {
       lane.ask();
     });
     assert.deepEqual(order, ['failed', 'sent', 'another turn']);
+  });
+});
+
+describe('the sender, with nothing around it', () => {
+  function over(answer: (ids: string[], nth: number) => Promise<SendResult> | SendResult, limitMs = 10) {
+    const sends: string[] = [];
+    const records = new Map<string, BrokerRecord>();
+    const sender = createSender<string>({
+      ...{ clock: systemClock, maxInFlight: 2, limits: { maxEvents: 3, maxBytes: 100 }, bytesOf: () => 1 },
+      toRecord: (id, timestamp) => ({ key: null, value: Buffer.from(id), headers: {}, timestamp }),
+      async send(_, sent, ids) {
+        for (const [at, id] of ids.entries()) {
+          const known = records.get(id);
+          sends.push(known === undefined ? id : `${id}${known === sent[at] ? ' again' : ' anew'}`);
+          records.set(id, sent[at] as BrokerRecord);
+        }
+        sends.push('|');
+        return answer([...ids], sends.filter((one) => one === '|').length);
+      },
+      timeLimit: { limitMs: () => limitMs, keepsAlive: true, late: () => noAnswer },
+      mayGo: () => 'send',
+      unended: { batches: new Map(), idOf: (id) => id },
+      onStored() {},
+      onFailed: () => 'ended',
+    });
+    const put = (...ids: string[]): Promise<void> => {
+      for (const id of ids) sender.put(id, 't', 0);
+      return sender.idle();
+    };
+    return { sends, sender, put };
+  }
+  const ok = { ok: true } as const;
+
+  it('sends nothing behind a send that is late, whoever wants it', async () => {
+    let answer = (_: SendResult): void => {};
+    const { sends, sender, put } = over((_, nth) =>
+      nth === 1 ? new Promise((resolve) => (answer = resolve)) : ok,
+    );
+    await put('a');
+    sender.put('b', 't', 0);
+    sender.pump();
+    await sleep(30);
+    assert.deepEqual(sends, ['a', '|']);
+    answer(ok);
+    await sender.idle();
+    assert.deepEqual(sends, ['a', '|', 'b', '|']);
+  });
+
+  it('sends what may be stored again alone and whole, whatever its answer was, until another batch is stored', async () => {
+    const { sends, put } = over((_, nth) => {
+      if (nth > 2) return ok;
+      return { ok: false, failure: nth === 1 ? noAnswer : tooLarge };
+    });
+    await put('b', 'c');
+    await put('b', 'c');
+    await put('a', 'b', 'c', 'd');
+    assert.deepEqual(sends, [
+      ...['b', 'c', '|', 'b again', 'c again', '|'],
+      // It is not the last one of its partition any more: no broker knows it again.
+      ...['a', '|', 'b anew', 'c anew', 'd', '|'],
+    ]);
+  });
+
+  it('gives up what is in no send, of one topic or of all', async () => {
+    const { sender } = over(() => new Promise(() => {}), 1);
+    sender.put('a', 't', 0);
+    sender.pump();
+    for (const id of ['b', 'c']) sender.put(id, 't', 0);
+    sender.put('d', 'other', 0);
+    assert.deepEqual([sender.takeAll('other'), sender.takeAll(), sender.takeAll()], [['d'], ['b', 'c'], []]);
+    await sender.idle();
   });
 });
