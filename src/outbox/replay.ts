@@ -1,10 +1,11 @@
 import { type Clock, inTime } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { Broker, SendResult } from '../publish/broker.ts';
-import { brokenPromise, timedOut } from '../publish/main/queued-event.ts';
+import { timedOut } from '../publish/main/queued-event.ts';
 import { partitionOf } from '../publish/partition-of-key.ts';
 import { recover } from '../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../publish/recovery-source.ts';
+import { brokenPromise } from '../publish/sender/sender.ts';
 import { pagesOf } from './batches.ts';
 import type { OutboxStore, RowFilter, StoredRow } from './outbox-store.ts';
 

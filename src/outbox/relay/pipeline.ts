@@ -1,15 +1,15 @@
 import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import type { Ledger, PublishDurations } from '../../observe/outcomes.ts';
-import type { Broker, SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
-import { doubtsCount, faultOf, isNotMade } from '../../publish/fault.ts';
+import type { Broker, SendFailure, SendFailureKind } from '../../publish/broker.ts';
+import { doubtsCount, faultOf, isNotMade, notMadeFailure } from '../../publish/fault.ts';
 import { afterRetries, type Breaker } from '../../publish/main/breaker.ts';
 import type { PartitionCounts, TopicRefusals } from '../../publish/main/topic-refusals.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
+import { createSender, type TopicPartition } from '../../publish/sender/sender.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import {
   createAggregateOrder,
-  createPartitionSends,
   createPauses,
   firstRetryMs,
   firstStorePauseMs,
@@ -17,7 +17,8 @@ import {
   longestStorePauseMs,
   maxDeferred,
   maxSendBytes,
-  type PartitionSendsOptions,
+  maxSendRecords,
+  maxSends,
   type Pauses,
   partitionPauses,
   type QueueEntry,
@@ -25,7 +26,6 @@ import {
   type RowEnd,
   type ShardLease,
   stallMs,
-  type TopicPartition,
   topicPauses,
 } from './partition-sends.ts';
 import { createWakeup, reasonOf } from './signal.ts';
@@ -129,19 +129,67 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     },
   });
 
-  const sends = createPartitionSends({
-    ...{ broker: options.broker, sendTimeoutMs: settings.sendTimeoutMs, clock, settle },
-    predecessorOf: order.predecessorOf,
-    decide(entry, partition) {
-      if (topics.has(partition.topic)) return 'paused';
-      if (partitions.has(partition.key) || breaker.state === 'OPEN') return 'deferred';
-      if (lease.epochOf(entry.row.shard) !== entry.epoch || !lease.lasts(settings.sendTimeoutMs))
-        return 'deferred';
-      return breaker.state === 'HALF-OPEN' && sends.inFlight > 0 ? 'wait' : 'send';
+  /** The rows of a send, with the time of its start. */
+  const inFlight = new Map<readonly QueueEntry[], number>();
+  /** Those that were under way when sending was suspended, as far as they are worth waiting for. */
+  const awaited = new Set<readonly QueueEntry[]>();
+  const { sendTimeoutMs } = settings;
+  const sender = createSender<QueueEntry>({
+    ...{ clock, maxInFlight: maxSends, limits: { maxEvents: maxSendRecords, maxBytes: maxSendBytes } },
+    bytesOf: ({ row }) => row.payload.length,
+    mayGo,
+    unended: { batches: new Map(), idOf: ({ row }) => row.eventId },
+    // A row has nowhere else to go.
+    splitsMaybeStored: true,
+    toRecord: ({ row: { key, payload: value, headers } }, timestamp) => ({ key, value, headers, timestamp }),
+    async send({ topic, partition }, records, [first]) {
+      const fault = first?.row.fault;
+      if (fault !== undefined) return { ok: false, failure: notMadeFailure(fault) };
+      return options.broker.send(topic, partition, records);
     },
-    onResult: results.take,
+    timeLimit: { limitMs: () => sendTimeoutMs, keepsAlive: false, late: () => tooLate(sendTimeoutMs) },
+    onSend: (entries) => void inFlight.set(entries, clock.monotonic()),
+    onStored(to, entries) {
+      results.stored(to, entries);
+      sent(entries);
+    },
+    async onFailed(to, { events }, failure, about): Promise<'ended'> {
+      await results.failed(to, events, failure, about);
+      sent(events);
+      return 'ended';
+    },
     onSent: changed,
   });
+
+  function sent(entries: readonly QueueEntry[]): void {
+    inFlight.delete(entries);
+    awaited.delete(entries);
+  }
+
+  /** A row that cannot be sent in this pass ends here. */
+  function mayGo(
+    entry: QueueEntry,
+    { topic, key, isLate }: TopicPartition,
+    batch: ReadonlySet<QueueEntry>,
+  ): 'send' | 'wait' | 'ended' {
+    const { row, epoch, end } = entry;
+    if (isSuspended) return 'wait';
+    if (end !== undefined) return 'ended';
+    const isPaused = !isLate && topics.has(topic);
+    const isMine = lease.epochOf(row.shard) === epoch && lease.lasts(sendTimeoutMs);
+    if (isPaused || isLate || partitions.has(key) || breaker.state === 'OPEN' || !isMine) {
+      settle(entry, isPaused ? 'paused' : 'deferred');
+      return 'ended';
+    }
+    const first = order.predecessorOf(entry);
+    const isTested = breaker.state === 'HALF-OPEN' && inFlight.size > 0;
+    return isTested || (first !== undefined && !batch.has(first)) ? 'wait' : 'send';
+  }
+
+  /** What is not in a send is deferred. */
+  function drop(): void {
+    for (const entry of sender.takeAll()) settle(entry, 'deferred');
+  }
 
   function settle(entry: QueueEntry, end: RowEnd): void {
     if (entry.end !== undefined) return;
@@ -186,7 +234,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   }
 
   function changed(): void {
-    if (sends.isQuiet && (isSuspended || sends.inFlight === 0)) acknowledger.flush();
+    if (awaited.size === 0 && (isSuspended || inFlight.size === 0)) acknowledger.flush();
     for (const look of [...waiting]) look();
     onRoom();
   }
@@ -240,9 +288,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
         known.set(row.id, entry);
         bytes += row.payload.length;
         const count = row.fault === undefined ? counts.known(row.topic) : undefined;
-        sends.put(entry, count === undefined ? undefined : partitionOf(row.key, count));
+        sender.put(entry, row.topic, count === undefined ? undefined : partitionOf(row.key, count));
       }
-      sends.pump();
+      sender.pump();
       return page.remaining;
     },
 
@@ -261,24 +309,26 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
     async withoutSends(work, maxWaitMs) {
       isSuspended = true;
-      sends.suspend();
+      const promptSinceMs = clock.monotonic() - promptMs;
+      for (const [entries, sinceMs] of inFlight) if (sinceMs > promptSinceMs) awaited.add(entries);
       acknowledger.flush();
-      const quiet = until(() => sends.isQuiet && acknowledger.isIdle);
+      const quiet = until(() => awaited.size === 0 && acknowledger.isIdle);
       await inTime(quiet, { limitMs: maxWaitMs, keepsAlive: false, late: () => undefined });
       try {
         return await work();
       } finally {
         isSuspended = false;
-        sends.resume();
+        awaited.clear();
+        sender.pump();
       }
     },
 
     retryPartitions: partitions.forget,
-    drop: sends.drop,
+    drop,
     idle: () => until(() => known.size === 0),
     stop() {
       isStopped = true;
-      sends.drop();
+      drop();
       acknowledger.stop();
     },
     get rows() {
@@ -304,17 +354,15 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   };
 }
 
-/** Writes down what became of rows, in one statement for many. What fails is written again: it is not sent again meanwhile. */
-interface Acknowledger {
-  /** The row was stored by the broker. */
-  sent(id: number): void;
-  /** The row has failed by its own fault. */
-  failed(failure: RowFailure): void;
-  /** Writes what there is, after what is being written. */
-  flush(): void;
-  readonly isIdle: boolean;
-  /** No further tries. */
-  stop(): void;
+/** A send that takes longer has no company in `withoutSends`: one partition that hangs holds up no others. */
+const promptMs = 500;
+
+function tooLate(sendTimeoutMs: number): SendFailure {
+  return {
+    kind: 'unknown_outcome',
+    cause: 'TimeoutException',
+    message: `not acknowledged within ${sendTimeoutMs} ms (svc.outbox.send-timeout-seconds)`,
+  };
 }
 
 interface AcknowledgerOptions {
@@ -332,7 +380,8 @@ interface AcknowledgerOptions {
 /** A row that was sent waits no longer than this for the rest of its batch, of which a partition may hang. */
 const lingerMs = 100;
 
-function createAcknowledger(options: AcknowledgerOptions): Acknowledger {
+/** Writes down what became of rows, in one statement for many. What fails is written again: it is not sent again meanwhile. */
+function createAcknowledger(options: AcknowledgerOptions) {
   const { store, owner, keep, say, onSent, onFailed, onIdle } = options;
   const pause = createWakeup();
   let sent: number[] = [];
@@ -382,18 +431,22 @@ function createAcknowledger(options: AcknowledgerOptions): Acknowledger {
   }
 
   return {
-    sent(id) {
+    /** The row was stored by the broker. */
+    sent(id: number): void {
       sent.push(id);
       timer ??= setTimeout(() => {
         timer = undefined;
         flush();
       }, lingerMs).unref();
     },
-    failed: (failure) => void failures.push(failure),
+    /** The row has failed by its own fault. */
+    failed: (failure: RowFailure) => void failures.push(failure),
+    /** Writes what there is, after what is being written. */
     flush,
     get isIdle() {
       return !isWriting && sent.length + failures.length === 0;
     },
+    /** No further tries. */
     stop() {
       isStopped = true;
       clearTimeout(timer);
@@ -425,13 +478,7 @@ interface SendResultsOptions {
 const maxErrorLength = 500;
 
 /** What follows from the result of a send, for its rows, its topic and the cluster. */
-interface SendResults {
-  readonly take: PartitionSendsOptions['onResult'];
-  /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
-  readonly lastFailedRows: readonly StoredRow[];
-}
-
-function createSendResults(options: SendResultsOptions): SendResults {
+function createSendResults(options: SendResultsOptions) {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
   /** For what nobody mends but an operator. */
   const sayError = throttledLog(logger, options.clock);
@@ -522,35 +569,28 @@ function createSendResults(options: SendResultsOptions): SendResults {
     return inTime(answer, { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => false });
   }
 
-  async function take(
+  async function failed(
     partition: TopicPartition,
     entries: readonly QueueEntry[],
-    result: SendResult,
-    tookMs: number,
-  ): Promise<'split' | 'ended'> {
+    failure: SendFailure,
+    { isSplit, tookMs }: { readonly isSplit: boolean; readonly tookMs: number },
+  ): Promise<void> {
     const [first] = entries;
-    if (result.ok || first === undefined) {
-      stored(partition, entries);
-      return 'ended';
-    }
-    const { failure } = result;
     options.onSendFailed(failure.kind);
     const fault = faultOf(failure);
     if (doubtsCount(failure)) void counts.ask(partition.topic);
-    if (fault === 'record' && entries.length > 1) {
-      heard(failure);
-      return 'split';
-    }
+    if (isSplit || first === undefined) return heard(failure);
     const isAlone = entries.length === 1;
     if (fault === 'record' || (isAlone && fault === 'cluster' && (await isOnlyTooLarge(first.row, failure))))
       failedAlone(first, failure);
     else if (fault !== 'cluster') refused(partition, entries, failure);
     else away(partition, entries, failure, tookMs);
-    return 'ended';
   }
 
   return {
-    take,
+    stored,
+    failed,
+    /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
     get lastFailedRows() {
       return lastFailedRows;
     },
@@ -574,23 +614,17 @@ export interface Processed {
 }
 
 /** Counts rows when their end is marked in the table: each is sent once then, whoever else has tried it. */
-interface RowCounts {
-  sent(entry: QueueEntry | undefined): void;
-  gaveUp(entry: QueueEntry | undefined): void;
-  readonly processed: Processed;
-}
-
-function createRowCounts({ ledger, durations }: RelayCounters): RowCounts {
+function createRowCounts({ ledger, durations }: RelayCounters) {
   const processed = { published: 0, failed: 0 };
   return {
-    sent(entry) {
+    sent(entry: QueueEntry | undefined): void {
       if (entry?.sentMs === undefined) return;
       const { eventType } = entry.row;
       processed.published++;
       ledger.relayed(eventType);
       durations.record(eventType, (entry.sentMs - entry.takenMs) / 1_000);
     },
-    gaveUp(entry) {
+    gaveUp(entry: QueueEntry | undefined): void {
       if (entry === undefined) return;
       processed.failed++;
       ledger.gaveUp(entry.row.eventType);

@@ -10,8 +10,8 @@ import {
   createCircuit,
   defaultBreaker,
 } from '../../publish/main/breaker.ts';
-import { nameOf } from '../../publish/main/queued-event.ts';
 import { createPartitionCounts, createTopicRefusals } from '../../publish/main/topic-refusals.ts';
+import { nameOf } from '../../publish/sender/sender.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
 import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';

@@ -1,19 +1,11 @@
 import { orderOf } from '../../ground/event-fields.ts';
 import type { SendFailure, SendFailureKind } from '../broker.ts';
-import { type BatchLimits, countForBatch, halvesOf } from '../cut-batches.ts';
-import { passingOf } from '../fault.ts';
+import { type BatchLimits, type Batch as BatchOf, countForBatch, nextTry } from '../sender/sender.ts';
 import { afterRetries } from './breaker.ts';
 import type { QueuedEvent } from './queued-event.ts';
 
 /** Events of one partition that are sent, retried and stored together. */
-export interface Batch {
-  readonly events: readonly QueuedEvent[];
-  /** Tries so far, the one under way among them. */
-  readonly sends: number;
-  /** Of the last try. */
-  readonly failure: SendFailure | undefined;
-  /** A try had an unknown outcome: the events may be stored already. */
-  readonly maybeStored: boolean;
+export interface Batch extends BatchOf<QueuedEvent> {
   /** It waits for its next try, or has been tried before the wait was over. */
   readonly pause?: Pause | undefined;
 }
@@ -51,30 +43,9 @@ export function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: Batc
   return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
 }
 
-export function newBatch(events: readonly QueuedEvent[]): Batch {
-  return { events, sends: 0, failure: undefined, maybeStored: false };
-}
-
-/** Two, in their order, each with tries of its own. */
-export function splitBatch({ events, maybeStored }: Batch): Batch[] {
-  return halvesOf(events).map((half) => ({ ...newBatch(half), maybeStored }));
-}
-
-/** The batch in its next try. */
-export function nextTry(batch: Batch): Batch {
-  return { ...batch, sends: batch.sends + 1, pause: undefined };
-}
-
 /** The batch in a try while it waits for the next one. Without a wait, it is the next one. */
 export function triedBetween(batch: Batch): Batch {
   return batch.pause === undefined ? nextTry(batch) : { ...batch, pause: { ...batch.pause, isTried: true } };
-}
-
-/** The batch after a failed try. */
-export function withFailure(batch: Batch, failure: SendFailure): Batch {
-  // A leader may have stored it, and lost its partition while the others confirmed that.
-  const isUnknown = failure.kind === 'unknown_outcome' || passingOf(failure.cause) === 'moved';
-  return { ...batch, failure, maybeStored: batch.maybeStored || isUnknown };
 }
 
 /** Once it was sent its events stay together, for a broker knows it again by them: their time is over with that of the first one. */
@@ -122,7 +93,7 @@ export class UnsentBatches {
     return this.batches[0]?.pause?.isTried === false;
   }
 
-  putFirst(...batches: Batch[]): void {
+  putFirst(batches: readonly Batch[]): void {
     this.batches.unshift(...batches);
   }
 

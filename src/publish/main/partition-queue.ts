@@ -3,27 +3,24 @@ import type { Clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
-import { createSendSlots, type SendSlots } from '../memory-limits.ts';
+import { createSendSlots } from '../memory-limits.ts';
 import { type KeyOrder, type OrderState, spilled, spilledUnlessFull } from '../order/backup-order.ts';
 import { partitionOfKey } from '../partition-of-key.ts';
+import { brokenPromise, createLane, newBatch, nextTry } from '../sender/sender.ts';
 import {
   type Batch,
   type BatchSettings,
   endBatch,
   lingerFor,
-  newBatch,
-  nextTry,
-  splitBatch,
   triedBetween,
   UnsentBatches,
   WaitingEvents,
-  withFailure,
   worthwhileBytes,
   worthwhileEvents,
 } from './batch.ts';
 import { type Breaker, breakerOpen, type RetryPolicy } from './breaker.ts';
 import type { ClusterWatch } from './cluster-watch.ts';
-import { brokenPromise, type EventOutcomes, type QueuedEvent, timedOut } from './queued-event.ts';
+import { type EventOutcomes, type QueuedEvent, timedOut } from './queued-event.ts';
 import { toRecord } from './record.ts';
 import type { PartitionCounts, TopicRefusals } from './topic-refusals.ts';
 
@@ -36,7 +33,7 @@ interface PartitionQueueOptions {
   readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
   /** Both are of the topic, and hear of the batches of all its partitions. */
   readonly stagger: SendStagger;
-  readonly partitioner: Pick<Partitioner, 'batchTaken'>;
+  readonly partitioner: Pick<ReturnType<typeof createPartitioner>, 'batchTaken'>;
   /** The topic has refused a batch for good, and with it all that wait here. */
   readonly onTopicRefused: (failure: SendFailure) => void;
   readonly onIdle: () => void;
@@ -51,13 +48,11 @@ interface PartitionQueueOptions {
 }
 
 /**
- * The events of one partition, in their order: one send at a time, and what failed is sent again before anything else.
+ * The events of one partition, in their order: what `createLane` promises, and what failed is sent again before anything else.
  * - The first event of a partition that has rested for a while goes at the end of this turn of the event loop. Others
  *   wait for the send under way, then until the batch is worth a send or its first event has waited long enough (`lingerFor`):
  *   a steady stream is sent a few milliseconds at a time, for a send costs far more than an event in it. Where nobody waits
  *   for them, small batches of several partitions leave one after the other.
- * - A batch that is too large, or holds what is no record, is halved, where no earlier try may have stored it; a single event that is
- *   either fails. Else a batch that was sent keeps its events: that is how the broker knows it again.
  */
 export interface PartitionQueue {
   push(event: QueuedEvent): void;
@@ -120,7 +115,22 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   const waiting = new WaitingEvents();
   const gate = createOrderGate({ topic, partition, waiting, sender, outcomes });
   const batches = new UnsentBatches();
-  let inFlight: Batch | undefined;
+  const lane = createLane<QueuedEvent, Batch>({
+    slots: sender.slots,
+    next,
+    send: (batch) => sender.send(topic, partition, batch),
+    putFirst: (halves) => batches.putFirst(halves),
+    onStored({ events }) {
+      for (const event of events) outcomes.settle(event, undefined);
+    },
+    onFailed,
+    onSent(_, result) {
+      if (state === 'sending') proceed(false);
+      if (!result.ok && doubtsCount(result.failure)) options.onDoubt(result.failure);
+      else if (result.ok && result.isRecreated) options.onRecreated();
+      options.onSent();
+    },
+  });
   let state: State = 'idle';
   let cancelTimer = (): void => {};
   let lastSendAtMs = Number.NEGATIVE_INFINITY;
@@ -134,7 +144,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
 
   /** The first one without an outcome. */
   function firstOpen(): QueuedEvent | undefined {
-    const sent = inFlight?.events.find((event) => !event.isSettled);
+    const sent = lane.inFlight?.events.find((event) => !event.isSettled);
     return sent ?? batches.firstOpen ?? waiting.first;
   }
 
@@ -183,7 +193,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   function askForSlot(): void {
     cancelTimer();
     state = 'waiting for a slot';
-    sender.slots.acquire(start);
+    lane.ask();
   }
 
   function hold(): void {
@@ -199,47 +209,32 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     if (waiting.count === 0) resume();
   }
 
-  function start(): void {
+  function next(): Batch | undefined {
     const isBetween = isWoken;
     isWoken = false;
     if (!gate.isOpen()) {
-      sender.slots.release();
       hold();
-      return;
+      return undefined;
     }
     if (!options.mayStart()) {
-      sender.slots.release();
       state = 'unplaced';
-      return;
+      return undefined;
     }
     // What comes meanwhile comes along.
     const heldMs = sender.heldUntilMs(topic, partition) - sender.nowMs();
     if (heldMs > 0) {
-      sender.slots.release();
       state = 'throttled';
       cancelTimer = onTimeout(askForSlot, Math.ceil(heldMs));
-      return;
+      return undefined;
     }
-    const next = batches.take() ?? newFromWaiting();
-    if (next === undefined) {
-      sender.slots.release();
+    const batch = batches.take() ?? newFromWaiting();
+    if (batch === undefined) {
       proceed(false);
-      return;
+      return undefined;
     }
-    const batch = isBetween ? triedBetween(next) : nextTry(next);
     state = 'sending';
     lastSendAtMs = sender.nowMs();
-    inFlight = batch;
-    void sender.send(topic, partition, batch).then((result) => {
-      inFlight = undefined;
-      sender.slots.release();
-      if (result.ok) for (const event of batch.events) outcomes.settle(event, undefined);
-      else onFailure(withFailure(batch, result.failure), result.failure);
-      if (state === 'sending') proceed(false);
-      if (!result.ok && doubtsCount(result.failure)) options.onDoubt(result.failure);
-      else if (result.ok && result.isRecreated) options.onRecreated();
-      options.onSent();
-    });
+    return isBetween ? triedBetween(batch) : { ...nextTry(batch), pause: undefined };
   }
 
   function newFromWaiting(): Batch | undefined {
@@ -250,17 +245,16 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     return newBatch(events);
   }
 
-  function onFailure(tried: Batch, failure: SendFailure): void {
+  function onFailed(tried: Batch, failure: SendFailure, isSplit: boolean): 'ended' {
     const nowMs = sender.nowMs();
     const leftMs = tried.pause === undefined ? 0 : tried.pause.untilMs - nowMs;
     // A try in between that took as long as the wait was the next one.
-    const batch = tried.pause !== undefined && leftMs <= 0 ? nextTry(tried) : tried;
+    const batch = tried.pause !== undefined && leftMs <= 0 ? { ...nextTry(tried), pause: undefined } : tried;
     const wait = sender.afterFailure(topic, batch, failure);
     const isBehind = wait !== undefined && gate.state === 'behind';
     const waitMs = isBehind ? undefined : wait;
-    if (faultOf(failure) === 'record' && batch.events.length > 1 && !batch.maybeStored) {
-      batches.putFirst(...splitBatch(batch));
-    } else if (waitMs === undefined) {
+    if (isSplit) return 'ended';
+    if (waitMs === undefined) {
       endBatch(batch, isBehind ? spilled : undefined, outcomes.settle);
       if (faultOf(failure) === 'topic') {
         abandon(failure, false);
@@ -274,10 +268,11 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       told?.retrying({ failure, retry: batch.sends, waitMs, batchEvents: batch.events.length });
       sender.pausing(waitMs);
     }
+    return 'ended';
   }
 
   function pauseFor(waitMs: number, batch: Batch): void {
-    batches.putFirst(batch);
+    batches.putFirst([batch]);
     state = 'pausing';
     cancelTimer = onTimeout(askForSlot, waitMs);
   }
@@ -300,8 +295,8 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   function end(reason: SendFailure, alsoInFlight: boolean, isWanted: (event: QueuedEvent) => boolean): void {
-    if (alsoInFlight && inFlight !== undefined)
-      endBatch({ ...inFlight, maybeStored: true }, reason, outcomes.settle, isWanted);
+    if (alsoInFlight && lane.inFlight !== undefined)
+      endBatch({ ...lane.inFlight, maybeStored: true }, reason, outcomes.settle, isWanted);
     batches.end(reason, outcomes.settle, isWanted);
     const told = sender.explain(topic, reason);
     for (const event of waiting.take(isWanted)) outcomes.settle(event, event.isHeld ? spilled : told);
@@ -348,7 +343,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     },
     wake,
     get isSending() {
-      return inFlight !== undefined;
+      return lane.inFlight !== undefined;
     },
     takeAll(alsoMaybeStored) {
       const taken = [...batches.takeEvents(alsoMaybeStored), ...waiting.take(() => true)];
@@ -385,36 +380,10 @@ interface BatchSenderOptions {
   readonly onRetried: (eventType: string) => void;
 }
 
-/** Hands the batches of all partitions of all topics to the broker. */
-export interface BatchSender {
-  readonly slots: SendSlots;
-  /** What must not be sent yet, or not from here. */
-  readonly order: KeyOrder;
-  /** Nothing may wait for company any more. */
-  readonly isClosed: boolean;
-  /** The cluster is away, as far as is known. */
-  readonly isAway: boolean;
-  nowMs(): number;
-  /** Until when the brokers of a partition want nothing written, by a quota, on the monotonic clock; `-Infinity`: they never said so. */
-  heldUntilMs(topic: string, partition: number | undefined): number;
-  /** Hands a batch to the client. Resolves in every case. */
-  send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult>;
-  /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
-  afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined;
-  /** For an event that was never sent: why others of its topic were refused. */
-  explain(topic: string, reason: SendFailure): SendFailure;
-  /** A batch waits so long for its retry. */
-  pausing(waitMs: number): void;
-  /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
-  hasStoredSince(atMs: number): boolean;
-  /** When it has last taken one, as Unix time in milliseconds; `null`: it has taken none. */
-  lastStoredMs(): number | null;
-  /** Runs work outside of the context of any call: it is for many. */
-  outside(work: () => void): void;
-  close(): void;
-}
+export type BatchSender = ReturnType<typeof createBatchSender>;
 
-export function createBatchSender(options: BatchSenderOptions): BatchSender {
+/** Hands the batches of all partitions of all topics to the broker. */
+export function createBatchSender(options: BatchSenderOptions) {
   const { broker, counts, breaker, watch, retry, clock, isolate, onSendFailed, onRetried } = options;
   const { refusals, logger } = options;
   const context = new AsyncResource('svc.queue');
@@ -424,18 +393,23 @@ export function createBatchSender(options: BatchSenderOptions): BatchSender {
 
   return {
     slots: createSendSlots(options.maxInFlight),
+    /** What must not be sent yet, or not from here. */
     order: options.order,
+    /** Nothing may wait for company any more. */
     get isClosed() {
       return isClosed;
     },
+    /** The cluster is away, as far as is known. */
     get isAway() {
       return breaker.state !== 'CLOSED';
     },
     nowMs: clock.monotonic,
-    heldUntilMs: (topic, partition) =>
+    /** Until when the brokers of a partition want nothing written, by a quota, on the monotonic clock; `-Infinity`: they never said so. */
+    heldUntilMs: (topic: string, partition: number | undefined) =>
       broker.heldBack?.(topic, partition)?.untilMs ?? Number.NEGATIVE_INFINITY,
 
-    async send(topic, partition, batch) {
+    /** Hands a batch to the client. Resolves in every case. */
+    async send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult> {
       const nowMs = clock.now();
       const records = batch.events.map((queued) => {
         if (queued.attempts++ > 0) onRetried(queued.event.eventType);
@@ -458,7 +432,8 @@ export function createBatchSender(options: BatchSenderOptions): BatchSender {
       return result;
     },
 
-    afterFailure(topic, batch, failure) {
+    /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
+    afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined {
       onSendFailed(failure.kind);
       if (doubtsCount(failure)) void counts.ask(topic);
       const retryMs = retry.waitMs(batch.sends - 1, failure);
@@ -474,11 +449,16 @@ export function createBatchSender(options: BatchSenderOptions): BatchSender {
       return breaker.state === 'CLOSED' ? waitMs : undefined;
     },
 
+    /** For an event that was never sent: why others of its topic were refused. */
     explain: refusals.explain,
+    /** A batch waits so long for its retry. */
     pausing: watch.pausing,
-    hasStoredSince: (atMs) => storedAtMs >= atMs,
+    /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
+    hasStoredSince: (atMs: number) => storedAtMs >= atMs,
+    /** When it has last taken one, as Unix time in milliseconds; `null`: it has taken none. */
     lastStoredMs: () => lastStoredMs,
-    outside: (work) => context.runInAsyncScope(work),
+    /** Runs work outside of the context of any call: it is for many. */
+    outside: (work: () => void): void => context.runInAsyncScope(work),
     close() {
       isClosed = true;
     },
@@ -502,23 +482,17 @@ export function createSendStagger(partitions: { readonly size: number }): SendSt
   };
 }
 
-/** Chooses partitions of one topic. */
-interface Partitioner {
-  partitionOf(key: string | null, partitionCount: number): number;
-  /** A batch was taken from this partition: events without a key go to another one from now on. */
-  batchTaken(partition: number | undefined): void;
-}
-
-/** Without a key, events stay on one partition until a batch of it is sent: one full batch instead of many small ones. */
-export function createPartitioner(random: () => number = Math.random): Partitioner {
+/** Chooses partitions of one topic. Without a key, events stay on one until a batch of it is sent: one full batch instead of many small ones. */
+export function createPartitioner(random: () => number = Math.random) {
   let sticky: number | undefined;
   return {
-    partitionOf(key, partitionCount) {
+    partitionOf(key: string | null, partitionCount: number): number {
       if (key !== null) return partitionOfKey(key, partitionCount);
       sticky = (sticky ?? Math.floor(random() * partitionCount)) % partitionCount;
       return sticky;
     },
-    batchTaken(partition) {
+    /** A batch was taken from this partition: events without a key go to another one from now on. */
+    batchTaken(partition: number | undefined): void {
       if (partition !== undefined && partition === sticky) sticky++;
     },
   };
@@ -533,23 +507,7 @@ interface OrderGateOptions {
 }
 
 /** Whether the events that wait in a queue may be sent, while earlier ones of their partition are in the backup, or on their way. */
-interface OrderGate {
-  readonly state: OrderState;
-  /** They may. Those that were held are so no more from now on, or go to the next tier where the cluster is away. */
-  isOpen(): boolean;
-  /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
-  spillToBackup(): void;
-  /** There is no room in memory for one more: those that are held go to the backup before it. False: they have found it full. */
-  spillHeldEvents(): boolean;
-  putBack(event: QueuedEvent): void;
-  mayHaveRoom(): void;
-  /** Events have found the backup full: what comes later waits behind them. */
-  readonly isBackupFull: boolean;
-  /** The first of those that wait for room tries the backup again. False: there is none. */
-  tryRoom(): boolean;
-}
-
-export function createOrderGate(options: OrderGateOptions): OrderGate {
+export function createOrderGate(options: OrderGateOptions) {
   const { topic, partition, waiting, sender, outcomes } = options;
   let isBackupFull = false;
 
@@ -557,35 +515,40 @@ export function createOrderGate(options: OrderGateOptions): OrderGate {
     for (const event of waiting.take(isWanted)) outcomes.settle(event, failure);
   }
 
-  const gate: OrderGate = {
-    get state() {
+  const gate = {
+    get state(): OrderState {
       return sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
     },
-    isOpen() {
+    /** They may. Those that were held are so no more from now on, or go to the next tier where the cluster is away. */
+    isOpen(): boolean {
       if (gate.state !== 'open') return false;
       if (waiting.hasHeld && sender.isAway)
         settle(sender.explain(topic, breakerOpen), ({ isHeld }) => isHeld);
       if (waiting.hasHeld) waiting.freeAll(outcomes.free);
       return true;
     },
-    spillToBackup() {
+    /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
+    spillToBackup(): void {
       if (gate.state === 'behind' && !isBackupFull) settle(spilledUnlessFull, () => true);
     },
-    spillHeldEvents() {
+    /** There is no room in memory for one more: those that are held go to the backup before it. False: they have found it full. */
+    spillHeldEvents(): boolean {
       if (!isBackupFull) settle(spilledUnlessFull, ({ isHeld }) => isHeld);
       return !isBackupFull;
     },
-    putBack(event) {
+    putBack(event: QueuedEvent): void {
       waiting.putBack(event);
       isBackupFull = true;
     },
-    mayHaveRoom() {
+    mayHaveRoom(): void {
       isBackupFull = false;
     },
-    get isBackupFull() {
+    /** Events have found the backup full: what comes later waits behind them. */
+    get isBackupFull(): boolean {
       return isBackupFull;
     },
-    tryRoom() {
+    /** The first of those that wait for room tries the backup again. False: there is none. */
+    tryRoom(): boolean {
       const { first } = waiting;
       if (!isBackupFull || first === undefined || gate.state !== 'behind') return false;
       settle(spilledUnlessFull, (event) => event === first);

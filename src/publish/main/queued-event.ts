@@ -2,9 +2,10 @@ import type { Clock } from '../../ground/clock.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
-import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
-import { createMemory, type Memory, type MemoryLimits } from '../memory-limits.ts';
+import type { BrokerRecord, SendFailure } from '../broker.ts';
+import { createMemory, type MemoryLimits } from '../memory-limits.ts';
 import { type KeyOrder, spilled } from '../order/backup-order.ts';
+import { nameOf } from '../sender/sender.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import { type Breaker, breakerOpen } from './breaker.ts';
 import { bytesOf, toRecord } from './record.ts';
@@ -146,26 +147,10 @@ interface EventOutcomesOptions {
   readonly onLost: (event: SerializedEvent, topic: string, failure: SendFailure) => void;
 }
 
-/** From the end of an event in the queue to its outcome: published, or where the next tiers have put it. */
-export interface EventOutcomes {
-  /** Resolves with where the event ended; never rejects. Its work runs in the AsyncLocalStorage context of its call. */
-  outcomeOf(queued: QueuedEvent): Promise<Outcome>;
-  /** The same of an event that was not taken in. */
-  outcomeOfRefused(failed: FailedEvent): Promise<Outcome>;
-  /** An event that was held may be sent. */
-  free(queued: QueuedEvent): void;
-  /** Ends an event in the queue: published, or failed and handed to the next tier. The first end counts. */
-  settle(queued: QueuedEvent, failure: SendFailure | undefined): void;
-  /** Resolves when every event so far has its outcome. */
-  idle(): Promise<void>;
-  /**
-   * At the very end of the process, where no promise is heard any more: what the next tier was not given yet, for it hears
-   * of an event a moment after its end. All that fail from now on are added to it.
-   */
-  takeOver(): readonly FailedEvent[];
-}
+export type EventOutcomes = ReturnType<typeof createEventOutcomes>;
 
-export function createEventOutcomes(options: EventOutcomesOptions): EventOutcomes {
+/** From the end of an event in the queue to its outcome: published, or where the next tiers have put it. */
+export function createEventOutcomes(options: EventOutcomesOptions) {
   const { admission, next, order, clock, logger, onPublished } = options;
   const onTheirWay = new Set<FailedEvent>();
   let takenOver: FailedEvent[] | undefined;
@@ -231,24 +216,34 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
   }
 
   return {
-    outcomeOf(queued) {
+    /** Resolves with where the event ended; never rejects. Its work runs in the AsyncLocalStorage context of its call. */
+    outcomeOf(queued: QueuedEvent): Promise<Outcome> {
       pending++;
       return queued.signal.then(follow);
     },
-    outcomeOfRefused(failed) {
+    /** The same of an event that was not taken in. */
+    outcomeOfRefused(failed: FailedEvent): Promise<Outcome> {
       pending++;
       order.leaving(failed);
       return toNextTier(failed);
     },
+    /** An event that was held may be sent. */
     free: admission.free,
-    settle(queued, failure) {
+    /** Ends an event in the queue: published, or failed and handed to the next tier. The first end counts. */
+    settle(queued: QueuedEvent, failure: SendFailure | undefined): void {
       if (queued.isSettled) return;
       if (failure === undefined) queued.published();
       else fail(queued, failure);
       admission.release(queued);
     },
-    idle: () => (pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve))),
-    takeOver() {
+    /** Resolves when every event so far has its outcome. */
+    idle: (): Promise<void> =>
+      pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve)),
+    /**
+     * At the very end of the process, where no promise is heard any more: what the next tier was not given yet, for it hears
+     * of an event a moment after its end. All that fail from now on are added to it.
+     */
+    takeOver(): readonly FailedEvent[] {
       takenOver = [...onTheirWay];
       onTheirWay.clear();
       return takenOver;
@@ -272,12 +267,6 @@ export const tooManyAtOnce: SendFailure = {
     'one turn of the event loop brought more events than fit into an eighth of the heap, and nothing is sent before it is over: let a long loop wait now and then (await setImmediate of node:timers/promises)',
 };
 
-/** An adapter that throws breaks its port's promise; its events still get their outcome. */
-export function brokenPromise(error: unknown): SendResult {
-  const message = 'the broker adapter failed';
-  return { ok: false, failure: { kind: 'unknown_outcome', cause: nameOf(error), message } };
-}
-
 /** The last net: whatever fails in the queue, the application goes on, and the event is counted. */
 export function brokenQueue(error: unknown): SendFailure {
   return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
@@ -290,11 +279,6 @@ export function timedOut(deliveryTimeoutMs: number): SendFailure {
     cause: 'TimeoutException',
     message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms, less what the dead letter topic and the backup need)`,
   };
-}
-
-/** Of an error, its name: a message may hold a payload. */
-export function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : typeof error;
 }
 
 interface AdmissionOptions {
@@ -311,24 +295,13 @@ interface AdmissionOptions {
   readonly onFirst: () => void;
 }
 
-/** Who may come in: the room in memory, and what the breaker says. */
-interface Admission {
-  /** Without those that are held. */
-  readonly memory: Pick<Memory, 'events' | 'bytes' | 'overflows'>;
-  /** Takes the event, or says why not. `isHeld`: the breaker is asked when it may be sent. */
-  admit(event: SerializedEvent, topic: string, isHeld: boolean): QueuedEvent | SendFailure;
-  /** An event that was held may be sent. */
-  free(queued: QueuedEvent): void;
-  /** Takes one in again for which there was no room in the backup, as held. False: nor is there here. */
-  takeBack(queued: QueuedEvent): boolean;
-  /** Called once for each event that was taken, when it has its end. */
-  release(queued: QueuedEvent): void;
-}
-
 const never = Number.POSITIVE_INFINITY;
 const usualHeld: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 1024 };
 
-export function createAdmission(options: AdmissionOptions): Admission {
+type Admission = ReturnType<typeof createAdmission>;
+
+/** Who may come in: the room in memory, and what the breaker says. */
+export function createAdmission(options: AdmissionOptions) {
   const { deliveryTimeoutMs, breaker, clock, logger, onProbeFailed, onFirst } = options;
   const memory = createMemory(options.buffer);
   const held = createMemory(options.held ?? usualHeld);
@@ -354,8 +327,10 @@ export function createAdmission(options: AdmissionOptions): Admission {
   }
 
   return {
+    /** Without those that are held. */
     memory,
-    admit(event, topic, isHeld) {
+    /** Takes the event, or says why not. `isHeld`: the breaker is asked when it may be sent. */
+    admit(event: SerializedEvent, topic: string, isHeld: boolean): QueuedEvent | SendFailure {
       const bytes = bytesOf(event);
       const atMs = clock.monotonic();
       if (isHeld && !held.reserve(bytes)) return spilled;
@@ -374,18 +349,21 @@ export function createAdmission(options: AdmissionOptions): Admission {
       if (memory.events === 1) onFirst();
       return queued;
     },
-    free(queued) {
+    /** An event that was held may be sent. */
+    free(queued: QueuedEvent): void {
       held.release(queued.bytes);
       memory.reserveAnyway(queued.bytes);
       queued.free(clock.monotonic(), deliveryTimeoutMs);
       if (memory.events === 1) onFirst();
     },
-    takeBack(queued) {
+    /** Takes one in again for which there was no room in the backup, as held. False: nor is there here. */
+    takeBack(queued: QueuedEvent): boolean {
       const hasRoom = held.reserve(queued.bytes);
       if (hasRoom) queued.comeBack();
       return hasRoom;
     },
-    release(queued) {
+    /** Called once for each event that was taken, when it has its end. */
+    release(queued: QueuedEvent): void {
       (queued.isHeld ? held : memory).release(queued.bytes);
       if (queued.isProbe) breaker.probeGone();
       // When its whole batch is settled, those of its key that wait behind it.

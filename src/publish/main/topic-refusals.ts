@@ -2,20 +2,6 @@ import type { Clock } from '../../ground/clock.ts';
 import type { SendFailure } from '../broker.ts';
 import { faultOf } from '../fault.ts';
 
-/** Topics that refuse all their events, because they are not there or this user has no right to them. */
-export interface TopicRefusals {
-  /** The cluster has refused a send for its topic. `isFinal`: it is not tried again. True: it is the first one. */
-  refused(topic: string, failure: SendFailure, isFinal: boolean): boolean;
-  /** The topic took events. True: it refused them before. */
-  taken(topic: string): boolean;
-  /** The last refusal, where nothing was taken since. `isFinal`: a send has used up its retries, and others need none. */
-  of(topic: string): Refusal | undefined;
-  /** `reason`, with the refusal of the topic, for an event that was never sent itself. */
-  explain(topic: string, reason: SendFailure): SendFailure;
-  /** One line about those that were refused lately; for the health endpoint. */
-  state(): string | undefined;
-}
-
 interface Refusal {
   readonly failure: SendFailure;
   readonly isFinal: boolean;
@@ -27,10 +13,14 @@ const newsMs = 300_000;
 /** Topics that are remembered; their names can come from application data. */
 const maxTopics = 1_000;
 
-export function createTopicRefusals(clock: Clock): TopicRefusals {
+export type TopicRefusals = ReturnType<typeof createTopicRefusals>;
+
+/** Topics that refuse all their events, because they are not there or this user has no right to them. */
+export function createTopicRefusals(clock: Clock) {
   const refusals = new Map<string, Refusal>();
   return {
-    refused(topic, failure, isFinal) {
+    /** The cluster has refused a send for its topic. `isFinal`: it is not tried again. True: it is the first one. */
+    refused(topic: string, failure: SendFailure, isFinal: boolean): boolean {
       const known = refusals.get(topic);
       refusals.delete(topic);
       if (refusals.size >= maxTopics) refusals.delete(refusals.keys().next().value as string);
@@ -38,14 +28,18 @@ export function createTopicRefusals(clock: Clock): TopicRefusals {
       refusals.set(topic, { failure, isFinal: isFinal || known?.isFinal === true, atMs });
       return known === undefined;
     },
-    taken: (topic) => refusals.size > 0 && refusals.delete(topic),
-    of: (topic) => refusals.get(topic),
-    explain(topic, reason) {
+    /** The topic took events. True: it refused them before. */
+    taken: (topic: string) => refusals.size > 0 && refusals.delete(topic),
+    /** The last refusal, where nothing was taken since. `isFinal`: a send has used up its retries, and others need none. */
+    of: (topic: string) => refusals.get(topic),
+    /** `reason`, with the refusal of the topic, for an event that was never sent itself. */
+    explain(topic: string, reason: SendFailure): SendFailure {
       const known = refusals.get(topic)?.failure;
       if (known === undefined || faultOf(reason) === 'topic') return reason;
       return { ...reason, cause: known.cause, message: `${reason.message}; last: ${known.message}` };
     },
-    state() {
+    /** One line about those that were refused lately; for the health endpoint. */
+    state(): string | undefined {
       const sinceMs = clock.monotonic() - newsMs;
       const lately = [...refusals.values()].filter(({ atMs }) => atMs >= sinceMs);
       const last = lately.at(-1);
@@ -65,14 +59,6 @@ export const countMaxAgeMs = 300_000;
  */
 const maxTopicsOfPartitionCounts = 50_000;
 
-/** What is known about the number of partitions of topics. */
-export interface PartitionCounts {
-  /** At once; `undefined` where it is not known. A count older than `countMaxAgeMs` is asked for again meanwhile. */
-  known(topic: string): number | undefined;
-  /** Asks the broker. Questions about one topic are shared. Never rejects. */
-  ask(topic: string): Promise<number | undefined>;
-}
-
 interface Count {
   readonly partitions: number;
   readonly atMs: number;
@@ -80,10 +66,13 @@ interface Count {
   isUsed: boolean;
 }
 
+export type PartitionCounts = ReturnType<typeof createPartitionCounts>;
+
+/** What is known about the number of partitions of topics. */
 export function createPartitionCounts(
   partitionsFor: (topic: string) => Promise<number | undefined>,
   clock: Clock,
-): PartitionCounts {
+) {
   const counts = new Map<string, Count>();
   const questions = new Map<string, Promise<number | undefined>>();
 
@@ -121,12 +110,14 @@ export function createPartitionCounts(
   }
 
   return {
-    known(topic) {
+    /** At once; `undefined` where it is not known. A count older than `countMaxAgeMs` is asked for again meanwhile. */
+    known(topic: string): number | undefined {
       const count = counts.get(topic);
       if (count !== undefined) count.isUsed = true;
       if (count !== undefined && clock.monotonic() - count.atMs >= countMaxAgeMs) void ask(topic);
       return count?.partitions;
     },
+    /** Asks the broker. Questions about one topic are shared. Never rejects. */
     ask,
   };
 }

@@ -5,7 +5,8 @@ import { type Logger, throttledLog } from '../../observe/logger.ts';
 import { clusterPollMs } from '../broker.ts';
 import type { BackupOrder, Pass } from '../order/backup-order.ts';
 import type { RecoverySource } from '../recovery-source.ts';
-import { type RecoverOptions, type RecoverReport, recover, type UnendedBatches } from './recover.ts';
+import type { UnendedBatches } from '../sender/sender.ts';
+import { type RecoverOptions, type RecoverReport, recover } from './recover.ts';
 
 /** Empties the local backup of a running process into the original topics when the cluster is back. */
 export interface Drain {

@@ -2,9 +2,16 @@
 
 import type { Clock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
-import { type BatchLimits, cutBatches, halvesOf } from '../cut-batches.ts';
 import { faultOf, passingOf } from '../fault.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
+import {
+  type Batch,
+  brokenPromise,
+  createSender,
+  keyOf,
+  type TopicPartition,
+  type UnendedBatches,
+} from '../sender/sender.ts';
 import { fromDlqRecord } from '../tiers/dlq-message.ts';
 import type { TopicReader, TopicRecord } from '../topic-reader.ts';
 
@@ -73,16 +80,6 @@ export interface RecoverReport {
   isInterrupted: boolean;
 }
 
-/** By topic and partition: the batch that may be stored, as nobody knows what became of it. */
-export type UnendedBatches = Map<string, UnendedBatch>;
-
-interface UnendedBatch {
-  readonly eventIds: readonly string[];
-  readonly records: readonly BrokerRecord[];
-}
-
-/** Batches whose fate is unknown that are kept in memory. */
-const maxUnended = 100;
 const maxBatchCount = 500;
 /** Read at once where partitions are sent to side by side. */
 const maxReadCount = 2_000;
@@ -108,11 +105,37 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     isInterrupted: false,
   };
   const counts = new Map<string, number>();
-  const unended: UnendedBatches = options.unended ?? new Map();
   /** Topics that take nothing in this run, and why: a wrong password is not tried with each event. */
   const refusals = new Map<string, string>();
-  /** With `keepsOrder`: by group, why nothing more of it is sent in this run. */
+  /** With `keepsOrder`: by partition of a topic, why nothing more of it is sent in this run. */
   const heldUp = new Map<string, string>();
+  /** Of the batch under way. */
+  let sent: StoredEvent[] = [];
+  /** With `keepsOrder`: the cluster did not take some of it. */
+  let away: SendFailure | undefined;
+  /** What the client, the source or the cluster was asked for and has thrown. */
+  let broken: { readonly error: unknown } | undefined;
+  const waitsMs = options.retryWaitsMs ?? usualWaitsMs;
+  const sender = createSender<StoredEvent>({
+    ...{ clock, bytesOf, mayGo },
+    maxInFlight: options.keepsOrder === true ? Number.POSITIVE_INFINITY : 1,
+    limits: { maxEvents: maxBatchCount, maxBytes: maxSendBytes },
+    unended: { batches: options.unended ?? new Map(), idOf: ({ eventId }) => eventId },
+    toRecord: ({ key, value, headers }, timestamp) => ({ key, value, headers, timestamp }),
+    send: ({ topic, partition }, records) =>
+      options.send(topic, partition, records).catch((error: unknown) => {
+        broken ??= { error };
+        return brokenPromise(error);
+      }),
+    onStored: (_, events) => void sent.push(...events),
+    onFailed(to, batch, failure, { isSplit }) {
+      if (isSplit || broken !== undefined) return 'ended';
+      return failed(to, batch, failure).catch((error: unknown) => {
+        broken ??= { error };
+        return 'ended' as const;
+      });
+    },
+  });
   const most = options.keepsOrder === true ? maxReadCount : maxBatchCount;
   const size = ratePerSecond > 0 ? Math.min(most, Math.ceil(ratePerSecond)) : most;
 
@@ -132,30 +155,13 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
 
   async function sendBatch(events: readonly StoredEvent[]): Promise<void> {
     const startedMs = clock.monotonic();
-    const sent: StoredEvent[] = [];
-    const sendGroup = async (group: Group): Promise<void> => {
-      if (group.partition !== undefined && counts.get(group.topic) !== group.count) {
-        // The topic has got another number of partitions since.
-        for (const other of await byPartition(group.events)) await sendGroup(other);
-        return;
-      }
-      // Of a topic of which nothing is known, one record a send: a send never spans partitions.
-      const maxEvents = group.partition === undefined ? 1 : maxBatchCount;
-      for (const part of partsOf(group, { maxEvents, maxBytes: maxSendBytes })) {
-        sent.push(...(await sendPart(group, part)));
-        if (options.keepsOrder === true || counts.get(group.topic) === group.count) continue;
-        const left = group.events.slice(group.events.indexOf(part[0] as StoredEvent));
-        for (const other of await byPartition(left)) await sendGroup(other);
-        return;
-      }
-    };
+    sent = [];
+    away = undefined;
     try {
-      const groups = await byPartition(events);
-      if (options.keepsOrder !== true) for (const group of groups) await sendGroup(group);
-      else {
-        await Promise.all(groups.map(sendGroup));
-        if (sent.length === 0) report.stoppedBy = groups.find(({ away }) => away !== undefined)?.away;
-      }
+      await place(events);
+      await sender.idle();
+      if (broken !== undefined) throw broken.error;
+      if (sent.length === 0) report.stoppedBy ??= away;
     } finally {
       if (sent.length > 0) await source.done(sent);
       report.sent += sent.length;
@@ -166,8 +172,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     if (restMs > 0) await options.sleep(restMs);
   }
 
-  async function byPartition(events: readonly StoredEvent[]): Promise<Group[]> {
-    const groups = new Map<string, Group>();
+  async function place(events: readonly StoredEvent[]): Promise<void> {
     await askForCounts(events.filter((event) => refusalOf(event) === undefined));
     for (const event of events) {
       const refusal = refusalOf(event);
@@ -177,13 +182,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
         continue;
       }
       const count = counts.get(topic);
-      const partition = count === undefined ? undefined : options.partitionOf(event.key, count);
-      const id = `${topic} ${partition}`;
-      const group = groups.get(id) ?? { id, topic, partition, count, events: [], away: undefined };
-      groups.set(id, group);
-      group.events.push(event);
+      sender.put(event, topic, count === undefined ? undefined : options.partitionOf(event.key, count));
     }
-    return [...groups.values()];
   }
 
   function refusalOf({ topic = options.fallbackTopic }: StoredEvent): string | undefined {
@@ -199,64 +199,65 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     }
   }
 
-  /** The events that are acknowledged. */
-  async function sendPart(group: Group, events: readonly StoredEvent[]): Promise<readonly StoredEvent[]> {
-    const { topic, partition } = group;
-    const before = heldUp.get(group.id) ?? heldUp.get(`${topic} ${undefined}`);
-    if (before !== undefined) return holdUp(group, events, before, false);
-    if (report.stoppedBy !== undefined) {
-      fail(events, report.stoppedBy.message);
-      return [];
-    }
-    const refusal = refusals.get(topic);
-    if (refusal !== undefined) {
-      fail(events, refusal);
-      return [];
-    }
-    const result = await sendWithRetries(group, events);
-    if (result.ok) return events;
-    const { failure } = result;
+  function mayGo(event: StoredEvent, { key, topic }: TopicPartition): 'send' | 'ended' {
+    const before = heldUp.get(key) ?? heldUp.get(keyOf(topic, undefined));
+    if (before !== undefined) holdUp(key, [event], before, false);
+    const reason = report.stoppedBy?.message ?? refusals.get(topic);
+    if (before === undefined && reason !== undefined) fail([event], reason);
+    return before === undefined && reason === undefined && broken === undefined ? 'send' : 'ended';
+  }
+
+  /** Of what is not split. */
+  async function failed(
+    { key, topic, partition }: TopicPartition,
+    { events, sends }: Batch<StoredEvent>,
+    failure: SendFailure,
+  ): Promise<'again' | 'ended'> {
     const isOfOne = faultOf(failure) === 'record';
-    if (faultOf(failure) === 'partition') {
-      counts.delete(topic);
-      // They are placed anew, at once or by the next run.
-      if (options.keepsOrder !== true && partition !== undefined) {
-        await askForCounts(events);
-        if (counts.get(topic) !== group.count && counts.has(topic)) return [];
-      }
+    const isMoved = faultOf(failure) === 'partition';
+    const waitMs = waitsMs[sends - 1];
+    const isFinal = failure.kind === 'fatal' || failure.kind === 'too_large' || isMoved;
+    if (!isFinal && waitMs !== undefined && !options.isStopped()) {
+      await options.sleep(waitMs);
+      return 'again';
     }
-    // What may be stored already would be stored once more in halves.
-    if (isOfOne && events.length > 1 && !isUnended(group, events)) {
-      const sent: StoredEvent[] = [];
-      for (const half of halvesOf(events)) sent.push(...(await sendPart(group, half)));
-      return sent;
-    }
-    if (failure.kind === 'too_large' && (await isSetAside(events, failure))) return [];
-    if (options.keepsOrder === true && !isOfOne && !(await isOnlyTooLarge(events, failure))) {
+    if (isMoved && (await isPlacedAnew(topic, partition, events))) return 'ended';
+    if (failure.kind === 'too_large' && (await isSetAside(events, failure))) return 'ended';
+    const isOutOfOrder = isOfOne || (await isOnlyTooLarge(events, failure));
+    if (options.keepsOrder === true && !isOutOfOrder) {
       const isRefused = failure.kind === 'fatal' || passingOf(failure.cause) === 'unknown';
-      if (!isRefused) group.away = failure;
-      return holdUp(group, events, failure.message, isRefused);
+      if (!isRefused) away ??= failure;
+      holdUp(key, events, failure.message, isRefused);
+      return 'ended';
     }
     fail(events, failure.message);
-    if (options.keepsOrder === true || isOfOne) return [];
-    if (await isOnlyTooLarge(events, failure)) return [];
+    if (options.keepsOrder === true || isOutOfOrder) return 'ended';
     // A topic that is gone keeps its events, and no others. What comes later of it must not overtake them.
     if (passingOf(failure.cause) === 'unknown' || (failure.kind === 'fatal' && partition === undefined))
       refusals.set(topic, failure.message);
     else if (failure.kind === 'retriable' || failure.kind === 'unknown_outcome') report.stoppedBy = failure;
-    return [];
+    return 'ended';
   }
 
-  function holdUp(
-    group: Group,
+  /** The topic has another number of partitions: without `keepsOrder` all that waits is placed anew at once, else by the next run. */
+  async function isPlacedAnew(
+    topic: string,
+    partition: number | undefined,
     events: readonly StoredEvent[],
-    reason: string,
-    isRefused: boolean,
-  ): readonly StoredEvent[] {
-    heldUp.set(group.id, reason);
+  ): Promise<boolean> {
+    const before = counts.get(topic);
+    counts.delete(topic);
+    if (options.keepsOrder === true || partition === undefined) return false;
+    await askForCounts(events);
+    if (!counts.has(topic) || counts.get(topic) === before) return false;
+    await place([...events, ...sender.takeAll(topic)]);
+    return true;
+  }
+
+  function holdUp(key: string, events: readonly StoredEvent[], reason: string, isRefused: boolean): void {
+    heldUp.set(key, reason);
     fail(events, reason);
     for (const event of events) options.onHeldUp?.(event, isRefused);
-    return [];
   }
 
   async function isSetAside(events: readonly StoredEvent[], { message }: SendFailure): Promise<boolean> {
@@ -276,41 +277,6 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     return (await options.isReachable?.()) === true;
   }
 
-  /** A batch whose fate is unknown is sent again as it was. */
-  function partsOf({ id, events }: Group, limits: BatchLimits): StoredEvent[][] {
-    const count = unended.get(id)?.eventIds.length ?? 0;
-    const first = events.slice(0, count);
-    if (count === 0 || !isUnended({ id }, first)) return cutBatches(events, bytesOf, limits);
-    return [first, ...cutBatches(events.slice(count), bytesOf, limits)];
-  }
-
-  function isUnended({ id }: Pick<Group, 'id'>, events: readonly StoredEvent[]): boolean {
-    const ids = unended.get(id)?.eventIds;
-    return ids?.length === events.length && events.every(({ eventId }, index) => eventId === ids[index]);
-  }
-
-  async function sendWithRetries(group: Group, events: readonly StoredEvent[]): Promise<SendResult> {
-    const { id, topic, partition } = group;
-    const waitsMs = options.retryWaitsMs ?? usualWaitsMs;
-    const timestamp = clock.now();
-    const known = isUnended(group, events) ? unended.get(id)?.records : undefined;
-    // The same for each try.
-    const records = known ?? events.map(({ key, value, headers }) => ({ key, value, headers, timestamp }));
-    for (let retry = 0; ; retry++) {
-      const result = await options.send(topic, partition, records);
-      if (result.ok) unended.delete(id);
-      else if (result.failure.kind === 'unknown_outcome' || passingOf(result.failure.cause) === 'moved') {
-        unended.set(id, { eventIds: events.map(({ eventId }) => eventId), records });
-        if (unended.size > maxUnended) unended.delete(unended.keys().next().value as string);
-      }
-      if (result.ok || result.failure.kind === 'fatal' || result.failure.kind === 'too_large') return result;
-      if (faultOf(result.failure) === 'partition') return result;
-      const waitMs = waitsMs[retry];
-      if (waitMs === undefined || options.isStopped()) return result;
-      await options.sleep(waitMs);
-    }
-  }
-
   function fail(events: readonly StoredEvent[], reason: string): void {
     report.failed += events.length;
     count(events, reason);
@@ -319,17 +285,6 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   function count(events: readonly StoredEvent[], reason: string | undefined): void {
     if (reason !== undefined) report.problems.set(reason, (report.problems.get(reason) ?? 0) + events.length);
   }
-}
-
-interface Group {
-  readonly id: string;
-  readonly topic: string;
-  readonly partition: number | undefined;
-  /** Of the partitions, when this one was chosen. */
-  readonly count: number | undefined;
-  readonly events: StoredEvent[];
-  /** With `keepsOrder`: the cluster did not take a part of it. */
-  away: SendFailure | undefined;
 }
 
 const bytesOf = ({ value }: StoredEvent): number => value.length;

@@ -3,15 +3,14 @@
 import { type Clock, inTime, systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
-import { maxRecentDlqEvents, type RecentDlqEvent } from '../../observe/outcomes.ts';
+import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../observe/outcomes.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
-import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
-import { cutBatches, halvesOf } from '../cut-batches.ts';
+import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import { doubtsCount, faultOf } from '../fault.ts';
-import { brokenPromise, nameOf } from '../main/queued-event.ts';
 import { createMemory, createSendSlots, type Memory, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled } from '../order/backup-order.ts';
-import type { FailedEvent, NextTier, Tier } from '../tier.ts';
+import { type BatchLimits, createSender, nameOf } from '../sender/sender.ts';
+import type { FailedEvent, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 
 interface TierChainOptions {
@@ -25,14 +24,7 @@ interface TierChainOptions {
 }
 
 /** The tiers behind the main topic: dead letter topic, backup, lost. Each event ends in exactly one of them. */
-interface TierChain {
-  readonly next: NextTier;
-  /** Events without an answer of a tier yet: what the end of the process has to save. */
-  inFlight(): Iterable<FailedEvent>;
-  close(deadlineMs: number): Promise<void>;
-}
-
-export function createTierChain(options: TierChainOptions): TierChain {
+export function createTierChain(options: TierChainOptions) {
   const inFlight = new Set<FailedEvent>();
   const entrance = createEntrance();
 
@@ -66,7 +58,7 @@ export function createTierChain(options: TierChainOptions): TierChain {
   }
 
   return {
-    async next(failed) {
+    async next(failed: FailedEvent): Promise<Outcome> {
       inFlight.add(failed);
       // From here on a stack of its own: that of the application may be used up.
       await entrance.acquire(failed.record.value.length);
@@ -77,8 +69,9 @@ export function createTierChain(options: TierChainOptions): TierChain {
         inFlight.delete(failed);
       }
     },
-    inFlight: () => inFlight,
-    async close(deadlineMs) {
+    /** Events without an answer of a tier yet: what the end of the process has to save. */
+    inFlight: (): Iterable<FailedEvent> => inFlight,
+    async close(deadlineMs: number): Promise<void> {
       const end = systemClock.monotonic() + deadlineMs;
       entrance.open();
       // Those that may begin do so first.
@@ -87,16 +80,6 @@ export function createTierChain(options: TierChainOptions): TierChain {
       for (const tier of options.tiers) await tier.close(Math.max(0, end - systemClock.monotonic()));
     },
   };
-}
-
-/** Where events begin their way through the tiers, in their order: an outage sends thousands in one turn. */
-interface ConcurrencyLimiter {
-  /** Resolves when an event of this size may begin. */
-  acquire(bytes: number): Promise<void>;
-  /** One that has entered has its outcome. */
-  release(): void;
-  /** Nobody waits any more. */
-  open(): void;
 }
 
 interface ConcurrencyLimits {
@@ -111,7 +94,8 @@ export const usualLimits: ConcurrencyLimits = {
   waiting: { maxEvents: 10_000, maxBytes: 32 * 1024 * 1024 },
 };
 
-export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
+/** Where events begin their way through the tiers, in their order: an outage sends thousands in one turn. */
+export function createEntrance(limits = usualLimits) {
   const memory = createMemory(limits.waiting);
   const waiting: (() => void)[] = [];
   let { maxOnTheWay } = limits;
@@ -120,7 +104,8 @@ export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
   const beginFirst = (): void => waiting.shift()?.();
 
   return {
-    acquire(bytes) {
+    /** Resolves when an event of this size may begin. */
+    acquire(bytes: number): Promise<void> {
       while (onTheWay >= maxOnTheWay || waiting.length > 0) {
         if (memory.reserve(bytes)) {
           return new Promise((resolve) => {
@@ -137,10 +122,12 @@ export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
       onTheWay++;
       return Promise.resolve();
     },
+    /** One that has entered has its outcome. */
     release() {
       onTheWay--;
       if (onTheWay < maxOnTheWay) beginFirst();
     },
+    /** Nobody waits any more. */
     open() {
       maxOnTheWay = Number.POSITIVE_INFINITY;
       while (waiting.length > 0) beginFirst();
@@ -150,20 +137,16 @@ export function createEntrance(limits = usualLimits): ConcurrencyLimiter {
 
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
 
-/** What is told of events that did not get to their topic: never a payload. */
-export interface TierLog {
-  /** Says where it is: in a few lines, however many events there are. */
-  kept(tier: Tier['name'], failed: FailedEvent): void;
-  /** The last ones that went to the dead letter topic, the newest first. */
-  recentDlq(): readonly RecentDlqEvent[];
-}
+export type TierLog = ReturnType<typeof createKeptEvents>;
 
-export function createKeptEvents(logger: Logger, clock: Clock): TierLog {
+/** What is told of events that did not get to their topic: never a payload. */
+export function createKeptEvents(logger: Logger, clock: Clock) {
   const warn = throttledLog(logger, clock, { level: 'warn' });
   const sayError = throttledLog(logger, clock);
   let recent: readonly RecentDlqEvent[] = [];
   return {
-    kept(tier, { event: { eventId, eventType }, topic, failure }) {
+    /** Says where it is: in a few lines, however many events there are. */
+    kept(tier: Tier['name'], { event: { eventId, eventType }, topic, failure }: FailedEvent): void {
       const { cause, message } = failure;
       // Nothing of this machine gets through until somebody sets it.
       const say = faultOf(failure) === 'clock' ? sayError : warn;
@@ -173,6 +156,7 @@ export function createKeptEvents(logger: Logger, clock: Clock): TierLog {
       const one = { eventType, failureReason: `${cause}: ${message}`, timestampMs: clock.now() };
       recent = [one, ...recent].slice(0, maxRecentDlqEvents);
     },
+    /** The last ones that went to the dead letter topic, the newest first. */
     recentDlq: () => recent,
   };
 }
@@ -197,10 +181,11 @@ export interface DlqOptions {
 interface Letter {
   readonly failed: FailedEvent;
   readonly settle: (stored: boolean) => void;
+  /** It was too large: it is tried as the event alone. */
+  isSmaller: boolean;
 }
 
-const maxBatchCount = 250;
-const maxBatchBytes = 512 * 1024;
+const maxBatch: BatchLimits = { maxEvents: 250, maxBytes: 512 * 1024 };
 const maxWaitingCount = 10_000;
 const maxWaitingBytes = 32 * 1024 * 1024;
 /** After a failure of the topic itself: so long events go past it, then one batch tries again. */
@@ -212,16 +197,46 @@ const pauseMs = 5_000;
  */
 export function createDlqTier(options: DlqOptions): Tier {
   const { broker, topic, clock } = options;
+  const say = throttledLog(options.logger, clock, { intervalMs: pauseMs, saysLeftOut: false });
   let waiting: Letter[] = [];
   let count = 0;
   let bytes = 0;
-  let scheduled = false;
-  let sending = 0;
+  let isSending = false;
   let pausedUntilMs = Number.NEGATIVE_INFINITY;
   let partitionCount: number | undefined;
   /** The cluster does not know the topic, as it said when it was asked last. */
   let isMissing = false;
   const onIdle: (() => void)[] = [];
+  const sender = createSender<Letter>({
+    ...{ clock, bytesOf, limits: maxBatch, maxInFlight: Number.POSITIVE_INFINITY },
+    toRecord: ({ failed, isSmaller }, nowMs) =>
+      isSmaller ? toSmallerDlqRecord(failed, 'value', nowMs) : toDlqRecord(failed, options.format, nowMs),
+    send: ({ partition }, records) => options.isolate(() => broker.send(topic, partition, records)),
+    timeLimit: { limitMs: timeLeftMs, keepsAlive: true, late: () => (isMissing ? tooLateToBeMade : tooLate) },
+    mayGo(letter, { isLate }) {
+      if (!isClosed() && !isLate) return 'send';
+      settle([letter], false);
+      return 'ended';
+    },
+    onStored: (_, letters) => settle(letters, true),
+    onFailed(_, { events: letters }, failure, { isSplit }) {
+      const { kind, cause, message } = failure;
+      options.onSendFailed(kind);
+      // It may have been made anew, with fewer partitions.
+      if (doubtsCount(failure)) partitionCount = undefined;
+      const [letter] = letters;
+      if (isSplit || letter === undefined) return 'ended';
+      if (kind === 'too_large' && !letter.isSmaller) {
+        letter.isSmaller = true;
+        return 'anew';
+      }
+      if (kind !== 'too_large') say(cause, `dead letter topic "${topic}": ${message}`, { kind, cause });
+      // Of one letter, it says nothing about the others.
+      if (faultOf(failure) !== 'record') pausedUntilMs = clock.monotonic() + pauseMs;
+      settle(letters, false);
+      return 'ended';
+    },
+  });
 
   function settle(letters: readonly Letter[], stored: boolean): void {
     for (const { failed, settle: answer } of letters) {
@@ -231,42 +246,8 @@ export function createDlqTier(options: DlqOptions): Tier {
     }
   }
 
-  const isClosed = (): boolean => options.isAway() || clock.monotonic() < pausedUntilMs;
-
-  function pause({ kind, message, cause }: SendFailure): void {
-    pausedUntilMs = clock.monotonic() + pauseMs;
-    options.logger.error(`dead letter topic "${topic}": ${message}`, { kind, cause });
-  }
-
-  /** One partition's letters, in order. */
-  async function send(
-    partition: number | undefined,
-    letters: readonly Letter[],
-    isSmaller = false,
-  ): Promise<void> {
-    if (isClosed()) return settle(letters, false);
-    const records = letters.map(({ failed }) =>
-      isSmaller
-        ? toSmallerDlqRecord(failed, 'value', clock.now())
-        : toDlqRecord(failed, options.format, clock.now()),
-    );
-    const sending = options.isolate(() => broker.send(topic, partition, records)).catch(brokenPromise);
-    const result = await inTime(sending, {
-      limitMs: timeLeftMs(letters),
-      keepsAlive: true,
-      late: () => (isMissing ? tooLateToBeMade : tooLate),
-    });
-    if (result.ok) return settle(letters, true);
-    options.onSendFailed(result.failure.kind);
-    // It may have been made anew, with fewer partitions.
-    if (doubtsCount(result.failure)) partitionCount = undefined;
-    if (result.failure.kind === 'too_large') {
-      if (letters.length === 1) return isSmaller ? settle(letters, false) : send(partition, letters, true);
-      for (const half of halvesOf(letters)) await send(partition, half);
-      return;
-    }
-    pause(result.failure);
-    settle(letters, false);
+  function isClosed(): boolean {
+    return options.isAway() || clock.monotonic() < pausedUntilMs;
   }
 
   /** Of the one that has most. */
@@ -292,38 +273,22 @@ export function createDlqTier(options: DlqOptions): Tier {
         late: () => undefined,
       });
     }
-    await Promise.all(
-      byPartition(letters).map(async ([partition, group]) => {
-        // Of a topic of which nothing is known yet, one record a send: a send never spans partitions.
-        const limits = { maxEvents: partition === undefined ? 1 : maxBatchCount, maxBytes: maxBatchBytes };
-        for (const batch of cutBatches(group, bytesOf, limits)) await send(partition, batch);
-      }),
-    );
-  }
-
-  function byPartition(letters: readonly Letter[]): [number | undefined, Letter[]][] {
-    if (partitionCount === undefined) return [[undefined, [...letters]]];
-    const groups = new Map<number, Letter[]>();
     for (const letter of letters) {
-      const partition = options.partitionOf(letter.failed.record.key, partitionCount);
-      const group = groups.get(partition);
-      if (group === undefined) groups.set(partition, [letter]);
-      else group.push(letter);
+      const { key } = letter.failed.record;
+      const count = partitionCount;
+      sender.put(letter, topic, count === undefined ? undefined : options.partitionOf(key, count));
     }
-    return [...groups];
+    await sender.idle();
   }
 
   async function pump(): Promise<void> {
-    scheduled = false;
-    // One round at a time keeps the order of each partition.
-    if (sending > 0) return;
-    sending++;
+    // One round at a time keeps the order of each partition, whose number may only be known by the next one.
     while (waiting.length > 0) {
       const letters = waiting;
       waiting = [];
       await sendAll(letters);
     }
-    sending--;
+    isSending = false;
     for (const resolve of onIdle.splice(0)) resolve();
   }
 
@@ -336,9 +301,9 @@ export function createDlqTier(options: DlqOptions): Tier {
       count++;
       bytes += size;
       return new Promise((answer) => {
-        waiting.push({ failed, settle: answer });
-        if (scheduled || sending > 0) return;
-        scheduled = true;
+        waiting.push({ failed, settle: answer, isSmaller: false });
+        if (isSending) return;
+        isSending = true;
         setImmediate(() => void pump());
       });
     },
@@ -350,19 +315,15 @@ export function createDlqTier(options: DlqOptions): Tier {
 
 const bytesOf = ({ failed }: Letter): number => failed.record.value.length;
 
-const late = {
+const tooLate: SendFailure = {
   kind: 'unknown_outcome',
   cause: 'TimeoutException',
   message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
-} as const;
-const tooLate: SendResult = { ok: false, failure: late };
+};
 /** A topic that the brokers make would be there by then. */
-const tooLateToBeMade: SendResult = {
-  ok: false,
-  failure: {
-    ...late,
-    message: `${late.message}: it does not exist: create it, or set auto.create.topics.enable on the brokers`,
-  },
+const tooLateToBeMade: SendFailure = {
+  ...tooLate,
+  message: `${tooLate.message}: it does not exist: create it, or set auto.create.topics.enable on the brokers`,
 };
 
 interface BackupTierOptions {

@@ -257,20 +257,6 @@ describe('relay: failures', () => {
     assert.deepEqual(at, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
   });
 
-  it('halves a batch that is too large, in order, down to the one event that is', async () => {
-    its.broker.reply = (sent) => (sent.records.length > 3 || has(sent, 'x5') ? tooLarge : undefined);
-    const rows = Array.from({ length: 10 }, (_, at) => rowOf(at === 5 ? 'x' : `a${at}`, at));
-    await its.insert(...rows);
-    its.relay().start();
-    await its.time.tickAsync(50);
-    assert.deepEqual(
-      its.broker.stored.map(({ headers }) => headers.seq),
-      ['0', '1', '2', '3', '4', '6', '7', '8', '9'],
-    );
-    assert.equal(its.broker.mostAtOnce, 1);
-    assert.equal((await its.store.read({ aggregateId: 'x' }, 0, 1))[0]?.retryCount, 1);
-  });
-
   it('takes a lone large record for the fault when the cluster cuts the connection and answers otherwise', async () => {
     its.broker.reply = (sent) => (has(sent, 'big1') ? noAnswer : undefined);
     await its.insert(
@@ -380,13 +366,5 @@ describe('relay: failures', () => {
     assert.ok(broker.stored.length > 90, String(broker.stored.length));
     const tries = broker.sends.filter(({ partition }) => partition === 0).length;
     assert.ok(tries >= 4 && tries <= 7, `${tries} tries`);
-  });
-
-  it('goes on with a record without a known number of partitions, one by one', async () => {
-    its.broker.partitions = undefined;
-    await its.insert(rowOf('a', 1), rowOf('a', 2), rowOf('b', 1));
-    its.relay().start();
-    await its.time.tickAsync(100);
-    assert.deepEqual(its.sends(), ['0 orders a1', '0 orders a2', '0 orders b1']);
   });
 });

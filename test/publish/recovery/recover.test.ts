@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
-import { type RecoverOptions, recover, type UnendedBatches } from '../../../src/publish/recovery/recover.ts';
+import { type RecoverOptions, recover } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
+import type { UnendedBatches } from '../../../src/publish/sender/sender.ts';
 
 function stored(id: number, rest: Partial<StoredEvent> = {}): StoredEvent {
   return {
@@ -212,19 +213,6 @@ describe('recover', () => {
     assert.equal(sends.filter(({ topic }) => topic === 'gone').length, 4);
   });
 
-  it('only the event that is too large stays', async () => {
-    const tooLarge: SendFailure = { kind: 'too_large', cause: 'MESSAGE_TOO_LARGE', message: 'too large' };
-    const events = [2, 4, 6, 8, 10].map((id) => stored(id));
-    const { run, source } = setUp(events, (sent) =>
-      values(sent).includes('{"id":6}') ? tooLarge : undefined,
-    );
-    assert.equal((await run()).sent, 4);
-    assert.deepEqual(
-      [...source.left].map(({ eventId }) => eventId),
-      ['6'],
-    );
-  });
-
   it('an event without a topic goes to the one that is named, or stays', async () => {
     const lost = stored(1, { topic: undefined });
     const { run, source } = setUp([lost], () => undefined);
@@ -236,20 +224,6 @@ describe('recover', () => {
     const named = setUp([lost], () => undefined, { fallbackTopic: 'there' });
     await named.run();
     assert.equal(named.sends[0]?.topic, 'there');
-  });
-
-  it('of an unknown topic sends one record at a time', async () => {
-    const { run, sends } = setUp([stored(1), stored(3)], () => undefined, {
-      partitionsFor: async () => undefined,
-    });
-    await run();
-    assert.deepEqual(
-      sends.map(({ partition, records }) => [partition, records.length]),
-      [
-        [undefined, 1],
-        [undefined, 1],
-      ],
-    );
   });
 
   it('asks about an unknown topic once a batch, until it is known', async () => {
@@ -367,8 +341,8 @@ describe('recover', () => {
   });
 
   for (const [now, partitions] of [
-    [1, [1, 0, 0]],
-    [3, [1, 2, 0]],
+    [1, [1, 0]],
+    [3, [1, 0, 2]],
   ] as const)
     it(`places anew what was placed by another number of partitions, without waiting: 2, then ${now}`, async () => {
       let count: number = 2;

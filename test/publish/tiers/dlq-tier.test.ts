@@ -55,33 +55,6 @@ describe('dead letter tier', () => {
     ]);
   });
 
-  it('takes 250 letters in one send, the 251st goes in the next', async () => {
-    const { store, sends } = tierOver(() => undefined, { partitionOf: () => 0 });
-    await store(...Array.from({ length: 251 }, (_, id) => id));
-    assert.deepEqual(
-      sends.map(({ ids }) => ids.length),
-      [250, 1],
-    );
-  });
-
-  it('of an unknown topic sends one record at a time, placed by the client', async () => {
-    const sends: [partition: number | undefined, count: number][] = [];
-    const { store } = tierOver(() => undefined, {
-      broker: {
-        partitionsFor: () => Promise.reject(new Error('away')),
-        send: async (_topic, partition, records) => {
-          sends.push([partition, records.length]);
-          return { ok: true };
-        },
-      },
-    });
-    await store(1, 2);
-    assert.deepEqual(sends, [
-      [undefined, 1],
-      [undefined, 1],
-    ]);
-  });
-
   it('after a failure lets events pass for 5 s, and says so once', async () => {
     let isAway = true;
     const { store, sends, errors, kinds, time } = tierOver(() => (isAway ? away : undefined), {
@@ -126,14 +99,6 @@ describe('dead letter tier', () => {
     assert.equal(sends.length, 0);
   });
 
-  it('gives up only the letter that is too large', async () => {
-    const tooLarge: SendFailure = { kind: 'too_large', cause: 'MESSAGE_TOO_LARGE', message: 'too large' };
-    const { store } = tierOver(({ ids }) => (ids.includes('3') ? tooLarge : undefined), {
-      partitionOf: () => 0,
-    });
-    assert.deepEqual(await store(1, 2, 3, 4, 5), [true, true, false, true, true]);
-  });
-
   it('tries one that is too large as the event alone, which is smaller', async () => {
     const records: BrokerRecord[] = [];
     const { tier } = tierOver(() => undefined, {
@@ -151,13 +116,6 @@ describe('dead letter tier', () => {
     const failed = failedEvent('1');
     assert.equal(await tier.store(failed), true);
     assert.deepEqual(records.at(-1)?.value, failed.record.value);
-  });
-
-  it('an adapter that throws costs nothing but the try', async () => {
-    const { store } = tierOver(() => {
-      throw new TypeError('john@example.com');
-    });
-    assert.deepEqual(await store(1), [false]);
   });
 
   it('holds 10,000 letters, one more goes to the next tier at once', async () => {

@@ -1,0 +1,383 @@
+// sender/: the one sender by partition, under the queue, the dead letter topic, recovery and the relay.
+
+import { type Clock, inTime } from '../../ground/clock.ts';
+import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
+import { faultOf, passingOf } from '../fault.ts';
+import { createSendSlots, type SendSlots } from '../memory-limits.ts';
+
+export interface BatchLimits {
+  /** Events in one send. */
+  readonly maxEvents: number;
+  /** Bytes in one send; a single event may be larger, and is then sent alone. */
+  readonly maxBytes: number;
+}
+
+/** How many of these events, which are not empty, go into the next batch. */
+export function countForBatch<T>(
+  events: readonly T[],
+  bytesOf: (event: T) => number,
+  { maxEvents, maxBytes }: BatchLimits,
+): number {
+  const most = Math.min(events.length, maxEvents);
+  let bytes = 0;
+  for (let count = 0; count < most; count++) {
+    bytes += bytesOf(events[count] as T);
+    if (bytes > maxBytes) return Math.max(count, 1);
+  }
+  return most;
+}
+
+/** Events of one partition that are sent, retried and stored together. */
+export interface Batch<T> {
+  readonly events: readonly T[];
+  /** Tries so far, the one under way among them. */
+  readonly sends: number;
+  /** Of the last try. */
+  readonly failure: SendFailure | undefined;
+  /** A try had an unknown outcome: the events may be stored already. */
+  readonly maybeStored: boolean;
+}
+
+export function newBatch<T>(events: readonly T[]): Batch<T> {
+  return { events, sends: 0, failure: undefined, maybeStored: false };
+}
+
+/** The batch in its next try. */
+export function nextTry<T>(batch: Batch<T>): Batch<T> {
+  return { ...batch, sends: batch.sends + 1 };
+}
+
+/** Two, in their order, each with tries of its own. */
+function splitBatch<T>({ events, maybeStored }: Batch<T>): Batch<T>[] {
+  const middle = Math.ceil(events.length / 2);
+  const halves = [events.slice(0, middle), events.slice(middle)];
+  return halves.map((half) => ({ ...newBatch(half), maybeStored }));
+}
+
+/** A leader may have stored it, and lost its partition while the others confirmed that. */
+const mayBeStored = ({ kind, cause }: SendFailure): boolean =>
+  kind === 'unknown_outcome' || passingOf(cause) === 'moved';
+
+/** An adapter that throws breaks its port's promise; its events still get their outcome. */
+export function brokenPromise(error: unknown): SendResult {
+  const message = 'the broker adapter failed';
+  return { ok: false, failure: { kind: 'unknown_outcome', cause: nameOf(error), message } };
+}
+
+/** Of an error, its name: a message may hold a payload. */
+export function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
+}
+
+/**
+ * What becomes of a batch that failed: its events have ended, or wait with whoever was asked; the same batch is sent again at once, in the same
+ * slot; or its events are sent again as a new batch, whose records are made anew.
+ */
+type AfterFailure = 'ended' | 'again' | 'anew';
+
+interface LaneOptions<T, B extends Batch<T>> {
+  readonly slots: SendSlots;
+  /** What is to be sent now, its try counted. `undefined`: nothing is, and the slot goes to another partition. */
+  readonly next: () => B | undefined;
+  /** Resolves in every case. */
+  readonly send: (batch: B) => Promise<SendResult>;
+  /** These are the next batches, before all others. */
+  readonly putFirst: (batches: readonly Batch<T>[]) => void;
+  readonly onStored: (batch: B) => void;
+  /** Called once for each send in vain. `isSplit`: the batch is sent in halves, whatever this returns. */
+  readonly onFailed: (
+    batch: B,
+    failure: SendFailure,
+    isSplit: boolean,
+  ) => AfterFailure | Promise<AfterFailure>;
+  /** A send has ended, and what follows from it was done. */
+  readonly onSent: (batch: B, result: SendResult) => void;
+  /** A batch that may be stored is split as well: its events cannot end anywhere else. Default: it is kept whole. */
+  readonly splitsMaybeStored?: boolean;
+}
+
+/**
+ * The sends of one partition: one at a time, in the order in which `next` gives batches. A batch that is too large, or holds
+ * what is no record, is sent in halves, down to the one event that is to blame: it is never taken for a fault of the cluster.
+ * A batch that may be stored keeps its events: that is how a broker knows it again.
+ */
+export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>) {
+  let inFlight: B | undefined;
+
+  function begin(): void {
+    const batch = options.next();
+    if (batch === undefined) options.slots.release();
+    else void send(batch);
+  }
+
+  async function send(batch: B): Promise<void> {
+    inFlight = batch;
+    const result = await options.send(batch);
+    inFlight = undefined;
+    if (result.ok) options.onStored(batch);
+    else {
+      const { failure } = result;
+      const tried = { ...batch, failure, maybeStored: batch.maybeStored || mayBeStored(failure) };
+      const isWhole = tried.maybeStored && options.splitsMaybeStored !== true;
+      const isSplit = faultOf(failure) === 'record' && tried.events.length > 1 && !isWhole;
+      const answer = options.onFailed(tried, failure, isSplit);
+      // What is known at once is done at once: nobody may ask for a send of this partition in between.
+      const after = typeof answer === 'string' ? answer : await answer;
+      if (isSplit) options.putFirst(splitBatch(tried));
+      else if (after === 'again') return send({ ...tried, sends: tried.sends + 1 });
+      else if (after === 'anew') options.putFirst([newBatch([...tried.events])]);
+    }
+    options.slots.release();
+    options.onSent(batch, result);
+  }
+
+  return {
+    /** Sends what `next` gives, as soon as a slot is free. To be called again only when that was asked, or the send has ended. */
+    ask: (): void => options.slots.acquire(begin),
+    /** Until its answer is there. */
+    get inFlight(): B | undefined {
+      return inFlight;
+    },
+  };
+}
+
+/** One partition of a topic. */
+export interface TopicPartition {
+  readonly topic: string;
+  /** `undefined`: the client chooses, for one record at a time. */
+  readonly partition: number | undefined;
+  /** Of both. */
+  readonly key: string;
+  /** A send took too long, and may yet write its records: until it ends, nothing is sent behind its back. */
+  readonly isLate: boolean;
+}
+
+export const keyOf = (topic: string, partition: number | undefined): string => `${topic}\n${partition}`;
+
+interface WaitingPartition<T> extends TopicPartition {
+  isLate: boolean;
+  waiting: T[];
+  /** Of batches that were split: they are sent before what waits. */
+  pieces: T[][];
+  isBusy: boolean;
+  /** The records of its last batch, which are the same at each try. */
+  sent: { readonly events: readonly T[]; readonly records: readonly BrokerRecord[] } | undefined;
+  readonly lane: { ask(): void };
+}
+
+/** By `TopicPartition.key`: the last batch, of which nobody knows whether it is stored. Sent again as it was, a broker knows it. */
+export type UnendedBatches = Map<string, UnendedBatch>;
+
+interface UnendedBatch {
+  readonly ids: readonly string[];
+  readonly records: readonly BrokerRecord[];
+}
+
+/** Partitions for which it is kept. */
+const maxUnended = 100;
+
+interface SenderOptions<T> {
+  readonly clock: Clock;
+  /** Sends at once, over all partitions. */
+  readonly maxInFlight: number;
+  readonly limits: BatchLimits;
+  readonly bytesOf: (event: T) => number;
+  readonly toRecord: (event: T, nowMs: number) => BrokerRecord;
+  readonly send: (
+    to: TopicPartition,
+    records: readonly BrokerRecord[],
+    events: readonly T[],
+  ) => Promise<SendResult>;
+  /** Default: whoever sends sets one. */
+  readonly timeLimit?: {
+    readonly limitMs: (events: readonly T[]) => number;
+    readonly keepsAlive: boolean;
+    readonly late: () => SendFailure;
+  };
+  /**
+   * What is to be done with an event that is the next of its partition; `batch`: those that are sent with it. `wait`: nothing, nor with what is
+   * behind it, until the next `pump`. `ended`: it has its end already.
+   */
+  readonly mayGo: (event: T, to: TopicPartition, batch: ReadonlySet<T>) => 'send' | 'wait' | 'ended';
+  /** Of events that leave while nobody knows whether they are stored, and come back: their batches are found again by their ids. */
+  readonly unended?: { readonly batches: UnendedBatches; readonly idOf: (event: T) => string };
+  readonly splitsMaybeStored?: boolean;
+  /** A send begins. */
+  readonly onSend?: (events: readonly T[]) => void;
+  readonly onStored: (to: TopicPartition, events: readonly T[]) => void;
+  readonly onFailed: (
+    to: TopicPartition,
+    batch: Batch<T>,
+    failure: SendFailure,
+    about: { readonly isSplit: boolean; readonly tookMs: number },
+  ) => AfterFailure | Promise<AfterFailure>;
+  /** After each send. */
+  readonly onSent?: () => void;
+}
+
+/**
+ * Sends events: several partitions at once.
+ * - Events of a partition are sent in the order in which they were put, one send at a time. What is split goes before what waits.
+ * - A send takes as much as its limits let in; one record, where the partition is not known.
+ * - A batch that may be stored, and comes back, is sent again as it was: the same records, no more and no fewer.
+ * - A send that outlasts its limit keeps its partition until it ends.
+ * - Each event has one end: `onStored`, `onFailed`, `mayGo` or `takeAll`. What throws in `send` is a failed send.
+ */
+export function createSender<T>(options: SenderOptions<T>) {
+  const { clock, limits, mayGo, unended, timeLimit } = options;
+  const slots = createSendSlots(options.maxInFlight);
+  const partitions = new Map<string, WaitingPartition<T>>();
+  const onIdle: (() => void)[] = [];
+
+  function partitionOf(topic: string, partition: number | undefined): WaitingPartition<T> {
+    const key = keyOf(topic, partition);
+    let found = partitions.get(key);
+    if (found === undefined) {
+      const made: Omit<WaitingPartition<T>, 'lane'> = {
+        ...{ topic, partition, key, isLate: false, waiting: [], pieces: [], isBusy: false, sent: undefined },
+      };
+      found = Object.assign(made, { lane: laneOf(made as WaitingPartition<T>) });
+      partitions.set(key, found);
+    }
+    return found;
+  }
+
+  function laneOf(one: WaitingPartition<T>): WaitingPartition<T>['lane'] {
+    let sinceMs = 0;
+    return createLane<T, Batch<T>>({
+      slots,
+      next: () => next(one),
+      send(batch) {
+        sinceMs = clock.monotonic();
+        options.onSend?.(batch.events);
+        return send(one, batch);
+      },
+      putFirst: (batches) => one.pieces.unshift(...batches.map(({ events }) => [...events])),
+      onStored({ events }) {
+        unended?.batches.delete(one.key);
+        options.onStored(one, events);
+      },
+      onFailed(batch, failure, isSplit) {
+        if (unended !== undefined && mayBeStored(failure)) {
+          const { batches, idOf } = unended;
+          batches.set(one.key, { ids: batch.events.map(idOf), records: one.sent?.records ?? [] });
+          if (batches.size > maxUnended) batches.delete(batches.keys().next().value as string);
+        }
+        return options.onFailed(one, batch, failure, { isSplit, tookMs: clock.monotonic() - sinceMs });
+      },
+      onSent() {
+        one.isBusy = false;
+        one.sent = undefined;
+        pump();
+        options.onSent?.();
+      },
+      ...(options.splitsMaybeStored === true && { splitsMaybeStored: true }),
+    });
+  }
+
+  function pump(): void {
+    for (const one of [...partitions.values()]) {
+      if (one.isBusy) continue;
+      one.isBusy = true;
+      one.lane.ask();
+    }
+    if (onIdle.length > 0 && [...partitions.values()].every(isIdle))
+      for (const resolve of onIdle.splice(0)) resolve();
+  }
+
+  const isEmpty = ({ waiting, pieces }: WaitingPartition<T>): boolean => waiting.length + pieces.length === 0;
+  const isIdle = (one: WaitingPartition<T>): boolean => !one.isBusy && isEmpty(one);
+
+  function next(one: WaitingPartition<T>): Batch<T> | undefined {
+    const events = take(one);
+    if (events.length > 0) {
+      const known = unended?.batches.get(one.key);
+      const isAgain =
+        known?.ids.length === events.length &&
+        events.every((event, index) => unended?.idOf(event) === known.ids[index]);
+      if (isAgain) one.sent = { events, records: known.records };
+      return { ...nextTry(newBatch(events)), maybeStored: isAgain };
+    }
+    one.isBusy = false;
+    if (isEmpty(one) && !one.isLate) partitions.delete(one.key);
+    return undefined;
+  }
+
+  /** The next events for one send. */
+  function take(one: WaitingPartition<T>): T[] {
+    for (;;) {
+      const source = one.pieces[0] ?? one.waiting;
+      const { events, examined } = choose(one, source);
+      source.splice(0, examined);
+      if (source.length === 0 && one.pieces.length > 0) one.pieces.shift();
+      else if (examined === 0 || source === one.waiting) return events;
+      if (events.length > 0) return events;
+    }
+  }
+
+  function choose(one: WaitingPartition<T>, source: readonly T[]): { events: T[]; examined: number } {
+    const chosen = new Set<T>();
+    const again = unended?.batches.get(one.key)?.ids;
+    let most = one.partition === undefined ? 1 : limits.maxEvents;
+    let bytes = 0;
+    let examined = 0;
+    for (; examined < source.length && chosen.size < most; examined++) {
+      const event = source[examined] as T;
+      const decision = mayGo(event, one, chosen);
+      if (decision === 'ended') continue;
+      if (decision === 'wait' || one.isLate) break;
+      if (again !== undefined && unended?.idOf(event) === again[0]) {
+        // It begins a batch, and is followed by those that followed it.
+        if (chosen.size > 0) break;
+        most = again.length;
+      }
+      bytes += options.bytesOf(event);
+      if (chosen.size > 0 && bytes > limits.maxBytes) break;
+      chosen.add(event);
+    }
+    return { events: [...chosen], examined };
+  }
+
+  async function send(one: WaitingPartition<T>, { events }: Batch<T>): Promise<SendResult> {
+    if (one.sent?.events !== events) {
+      const nowMs = clock.now();
+      one.sent = { events, records: events.map((event) => options.toRecord(event, nowMs)) };
+    }
+    const { records } = one.sent;
+    const sending = Promise.resolve()
+      .then(() => options.send(one, records, events))
+      .catch(brokenPromise);
+    if (timeLimit === undefined) return sending;
+    return inTime(sending, {
+      limitMs: timeLimit.limitMs(events),
+      keepsAlive: timeLimit.keepsAlive,
+      late() {
+        one.isLate = true;
+        void sending.then(() => {
+          one.isLate = false;
+          pump();
+        });
+        return { ok: false, failure: timeLimit.late() } as const;
+      },
+    });
+  }
+
+  return {
+    put(event: T, topic: string, partition: number | undefined): void {
+      partitionOf(topic, partition).waiting.push(event);
+    },
+    /** Sends what can be sent. */
+    pump,
+    /** Gives up what is in no send, in the order of each partition. `topic`: only what is for it. */
+    takeAll(topic?: string): T[] {
+      const wanted = [...partitions.values()].filter((one) => topic === undefined || one.topic === topic);
+      return wanted.flatMap((one) => [...one.pieces.splice(0).flat(), ...one.waiting.splice(0)]);
+    },
+    /** Sends what can be sent. Resolves when nothing waits, and no send is under way that is worth waiting for. */
+    idle: (): Promise<void> =>
+      new Promise((resolve) => {
+        onIdle.push(resolve);
+        pump();
+      }),
+  };
+}
