@@ -14,14 +14,15 @@ import {
   type RecentDlqEvent,
 } from './metrics.ts';
 import {
+  type EventCounts,
   type EventTypeCounts,
   endRow,
   type Outcome,
-  outcomes,
   rowOf,
   type SendFailureKind,
   type SharedRow,
   sendFailureKinds,
+  totalOf,
 } from './outcomes.ts';
 
 /** The counts of one worker thread. */
@@ -44,12 +45,7 @@ interface ToldCounts {
   readonly recentDlqEvents: readonly RecentDlqEvent[];
 }
 
-type Counted = Outcome | 'calls' | 'inFlight' | 'retries' | 'dlqFailures' | 'relayed' | 'gaveUp';
-const counted: readonly Counted[] = [
-  ...(['calls', 'inFlight', ...outcomes, 'retries', 'dlqFailures', 'relayed', 'gaveUp'] as const),
-];
-
-type CountRow = Readonly<Record<Counted, number>> & { readonly eventType: string };
+type CountRow = EventCounts & { readonly eventType: string };
 
 /** Of a target that is patched in the thread. */
 type TargetCalls = Calls & Pick<CaptureTarget, 'target'>;
@@ -191,8 +187,7 @@ export function withCalls<T extends Omit<CaptureTarget, 'target'>>(
 }
 
 function countsOf(row: EventTypeCounts): CountRow {
-  const counts = Object.fromEntries(counted.map((name) => [name, row[name]])) as Record<Counted, number>;
-  return { ...counts, ...row.attributes };
+  return { ...totalOf([row]), ...row.attributes };
 }
 
 /** Those of one name as one row. */
