@@ -17,18 +17,25 @@ import {
 } from './outcomes.ts';
 
 /**
- * What became of a target: one word each, in the log, `svc check`, `/metrics`, the console and the documentation.
- *
- * - `found`: reading its file shows the function, and nothing runs: `svc check` only.
- * - `patched`: its calls make events.
- * - `pending`: its module is not loaded yet.
- * - `unloaded`: its module was not loaded in time, or another file is loaded in its place.
- * - `failed`: it cannot be captured.
+ * What became of a target: one word each, in the log, `svc check`, `/metrics`, the console and the documentation. `level`: how bad it is
+ * for a process; `isAway`: its module may be loaded later, or in another thread.
  */
-export type TargetState = 'found' | (typeof runningStates)[number];
+export const targetStates = {
+  /** Reading its file shows the function, and nothing runs: `svc check` only. */
+  found: { level: 'fine', isAway: false },
+  /** Its calls make events. */
+  patched: { level: 'fine', isAway: false },
+  /** Its module is not loaded yet. */
+  pending: { level: 'warning', isAway: true },
+  /** Its module was not loaded in time, or another file is loaded in its place. */
+  unloaded: { level: 'critical', isAway: true },
+  /** It cannot be captured. */
+  failed: { level: 'critical', isAway: false },
+} as const;
+export type TargetState = keyof typeof targetStates;
 
 /** Those that a process counts. */
-const runningStates = ['patched', 'pending', 'unloaded', 'failed'] as const;
+const runningStates = Object.keys(targetStates).filter((state) => state !== 'found');
 
 /** One captured function, as the capture report knows it. */
 export interface CaptureTarget {

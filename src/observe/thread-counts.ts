@@ -12,6 +12,7 @@ import {
   maxRecentDlqEvents,
   type OutboxState,
   type RecentDlqEvent,
+  targetStates,
 } from './metrics.ts';
 import {
   type EventCounts,
@@ -177,11 +178,10 @@ export function withCalls<T extends Omit<CaptureTarget, 'target'>>(
 ): T {
   const there = others?.calls.find((each) => each.target === target);
   if (there === undefined) return own;
-  const isElsewhere = own.state === 'pending' || own.state === 'unloaded';
   const { calls, failed, skipped } = there;
   return {
     ...own,
-    ...(isElsewhere && { state: 'patched', reason: undefined }),
+    ...(targetStates[own.state].isAway && { state: 'patched', reason: undefined }),
     ...sums<Calls>({ calls, failed, skipped }, own),
   };
 }
