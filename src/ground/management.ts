@@ -66,10 +66,9 @@ export const clients = {
 export type ClientName = keyof typeof clients;
 export const clientNames = Object.keys(clients) as readonly ClientName[];
 
-export const isClientName = (name: string): name is ClientName => Object.hasOwn(clients, name);
-
 /** @param name of a broker of the application's own as well */
-export const clientOf = (name: string): ClientTraits => (isClientName(name) ? clients[name] : ownClient);
+export const clientOf = (name: string): ClientTraits =>
+  Object.hasOwn(clients, name) ? clients[name as ClientName] : ownClient;
 
 /** The client of a configuration that names none. */
 export const usualClient = (hasServers: boolean): ClientName => (hasServers ? 'kafkajs' : 'file');

@@ -13,7 +13,7 @@ import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provid
 import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
 import { systemClock } from '../ground/clock.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
-import { type ClientName, isClientName } from '../ground/management.ts';
+import type { ClientName } from '../ground/management.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { KeyProvider } from '../protect/keys/key-provider.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
@@ -103,7 +103,9 @@ const adapters: Readonly<Record<ClientName, ClientAdapter>> = {
 
 /** Of a broker of the application's own as well. */
 const adapterOf = (name: string): ClientAdapter =>
-  isClientName(name) ? adapters[name] : { open: (settings) => openOwnBroker(name, settings) };
+  Object.hasOwn(adapters, name)
+    ? adapters[name as ClientName]
+    : { open: (settings) => openOwnBroker(name, settings) };
 
 /** A broker whose adapter and vendor are loaded at its first use, so that start-up pays for neither. */
 export function openBroker(name: string, settings: BrokerSettings): Broker {
