@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { ConsoleDocument } from '../src/manage/console.ts';
+import type { TargetState, targetStates } from '../src/observe/outcomes.ts';
 import { count, milliseconds, percent } from './format.ts';
 import { trends } from './live.ts';
 import { Sparkline } from './sparkline.tsx';
@@ -137,8 +138,15 @@ export function TypeTable({ document: { types, typeCount } }: Of) {
   );
 }
 
-const levelOf = (state: string): string =>
-  state === 'patched' ? 'fine' : state === 'failed' || state === 'unloaded' ? 'critical' : 'warning';
+const levels: { readonly [State in TargetState]: (typeof targetStates)[State]['level'] } = {
+  ...({
+    found: 'fine',
+    patched: 'fine',
+    pending: 'warning',
+    unloaded: 'critical',
+    failed: 'critical',
+  } as const),
+};
 
 export function TargetTable({ document: { targets } }: Of) {
   return (
@@ -151,7 +159,7 @@ export function TargetTable({ document: { targets } }: Of) {
       nothing="No function is captured: svc.targets has none."
       columns={[
         { title: 'Function', isWide: true, cell: ({ target }) => <code>{target}</code> },
-        { title: 'State', cell: ({ state }) => <span class={`chip ${levelOf(state)}`}>{state}</span> },
+        { title: 'State', cell: ({ state }) => <span class={`chip ${levels[state]}`}>{state}</span> },
         { title: 'Calls', isNumber: true, cell: ({ calls }) => count(calls) },
         { title: 'Failed', isNumber: true, cell: ({ failed }) => count(failed) },
         { title: 'Skipped', isNumber: true, cell: ({ skipped }) => count(skipped) },

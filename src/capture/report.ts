@@ -1,5 +1,5 @@
 import { shared } from '../ground/lifecycle.ts';
-import type { TargetState } from '../observe/metrics.ts';
+import { type TargetState, targetStates } from '../observe/outcomes.ts';
 import type { Nest, NestedEvent } from './call.ts';
 import type { CallCounts } from './slot.ts';
 
@@ -15,7 +15,7 @@ export interface TargetReport extends Readonly<CallCounts> {
 
 /** What makes no events stands out. */
 const labelOf = (state: TargetState): string =>
-  state === 'failed' || state === 'unloaded' ? state.toUpperCase() : state;
+  targetStates[state].level === 'critical' ? state.toUpperCase() : state;
 
 /** A headline and one line a target, for `svc check`: nothing runs, so no function is patched. */
 export function formatInspection(reports: readonly TargetReport[]): string {
@@ -31,8 +31,8 @@ function formatStates(reports: readonly TargetReport[], done: TargetState, withR
   if (reports.length === 0) return 'capture: no targets';
   const count = (state: TargetState) => reports.filter((report) => report.state === state).length;
   const parts = [`${count(done)} of ${reports.length} targets ${done}`];
-  for (const state of ['pending', 'unloaded', 'failed'] as const)
-    if (count(state) > 0) parts.push(`${count(state)} ${state}`);
+  for (const state of Object.keys(targetStates) as TargetState[])
+    if (targetStates[state].level !== 'fine' && count(state) > 0) parts.push(`${count(state)} ${state}`);
   return [`capture: ${parts.join(', ')}`, ...table(reports, ({ state }) => labelOf(state), withReasons)].join(
     '\n',
   );

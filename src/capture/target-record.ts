@@ -1,4 +1,4 @@
-import type { TargetState } from '../observe/metrics.ts';
+import type { TargetState } from '../observe/outcomes.ts';
 import type { CapturePlan, OnCall } from './call.ts';
 import { notesAbout, type TargetReport } from './report.ts';
 import { type CallCounts, type CaptureSlot, createSlot, type RestingSlot } from './slot.ts';

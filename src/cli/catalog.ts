@@ -17,6 +17,7 @@ import { loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { sleep } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
+import { clientOf } from '../ground/management.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
 import {
   type TailRange,
@@ -348,7 +349,7 @@ async function runWatch(options: WatchOptions, places: Places): Promise<number> 
 /** With the brokers of the command line. Without any, the topics are files, which may come yet. */
 function brokerOf(options: WatchOptions): Config {
   const { config, checkBroker } = recoveryConfig(options);
-  if (config.broker.client !== 'file') checkBroker();
+  if (!clientOf(config.broker.client).isFiles) checkBroker();
   return config;
 }
 

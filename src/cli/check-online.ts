@@ -1,5 +1,6 @@
 import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
+import { clientOf } from '../ground/management.ts';
 import { consoleLogger, printable } from '../observe/logger.ts';
 import {
   type BrokerReport,
@@ -54,11 +55,8 @@ interface OnlineTopic {
 
 /** Asks the broker of the configuration, the bucket of its backup, the schema registry, the key service and the database of the outbox. */
 export async function checkOnline(config: Config, problems: readonly Problem[]): Promise<OnlineCheck> {
-  const { client, bootstrapServers, file } = config.broker;
-  const places: Partial<Record<string, readonly string[]>> = {
-    ...{ kafkajs: bootstrapServers, platformatic: bootstrapServers, file: [file.path] },
-  };
-  const scene = { client, asked: places[client] ?? [] };
+  const { client } = config.broker;
+  const scene = { client, asked: clientOf(client).addresses(config.broker) };
   const [wrong] = problems.filter(isInTheWay);
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
@@ -160,10 +158,10 @@ export function formatOnline({
   const lines: string[] = [];
   const where = asked.join(', ');
   if (problem !== undefined) lines.push(`error: broker: ${problem}`);
-  else if (client === 'memory')
-    lines.push('broker: none to ask, events stay in memory (svc.broker.client: memory)');
+  else if (clientOf(client).staysInMemory)
+    lines.push(`broker: none to ask, events stay in memory (svc.broker.client: ${client})`);
   else if (asked.length === 0) lines.push(`broker: none to ask, svc does not know what "${client}" can do`);
-  else if (client === 'file')
+  else if (clientOf(client).isFiles)
     lines.push(`broker: none to ask, and the topic files in ${where} can be written`);
   else
     lines.push(

@@ -6,6 +6,7 @@ import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { SvcError } from '../ground/errors.ts';
 import { parsePast } from '../ground/event-fields.ts';
+import { clientOf, usualClient } from '../ground/management.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
 import { createTopicRefusal } from '../start/commands/inspect.ts';
 import {
@@ -135,7 +136,7 @@ export function recoveryConfig({
 
 /** The other client of Kafka stays: the configuration may ask for what only it can do. */
 function withBroker(broker: string, { broker: { client } }: Config): object {
-  const kafka = client === 'platformatic' ? client : 'kafkajs';
+  const kafka = clientOf(client).isKafka ? client : usualClient(true);
   return { svc: { broker: { client: kafka, bootstrapServers: broker.split(',') } } };
 }
 
@@ -150,8 +151,9 @@ export function isInTheWay({ name }: Problem): boolean {
 
 function checkBroker({ config, isGiven }: LoadedConfig): void {
   const { client } = config.broker;
-  if (client === 'memory') throw new WrongUse(`svc.broker.client: memory reaches no broker; ${howTo}`);
-  if (client === 'file' && !isGiven('svc.broker.client')) throw new WrongUse(`no broker: ${howTo}`);
+  const { staysInMemory, isFiles } = clientOf(client);
+  if (staysInMemory) throw new WrongUse(`svc.broker.client: ${client} reaches no broker; ${howTo}`);
+  if (isFiles && !isGiven('svc.broker.client')) throw new WrongUse(`no broker: ${howTo}`);
 }
 
 const howTo = `give --broker <host:port,...>, or set svc.broker.bootstrap-servers (svc.broker.client: file for topic files). ${settingsInCode}`;

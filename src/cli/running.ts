@@ -16,6 +16,7 @@ import {
 import { circuitStates, usualPorts } from '../ground/management.ts';
 import { version as ownVersion } from '../ground/version.ts';
 import { printable, printableJson } from '../observe/logger.ts';
+import { type Outcome, outcomes, outcomeTable } from '../observe/outcomes.ts';
 import { onStopSignal } from './progress.ts';
 import { program, WrongUse } from './wrong-use.ts';
 
@@ -305,8 +306,15 @@ function say({ json, dryRun = false }: { json?: true; dryRun?: boolean }, resets
   return 0;
 }
 
-const totals = ['published', 'failed', 'dlq', 'backup', 'lost'] as const;
-type Total = (typeof totals)[number];
+/** Outcomes that operators watch, and `failed`: those that are no success. */
+type Total =
+  | 'failed'
+  | { [Each in Outcome]: (typeof outcomeTable)[Each]['status'] extends string ? Each : never }[Outcome];
+const { published, ...others } = Object.fromEntries(
+  outcomes.map((each) => [each, outcomeTable[each].status] as const).filter(([, words]) => words !== null),
+);
+const names = { published, failed: 'failed', ...others } as Readonly<Record<Total, string>>;
+const totals = Object.keys(names) as readonly Total[];
 
 /** A process at one moment. `null`: it does not know, or has no such part. */
 export interface Sample {
@@ -518,14 +526,6 @@ interface Shown {
   readonly perSecond: Readonly<Record<Total, number | null>>;
 }
 
-const names: Readonly<Record<Total, string>> = {
-  published: 'published',
-  failed: 'failed',
-  dlq: 'dead letters',
-  backup: 'backup',
-  lost: 'lost',
-};
-
 /** As `--json` shows it. */
 function statusDocument({ url, name, version, sample, perSecond }: Shown): object {
   const { atMs, ...rest } = sample;
@@ -548,7 +548,7 @@ export function statusScreen({ url, name, version, sample, perSecond }: Shown, c
       : [`  outbox  ${breakers.outbox}${relayStandsBy ? ', stands by' : ''}`]),
     '',
     `${'EVENTS'.padEnd(14)}${'total'.padStart(11)}${'per s'.padStart(10)}`,
-    ...(Object.keys(names) as Total[]).map(
+    ...totals.map(
       (each) =>
         `${names[each].padEnd(14)}${text(events[each]).padStart(11)}${text(perSecond[each]).padStart(10)}`,
     ),
@@ -581,7 +581,7 @@ function wrapped(text: string, columns: number): string[] {
 /** For a log, or a pipe. */
 function statusLine({ sample, perSecond }: Shown): string {
   const { atMs, status, state, breakers, backlog, events } = sample;
-  const rates = (Object.keys(names) as Total[]).map((each) => `${each} ${text(perSecond[each])}/s`);
+  const rates = totals.map((each) => `${each} ${text(perSecond[each])}/s`);
   return `${[
     new Date(atMs).toISOString(),
     state === null ? status : `${status} ${state}`,

@@ -12,6 +12,7 @@ import {
 import { type DecryptionKeys, readKeysFile } from '../consumer/decryption-keys.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isEventId } from '../ground/event-fields.ts';
+import { clientOf } from '../ground/management.ts';
 import { parseRulePath } from '../ground/pii-rule.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
 import {
@@ -75,7 +76,7 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
   const { config, checkBroker } = recoveryConfig(options);
   // An application that nobody has told of a broker writes to files: they are there to be read.
   const { client, file } = config.broker;
-  if (client !== 'file' || (config.file === undefined && !existsSync(file.path))) checkBroker();
+  if (!clientOf(client).isFiles || (config.file === undefined && !existsSync(file.path))) checkBroker();
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   const stopping = new AbortController();
   let isInterrupted = false;

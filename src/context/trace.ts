@@ -13,7 +13,7 @@ import {
   tellOfForeignApi,
   tracerProvider,
 } from '../observe/otel-api.ts';
-import type { Outcome } from '../observe/outcomes.ts';
+import { type Outcome, outcomeTable } from '../observe/outcomes.ts';
 import { type ContextScope, currentStore, printable, rawHeader, type ScopeTrace } from './context-store.ts';
 
 // ids of the trace that an event belongs to, with an SDK of OpenTelemetry or without.
@@ -245,11 +245,9 @@ function withHeaders(ids: TraceIds, end: EventTrace['end']): EventTrace {
   };
 }
 
-const asMeant: readonly Outcome[] = ['published', 'outbox', 'rolled_back'];
-
 /** An event that did not reach its topic is an error of the send, wherever else it is kept. */
 function failureOf(outcome: Outcome): SpanFailure | undefined {
-  return asMeant.includes(outcome)
+  return outcomeTable[outcome].failure === null
     ? undefined
     : { cause: outcome, message: `the event was not published: ${outcome}` };
 }

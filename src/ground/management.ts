@@ -32,6 +32,47 @@ export type CircuitState = (typeof circuitStates)[number];
 export const compressions = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 export type KafkaCompression = (typeof compressions)[number];
 
+/** What a client is asked about: each row of `clients` has all answers. */
+interface ClientTraits {
+  /** It sends to Kafka: there are servers, a cluster, and worker ids can be leased. */
+  readonly isKafka: boolean;
+  /** It writes topic files, of JSON texts, below `svc.broker.file.path`. */
+  readonly isFiles: boolean;
+  /** Its events never leave the process. */
+  readonly staysInMemory: boolean;
+  /** What it would need a package for that nobody maintains. */
+  readonly cannotCompress: readonly KafkaCompression[];
+  /** Where its events go, for people; empty: not known. */
+  addresses(broker: { bootstrapServers: readonly string[]; file: { path: string } }): readonly string[];
+}
+
+/** A broker that the application registers. */
+const ownClient: ClientTraits = {
+  ...{ isKafka: false, isFiles: false, staysInMemory: false, cannotCompress: [] },
+  addresses: () => [],
+};
+const kafkaClient: ClientTraits = {
+  ...ownClient,
+  ...{ isKafka: true, addresses: ({ bootstrapServers }) => bootstrapServers },
+};
+
+/** The values of `svc.broker.client`. A new one is a row here, and one in `start/adapters.ts`. */
+export const clients = {
+  kafkajs: { ...kafkaClient, cannotCompress: ['snappy', 'lz4'] },
+  platformatic: kafkaClient,
+  file: { ...ownClient, isFiles: true, addresses: ({ file }) => [file.path] },
+  memory: { ...ownClient, staysInMemory: true },
+} as const satisfies Readonly<Record<string, ClientTraits>>;
+export type ClientName = keyof typeof clients;
+export const clientNames = Object.keys(clients) as readonly ClientName[];
+
+/** @param name of a broker of the application's own as well */
+export const clientOf = (name: string): ClientTraits =>
+  Object.hasOwn(clients, name) ? clients[name as ClientName] : ownClient;
+
+/** The client of a configuration that names none. */
+export const usualClient = (hasServers: boolean): ClientName => (hasServers ? 'kafkajs' : 'file');
+
 /** How a password signs in to the brokers. */
 export const passwordMechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
 export const saslMechanisms = [...passwordMechanisms, 'oauthbearer'] as const;

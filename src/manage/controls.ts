@@ -8,6 +8,7 @@ import {
   observedInstruments,
   publishDuration,
 } from '../observe/metrics.ts';
+import { targetStates } from '../observe/outcomes.ts';
 
 /** State of the connection to the broker, as `GET /actuator/health/svc` shows it. What is not known is `null`. */
 export interface Health {
@@ -364,7 +365,7 @@ const rules: readonly Rule[] = [
         )
       : undefined,
   ({ targets = [] }) => {
-    const silent = targets.filter(({ state }) => state === 'failed' || state === 'unloaded');
+    const silent = targets.filter(({ state }) => targetStates[state].level === 'critical');
     if (silent.length === 0) return undefined;
     const shown = silent.slice(0, mostShown).map(({ target, reason }) => `${target}: ${reason}`);
     if (silent.length > mostShown) shown.push(`and ${silent.length - mostShown} more`);

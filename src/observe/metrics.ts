@@ -8,25 +8,19 @@ import {
   durationBoundsSeconds,
   type EventTypeCounts,
   type Ledger,
+  type Outcome,
+  outcomes,
+  outcomeTable,
   type PublishDurations,
   type RecentDlqEvent,
   sendFailureKinds,
+  type TargetState,
+  targetStates,
   withOutcome,
 } from './outcomes.ts';
 
-/**
- * What became of a target: one word each, in the log, `svc check`, `/metrics`, the console and the documentation.
- *
- * - `found`: reading its file shows the function, and nothing runs: `svc check` only.
- * - `patched`: its calls make events.
- * - `pending`: its module is not loaded yet.
- * - `unloaded`: its module was not loaded in time, or another file is loaded in its place.
- * - `failed`: it cannot be captured.
- */
-export type TargetState = 'found' | (typeof runningStates)[number];
-
 /** Those that a process counts. */
-const runningStates = ['patched', 'pending', 'unloaded', 'failed'] as const;
+const runningStates = Object.keys(targetStates).filter((state) => state !== 'found');
 
 /** One captured function, as the capture report knows it. */
 export interface CaptureTarget {
@@ -210,6 +204,8 @@ export const publishDuration: DurationInstrument = {
   attributeKeys: ['eventType'],
 };
 
+const failures = outcomes.filter((each) => outcomeTable[each].failure !== null);
+
 /** Every instrument of svc but the duration. `docs/metrics.md` shows the same list (tested). */
 export const observedInstruments: readonly ObservedInstrument[] = [
   {
@@ -223,37 +219,14 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     'Calls whose event svc took on: the sum of all outcomes and of what is in flight.',
     (row) => row.calls,
   ),
-  eventCounter(
-    'published',
-    'Events acknowledged on their topic.',
-    (row) => row.published + row.relayed,
-    'svc.events.published.total',
-  ),
+  outcomeCounter('published', (row) => row.published + row.relayed),
   eventCounter(
     'failed',
-    'Events that did not get to their topic: dead letter topic, backup, refused, lost, and given up in the outbox.',
-    (row) => row.dlq + row.backup + row.refused + row.lost + row.gaveUp,
+    `Events that did not get to their topic: ${failures.map((each) => outcomeTable[each].failure).join(', ')}, and given up in the outbox.`,
+    (row) => failures.reduce((sum, each) => sum + row[each], row.gaveUp),
     'svc.events.failed.total',
   ),
-  eventCounter(
-    'dlq',
-    'Events that ended in the dead letter topic.',
-    (row) => row.dlq,
-    'svc.dlq.events.total',
-  ),
-  eventCounter('backup', 'Events that ended in a backup.', (row) => row.backup),
-  eventCounter('outbox', 'Events stored in the outbox, to be published from there.', (row) => row.outbox),
-  eventCounter(
-    'rolled_back',
-    'Events that were undone with the transaction of their call.',
-    (row) => row.rolled_back,
-  ),
-  eventCounter(
-    'refused',
-    'Events that svc would not send: not protected, not serializable, or too late.',
-    (row) => row.refused,
-  ),
-  eventCounter('lost', 'Events that no tier took.', (row) => row.lost),
+  ...outcomes.filter((each) => each !== 'published').map((each) => outcomeCounter(each)),
   eventCounter('dlq.failed', 'Events that the dead letter topic did not take.', (row) => row.dlqFailures),
   {
     ...eventCounter('retry.count', 'Sends after the first one of an event.', (row) => row.retries),
@@ -510,6 +483,14 @@ function eventCounter(
       for (const row of ledger.rows()) observe(count(row), row.attributes);
     },
   };
+}
+
+function outcomeCounter(
+  outcome: Outcome,
+  count = (row: EventTypeCounts): number => row[outcome],
+): ObservedInstrument {
+  const { counts, alias } = outcomeTable[outcome];
+  return eventCounter(outcome, counts, count, alias ?? undefined);
 }
 
 /** `svc.events.published` and `svc.events.published.total` are both `svc_events_published_total`. */

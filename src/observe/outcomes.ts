@@ -1,14 +1,57 @@
 // observe/: what svc says of itself: log lines, the ledger of outcomes, metrics, spans.
 
-/** The ends that a call's event can have. */
-export const outcomes = ['published', 'dlq', 'backup', 'outbox', 'rolled_back', 'refused', 'lost'] as const;
+/** What is said of an outcome; `null`: it is left out there. */
+interface OutcomeTraits {
+  /** What its counter, `svc.events.<outcome>`, counts. */
+  readonly counts: string;
+  /** Second name of the counter in the specification. */
+  readonly alias: string | null;
+  /** Of an event that did not get to its topic, which its span and the counter of failures tell. */
+  readonly failure: string | null;
+  /** In `svc status`. */
+  readonly status: string | null;
+}
 
-/**
- * The one counted end of a call's event: `published` (main topic), `dlq`, `backup`, `outbox` (stored, published later),
- * `rolled_back` (undone with the transaction of its call: nothing happened that it could tell of),
- * `refused` (never sent: protection, expression or serialization failed, or svc was closing), `lost` (every tier failed).
- */
-export type Outcome = (typeof outcomes)[number];
+/** The ends that a call's event can have: a row each, of which metrics, spans, health and commands are made. */
+export const outcomeTable = {
+  /** On its topic. */
+  published: {
+    counts: 'Events acknowledged on their topic.',
+    ...{ alias: 'svc.events.published.total', failure: null, status: 'published' },
+  },
+  dlq: {
+    counts: 'Events that ended in the dead letter topic.',
+    ...{ alias: 'svc.dlq.events.total', failure: 'dead letter topic', status: 'dead letters' },
+  },
+  backup: {
+    counts: 'Events that ended in a backup.',
+    ...{ alias: null, failure: 'backup', status: 'backup' },
+  },
+  /** Stored, published later. */
+  outbox: {
+    counts: 'Events stored in the outbox, to be published from there.',
+    ...{ alias: null, failure: null, status: null },
+  },
+  /** Undone with the transaction of its call: nothing happened that it could tell of. */
+  rolled_back: {
+    counts: 'Events that were undone with the transaction of their call.',
+    ...{ alias: null, failure: null, status: null },
+  },
+  /** Never sent: protection, expression or serialization failed, or svc was closing. */
+  refused: {
+    counts: 'Events that svc would not send: not protected, not serializable, or too late.',
+    ...{ alias: null, failure: 'refused', status: null },
+  },
+  /** Every tier failed. */
+  lost: {
+    counts: 'Events that no tier took.',
+    ...{ alias: null, failure: 'lost', status: 'lost' },
+  },
+} as const satisfies Readonly<Record<string, OutcomeTraits>>;
+
+/** The one counted end of a call's event. */
+export type Outcome = keyof typeof outcomeTable;
+export const outcomes = Object.keys(outcomeTable) as readonly Outcome[];
 
 /**
  * What became of a failed send:
@@ -21,8 +64,8 @@ export const sendFailureKinds = ['retriable', 'fatal', 'too_large', 'unknown_out
 export type SendFailureKind = (typeof sendFailureKinds)[number];
 
 /**
- * What was counted. Of the calls always `calls = published + dlq + backup + outbox + rolled_back + refused + lost + inFlight`; what the
- * relay of this process does with stored events, whose calls may have been elsewhere, stands beside it.
+ * What was counted. `calls` is always the sum of all outcomes and of `inFlight`; what the relay of this process does with stored
+ * events, whose calls may have been elsewhere, stands beside it.
  */
 export interface EventCounts extends Readonly<Record<Outcome, number>> {
   readonly calls: number;
@@ -112,7 +155,7 @@ export function createLedger(share?: (row: SharedRow) => void): Ledger {
     relayed: (eventType) => rows.of(eventType).add('relayed'),
     gaveUp: (eventType) => rows.of(eventType).add('gaveUp'),
     brokerFailed: (kind) => void brokerErrors[kind]++,
-    snapshot: () => ({ ...sum(rows.all()), brokerErrors: { ...brokerErrors } }),
+    snapshot: () => ({ ...totalOf(rows.all()), brokerErrors: { ...brokerErrors } }),
     rows: () => rows.all(),
     brokerErrors: () => brokerErrors,
     saved(count) {
@@ -142,32 +185,21 @@ class Entry implements LedgerEntry {
   }
 }
 
-const counted = [...outcomes, 'calls', 'retries', 'dlqFailures', 'relayed', 'gaveUp'] as const;
+/** A cell of a row each, those of the outcomes first. */
+const counted = [...outcomes, ...(['calls', 'retries', 'dlqFailures', 'relayed', 'gaveUp'] as const)];
 type Counted = (typeof counted)[number];
 const cellOf = Object.fromEntries(counted.map((name, cell) => [name, cell])) as Record<Counted, number>;
 
-class Row implements EventTypeCounts {
-  declare readonly published: number;
-  declare readonly dlq: number;
-  declare readonly backup: number;
-  declare readonly outbox: number;
-  declare readonly rolled_back: number;
-  declare readonly refused: number;
-  declare readonly lost: number;
-  declare readonly calls: number;
-  declare readonly retries: number;
-  declare readonly dlqFailures: number;
-  declare readonly relayed: number;
-  declare readonly gaveUp: number;
+class Cells {
   readonly attributes: { readonly eventType: string };
   readonly cells: Float64Array;
 
   static {
     for (const [cell, name] of counted.entries()) {
-      const get = function (this: Row): number {
+      const get = function (this: Cells): number {
         return this.cells[cell] as number;
       };
-      Object.defineProperty(Row.prototype, name, { get });
+      Object.defineProperty(Cells.prototype, name, { get });
     }
   }
 
@@ -181,10 +213,15 @@ class Row implements EventTypeCounts {
   }
 
   get inFlight(): number {
-    const stored = this.published + this.dlq + this.backup + this.outbox;
-    return this.calls - stored - this.rolled_back - this.refused - this.lost;
+    let left = this.cells[cellOf.calls] as number;
+    for (let cell = 0; cell < outcomes.length; cell++) left -= this.cells[cell] as number;
+    return left;
   }
 }
+
+/** With the getters that the class makes of the names. */
+type Row = Cells & Readonly<Record<Counted, number>>;
+const Row = Cells as unknown as new (eventType: string, cells?: Float64Array) => Row;
 
 /** A row that another thread has shared. */
 export function rowOf({ eventType, cells }: SharedRow): EventTypeCounts {
@@ -203,7 +240,7 @@ export function endRow({ eventType, cells }: SharedRow, outcome: Outcome): numbe
   return inFlight;
 }
 
-function sum(rows: Iterable<EventTypeCounts>): EventCounts {
+export function totalOf(rows: Iterable<EventTypeCounts>): EventCounts {
   const total = new Row('');
   for (const row of rows) for (const name of counted) total.add(name, row[name]);
   const counts = Object.fromEntries(counted.map((name) => [name, total[name]])) as Record<Counted, number>;
@@ -335,3 +372,21 @@ export interface RecentDlqEvent {
   readonly failureReason: string;
   readonly timestampMs: number;
 }
+
+/**
+ * What became of a target: one word each, in the log, `svc check`, `/metrics`, the console and the documentation. `level`: how bad it is
+ * for a process; `isAway`: its module may be loaded later, or in another thread.
+ */
+export const targetStates = {
+  /** Reading its file shows the function, and nothing runs: `svc check` only. */
+  found: { level: 'fine', isAway: false },
+  /** Its calls make events. */
+  patched: { level: 'fine', isAway: false },
+  /** Its module is not loaded yet. */
+  pending: { level: 'warning', isAway: true },
+  /** Its module was not loaded in time, or another file is loaded in its place. */
+  unloaded: { level: 'critical', isAway: true },
+  /** It cannot be captured. */
+  failed: { level: 'critical', isAway: false },
+} as const;
+export type TargetState = keyof typeof targetStates;

@@ -7,16 +7,18 @@ import {
 } from 'node:worker_threads';
 import type { BufferState, CaptureTarget, MetricSources, OutboxState } from './metrics.ts';
 import {
+  type EventCounts,
   type EventTypeCounts,
   endRow,
   maxRecentDlqEvents,
   type Outcome,
-  outcomes,
   type RecentDlqEvent,
   rowOf,
   type SendFailureKind,
   type SharedRow,
   sendFailureKinds,
+  targetStates,
+  totalOf,
 } from './outcomes.ts';
 
 /** The counts of one worker thread. */
@@ -39,12 +41,7 @@ interface ToldCounts {
   readonly recentDlqEvents: readonly RecentDlqEvent[];
 }
 
-type Counted = Outcome | 'calls' | 'inFlight' | 'retries' | 'dlqFailures' | 'relayed' | 'gaveUp';
-const counted: readonly Counted[] = [
-  ...(['calls', 'inFlight', ...outcomes, 'retries', 'dlqFailures', 'relayed', 'gaveUp'] as const),
-];
-
-type CountRow = Readonly<Record<Counted, number>> & { readonly eventType: string };
+type CountRow = EventCounts & { readonly eventType: string };
 
 /** Of a target that is patched in the thread. */
 type TargetCalls = Calls & Pick<CaptureTarget, 'target'>;
@@ -176,18 +173,16 @@ export function withCalls<T extends Omit<CaptureTarget, 'target'>>(
 ): T {
   const there = others?.calls.find((each) => each.target === target);
   if (there === undefined) return own;
-  const isElsewhere = own.state === 'pending' || own.state === 'unloaded';
   const { calls, failed, skipped } = there;
   return {
     ...own,
-    ...(isElsewhere && { state: 'patched', reason: undefined }),
+    ...(targetStates[own.state].isAway && { state: 'patched', reason: undefined }),
     ...sums<Calls>({ calls, failed, skipped }, own),
   };
 }
 
 function countsOf(row: EventTypeCounts): CountRow {
-  const counts = Object.fromEntries(counted.map((name) => [name, row[name]])) as Record<Counted, number>;
-  return { ...counts, ...row.attributes };
+  return { ...totalOf([row]), ...row.attributes };
 }
 
 /** Those of one name as one row. */

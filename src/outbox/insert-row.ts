@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { SvcError } from '../ground/errors.ts';
-import { type OutboxRow, shardOf } from './outbox-row.ts';
+import { columns, type OutboxRow } from './outbox-row.ts';
 
 export type DialectName = 'postgres' | 'mysql' | 'sqlite';
 
@@ -38,19 +38,10 @@ export function quoteTable(dialect: DialectName, table: string, suffix = ''): st
   return parts.schema === undefined ? name : `${quoteName(dialect, parts.schema)}.${name}`;
 }
 
-/** What an application's INSERT gives. The rest the database fills in: id, status, and `created_at` by its own clock. */
-export const insertColumns = [
-  'event_id',
-  'aggregate_type',
-  'aggregate_id',
-  'event_type',
-  'topic',
-  'record_key',
-  'headers',
-  'payload',
-  'shard',
-  'occurred_at',
-] as const;
+const given = Object.values(columns);
+
+/** What an application's INSERT gives. */
+export const insertColumns = given.map(({ name }) => name);
 
 /** A time of the tables made of milliseconds since the epoch; in SQLite it is just them. */
 export const timeOfMs: Readonly<Record<DialectName, string>> = {
@@ -64,10 +55,8 @@ export const timeOfMs: Readonly<Record<DialectName, string>> = {
  * the same table whatever `search_path` or current database the application's connection has. Parameters: `insertValues`.
  */
 export function insertStatement(table: string, dialect: DialectName, textPlace = '?'): string {
-  const places = insertColumns.map((column) => {
-    if (column === 'occurred_at') return timeOfMs[dialect];
-    return column === 'shard' || column === 'payload' ? '?' : textPlace;
-  });
+  const placeOf = { text: textPlace, bytes: '?', number: '?', time: timeOfMs[dialect] };
+  const places = given.map((column) => placeOf[column.is]);
   return placed(
     dialect,
     `INSERT INTO ${quoteTable(dialect, table)} (${insertColumns.join(', ')}) VALUES (${places.join(', ')})`,
@@ -100,18 +89,7 @@ const inHex = (value: SqlValue): SqlValue =>
 
 /** In the order of `insertColumns`. */
 export function insertValues(row: OutboxRow): readonly SqlValue[] {
-  return [
-    row.eventId,
-    row.aggregateType,
-    row.aggregateId,
-    row.eventType,
-    row.topic,
-    row.key,
-    JSON.stringify(row.headers),
-    row.payload,
-    shardOf(row),
-    row.occurredAt,
-  ];
+  return given.map(({ of }) => of(row));
 }
 
 /** The packet of a prepared statement of MySQL with these values, as `mysql2` makes it, in bytes. */

@@ -33,29 +33,55 @@ export function shardOf({
   return crc32(`${aggregateType}\n${aggregateId}`) % shardCount;
 }
 
-const texts = [
-  ['aggregateType', 'aggregate type'],
-  ['aggregateId', 'aggregate id'],
-  ['key', 'record key'],
-  ['eventType', 'event type'],
-  ['topic', 'topic'],
-] as const;
+interface Column {
+  readonly name: string;
+  readonly is: 'text' | 'bytes' | 'number' | 'time';
+  readonly of: (row: OutboxRow) => string | number | Buffer;
+  /** For messages, of a text whose length has a bound. */
+  readonly words?: string;
+}
+
+/**
+ * What an application's INSERT gives, in the order of the table, by the fields of a row: INSERT, SELECT and the checks of rows and tables
+ * are made of it. The rest the database fills in: id, status, and `created_at` by its own clock. A new column needs a migration
+ * (`adapters/sql/schema.ts`), as the tables of version 1 stay as they are.
+ */
+export const columns = {
+  eventId: { name: 'event_id', is: 'text', of: (row) => row.eventId },
+  aggregateType: {
+    name: 'aggregate_type',
+    is: 'text',
+    of: (row) => row.aggregateType,
+    words: 'aggregate type',
+  },
+  aggregateId: { name: 'aggregate_id', is: 'text', of: (row) => row.aggregateId, words: 'aggregate id' },
+  eventType: { name: 'event_type', is: 'text', of: (row) => row.eventType, words: 'event type' },
+  topic: { name: 'topic', is: 'text', of: (row) => row.topic, words: 'topic' },
+  key: { name: 'record_key', is: 'text', of: (row) => row.key, words: 'record key' },
+  headers: { name: 'headers', is: 'text', of: (row) => JSON.stringify(row.headers) },
+  payload: { name: 'payload', is: 'bytes', of: (row) => row.payload },
+  shard: { name: 'shard', is: 'number', of: shardOf },
+  occurredAt: { name: 'occurred_at', is: 'time', of: (row) => row.occurredAt },
+} as const satisfies Readonly<Record<keyof OutboxRow | 'shard', Column>>;
+
+const boundTexts = Object.values<Column>(columns).filter(({ words }) => words !== undefined);
 
 /**
  * Throws where a text of the row is too long for its column: some modes of MySQL would cut it, without a word. Of PostgreSQL also where
  * it has a character that a text cannot hold there.
  */
 export function checkRow(row: OutboxRow, dialect?: Dialect): void {
-  for (const [field, name] of texts) {
-    if (dialect === 'postgres' && row[field].includes('\0'))
+  for (const { of, words } of boundTexts) {
+    const text = of(row) as string;
+    if (dialect === 'postgres' && text.includes('\0'))
       throw new SvcError(
         'SVC_OUTBOX_INSERT',
-        `the event is not stored: its ${name} has the character NUL (U+0000), which no text of PostgreSQL can hold; leave it out of the ${name}`,
+        `the event is not stored: its ${words} has the character NUL (U+0000), which no text of PostgreSQL can hold; leave it out of the ${words}`,
       );
-    if (fitsOutboxText(row[field])) continue;
+    if (fitsOutboxText(text)) continue;
     throw new SvcError(
       'SVC_OUTBOX_TOO_LONG',
-      `the event is not stored: its ${name} has more than ${longestOutboxText} bytes in UTF-8, and the table of the outbox holds no longer one; use a shorter ${name}`,
+      `the event is not stored: its ${words} has more than ${longestOutboxText} bytes in UTF-8, and the table of the outbox holds no longer one; use a shorter ${words}`,
     );
   }
 }

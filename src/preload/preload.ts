@@ -14,6 +14,7 @@ import { formatProblem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
 import { loadChunk, shared } from '../ground/lifecycle.ts';
+import { clientOf } from '../ground/management.ts';
 import { notStartedExitCode } from '../ground/version.ts';
 import {
   consoleLogger,
@@ -476,7 +477,7 @@ interface ProcessReport {
 function reportProcess(service: Start.Service, config: Config, logger: Logger): ProcessReport {
   const told = new Set<string>();
   // Events stay in memory in tests, which load the part that they are about.
-  const level = config.broker.client === 'memory' ? 'info' : 'warn';
+  const level = clientOf(config.broker.client).staysInMemory ? 'info' : 'warn';
 
   /** Says once of each target that its module is not loaded. */
   function look(isOver = false): ReturnType<Start.Service['report']> {

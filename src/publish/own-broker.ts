@@ -1,5 +1,6 @@
 import { inTime } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
+import { clientNames } from '../ground/management.ts';
 import { ownParts } from '../ground/own-parts.ts';
 import { sendFailureKinds } from '../observe/outcomes.ts';
 import type { Broker, SendFailure, SendResult } from './broker.ts';
@@ -26,7 +27,7 @@ export type BrokerFactory = (settings: OwnBrokerSettings) => Broker | Promise<Br
 
 const factories = ownParts<BrokerFactory>({
   registration: 'registerBroker',
-  reserved: ['kafkajs', 'platformatic', 'file', 'memory'],
+  reserved: clientNames,
   code: 'SVC_PUBLISH_BROKER',
 });
 

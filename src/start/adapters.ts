@@ -13,6 +13,7 @@ import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provid
 import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
 import { systemClock } from '../ground/clock.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
+import type { ClientName } from '../ground/management.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { KeyProvider } from '../protect/keys/key-provider.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
@@ -44,32 +45,73 @@ function lazy<Port extends object, const Name extends keyof Port>(
   return Object.fromEntries(methods) as Pick<Port, Name>;
 }
 
-/** What a client of Kafka is loaded with, at its first use. */
-const kafkaTransports: Readonly<Record<string, LoadTransport>> = {
-  kafkajs: async (options) =>
+type TopicReaderSettings = BrokerSettings & KafkajsTopicReaderOptions;
+
+interface TopicAccess {
+  reader(settings: TopicReaderSettings): Promise<TopicReader>;
+  tail(settings: BrokerSettings & TailRange): Promise<TopicTail>;
+}
+
+/** What is loaded of a client, each at its first use. */
+interface ClientAdapter {
+  open(settings: BrokerSettings): Promise<Broker>;
+  /** What it would let this process do. Left out: it cannot be asked. */
+  access?(settings: BrokerSettings): Promise<AskAccess>;
+  /** Left out: svc does not read its topics. */
+  readonly topics?: TopicAccess;
+  /** Of Kafka: what is below its producers. */
+  readonly transport?: LoadTransport;
+}
+
+/** Every client of Kafka writes topics that kafkajs reads. */
+const kafkaAdapter = (name: ClientName, transport: LoadTransport): ClientAdapter => ({
+  open: async (settings) =>
+    (await import('../adapters/kafka/kafka-broker.ts')).createKafkaBroker(name, settings, transport),
+  access: async (settings) =>
+    (await import('../adapters/kafka/kafka-broker.ts')).createKafkaAccess(settings, transport),
+  topics: {
+    reader: async (settings) =>
+      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicReader(settings),
+    tail: async (settings) =>
+      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicTail(settings),
+  },
+  transport,
+});
+
+/** The one place that names adapters. A new broker is one row here, one folder under `adapters/`, one call of the contract suite. */
+const adapters: Readonly<Record<ClientName, ClientAdapter>> = {
+  kafkajs: kafkaAdapter('kafkajs', async (options) =>
     (await import('../adapters/kafkajs/kafkajs-transport.ts')).loadKafkajsTransport(options),
-  platformatic: async (options) =>
+  ),
+  platformatic: kafkaAdapter('platformatic', async (options) =>
     (await import('../adapters/platformatic/platformatic-transport.ts')).loadPlatformaticTransport(options),
+  ),
+  file: {
+    open: async (settings) => (await import('../adapters/file/file-broker.ts')).createFileBroker(settings),
+    access: async (settings) => (await import('../adapters/file/file-broker.ts')).createFileAccess(settings),
+    topics: {
+      reader: async (settings) =>
+        (await import('../adapters/file/file-topic-reader.ts')).createFileTopicReader(settings),
+      tail: async (settings) =>
+        (await import('../adapters/file/file-topic-reader.ts')).createFileTopicTail(settings),
+    },
+  },
+  memory: {
+    open: async () => (await import('../adapters/memory/memory-broker.ts')).createMemoryBroker(),
+  },
 };
 
-type Load = (settings: BrokerSettings) => Promise<Broker>;
-
-/** The one place that names adapters. A new broker is one line here, one folder under `adapters/`, one call of the contract suite. */
-const brokers: Record<string, Load> = {
-  file: async (settings) => (await import('../adapters/file/file-broker.ts')).createFileBroker(settings),
-  memory: async () => (await import('../adapters/memory/memory-broker.ts')).createMemoryBroker(),
-};
+/** Of a broker of the application's own as well. */
+const adapterOf = (name: string): ClientAdapter =>
+  Object.hasOwn(adapters, name)
+    ? adapters[name as ClientName]
+    : { open: (settings) => openOwnBroker(name, settings) };
 
 /** A broker whose adapter and vendor are loaded at its first use, so that start-up pays for neither. */
 export function openBroker(name: string, settings: BrokerSettings): Broker {
   let opened: Broker | undefined;
-  const transport = kafkaTransports[name];
-  const openKafka = async (all: BrokerSettings, load: LoadTransport): Promise<Broker> =>
-    (await import('../adapters/kafka/kafka-broker.ts')).createKafkaBroker(name, all, load);
-  const open: Load = (all) =>
-    transport ? openKafka(all, transport) : (brokers[name]?.(all) ?? openOwnBroker(name, all));
   const load = loadOnce(async () => {
-    opened = await open(settings);
+    opened = await adapterOf(name).open(settings);
     return opened;
   });
   const orFailure = async (use: (broker: Broker) => Promise<SendResult>): Promise<SendResult> => {
@@ -102,10 +144,7 @@ const nobody: AskAccess = async () => ({ cluster: undefined, topics: [], group: 
 
 /** What a broker would let this process do, by the values of `svc.broker.client`. */
 export async function openBrokerAccess(client: string, settings: BrokerSettings): Promise<AskAccess> {
-  if (client === 'file') return (await import('../adapters/file/file-broker.ts')).createFileAccess(settings);
-  const transport = kafkaTransports[client];
-  if (transport === undefined) return nobody;
-  return (await import('../adapters/kafka/kafka-broker.ts')).createKafkaAccess(settings, transport);
+  return (await adapterOf(client).access?.(settings)) ?? nobody;
 }
 
 /** Worker ids through a group in Kafka, loaded when they are asked for. */
@@ -117,7 +156,7 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
       import('../adapters/kafka/group.ts'),
       import('../adapters/kafka/group.ts'),
     ]);
-    const access = createKafkaGroup(settings, kafkaTransports[client] as LoadTransport);
+    const access = createKafkaGroup(settings, adapterOf(client).transport as LoadTransport);
     const refusals = groupRefusals(group, settings);
     return createGroupLease({
       ...{ access, group, maxWorkerId, refusals, logger: settings.logger, clock: systemClock },
@@ -270,24 +309,18 @@ export async function openS3Source(settings: S3Settings): Promise<RecoverySource
 
 export type { S3Settings };
 
-export type TopicReaderSettings = BrokerSettings & KafkajsTopicReaderOptions;
+/** Whether svc can read what a client has written. */
+export const readsTopics = (client: string): boolean => adapterOf(client).topics !== undefined;
 
-/** Every client of Kafka writes topics that kafkajs reads. */
-export async function openTopicReader(client: string, settings: TopicReaderSettings): Promise<TopicReader> {
-  if (client === 'file')
-    return (await import('../adapters/file/file-topic-reader.ts')).createFileTopicReader(settings);
-  return (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicReader(settings);
-}
+/** Only of a client that `readsTopics`. */
+export const openTopicReader = async (client: string, settings: TopicReaderSettings): Promise<TopicReader> =>
+  (adapterOf(client).topics as TopicAccess).reader(settings);
 
-/** Reads a topic as it grows; `fromMs` and `untilMs`: by when records were stored. */
-export async function openTopicTail(
+/** The same: reads a topic as it grows; `fromMs` and `untilMs`: by when records were stored. */
+export const openTopicTail = async (
   client: string,
   settings: BrokerSettings & TailRange,
-): Promise<TopicTail> {
-  if (client === 'file')
-    return (await import('../adapters/file/file-topic-reader.ts')).createFileTopicTail(settings);
-  return (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicTail(settings);
-}
+): Promise<TopicTail> => (adapterOf(client).topics as TopicAccess).tail(settings);
 
 /** What every key provider is made from, as `svc.pii.kms` has it; each takes what it needs. Left out: its own default. */
 export type KeyProviderSettings = AwsKmsOptions & VaultKeyProviderOptions;

@@ -9,6 +9,7 @@ import { createEnvelopeBuilder, createTemplates } from '../envelope/envelope.ts'
 import { type Clock, systemClock, within } from '../ground/clock.ts';
 import { isoSeconds } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
+import { clientOf } from '../ground/management.ts';
 import { version } from '../ground/version.ts';
 import { inLines, type Logger, throttledLog } from '../observe/logger.ts';
 import { bindMeter, type MetricSources } from '../observe/metrics.ts';
@@ -32,6 +33,7 @@ import {
   eventTypeOf,
   eventTypesOf,
   goesToKafka,
+  placeOf,
   queueSettingsOf,
   startIds,
   storedTypesOf,
@@ -244,13 +246,11 @@ function outboxParts(): typeof Outboxes {
 }
 
 function whereTo(config: Config): string {
-  const { broker } = config;
-  const topic = `default topic ${broker.topic}`;
-  if (broker.client === 'file') {
-    return `publishing to files in ${broker.file.path}, ${topic} (set svc.broker.bootstrap-servers for Kafka)`;
-  }
-  const kafka = goesToKafka(config) ? `to Kafka at ${broker.bootstrapServers.join(', ')} ` : '';
-  return `publishing ${kafka}through ${broker.client}, ${topic}`;
+  const { client, topic } = config.broker;
+  const place = placeOf(config);
+  const where = place === undefined ? `through ${client}` : `to ${place}`;
+  const hint = clientOf(client).isFiles ? ' (set svc.broker.bootstrap-servers for Kafka)' : '';
+  return `publishing ${where}, default topic ${topic}${hint}`;
 }
 
 /** So that a wrong password is said at start, not at the first event. */

@@ -20,6 +20,7 @@ import {
 } from '../envelope/ids.ts';
 import type { Clock } from '../ground/clock.ts';
 import { readKeyText } from '../ground/event-fields.ts';
+import { clientOf } from '../ground/management.ts';
 import { nearestNames } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
@@ -56,8 +57,15 @@ export function queueSettingsOf(
 }
 
 /** Not to files, to memory, or to a broker of the application's own. */
-export const goesToKafka = ({ broker: { client } }: Config): boolean =>
-  client === 'kafkajs' || client === 'platformatic';
+export const goesToKafka = ({ broker }: Config): boolean => clientOf(broker.client).isKafka;
+
+/** Where events go, as lines of the log say it; `undefined`: that is not known. */
+export function placeOf({ broker }: Config): string | undefined {
+  const { isKafka, isFiles, addresses } = clientOf(broker.client);
+  const where = addresses(broker).join(', ');
+  if (isFiles) return `files in ${where}`;
+  return isKafka ? `Kafka at ${where} through ${broker.client}` : undefined;
+}
 
 export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSettings {
   return {

@@ -8,6 +8,7 @@ import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { createRelay } from '../../src/outbox/relay/relay.ts';
 import type { Broker } from '../../src/publish/broker.ts';
+import { outboxRow } from '../cli/outbox-folder.ts';
 import type { startOwnPostgres } from '../support/postgres.ts';
 import { quantile } from './load.ts';
 import { payload } from './payload.ts';
@@ -89,17 +90,10 @@ function openStore(url: string): OutboxStore {
 
 function rowOf(index: number, body: Buffer): OutboxRow {
   const aggregateId = `order-${index % 1000}`;
-  return {
-    eventId: String(index),
-    eventType: 'ORDER_CREATED',
-    aggregateType: 'Order',
-    aggregateId,
-    topic: 'orders',
-    key: aggregateId,
-    headers: { eventId: String(index), 'content-type': 'application/json' },
-    payload: body,
-    occurredAt: Date.now(),
-  };
+  return outboxRow({
+    ...{ eventId: String(index), eventType: 'ORDER_CREATED', aggregateId, topic: 'orders', key: aggregateId },
+    ...{ payload: body, occurredAt: Date.now() },
+  });
 }
 
 async function drained(postgres: Postgres, { batchSize, relays }: Drain): Promise<number> {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import {
   formatEndReport,
   formatInspection,
@@ -7,6 +8,7 @@ import {
   inPlaceOf,
   type TargetReport,
 } from '../../src/capture/report.ts';
+import { targetStates } from '../../src/observe/outcomes.ts';
 
 const calls = (calls: number, failed = 0, skipped = 0) => ({ calls, failed, skipped });
 
@@ -57,6 +59,15 @@ describe('capture: report', () => {
       formatReport(reports.slice(0, 1)),
       'capture: 1 of 1 targets patched\n  patched  src/orders.ts#createOrder',
     );
+  });
+
+  it('has the states that docs/target-states.md explains', () => {
+    const docs = readFileSync(new URL('../../docs/target-states.md', import.meta.url), 'utf8');
+    const [, table = ''] = docs.split('| State | Meaning |');
+    const explained = [...(table.split('\n\n')[0] ?? '').matchAll(/^\| `(\w+)` \|/gm)].map(
+      ([, state]) => state,
+    );
+    assert.deepEqual(explained, Object.keys(targetStates));
   });
 
   it('names at the end what made no event', () => {

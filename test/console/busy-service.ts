@@ -1,6 +1,7 @@
 import type { ConsoleDocument, History } from '../../src/manage/console.ts';
 import type { Controls } from '../../src/manage/controls.ts';
 import { type ManagementOptions, startManagementServer } from '../../src/manage/server.ts';
+import { type Outcome, outcomes } from '../../src/observe/outcomes.ts';
 import { fakeControls } from '../manage/fake-controls.ts';
 import { defaultOptions } from '../manage/server-harness.ts';
 
@@ -105,8 +106,9 @@ export function busyDocument(nowMs: number, afterMs = 0): object {
       },
     },
     counts: {
+      ...(Object.fromEntries(outcomes.map((outcome) => [outcome, 0])) as Record<Outcome, number>),
       ...{ calls: 225_049 + seconds * 43, published: 204_967 + seconds * 41, dlq: 3, backup: 12_400 },
-      ...{ outbox: 20_076 + seconds * 2, rolled_back: 41, refused: 0, lost: 0, inFlight: 9, retries: 118 },
+      ...{ outbox: 20_076 + seconds * 2, rolled_back: 41, inFlight: 9, retries: 118 },
       ...{ dlqFailures: 0, relayed: 20_042 + seconds * 2, gaveUp: 0 },
     },
     queue: { events: 9, bytes: 8_210, overflows: 0 },

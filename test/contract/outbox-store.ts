@@ -6,6 +6,7 @@ import { dialects } from '../../src/adapters/sql/statement.ts';
 import { type DialectName, quoteTable } from '../../src/outbox/insert-row.ts';
 import { type OutboxRow, shardCount, shardOf } from '../../src/outbox/outbox-row.ts';
 import type { OutboxStore, StoredRow } from '../../src/outbox/outbox-store.ts';
+import { outboxRow } from '../cli/outbox-folder.ts';
 
 /** What the suite needs to know of an adapter. */
 export interface OutboxStoreUnderTest {
@@ -23,18 +24,13 @@ let sequence = 0;
 
 export function rowOf(rest: Partial<OutboxRow> = {}): OutboxRow {
   sequence++;
-  return {
-    eventId: `7${String(sequence).padStart(18, '0')}`,
-    eventType: 'ORDER_CREATED',
-    aggregateType: 'Order',
-    aggregateId: `order-${sequence}`,
-    topic: 'orders',
-    key: `order-${sequence}`,
+  return outboxRow({
+    ...{ eventId: `7${String(sequence).padStart(18, '0')}`, eventType: 'ORDER_CREATED', topic: 'orders' },
+    ...{ aggregateId: `order-${sequence}`, key: `order-${sequence}`, occurredAt: 1_772_618_400_131 },
     headers: { 'content-type': 'application/json' },
     payload: Buffer.from(`{"number":${sequence}}`),
-    occurredAt: 1_772_618_400_131,
     ...rest,
-  };
+  });
 }
 
 /** A row in that shard. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { type Outcome, outcomes } from '../../src/observe/outcomes.ts';
 import { type Evidence, settleAccounts } from './account.ts';
 import type { FoundRecord } from './read-topics.ts';
 
@@ -8,7 +9,8 @@ const record = (number: number, rest: Partial<FoundRecord> = {}): FoundRecord =>
 });
 
 const ledger = (counts: Partial<Evidence['ledger']>): Evidence['ledger'] => ({
-  ...{ calls: 4, published: 0, dlq: 0, backup: 0, refused: 0, lost: 0, retries: 0, inFlight: 0 },
+  ...(Object.fromEntries(outcomes.map((outcome) => [outcome, 0])) as Record<Outcome, number>),
+  ...{ calls: 4, retries: 0, inFlight: 0 },
   ...counts,
 });
 

@@ -4,16 +4,12 @@ import { createWriteStream, mkdirSync, readFileSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePorts } from '../../scripts/services/ports.ts';
+import { type Outcome, outcomes } from '../../src/observe/outcomes.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
 
 /** What svc counted, as its metrics endpoint says it. */
-export interface Ledger {
+export interface Ledger extends Readonly<Record<Outcome, number>> {
   readonly calls: number;
-  readonly published: number;
-  readonly dlq: number;
-  readonly backup: number;
-  readonly refused: number;
-  readonly lost: number;
   readonly retries: number;
   readonly inFlight: number;
 }
@@ -117,10 +113,10 @@ export async function startLoadApp(options: LoadAppOptions): Promise<LoadApp> {
         (sum, match) => sum + Number(match[1]),
         0,
       );
+    const ends = outcomes.map((outcome) => [outcome, value(`${outcome}_total`)]);
     return {
-      ...{ calls: value('calls_total'), published: value('published_total'), dlq: value('dlq_total') },
-      ...{ backup: value('backup_total'), refused: value('refused_total'), lost: value('lost_total') },
-      ...{ retries: value('retry_count_total'), inFlight: value('in_flight') },
+      ...(Object.fromEntries(ends) as Record<Outcome, number>),
+      ...{ calls: value('calls_total'), retries: value('retry_count_total'), inFlight: value('in_flight') },
     };
   };
 

@@ -8,7 +8,7 @@ import {
   watchRecent,
 } from '../../src/manage/controls.ts';
 import { cacheHealth } from '../../src/manage/health-cache.ts';
-import type { TargetState } from '../../src/observe/metrics.ts';
+import type { TargetState } from '../../src/observe/outcomes.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 
 const none: Totals = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { exportedNames, observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
+import { outcomes, outcomeTable } from '../../src/observe/outcomes.ts';
 
 const names = [...observedInstruments.flatMap((one) => exportedNames(one)), publishDuration.name];
 
@@ -47,6 +48,15 @@ describe('metrics', () => {
   describe('docs/metrics.md', () => {
     const docs = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8');
     const rows = docs.split('\n').filter((line) => line.startsWith('| `svc.'));
+
+    it('adds up all outcomes, and docs/architecture.md lists them', () => {
+      const [, ...others] = outcomes;
+      const failures = others.filter((each) => outcomeTable[each].failure !== null);
+      assert.ok(docs.includes(`calls     = direct + ${others.join(' + ')} + in_flight`));
+      assert.ok(docs.includes(`failed    = ${failures.join(' + ')} + processed{outcome="failed"}`));
+      const house = readFileSync(new URL('../../docs/architecture.md', import.meta.url), 'utf8');
+      assert.ok(house.includes(outcomes.map((each) => `\`${each}\``).join(', ')));
+    });
 
     for (const one of [...observedInstruments, publishDuration]) {
       it(`shows ${one.name} with its type, unit and labels`, () => {

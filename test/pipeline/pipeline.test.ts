@@ -4,7 +4,12 @@ import type { Call, CapturePlan } from '../../src/capture/call.ts';
 import { createEnvelopeBuilder, createTemplates } from '../../src/envelope/envelope.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
-import { createLedger, createPublishDurations, type Outcome } from '../../src/observe/outcomes.ts';
+import {
+  outcomes as allOutcomes,
+  createLedger,
+  createPublishDurations,
+  type Outcome,
+} from '../../src/observe/outcomes.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
@@ -253,15 +258,8 @@ describe('pipeline', () => {
     const { brokerErrors, retries, dlqFailures, relayed, gaveUp, ...counts } = ledger.snapshot();
     assert.deepEqual([retries, dlqFailures, relayed, gaveUp, brokerErrors.fatal], [0, 0, 0, 0, 0]);
     assert.deepEqual(counts, {
-      calls: 5,
-      inFlight: 0,
-      published: 1,
-      dlq: 1,
-      backup: 1,
-      outbox: 0,
-      rolled_back: 0,
-      refused: 1,
-      lost: 1,
+      ...Object.fromEntries(allOutcomes.map((outcome) => [outcome, 0])),
+      ...{ calls: 5, inFlight: 0, published: 1, dlq: 1, backup: 1, refused: 1, lost: 1 },
     });
     assert.deepEqual(ended.sort(), ['backup', 'dlq', 'lost', 'published']);
   });

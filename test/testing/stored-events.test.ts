@@ -18,6 +18,7 @@ import {
   waitForStored,
 } from '../../src/testing.ts';
 import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
+import { outboxRow } from '../cli/outbox-folder.ts';
 import { patchDriver } from '../contract/captured.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -32,11 +33,11 @@ let nextId = 1;
 function rowOf(aggregateId: string, payload: unknown = { id: aggregateId }): OutboxRow {
   const eventId = String(nextId++);
   const eventType = 'ORDER_PLACED';
-  return {
-    ...{ eventId, eventType, aggregateType: 'Order', aggregateId, topic: 'orders', key: aggregateId },
+  return outboxRow({
+    ...{ eventId, eventType, aggregateId, topic: 'orders', key: aggregateId },
     ...{ headers: { eventType }, occurredAt: 0 },
     payload: Buffer.from(JSON.stringify({ eventId, eventType, severity: 'INFO', payload })),
-  };
+  });
 }
 
 function joinOf(autocommit?: (row: OutboxRow) => Promise<void>): OutboxJoin {

@@ -9,7 +9,7 @@ import {
   insertValues,
   partsOfTable,
 } from '../../outbox/insert-row.ts';
-import { shardCount } from '../../outbox/outbox-row.ts';
+import { columns, shardCount } from '../../outbox/outbox-row.ts';
 import {
   type Aggregate,
   type ExceptRows,
@@ -426,9 +426,10 @@ function hasStatus(statuses: readonly RowStatus[]): Condition {
 
 function storedColumns({ msOf, now }: Dialect): string {
   const waits = `CASE WHEN next_retry_at IS NULL THEN 0 ELSE ${msOf('next_retry_at')} - ${msOf(now)} END AS wait_ms`;
-  const plain =
-    'id, event_id, aggregate_type, aggregate_id, event_type, topic, record_key, headers, payload, status, shard, retry_count, last_error';
-  return `${plain}, ${msOf('occurred_at')} AS occurred_ms, ${waits}`;
+  const given = Object.values(columns).map(({ name, is }) =>
+    is === 'time' ? `${msOf(name)} AS ${name}` : name,
+  );
+  return `id, ${given.join(', ')}, status, retry_count, last_error, ${waits}`;
 }
 
 function toStoredRow(row: SqlRow): StoredRow {
@@ -446,7 +447,7 @@ function toStoredRow(row: SqlRow): StoredRow {
     key: String(key),
     headers: typeof headers === 'object' && headers !== null ? (headers as StoredRow['headers']) : {},
     payload: payload ?? Buffer.alloc(0),
-    occurredAt: timeOf(row.occurred_ms),
+    occurredAt: timeOf(row.occurred_at),
     status: row.status as RowStatus,
     retryCount: Math.max(0, Math.min(Number(row.retry_count) || 0, mostRetries)),
     lastError: row.last_error === null ? null : String(row.last_error),

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { isLoopback } from '../../ground/addresses.ts';
 import { attributePrefix, isAttributeHeader, isAttributeText } from '../../ground/event-fields.ts';
 import { changeableByOthers, readBoundedSync } from '../../ground/files.ts';
+import { clientOf, type KafkaCompression, usualClient } from '../../ground/management.ts';
 import { type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
 import { targetsName, variableOf } from '../schema/schema.ts';
 import type { KeyFields, TargetConfig } from '../schema/target.ts';
@@ -180,16 +181,12 @@ function unreadable(path: string): string | undefined {
   }
 }
 
-const clients = ['kafkajs', 'platformatic'];
-/** What kafkajs would need a package of its own for, which nobody maintains. */
-const notByKafkajs = ['snappy', 'lz4'];
-
 /** Whether the client for Kafka that was chosen can do what it is asked for. */
 function checkKafkaClient({ values, invalid, isEmpty, isGiven, add, warn }: Findings): void {
   const servers = 'svc.broker.bootstrap-servers';
   const given = values.get('svc.broker.client') as string | undefined;
-  const client = given ?? (isEmpty(servers) ? 'file' : 'kafkajs');
-  const isKafka = clients.includes(client);
+  const client = given ?? usualClient(!isEmpty(servers));
+  const { isKafka, cannotCompress } = clientOf(client);
 
   if (isKafka && isEmpty(servers) && !invalid.has(servers)) {
     const message = `bootstrapServers is required when client is ${client}`;
@@ -198,10 +195,10 @@ function checkKafkaClient({ values, invalid, isEmpty, isGiven, add, warn }: Find
   }
 
   const compression = 'svc.broker.compression';
-  const codec = String(values.get(compression));
-  if (client === 'kafkajs' && notByKafkajs.includes(codec)) {
+  const codec = values.get(compression) as KafkaCompression;
+  if (cannotCompress.includes(codec)) {
     const fix = 'Use gzip or zstd, or svc.broker.client: platformatic';
-    add(compression, `kafkajs cannot compress with ${codec}`, fix);
+    add(compression, `${client} cannot compress with ${codec}`, fix);
   }
 
   if (isKafka && values.get('svc.broker.acks') === '0') {
@@ -569,8 +566,8 @@ function checkSerde(input: Findings, targets: readonly TargetConfig[]): void {
     const fix = `Set ${url}, such as http://localhost:8081`;
     add(url, 'is required when svc.serde.type is AVRO', fix, type);
   }
-  const client = values.get('svc.broker.client');
-  if (client === 'file' || (client === undefined && !isGiven('svc.broker.bootstrap-servers'))) {
+  const client = values.get('svc.broker.client') as string | undefined;
+  if (clientOf(client ?? usualClient(isGiven('svc.broker.bootstrap-servers'))).isFiles) {
     const message = 'must be JSON where events go to files (svc.broker.client: file)';
     const fix =
       'Send them to Kafka (svc.broker.bootstrap-servers), or set the environment variable SVC_SERDE_TYPE=JSON';

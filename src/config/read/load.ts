@@ -1,6 +1,7 @@
 // read/: files, environment and code, put into one configuration.
 
 import { dirname, parse, resolve } from 'node:path';
+import { usualClient } from '../../ground/management.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import { checkAcrossOptions } from '../check/across.ts';
 import { type AroundTargets, checkTargets, type TargetProblem } from '../check/targets.ts';
@@ -238,9 +239,7 @@ function finish(option: Option, values: Values, baseDir: string): unknown {
   if (option.format === 'path' && typeof value === 'string') return resolve(baseDir, value);
   switch (option.name) {
     case 'svc.broker.client':
-      return (
-        value ?? ((values.get('svc.broker.bootstrap-servers') as string[]).length > 0 ? 'kafkajs' : 'file')
-      );
+      return value ?? usualClient((values.get('svc.broker.bootstrap-servers') as string[]).length > 0);
     case 'svc.broker.topic':
       return value ?? '';
     case 'svc.service.name':

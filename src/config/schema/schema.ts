@@ -5,6 +5,7 @@ import { nodeNet } from '../../ground/builtins.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import {
   actionIds,
+  clientNames,
   compressions,
   endpointIds,
   minTokenLength,
@@ -259,7 +260,7 @@ const serviceOptions = {
 /** Where events go, how they get there, and what becomes of those that their topic did not take. */
 const brokerOptions = {
   /** Client that sends the events. `kafkajs` and `platformatic` (package `@platformatic/kafka`) send to Kafka. `file` writes a file per topic on this machine. `memory` keeps events for tests. */
-  'svc.broker.client': oneOf(['kafkajs', 'platformatic', 'file', 'memory'], undefined, {
+  'svc.broker.client': oneOf(clientNames, undefined, {
     registeredBy: 'registerBroker',
     defaultText: 'kafkajs where svc.broker.bootstrap-servers is set, else file',
   }),

@@ -105,10 +105,20 @@ export function outcomeWithin(
 
 /** For those who are told how it went. `undefined`: it has no outcome yet. */
 export function throwUnlessStored(outcome: Outcome | undefined): Outcome {
-  if (outcome === undefined) throw stillInFlight();
-  if (outcome === 'lost') throw lostError();
-  if (outcome === 'refused') throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its key did not come');
-  return outcome;
+  switch (outcome) {
+    case undefined:
+      throw stillInFlight();
+    case 'lost':
+      throw lostError();
+    case 'refused':
+      throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its key did not come');
+    case 'published':
+    case 'dlq':
+    case 'backup':
+    case 'outbox':
+    case 'rolled_back':
+      return outcome;
+  }
 }
 
 function stillInFlight(): SvcError {

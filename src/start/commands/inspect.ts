@@ -7,6 +7,7 @@ import { createDecryptionKeys, type DecryptionKeys } from '../../consumer/decryp
 import { inTime } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { nearestManifest } from '../../ground/files.ts';
+import { clientOf } from '../../ground/management.ts';
 import { parseRulePath } from '../../ground/pii-rule.ts';
 import { consoleLogger, type Logger } from '../../observe/logger.ts';
 import { apiFoundFrom, foreignApi, isolate } from '../../observe/otel-api.ts';
@@ -16,7 +17,14 @@ import type { AccessReport } from '../../publish/broker.ts';
 import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { subjectOf } from '../../serialize/avro/avro.ts';
 import { type Dialect, dialectOf } from '../../transaction/driver.ts';
-import { checkBackupFolder, openAvroReader, openBrokerAccess, openTopicTail, probeS3 } from '../adapters.ts';
+import {
+  checkBackupFolder,
+  openAvroReader,
+  openBrokerAccess,
+  openTopicTail,
+  probeS3,
+  readsTopics,
+} from '../adapters.ts';
 import { codecsOf, openRegistry } from '../open-avro.ts';
 import { foreignDrivers, foreignText, useOutbox } from '../outbox/outbox-health.ts';
 import { refusalOf, remarkOf } from '../outbox/senders.ts';
@@ -25,7 +33,6 @@ import {
   brokerSettingsOf,
   configuredKeys,
   eventTypeOf,
-  goesToKafka,
   isLeasedInKafka,
   openProvider,
   s3SettingsOf,
@@ -111,7 +118,7 @@ export interface FolderReport {
 export async function inspectFolders({ broker, idGenerator }: Config): Promise<FolderReport[]> {
   const { backup, dlqBackupPath } = broker;
   const named: readonly (readonly [name: string, folder: string | undefined])[] = [
-    ['svc.broker.file.path', broker.client === 'file' ? broker.file.path : undefined],
+    ['svc.broker.file.path', clientOf(broker.client).isFiles ? broker.file.path : undefined],
     ['svc.id-generator.lease-path', idGenerator.type === 'snowflake' ? idGenerator.leasePath : undefined],
   ];
   const others = named.flatMap(([name, folder]) =>
@@ -341,7 +348,7 @@ async function withTail(
   work: (tail: TopicTail) => Promise<void>,
 ): Promise<void> {
   const { client } = config.broker;
-  if (client !== 'file' && !goesToKafka(config))
+  if (!readsTopics(client))
     throw new SvcError(
       'SVC_PUBLISH_BROKER',
       `svc reads topics from Kafka and from files; those of "${client}" are for the tools of that broker`,

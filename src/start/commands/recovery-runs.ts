@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Config } from '../../config/config.ts';
 import { inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { clientOf } from '../../ground/management.ts';
 import type {
   DeadLetterAsk,
   DeadLettersOfTopic,
@@ -15,8 +16,8 @@ import { type Logger, printable } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { type DeadLetterHead, headOfDlqRecord } from '../../publish/tiers/dlq-message.ts';
 import type { TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
-import { openTopicTail } from '../adapters.ts';
-import { brokerSettingsOf, goesToKafka } from '../settings.ts';
+import { openTopicTail, readsTopics } from '../adapters.ts';
+import { brokerSettingsOf } from '../settings.ts';
 import { recoveryGroup } from '../tiers/start-tiers.ts';
 import { createTopicRefusal } from './inspect.ts';
 import type { RecoverReport, RecoveryPlace, RecoveryResult } from './recovery.ts';
@@ -134,7 +135,7 @@ export function deadLetterPlace(config: Config): RecoveryPlace | string {
   const { client, dlqTopic } = config.broker;
   if (dlqTopic === undefined)
     return 'There is no dead letter topic in this application: set svc.broker.dlq-topic.';
-  if (client !== 'file' && !goesToKafka(config))
+  if (!readsTopics(client))
     return `svc reads dead letters from Kafka and from files; those of "${client}" are for the tools of that broker.`;
   return { kind: 'dlq', topic: dlqTopic, group: recoveryGroup };
 }
@@ -154,7 +155,7 @@ export function deadLetterTopicOf(config: Config, logger: Logger): DeadLetterTop
 /** Where the backup lies, or why there is none. */
 export function backupPlace({ broker }: Config, { from }: Pick<RecoveryAsk, 'from'>): RecoveryPlace | string {
   const { backup, client } = broker;
-  if (client === 'memory') return 'svc.broker.client: memory reaches no broker.';
+  if (clientOf(client).staysInMemory) return `svc.broker.client: ${client} reaches no broker.`;
   const place = from ?? (backup.localEnabled || backup.s3Bucket === undefined ? 'local' : 's3');
   if (place === 'local')
     return { kind: 'local', directory: broker.dlqBackupPath, file: undefined, withAside: false };

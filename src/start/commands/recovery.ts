@@ -10,9 +10,16 @@ import type { Broker } from '../../publish/broker.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createDlqSource, type RecoverReport, recover } from '../../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import { loadEventFiles, openBroker, openLocalSource, openS3Source, openTopicReader } from '../adapters.ts';
+import {
+  loadEventFiles,
+  openBroker,
+  openLocalSource,
+  openS3Source,
+  openTopicReader,
+  readsTopics,
+} from '../adapters.ts';
 import { openSerde } from '../serde.ts';
-import { brokerSettingsOf, goesToKafka } from '../settings.ts';
+import { brokerSettingsOf } from '../settings.ts';
 
 export type { RecoverReport, StoredEvent };
 
@@ -166,7 +173,7 @@ async function openSource(
     const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;
     return openS3Source({ bucket, prefix, region, endpoint });
   }
-  if (client !== 'file' && !goesToKafka(config))
+  if (!readsTopics(client))
     throw new SvcError(
       'SVC_PUBLISH_BROKER',
       `svc reads dead letters from Kafka and from files; those of "${client}" are for the tools of that broker`,

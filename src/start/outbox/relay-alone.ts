@@ -22,7 +22,7 @@ import { dialectOf } from '../../transaction/driver.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { openSerde } from '../serde.ts';
-import { brokerSettingsOf, goesToKafka, storedTypesOf } from '../settings.ts';
+import { brokerSettingsOf, placeOf, storedTypesOf } from '../settings.ts';
 import { openRelay } from './open-relay.ts';
 import { breakerOf, manageOutbox, outboxState } from './outbox-health.ts';
 import { watchSenders } from './senders.ts';
@@ -88,7 +88,9 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     if (stopping.aborted) return true;
     relay = await openRelay(config, store, broker, counters, logger);
     relay.start();
-    logger.info(`relay: sends the rows of ${table} (${store.name}) to ${whereTo(config)}`);
+    logger.info(
+      `relay: sends the rows of ${table} (${store.name}) to ${placeOf(config) ?? config.broker.client}`,
+    );
     void sayBroker(broker, logger);
     if (!stopping.aborted) await once(stopping, 'abort');
     logger.info('relay: stops after the batch under way');
@@ -121,13 +123,6 @@ async function prepare(store: OutboxStore, logger: Logger, stopping: AbortSignal
 async function sayBroker(broker: Broker, logger: Logger): Promise<void> {
   const result = await isolate(() => broker.connect());
   if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
-}
-
-function whereTo(config: Config): string {
-  const { broker } = config;
-  if (broker.client === 'file') return `files in ${broker.file.path}`;
-  if (!goesToKafka(config)) return broker.client;
-  return `Kafka at ${broker.bootstrapServers.join(', ')} through ${broker.client}`;
 }
 
 /** Nothing is captured here: what calls count stays 0. */

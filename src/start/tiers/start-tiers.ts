@@ -24,8 +24,8 @@ import {
   type TierLog,
 } from '../../publish/tiers/tiers.ts';
 import type { TopicReader } from '../../publish/topic-reader.ts';
-import { openLocalBackup, openS3Backup, openTopicReader } from '../adapters.ts';
-import { brokerSettingsOf, goesToKafka, s3SettingsOf, tiersTimeMs } from '../settings.ts';
+import { openLocalBackup, openS3Backup, openTopicReader, readsTopics } from '../adapters.ts';
+import { brokerSettingsOf, s3SettingsOf, tiersTimeMs } from '../settings.ts';
 import type * as Drains from './drains.ts';
 
 interface TiersParts {
@@ -254,7 +254,7 @@ export function createDlqWaiting(
 /** Those of the configured topic, where the broker can be asked. */
 export function dlqWaitingOf(config: Config, logger: Logger): () => number | null {
   const { client, dlqTopic: topic } = config.broker;
-  if (topic === undefined || (client !== 'file' && !goesToKafka(config))) return () => null;
+  if (topic === undefined || !readsTopics(client)) return () => null;
   const settings = { ...brokerSettingsOf(config, logger), topic, group: recoveryGroup, keepsAlive: false };
   return createDlqWaiting(() => openTopicReader(client, settings), systemClock, logger);
 }

@@ -3,6 +3,7 @@ import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import type { RelaySettings } from '../../../src/outbox/relay/partition-sends.ts';
 import { createRelay, type Relay, type RelayParts } from '../../../src/outbox/relay/relay.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
+import { outboxRow } from '../../cli/outbox-folder.ts';
 import { logInto, silentLog } from '../../support/log.ts';
 import { until as untilSo } from '../../support/until.ts';
 
@@ -30,18 +31,12 @@ let lastEvent = 0;
 /** `sequence` stands in the header `seq`. */
 export function rowOf(aggregateId: string, sequence: number, rest: Partial<OutboxRow> = {}): OutboxRow {
   const eventId = `e${++lastEvent}`;
-  return {
-    eventId,
-    eventType: 'T',
-    aggregateType: 'Order',
-    aggregateId,
-    topic: 'orders',
-    key: aggregateId,
+  return outboxRow({
+    ...{ eventId, eventType: 'T', aggregateId, topic: 'orders', key: aggregateId, occurredAt: 0 },
     headers: { eventId, aggregateId, seq: String(sequence) },
     payload: Buffer.from(`{"eventId":"${eventId}"}`),
-    occurredAt: 0,
     ...rest,
-  };
+  });
 }
 
 export interface SentBatch {
