@@ -177,7 +177,7 @@ const consumedInstruments: readonly ObservedInstrument[] = [
   rowCounter(
     'handler.seconds',
     's',
-    'What handlers took, with their transactions: a rate of it is how many are at work.',
+    'Time in handlers, with their transactions. Its rate is the number of handlers at work.',
     (row) => row.seconds,
   ),
   {
@@ -399,7 +399,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   gauge(
     'svc.outbox.failed',
     '{event}',
-    'Events in the outbox that were given up: FAILED, until somebody retries or discards them.',
+    'Events in the outbox that failed for good. They stay FAILED until you retry or discard them.',
     ({ outbox }) => outbox?.failed() ?? null,
   ),
   {

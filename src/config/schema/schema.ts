@@ -157,7 +157,7 @@ export const formats = {
   'listen-address': {
     pattern: /^[0-9A-Za-z:._-]+$/,
     check: (text) => nodeNet().isIP(text) !== 0 || (!text.includes(':') && !/^[0-9.]+$/.test(text)),
-    says: 'must be an IP address or a host name, without a port',
+    says: 'must be an IP address or a hostname, without a port',
   },
   token: {
     pattern: /^[!-~]+$/,
@@ -309,9 +309,9 @@ const brokerOptions = {
   'svc.broker.tls.key-file': text('path'),
   /** Name that the broker's certificate must have. */
   'svc.broker.tls.server-name': text('text', { defaultText: 'the host of the broker' }),
-  /** SASL mechanism. `oauthbearer` uses a token, the others a user name and password. */
+  /** SASL mechanism. `oauthbearer` uses a token, the others a username and password. */
   'svc.broker.sasl.mechanism': oneOf(saslMechanisms),
-  /** SASL user name. */
+  /** SASL username. */
   'svc.broker.sasl.username': text('text'),
   /** SASL password. Prefer the environment variable to the file. */
   'svc.broker.sasl.password': secret(),
