@@ -178,7 +178,8 @@ async function check(file: string): Promise<string[]> {
   });
 }
 
-const files = process.argv.length > 2 ? process.argv.slice(2) : globSync([...PAGES, ...SOURCES], { cwd: root });
+const files =
+  process.argv.length > 2 ? process.argv.slice(2) : globSync([...PAGES, ...SOURCES], { cwd: root });
 const remarks = (await Promise.all(files.sort().map(check))).flat();
 for (const remark of remarks) process.stdout.write(`${remark}\n`);
 process.stdout.write(
