@@ -70,7 +70,7 @@ export const errorCatalogue = {
   SVC_CAPTURE_RULE:
     'A target declared in code has a value that no target can have; its function is not captured.',
   SVC_CAPTURE_RESULT_UNKNOWN:
-    'A function commits a transaction of its own before it returns, and its event for the outbox needs what it returns.',
+    'A function commits its own transaction before it returns, but its event for the outbox needs what it returns.',
   SVC_OUTBOX_INSERT: 'The database did not take the row of an event; its transaction is rolled back.',
   SVC_OUTBOX_COMMITTED:
     'The transaction of a call was committed before the call had ended, without its event.',
@@ -94,7 +94,7 @@ export const errorCatalogue = {
     'An event has a text that is longer than the table of the outbox holds, or is larger than a packet of the database may be; it is refused.',
   SVC_OUTBOX_NOT_RUNNING: 'outbox.save() was called where svc does not run, or has no outbox.',
   SVC_OUTBOX_NOT_ALLOWED:
-    'The database does not allow svc what the outbox needs: to create tables, to insert, or to write at all.',
+    'The database does not allow svc the permissions of the outbox: to create tables, to insert, or to write at all.',
   SVC_OUTBOX_OTHER_DATABASE:
     'A connection of the application has another table of the outbox than svc, whose relay would never send its events; the call fails.',
   SVC_OUTBOX_PACKAGE_MISSING:
@@ -152,7 +152,7 @@ export const errorCatalogue = {
   SVC_PROTECT_RULE:
     'A mark or rule for personal data has a value that none can have, or stands where none can.',
   SVC_PROTECT_TOJSON_HIDES_FIELDS:
-    'toJSON of a class with marked fields returns a text in which they cannot be told apart; the event is refused.',
+    'toJSON of a class with marked fields returns a text in which the marked values cannot be found; the event is refused.',
   SVC_PROTECT_TOO_LARGE:
     'A payload holds too many values or bytes, or a BigInt of too many digits; its event is refused.',
   SVC_PROTECT_UNSUPPORTED_TYPE:

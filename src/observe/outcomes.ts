@@ -29,7 +29,7 @@ export interface EventCounts extends Readonly<Record<Outcome, number>> {
   readonly inFlight: number;
   /** Sends after the first one of an event. */
   readonly retries: number;
-  /** Events that the dead letter topic did not take. */
+  /** Events that the dead letter topic rejected. */
   readonly dlqFailures: number;
   /** Stored events that were sent from the outbox here. */
   readonly relayed: number;

@@ -50,12 +50,12 @@ export function checkRow(row: OutboxRow, dialect?: Dialect): void {
     if (dialect === 'postgres' && row[field].includes('\0'))
       throw new SvcError(
         'SVC_OUTBOX_INSERT',
-        `the event is not stored: its ${name} has the character NUL (U+0000), which no text of PostgreSQL can hold; leave it out of the ${name}`,
+        `the event is not stored: its ${name} has the character NUL (U+0000), which no text of PostgreSQL can hold; remove it of the ${name}`,
       );
     if (fitsOutboxText(row[field])) continue;
     throw new SvcError(
       'SVC_OUTBOX_TOO_LONG',
-      `the event is not stored: its ${name} has more than ${longestOutboxText} bytes in UTF-8, and the table of the outbox holds no longer one; use a shorter ${name}`,
+      `the event is not stored: its ${name} has more than ${longestOutboxText} bytes in UTF-8, the limit of the outbox table; use a shorter ${name}`,
     );
   }
 }

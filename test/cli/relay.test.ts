@@ -99,7 +99,7 @@ describe('svc relay', function () {
     assert.ok(Math.abs(Date.now() - Date.parse(String(lastPublishTime))) < 15_000);
 
     assert.equal(await relay.stop('SIGTERM'), 0);
-    assert.match(relay.stderr(), /svc: relay: stops after the batch under way\n$/);
+    assert.match(relay.stderr(), /svc: relay: stops after the current batch\n$/);
     // Nobody has to wait for its leases.
     assert.equal((await folder.store.claim('next', 10_000)).length, 64);
   });
@@ -128,7 +128,7 @@ describe('svc relay', function () {
       status: 409,
       body: {
         ...{ type: 'about:blank', title: 'Conflict', status: 409 },
-        detail: 'a replay is running already: wait until it has ended',
+        detail: 'a replay is already running: wait until it ends',
       },
     });
     assert.deepEqual(

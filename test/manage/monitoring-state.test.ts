@@ -87,7 +87,7 @@ describe('thresholds of monitoring', () => {
     for (const backupProblem of [undefined, null])
       assert.deepEqual(findingsOf({ ...quiet, backupProblem }), []);
     assert.deepEqual(findingsOf({ ...quiet, backupProblem: 'the backup folder "x" is not used: why' }), [
-      { state: 'WARNING', text: 'the next outage loses events, as the backup folder "x" is not used: why' },
+      { state: 'WARNING', text: 'the next outage loses events: the backup folder "x" is not used: why' },
     ]);
   });
 

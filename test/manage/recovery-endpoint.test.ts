@@ -92,9 +92,9 @@ for (const [path, kind, action, other] of [
       [{ topic: Array(101).fill('t') }, 'topic', /list of up to 100/],
       [{ to: 1 }, 'to', /^to must be a text/],
       [{ rate: 0 }, 'rate', 'rate must be a whole number from 1 on.'],
-      ['{"limit":1e400}', 'limit', 'limit must be a whole number from 1 on.'],
-      [{ limit: '5' }, 'limit', 'limit must be a whole number from 1 on.'],
-      ['{"limit":-0}', 'limit', 'limit must be a whole number from 1 on.'],
+      ['{"limit":1e400}', 'limit', 'limit must be a whole number, 1 or more.'],
+      [{ limit: '5' }, 'limit', 'limit must be a whole number, 1 or more.'],
+      ['{"limit":-0}', 'limit', 'limit must be a whole number, 1 or more.'],
       [{ dryRun: 'yes' }, 'dryRun', 'dryRun must be true or false.'],
       ['{"__proto__":{"dryRun":true}}', undefined, /takes the fields .* only\.$/],
       [{ limt: 5 }, undefined, /takes the fields .* only\.$/],
@@ -134,7 +134,7 @@ for (const [path, kind, action, other] of [
       assert.equal(status, 429, body);
       const seconds = Number(headers['retry-after']);
       assert.ok(seconds > 50 && seconds <= 60, String(seconds));
-      assert.match(JSON.parse(body).detail, /begun 6 times within a minute: try again in \d+ s\.$/);
+      assert.match(JSON.parse(body).detail, /begun 6 times within a minute. Try again in \d+ s\.$/);
       assert.equal(asked.length, 6);
       assert.equal((await post(port, { dryRun: true })).status, 202);
     });
@@ -190,7 +190,7 @@ for (const [path, kind, action, other] of [
       for (let time = 0; time < 3; time++) await post(port);
       assert.deepEqual(lines, [
         [
-          `management: ${action}, asked for by 127.0.0.1 with management.server.token, is refused: 403, This endpoint needs the token of management.server.action-token.`,
+          `management: ${action}, requested by 127.0.0.1 with management.server.token, is refused: 403, This endpoint needs the token of management.server.action-token.`,
           undefined,
         ],
       ]);

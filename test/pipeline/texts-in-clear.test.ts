@@ -90,8 +90,7 @@ describe('what an expression of a text that goes out in clear may read', () => {
     assert.ok(only !== undefined);
     assert.throws(() => planOfTarget(only, ['guest', 'room'], config), {
       code: 'SVC_PROTECT_RULE',
-      message:
-        'key shows in clear what the rule for floor protects (MASK): "#room.floor". Take another field',
+      message: 'key shows in clear what the rule for floor protects (MASK): "#room.floor". Use another field',
     });
     assert.doesNotThrow(() => planOfTarget(only, ['room', 'guest'], config));
     assert.doesNotThrow(() => planOfTarget(only, ['guest', 'room'], toConfig({}, { enabled: false })));

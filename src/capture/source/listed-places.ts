@@ -61,13 +61,13 @@ export function readList(baseDir: string, onProblem: (reason: string) => void): 
     const foreign = foreignFile(path, true);
     if (foreign !== undefined)
       throw new Error(
-        `it ${foreign.message}: let the user of the application, or the superuser, run svc manifest`,
+        `it ${foreign.message}: run svc manifest as the user of the application or as the superuser`,
       );
     const { version, searched, files } = JSON.parse(readFileSync(path, 'utf8')) as PlaceList;
     if (version !== 1) throw new Error('another version of svc made it');
     const absolute = Object.entries(files).map(([file, each]) => [resolve(baseDir, file), each] as const);
     const isWell = Object.values(files).every(({ targets }) => targets.every(({ place }) => isPlace(place)));
-    if (!isWell) throw new Error('it holds what svc manifest does not write: run svc manifest again');
+    if (!isWell) throw new Error('svc manifest did not write it: run svc manifest again');
     // A build that was made again has other files.
     const gone = absolute.find(([file]) => !existsSync(file));
     if (gone !== undefined)

@@ -229,6 +229,6 @@ function ruleOf(field: string, options: PiiFieldOptions): FieldRule {
 function misplaced(): SvcError {
   return new SvcError(
     'SVC_PROTECT_RULE',
-    'PiiField marks fields, accessors and getters of instances; for a parameter of a constructor, mark a field or write a path rule',
+    'PiiField marks fields, accessors and getters of instances. For a constructor parameter, mark a field or write a path rule',
   );
 }

@@ -197,7 +197,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
     try {
       outcome = await next(failed);
     } catch (error) {
-      logger.error('a tier failed against its promise', { error: nameOf(error) });
+      logger.error('a tier violated its contract', { error: nameOf(error) });
     }
     const isUndecided = outcome === 'lost' && failed.failure.endedBy === 'behind-unless-full';
     // It waits again before anything else may come.
@@ -259,7 +259,7 @@ export function createEventOutcomes(options: EventOutcomesOptions): EventOutcome
 export const shutDown: SendFailure = {
   kind: 'retriable',
   cause: 'Shutdown',
-  message: 'svc was told to end before the event was acknowledged',
+  message: 'svc had to stop before the event was acknowledged',
   endedBy: 'shutdown',
 };
 
@@ -269,7 +269,7 @@ export const tooManyAtOnce: SendFailure = {
   kind: 'retriable',
   cause: 'BufferFull',
   message:
-    'one turn of the event loop brought more events than fit into an eighth of the heap, and nothing is sent before it is over: let a long loop wait now and then (await setImmediate of node:timers/promises)',
+    'one turn of the event loop made more events than fit into an eighth of the heap. svc sends nothing until the turn ends: in long loops, await setImmediate of node:timers/promises now and then',
 };
 
 /** An adapter that throws breaks its port's promise; its events still get their outcome. */
@@ -348,7 +348,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
 
   function bufferFull(): SendFailure {
     const { maxEvents, maxBytes } = options.buffer;
-    const message = `${memory.events} events of ${memory.bytes} bytes are waiting in memory (at most ${maxEvents} events of ${maxBytes} bytes: svc.broker.buffer)`;
+    const message = `${memory.events} events of ${memory.bytes} bytes are in memory (at most ${maxEvents} events of ${maxBytes} bytes: svc.broker.buffer)`;
     warnFull('', `events go to the next tier, because ${message}`);
     return { kind: 'retriable', cause: 'BufferFull', message };
   }

@@ -145,7 +145,7 @@ export function createCodecs(
     } catch (error) {
       if (error instanceof SvcError) return error;
       const why = error instanceof Error ? error.message : String(error);
-      return new SvcError('SVC_SERIALIZE_SCHEMA', `${file ?? eventType} holds no schema of Avro: ${why}`);
+      return new SvcError('SVC_SERIALIZE_SCHEMA', `${file ?? eventType} holds no Avro schema: ${why}`);
     }
   }
   return (eventType) => {

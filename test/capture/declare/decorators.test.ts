@@ -141,7 +141,9 @@ describe('PublishEvent', () => {
           2,
         );
         assert.equal(a.plain, 3);
-        assert.deepEqual(failures, ['Fields.plain: the field holds no function when it is initialized']);
+        assert.deepEqual(failures, [
+          'Fields.plain: the field does not hold a function when it is initialized',
+        ]);
       });
     }
   }

@@ -53,7 +53,7 @@ describe('an expression is refused at start', () => {
     });
   }
 
-  describe('when it is not complete or not an expression', () => {
+  describe('when it is incomplete or not an expression', () => {
     refused('', 1, /not complete/);
     refused('   ', 4, /not complete/);
     refused('1 +', 4, /not complete/);
@@ -104,7 +104,7 @@ describe('an expression is refused at start', () => {
   it('with its own text and a caret below the place', () => {
     assert.throws(() => parseExpression('result.constructor'), {
       message:
-        'Expression refused at column 8: "constructor" is refused: prototypes and classes are out of reach.\n' +
+        'Expression refused at column 8: "constructor" is refused: prototypes and classes cannot be read.\n' +
         '  result.constructor\n' +
         '         ^',
     });

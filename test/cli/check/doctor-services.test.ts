@@ -93,7 +93,7 @@ requiring('secure-kafka', 'svc doctor and rights on topics', function () {
     for (const each of [topic, group])
       assert.equal(
         each?.fix,
-        'let the user of svc.broker.sasl describe and write its topics, and use its group',
+        'allow the user of svc.broker.sasl to describe and write its topics, and to use its group',
       );
     assert.deepEqual(
       of(findings, 'rights')
@@ -126,7 +126,7 @@ for (const [need, dialect, start, drop] of [
       const [found] = of(findings, 'triggers');
       // Rows are sent: it is no error.
       assert.deepEqual([code, found?.state], [0, 'warning'], JSON.stringify(findings));
-      assert.equal(found?.text, `${table} takes rows that no relay finds, which svc never writes`);
+      assert.equal(found?.text, `${table} accepts rows that no relay finds, which svc never writes`);
       const [, statement] =
         /^run the statement at a quiet time, as the owner of the table: (ALTER TABLE .*)$/.exec(
           found?.fix ?? '',

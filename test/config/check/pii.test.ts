@@ -115,7 +115,7 @@ describe('svc.pii', () => {
     [[{ path: 'a', keyId: '../x' }], 'has a rule with an Invalid key id'],
     [[{ path: 7 }], 'must hold paths that are strings, got 7 (number)'],
     ['[{', 'is not valid JSON'],
-    [{ a: 7 }, 'says of path 1 neither a type nor a rule, got 7 (number)'],
+    [{ a: 7 }, 'gives path 1 neither a type nor a rule, got 7 (number)'],
     [[`${'a.'.repeat(32)}a`], 'has a path that must be a path of at most 32 steps'],
     [['a'.repeat(513)], 'has a path that must be a path of at most 512 characters'],
   ] as const) {
@@ -218,7 +218,7 @@ describe('svc.pii', () => {
           { id: 'a', key },
           { id: 'a', key },
         ],
-        /item 2 has an id that stands there twice/,
+        /item 2 has an id that is in the list twice/,
       ],
       [[{ id: 'a b', key }], /Invalid key id/],
       [
@@ -298,7 +298,7 @@ describe('svc.pii', () => {
     const { problems, warnings } = loadCode({ pii: { enabled: false, fields: ['a.b'] } });
     assert.deepEqual(problems, []);
     assert.deepEqual(lines(warnings), [
-      'svc.pii.fields: has no effect while svc.pii.enabled is false: personal data is published as it is (code).',
+      'svc.pii.fields: has no effect while svc.pii.enabled is false: personal data is published in clear (code).',
     ]);
   });
 });
@@ -372,7 +372,7 @@ describe('a record key', () => {
       targets: [{ ...target, key: '#result.email' }],
     });
     assert.deepEqual(lines(targetProblems[0]?.problems ?? []), [
-      'svc.targets[0].key: shows in clear what the rule for email protects (MASK): "#result.email" (code). Take another field for the key; the default is the event id.',
+      'svc.targets[0].key: shows in clear what the rule for email protects (MASK): "#result.email" (code). Use another field for the key; the default is the event id.',
     ]);
   });
 
@@ -383,7 +383,7 @@ describe('a record key', () => {
       targets: [{ ...target, headers }],
     });
     assert.deepEqual(lines(targetProblems[0]?.problems ?? []), [
-      'svc.targets[0].headers.by: shows in clear what the rule for email protects (MASK): "#result.email" (code). Take another field.',
+      'svc.targets[0].headers.by: shows in clear what the rule for email protects (MASK): "#result.email" (code). Use another field.',
     ]);
   });
 });

@@ -32,7 +32,7 @@ const linesOf = ({ stderr }: AppEnd): string[] =>
     .split('\n')
     .slice(0, -1)
     .filter((line) => !line.startsWith('svc: configuration /'));
-const notStarted = 'svc: error: not started because of the configuration; the application runs without it';
+const notStarted = 'svc: error: not started because of the configuration; the application runs without svc';
 
 describe('a configuration that is wrong: clear lines, and the application runs', function () {
   this.timeout(60_000);

@@ -81,7 +81,7 @@ describe('what the source does not show', function () {
     assert.deepEqual(
       lines.filter((line) => line.includes('two events, ')),
       [
-        `svc: warn: capture: ${pair}. Keep one of them, usually that of the service, unless you want both events`,
+        `svc: warn: capture: ${pair}. Keep one of them, usually the one of the service, unless you want both events`,
       ],
     );
     const noted = lines.filter((line) =>
@@ -218,7 +218,7 @@ describe('svc check, with the start of the application', function () {
           'start: node --import svc/register dist/main.js loads 0 of 2 targets in files, by its imports',
           `  UNLOADED  src/orders.ts#createOrder  ${inPlaceOf('./dist/orders.js')}`,
           '  pending   src/plugin.ts#load',
-          '  not followed: what is named at dist/main.js:3 is known at run time only\n',
+          '  not followed: the name at dist/main.js:3 is known only at runtime\n',
         ].join('\n'),
       ),
       end.stdout,

@@ -114,7 +114,7 @@ describe('SvcInstrumentation', function () {
     );
     assert.match(
       end.stderr,
-      /warn: SvcInstrumentation joins what svc\/register has started, and what it says of svc\.broker\.topic, svc\.targets does not count: write it into svc\.config\.\*/,
+      /warn: SvcInstrumentation joins what svc\/register has started, and ignores its own svc\.broker\.topic, svc\.targets does not count: write it into svc\.config\.\*/,
     );
   });
 

@@ -49,7 +49,7 @@ describe('svc.manifest.json, which another user may have written', () => {
   ])
     it(`refuses ${JSON.stringify(place)}`, () => {
       write(place);
-      const reason = 'it holds what svc manifest does not write: run svc manifest again';
+      const reason = 'svc manifest did not write it: run svc manifest again';
       assert.deepEqual(read(), { files: 0, problems: [reason] });
     });
 
