@@ -437,13 +437,13 @@ function compare(old: Shape, now: Shape, path: string, note: Note): void {
   if (now.protection !== undefined && now.protection !== old.protection && isKnown(old))
     note(path, `is ${now.protection} now`, true);
   else if (old.protection !== undefined && now.protection === undefined)
-    note(path, `is not ${old.protection} any more`);
+    note(path, `is no longer ${old.protection}`);
   if (!isKnown(old)) {
     if (isKnown(now)) note(path, `is known now: ${now.type?.join(' or ')}`);
     return;
   }
   if (!isKnown(now)) {
-    note(path, `was ${old.type?.join(' or ')}, and is not known any more`, true);
+    note(path, `was ${old.type?.join(' or ')}, and is no longer known`, true);
     return;
   }
   compareTypes(old.type as Kind[], now.type as Kind[], path, note);

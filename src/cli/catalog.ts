@@ -116,7 +116,7 @@ function check({ against, json }: CatalogOptions, { config, folder, before: own 
 }
 
 function nothingToCompare(against: string | undefined, folder: string): string {
-  if (against !== undefined) return `${against} is not there`;
+  if (against !== undefined) return `${against} does not exist`;
   return `there is no catalog in ${shown(folder)} yet: ${program} catalog makes it`;
 }
 

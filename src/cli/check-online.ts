@@ -192,7 +192,7 @@ export function formatOnline({
 
 export const stateLines = {
   registered: 'is registered',
-  compatible: 'is there, or would be a compatible version',
+  compatible: 'is registered, or would be a compatible version',
   new: 'would be registered at the first event',
 } as const;
 

@@ -80,7 +80,7 @@ function addInit(svc: Command): void {
     .option('--topic <topic>', 'of the events (default: <name of the package>.events.v1)')
     .option('--yes', 'ask nothing: one function for each event type that was found')
     .option('--no-script', 'leave package.json as it is')
-    .option('--force', 'replace svc.config.yaml where it is there')
+    .option('--force', 'replace an existing svc.config.yaml')
     .option('--dry-run', 'print the file, write nothing');
   does<InitOptions>(init, (options) => runInit(options), { config: false });
 }

@@ -701,7 +701,7 @@ async function runInboxDdl({
   const dialect = dialectOf(`${name}:`);
   if (dialect === undefined) throw new WrongUse('--dialect takes postgres, mysql or sqlite');
   if (partsOfTable(table) === undefined)
-    throw new WrongUse('--table takes a name of letters, digits and _, with or without its schema and a dot');
+    throw new WrongUse('--table takes a name of letters, digits and _, with or without schema and dot');
   const sql = inboxDdl(dialect, table).map((statement) => `${statement};\n`);
   process.stdout.write(
     json ? `${printableJson({ dialect, table, sql: sql.join('') }, 2)}\n` : sql.join('\n'),

@@ -584,7 +584,7 @@ function statusLine({ sample, perSecond }: Shown): string {
     new Date(atMs).toISOString(),
     state === null ? status : `${status} ${state}`,
     ...rates,
-    `lost ${text(events.lost)} in all`,
+    `lost ${text(events.lost)} in total`,
     `breaker ${breakers.broker ?? '-'}${breakers.outbox === null ? '' : ` outbox ${breakers.outbox}`}`,
     `memory ${text(backlog.memoryEvents)}`,
     `backup ${text(backlog.backupEvents)}`,

@@ -77,7 +77,7 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
     case 'tableMissing':
       return new SvcError(
         'SVC_OUTBOX_TABLE_MISSING',
-        `${database} has no table ${table} of the outbox, or only parts of it${because}: run the output of "npx --no svc outbox ddl", or set svc.outbox.initialize-schema to always`,
+        `${database} has no table ${table} of the outbox, or only parts of it${because}. Run the output of "npx --no svc outbox ddl", or set svc.outbox.initialize-schema to always`,
       );
     case 'otherTable':
       return new SvcError(

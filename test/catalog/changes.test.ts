@@ -90,7 +90,7 @@ describe('changes of a catalog', () => {
       'what is not known any more',
       object({ a: { type: 'string' } }),
       object({ a: {} }),
-      ['! payload.a was string, and is not known any more'],
+      ['! payload.a was string, and is no longer known'],
     ],
     [
       'items of arrays',
@@ -114,7 +114,7 @@ describe('changes of a catalog', () => {
       'no mask',
       object({ a: { type: 'string', protection: 'masked' } }),
       object({ a: { type: 'string' } }),
-      ['+ payload.a is not masked any more'],
+      ['+ payload.a is no longer masked'],
     ],
     ['odd names', object({ 'a.b "': {} }), object({}), ['! payload["a.b \\""] is removed']],
   ];

@@ -138,7 +138,7 @@ describe('svc status and svc breaker reset', function () {
       /no process answers at http:\/\/127\.0\.0\.1:1 \(ECONNREFUSED\)/,
     ],
     ['no URL', ['--url', 'http://'], 2, /--url takes a URL/],
-    ['two names', ['--url', 'http://a', '--pid', '1'], 2, /give one of them/],
+    ['two names', ['--url', 'http://a', '--pid', '1'], 2, /use one of them/],
     ['no token file', ['--token-file', 'gone'], 2, /--token-file cannot be read \(ENOENT\)/],
   ] as const)
     it(`says what is wrong: ${title}`, async () => {

@@ -155,7 +155,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       assert.match(second.stderr, new RegExp(`not sent: 1 event: topic "${missing}" does not exist`));
       assert.match(
         second.stderr,
-        /topic "__consumer_offsets" is one of Kafka's own, to which no client may write/,
+        /topic "__consumer_offsets" is internal to Kafka: clients cannot write to it/,
       );
       assert.ok(second.stderr.includes(`topic "${letters}" is the dead letter topic itself`));
 

@@ -133,15 +133,15 @@ describe('/actuator/svc-outbox', () => {
       'since',
       'since must be a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d.',
     ],
-    ['limit 0', { since: '2026-03-04', limit: 0 }, 'limit', 'limit must be a whole number, 1 or more.'],
-    ['limit 1.5', { since: '2026-03-04', limit: 1.5 }, 'limit', 'limit must be a whole number, 1 or more.'],
+    ['limit 0', { since: '2026-03-04', limit: 0 }, 'limit', 'limit must be a whole number from 1 on.'],
+    ['limit 1.5', { since: '2026-03-04', limit: 1.5 }, 'limit', 'limit must be a whole number from 1 on.'],
     [
       'after -1',
       { since: '2026-03-04', after: -1 },
       'after',
       'after must be a whole number from 0 on, from the answer to an earlier replay.',
     ],
-    ['limit "5"', { since: '2026-03-04', limit: '5' }, 'limit', 'limit must be a whole number, 1 or more.'],
+    ['limit "5"', { since: '2026-03-04', limit: '5' }, 'limit', 'limit must be a whole number from 1 on.'],
     [
       'another field',
       { since: '2026-03-04', limt: 5 },

@@ -87,14 +87,14 @@ for (const [path, kind, action, other] of [
       [{ since: 5 }, 'since', /^since must be a time/],
       [{ since: '1h', until: '2h' }, 'since', 'since is not before until.'],
       [{ until: null }, 'until', /^until must be a time/],
-      [{ type: [] }, 'type', /^type must be a text or a list/],
-      [{ topic: [''] }, 'topic', /^topic must be a text or a list/],
+      [{ type: [] }, 'type', /^type must be a string or a list/],
+      [{ topic: [''] }, 'topic', /^topic must be a string or a list/],
       [{ topic: Array(101).fill('t') }, 'topic', /list of up to 100/],
-      [{ to: 1 }, 'to', /^to must be a text/],
+      [{ to: 1 }, 'to', /^to must be a string/],
       [{ rate: 0 }, 'rate', 'rate must be a whole number from 1 on.'],
-      ['{"limit":1e400}', 'limit', 'limit must be a whole number, 1 or more.'],
-      [{ limit: '5' }, 'limit', 'limit must be a whole number, 1 or more.'],
-      ['{"limit":-0}', 'limit', 'limit must be a whole number, 1 or more.'],
+      ['{"limit":1e400}', 'limit', 'limit must be a whole number from 1 on.'],
+      [{ limit: '5' }, 'limit', 'limit must be a whole number from 1 on.'],
+      ['{"limit":-0}', 'limit', 'limit must be a whole number from 1 on.'],
       [{ dryRun: 'yes' }, 'dryRun', 'dryRun must be true or false.'],
       ['{"__proto__":{"dryRun":true}}', undefined, /takes the fields .* only\.$/],
       [{ limt: 5 }, undefined, /takes the fields .* only\.$/],
@@ -134,7 +134,7 @@ for (const [path, kind, action, other] of [
       assert.equal(status, 429, body);
       const seconds = Number(headers['retry-after']);
       assert.ok(seconds > 50 && seconds <= 60, String(seconds));
-      assert.match(JSON.parse(body).detail, /begun 6 times within a minute. Try again in \d+ s\.$/);
+      assert.match(JSON.parse(body).detail, /started 6 times within a minute. Try again in \d+ s\.$/);
       assert.equal(asked.length, 6);
       assert.equal((await post(port, { dryRun: true })).status, 202);
     });

@@ -78,7 +78,7 @@ describe('what an expression of a text that goes out in clear may read', () => {
     assert.throws(
       () => draft({ key: '#guest.email' }),
       ({ message }: Error) => {
-        assert.match(message, /its class marks this field as personal data, and this text goes out in clear/);
+        assert.match(message, /its class marks this field as personal data, but this value is published in clear/);
         return !message.includes('jane');
       },
     );

@@ -134,7 +134,7 @@ function whatItMust(
       if (orFunction)
         return unless(isText || typeof value === 'function', 'must be an expression or a function');
       if (format === 'topic') return unless(isText && hasFormat(format, value), formats[format].says);
-      return unless(isText, 'must be a text');
+      return unless(isText, 'must be a string');
     default:
       return undefined;
   }

@@ -514,7 +514,7 @@ export class Parser {
     if (token.kind !== 'name' && token.kind !== 'string' && token.kind !== 'number')
       throw this.#unexpected(token);
     this.#refuseForbidden(token);
-    if (before.has(token.text)) throw this.#refuse(token, `the key "${token.text}" is there twice.`);
+    if (before.has(token.text)) throw this.#refuse(token, `the key "${token.text}" occurs twice.`);
     return token.text;
   }
 }

@@ -70,8 +70,7 @@ export function readList(baseDir: string, onProblem: (reason: string) => void): 
     if (!isWell) throw new Error('svc manifest did not write it: run svc manifest again');
     // A build that was made again has other files.
     const gone = absolute.find(([file]) => !existsSync(file));
-    if (gone !== undefined)
-      throw new Error(`there is no ${gone[0]} any more: run svc manifest after each build`);
+    if (gone !== undefined) throw new Error(`${gone[0]} no longer exists: run svc manifest after each build`);
     return { searched: searched.map((each) => resolve(baseDir, each)), files: new Map(absolute) };
   } catch (error) {
     onProblem(error instanceof SyntaxError ? 'no JSON' : (error as Error).message);

@@ -99,7 +99,7 @@ function checkKey(one: CheckedTarget, fields: readonly PathRule[]): void {
   const target = one.target();
   for (const { field, message } of shownInClear(target, [...(target.pii ?? []), ...fields])) {
     const isKey = field === 'key';
-    const fix = isKey ? 'Use another field for the key; the default is the event id' : 'Take another field';
+    const fix = isKey ? 'Use another field for the key; the default is the event id' : 'Use another field';
     one.problems.push({ name: `${one.name}.${field}`, message, where: one.where(), fix });
   }
 }

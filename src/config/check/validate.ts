@@ -302,7 +302,7 @@ function readParts(given: object, say: Say): RuleParts {
       say(`has a rule with the unknown field ${shownName(key, ruleFields)}`, undefined, fix);
     } else if (typeof value === 'string' && value.trim() !== '') parts[name] = value.trim();
     else if (value !== null && value !== undefined)
-      say(`has a rule whose ${name} is no text`, describeTyped(value));
+      say(`has a rule whose ${name} is not a string`, describeTyped(value));
   }
   return parts;
 }
@@ -335,7 +335,7 @@ function word<T extends string>(
   const ofName = words.find((one) => one === typeOfName(text) && one !== 'CUSTOM');
   const nearest = ofName ?? nearestName(text.toUpperCase(), words);
   const fix = nearest && `Did you mean ${nearest}?`;
-  say(`has a rule whose ${name} is none of ${words.join(', ')}`, describeValue(text), fix);
+  say(`has a rule whose ${name} is not one of ${words.join(', ')}`, describeValue(text), fix);
   return undefined;
 }
 

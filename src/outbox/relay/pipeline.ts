@@ -62,7 +62,7 @@ export interface Pipeline {
   knownIds(): readonly number[] | undefined;
   /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
   withoutSends<T>(work: () => Promise<T>, maxWaitMs: number): Promise<T>;
-  /** Partitions that have failed are tried again in the next pass. */
+  /** Partitions that have failed are next try in the next pass. */
   retryPartitions(): void;
   /** What is not in a send is deferred. */
   drop(): void;

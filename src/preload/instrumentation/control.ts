@@ -88,7 +88,7 @@ export function disable(who: object): void {
   const { diag } = givenTo(who);
   const count = current.pending();
   logger.info(
-    `switched off by disable()${count === 0 ? '' : `: ${count} ${count === 1 ? 'event' : 'events'} under way go on`}`,
+    `switched off by disable()${count === 0 ? '' : `: ${count} ${count === 1 ? 'event' : 'events'} in flight continue`}`,
   );
   diag?.debug('disabled');
   void current.pause().then(() => {

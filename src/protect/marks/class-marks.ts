@@ -222,7 +222,7 @@ function ruleOf(field: string, options: PiiFieldOptions): FieldRule {
   }
   for (const [name, value] of Object.entries({ keyId, masker }))
     if (value !== undefined && typeof value !== 'string')
-      throw new SvcError('SVC_PROTECT_RULE', `PiiField: ${name} must be a text`);
+      throw new SvcError('SVC_PROTECT_RULE', `PiiField: ${name} must be a string`);
   return { type, strategy, level, keyId, masker };
 }
 

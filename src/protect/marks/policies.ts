@@ -108,7 +108,7 @@ export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
     reported.add(id);
     logger.warn(`personal data? ${path} of ${eventType} ${says}`);
     if (reported.size === mostPaths)
-      logger.warn(`personal data? ${mostPaths} paths reported; svc looks for no more`);
+      logger.warn(`personal data? ${mostPaths} paths reported; svc stops here`);
   }
 }
 

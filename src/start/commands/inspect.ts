@@ -132,7 +132,7 @@ function problemOf(folder: string): string | undefined {
     try {
       const found = statSync(at, { throwIfNoEntry: false });
       if (found === undefined && dirname(at) !== at) continue;
-      if (!found?.isDirectory()) return `${at} is no folder`;
+      if (!found?.isDirectory()) return `${at} is not a folder`;
       accessSync(at, constants.W_OK | constants.X_OK);
       return undefined;
     } catch (error) {
@@ -436,10 +436,7 @@ export function openDecryption({ config, keys, defaultKey, keyIds }: DecryptionR
   const kms = config?.pii.kms;
   if (config === undefined || kms?.enabled !== true || kms.type === undefined) {
     if (keyIds.length > 0)
-      throw new SvcError(
-        'SVC_PROTECT_KEY_LIST',
-        '--key-id needs a key service, and the configuration has none (svc.pii.kms)',
-      );
+      throw new SvcError('SVC_PROTECT_KEY_LIST', '--key-id needs a key service: configure svc.pii.kms');
     return createDecryptionKeys({ keys: all });
   }
   const ids = [...new Set([...namedKeyIds(config), ...keyIds])];

@@ -51,7 +51,7 @@ export function remarkOf(settings: SenderSettings, senders: Senders, isRelay: bo
   const isWaiting = oldestMs !== null && oldestMs > waitingMs;
   if (isRelay || relays > 0 || (!isWaiting && !erases)) return undefined;
   if (!isRouted)
-    return `rows of ${table} wait for ${spanOf(oldestMs ?? 0)}, and no relay of it runs: start "npx --no svc relay", or a process with svc.outbox.publisher-enabled: true and this table`;
+    return `rows of ${table} wait for ${spanOf(oldestMs ?? 0)}, but no relay of it runs. Start "npx --no svc relay", or a process with svc.outbox.publisher-enabled: true and this table`;
   // Who reads a binary log, nobody here knows.
   if (dialect !== 'postgres' || log === 'read') return undefined;
   return `no relay of ${table} runs, and currently no connector reads the log of its database: check Kafka Connect (GET /connectors/<name>/status)`;

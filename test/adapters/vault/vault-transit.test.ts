@@ -65,7 +65,7 @@ requiring('vault', 'vault: data keys by Transit', function () {
     await refusal(
       provider.generateDataKey('customer'),
       'SVC_PROTECT_KEY_REFUSED',
-      /nothing is mounted for nowhere/,
+      /no engine is mounted for nowhere/,
     );
     const store = open({ mount: await vault.mount('kv-v2') });
     await refusal(store.generateDataKey('customer'), 'SVC_PROTECT_KEY_REFUSED', /^Vault at [^ ]+: \S/);

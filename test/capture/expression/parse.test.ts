@@ -40,16 +40,16 @@ describe('an expression is refused at start', () => {
 
   for (const name of ['__proto__', 'constructor', 'prototype', '__defineGetter__', '__lookupSetter__']) {
     describe(`when it names ${name}`, () => {
-      refused(`result.${name}`, 8, /out of reach/);
-      refused(`result?.${name}`, 9, /out of reach/);
-      refused(`result['${name}']`, 8, /out of reach/);
-      refused(`result?.["${name}"]`, 10, /out of reach/);
-      refused(`result.${name}()`, 8, /out of reach/);
-      refused(`{${name}: 1}`, 2, /out of reach/);
-      refused(`{'${name}': 1}`, 2, /out of reach/);
-      refused(`#${name}`, 1, /out of reach/);
-      refused(name, 1, /out of reach/);
-      refused(`args.![${name}]`, 8, /out of reach/);
+      refused(`result.${name}`, 8, /prototypes and classes cannot be read/);
+      refused(`result?.${name}`, 9, /prototypes and classes cannot be read/);
+      refused(`result['${name}']`, 8, /prototypes and classes cannot be read/);
+      refused(`result?.["${name}"]`, 10, /prototypes and classes cannot be read/);
+      refused(`result.${name}()`, 8, /prototypes and classes cannot be read/);
+      refused(`{${name}: 1}`, 2, /prototypes and classes cannot be read/);
+      refused(`{'${name}': 1}`, 2, /prototypes and classes cannot be read/);
+      refused(`#${name}`, 1, /prototypes and classes cannot be read/);
+      refused(name, 1, /prototypes and classes cannot be read/);
+      refused(`args.![${name}]`, 8, /prototypes and classes cannot be read/);
     });
   }
 
@@ -90,7 +90,7 @@ describe('an expression is refused at start', () => {
     refused('result[1.5]', 8, /whole number/);
     refused('result[true]', 8, /whole number/);
     refused('result[((true))]', 10, /whole number/);
-    refused("result[('constructor')]", 9, /out of reach/);
+    refused("result[('constructor')]", 9, /prototypes and classes cannot be read/);
     refused('{a: 1, a: 2}', 8, /twice/);
     refused("{a: 1, 'a': 2}", 8, /twice/);
     refused('{a: 1, 2}', 9, /"\}" is not expected/);

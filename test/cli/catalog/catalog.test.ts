@@ -186,7 +186,7 @@ describe('svc catalog', function () {
         1,
         /is no JSON: it holds a Git conflict$/m,
       ],
-      [{ 'event-catalog/svc.catalog.json': '[]' }, [], 1, /is no catalog of svc$/m],
+      [{ 'event-catalog/svc.catalog.json': '[]' }, [], 1, /is not a catalog of svc$/m],
       [
         { 'event-catalog/svc.catalog.json': '{ "svcCatalog": 2, "events": {} }' },
         ['--check'],
@@ -200,10 +200,10 @@ describe('svc catalog', function () {
         },
         [],
         1,
-        /what it says of "A" is not from svc catalog$/m,
+        /its entry for "A" is not from svc catalog$/m,
       ],
       [{}, ['--check'], 1, /there is no catalog in event-catalog yet: npx --no svc catalog makes it$/m],
-      [{}, ['--check', '--against', 'gone.json'], 1, /^svc: gone\.json is not there$/m],
+      [{}, ['--check', '--against', 'gone.json'], 1, /^svc: gone\.json does not exist$/m],
       [{ 'svc.config.yaml': config.replace('orders.ts', 'orders.ts: [') }, [], 1, /^svc: svc\.config\.yaml/m],
       [{ 'svc.config.yaml': config.replace('ORDER_CREATED', '7') }, [], 1, /eventType/],
       [
@@ -222,7 +222,7 @@ describe('svc catalog', function () {
       ],
       [{}, ['--config', 'gone.yaml'], 1, /gone\.yaml/],
       [{}, ['--against', 'base.json'], 2, /--against goes with --check/],
-      [{}, ['--check', '--watch'], 2, /--check and --watch do not go together/],
+      [{}, ['--check', '--watch'], 2, /--check and --watch cannot be combined/],
       [{}, ['--since', '1h'], 2, /--since goes with --watch/],
       [{ 'event-catalog/json-schema': 'a file' }, [], 1, /event-catalog cannot be written \(E/],
     ];

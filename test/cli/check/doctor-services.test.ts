@@ -87,9 +87,9 @@ requiring('secure-kafka', 'svc doctor and rights on topics', function () {
     const [topic, group] = wrong(findings);
     assert.match(
       topic?.text ?? '',
-      /the user "svc" may not write to topic "read-only": give it the Write and Describe/,
+      /the user "svc" may not write to topic "read-only": grant it Write and Describe/,
     );
-    assert.match(group?.text ?? '', /may not use the group "nothing-but-seen": give it the Read permission/);
+    assert.match(group?.text ?? '', /may not use the group "nothing-but-seen": grant it Read/);
     for (const each of [topic, group])
       assert.equal(
         each?.fix,

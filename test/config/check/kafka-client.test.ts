@@ -32,7 +32,7 @@ describe('options of the client for Kafka', () => {
     for (const acks of ['0', 0])
       assert.match(
         problemsOf({ acks })[0] ?? '',
-        /svc\.broker\.acks: counts an event as published when it was sent/,
+        /svc\.broker\.acks: counts an event as published once it is sent/,
       );
     for (const acks of [2, -1, 'some', true])
       assert.match(problemsOf({ acks })[0] ?? '', /must be one of all, 1, 0/);

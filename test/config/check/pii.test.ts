@@ -105,12 +105,12 @@ describe('svc.pii', () => {
     [['$'], 'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string'],
     [
       ['a=FOO'],
-      'has a rule whose type is none of NAME, EMAIL, PHONE, ADDRESS, CARD, NATIONAL_ID, ACCOUNT, IP, CUSTOM, got a string',
+      'has a rule whose type is not one of NAME, EMAIL, PHONE, ADDRESS, CARD, NATIONAL_ID, ACCOUNT, IP, CUSTOM, got a string',
     ],
     [[{ path: 'a', stratgy: 'HASH' }], 'has a rule with the unknown field stratgy'],
     [
       [{ path: 'a', strategy: 'HASHED' }],
-      'has a rule whose strategy is none of MASK, ENCRYPT, HASH, EXCLUDE, got a string',
+      'has a rule whose strategy is not one of MASK, ENCRYPT, HASH, EXCLUDE, got a string',
     ],
     [[{ path: 'a', keyId: '../x' }], 'has a rule with an Invalid key id'],
     [[{ path: 7 }], 'must hold paths that are strings, got 7 (number)'],
@@ -161,7 +161,7 @@ describe('svc.pii', () => {
       ...[8, 8, 8].map((line) => place(3, line)),
       place(4, 9),
     ]);
-    assert.match(said.join('\n'), /Invalid key id.*\n.*strategy is none of.*\n.*level is none of/);
+    assert.match(said.join('\n'), /Invalid key id.*\n.*strategy is not one of.*\n.*level is not one of/);
     const { targetProblems } = loadCode({ targets: [{ ...target, pii: ['a..b', 'c=FOO'] }] });
     assert.deepEqual(
       targetProblems[0]?.problems.map(({ name }) => name),
@@ -238,7 +238,7 @@ describe('svc.pii', () => {
     ];
     for (const [list, problem] of bad) assert.match(keys(...list).join('\n'), problem);
     const both = { defaultKey: key, keys: [{ id: 'default', key }] };
-    assert.match(problemsOf({ crypto: both }).join(), /which is that of svc.pii.crypto.default-key/);
+    assert.match(problemsOf({ crypto: both }).join(), /which svc.pii.crypto.default-key also has/);
   });
 
   it('refuses a rule whose key nobody has, or that encrypts no more', () => {
@@ -280,7 +280,7 @@ describe('svc.pii', () => {
     assert.equal(problems({ type: 'aws', keys: { default: 'alias/a' } }), '');
     assert.match(
       problems({ type: 'aws', aws: { defaultKeyArn: 'a' } }, { crypto: { defaultKey: key } }),
-      /must not be a guess/,
+      /must not guess/,
     );
     assert.match(
       problems({ type: 'vault', vault: { defaultKeyPath: 'a' } }),

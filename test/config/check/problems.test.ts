@@ -70,7 +70,7 @@ management:
       const [said = '', ...more] = lines(all);
       assert.deepEqual(more, []);
       assert.ok(said.includes(`svc.${name}: is empty: YAML reads text after # as a comment`), said);
-      assert.match(said, /Put it in quotes/);
+      assert.match(said, /put it in quotes/i);
     });
 
   it('Kafka topic is required', () => {

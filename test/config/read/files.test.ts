@@ -237,7 +237,7 @@ describe('configuration files', () => {
 
     it('has TypeScript that cannot be stripped', () => {
       const says = only(load({ 'svc.config.ts': 'enum A { B }\nexport default {}' }));
-      assert.match(says, /^svc\.config\.ts: has TypeScript syntax that Node cannot strip.*Leave out enums/);
+      assert.match(says, /^svc\.config\.ts: has TypeScript syntax that Node cannot strip.*Remove enums/);
     });
 
     it('is TypeScript on a Node that does not run it', () => {

@@ -202,7 +202,7 @@ describe('whose configuration is taken', () => {
         chmodSync(cwd, 0o1777);
         assertNotTaken(
           load(cwd),
-          /is of another user \(uid 54321\) in a folder that everybody may write, and is not read/,
+          /belongs to another user \(uid 54321\) in a folder that every user may write, and is not read/,
         );
         chownSync(join(cwd, name), 0, 0);
         assert.equal(load(cwd).config.broker.topic, 'stolen');

@@ -166,7 +166,7 @@ describe('relay: failures', () => {
   it('sets a row that cannot be a record aside at once, in its turn, and asks the broker nothing', async () => {
     const bad = (aggregateId: string, sequence: number, rest: Partial<OutboxRow> = {}) => ({
       ...rowOf(aggregateId, sequence, rest),
-      fault: 'its header "a" must be a text',
+      fault: 'its header "a" must be a string',
     });
     await its.insert(
       rowOf('a', 1),
@@ -182,7 +182,8 @@ describe('relay: failures', () => {
       its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`),
       ['a1', 'b2', 'a3'],
     );
-    const says = 'SVC_PUBLISH_NOT_A_RECORD: it cannot be encoded as a record: its header "a" must be a text';
+    const says =
+      'SVC_PUBLISH_NOT_A_RECORD: it cannot be encoded as a record: its header "a" must be a string';
     assert.deepEqual(
       (await its.store.read({ statuses: ['FAILED'] }, 0, 9)).map(({ lastError }) => lastError),
       [says, says],

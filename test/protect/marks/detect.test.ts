@@ -119,6 +119,6 @@ describe('the report mode', () => {
     );
     const lines = reportOf(paths);
     assert.equal(lines.length, 1001);
-    assert.equal(lines.at(-1), 'personal data? 1000 paths reported; svc looks for no more');
+    assert.equal(lines.at(-1), 'personal data? 1000 paths reported; svc stops here');
   });
 });

@@ -87,7 +87,7 @@ describe('capture by source map: maps that are none', function () {
     change(folder, (map) => ({ ...map, mappings: `§${map.mappings}` }));
     const { status, stdout, reports } = runApp(folder, targets, { main });
     assert.deepEqual([status, /RESULTS \["bellnone"/.test(stdout)], [0, true]);
-    for (const id of targets) assert.match(reports[id]?.reason ?? '', /the source map does not fit the file/);
+    for (const id of targets) assert.match(reports[id]?.reason ?? '', /the source map belongs to another build/);
   });
 
   function mappingsOf(mappings: string) {

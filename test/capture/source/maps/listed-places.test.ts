@@ -59,7 +59,7 @@ describe('svc.manifest.json, which another user may have written', () => {
     assert.equal(files, 0);
     assert.match(
       problems.join(),
-      /^it is code that others may write \(mode 666\), and is not run: let the user/,
+      /^it is code that others may write \(mode 666\), and is not run: run svc manifest/,
     );
   });
 
