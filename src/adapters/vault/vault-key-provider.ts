@@ -176,7 +176,7 @@ function judge({ status, body }: JsonAnswer, question: VaultQuestion): Verdict {
   if (status === 400) return judgeBadRequest(errors, question);
   if (status === 403) return judgeForbidden(errors, question);
   if (status === 404) return judgeNotFound(body, errors, question);
-  if (status === 405) return ['refused', `${question.path} cannot return ${question.engine} keys`];
+  if (status === 405) return ['refused', `${question.path} cannot be asked for ${question.engine} keys`];
   if (status === 503 && errors.includes('Vault is sealed')) return ['unavailable', 'it is sealed: unseal it'];
   if (status === 307)
     return ['unavailable', 'it is a standby (307): svc.pii.kms.vault.address must name the active server'];

@@ -112,7 +112,7 @@ requiring('own-vault', 'vault, not well', function () {
   it('follows no redirect', async () => {
     const location = `${vault.address}/v1/secret/data/customer`;
     for (const [status, code, says] of [
-      [301, refused, /a redirect \(301\), which is not followed/],
+      [301, refused, /a redirect \(301\), which svc does not follow/],
       [308, refused, /a redirect \(308\)/],
       [307, unavailable, /a standby \(307\)/],
     ] as const) {

@@ -54,14 +54,14 @@ describe('an expression is refused at start', () => {
   }
 
   describe('when it is incomplete or not an expression', () => {
-    refused('', 1, /not complete/);
-    refused('   ', 4, /not complete/);
-    refused('1 +', 4, /not complete/);
+    refused('', 1, /incomplete/);
+    refused('   ', 4, /incomplete/);
+    refused('1 +', 4, /incomplete/);
     refused('(1', 3, /"\)" is missing/);
     refused('{a: 1', 6, /"\}" is missing/);
     refused('result[0', 9, /"\]" is missing/);
     refused('result.getId(1', 15, /"\)" is missing/);
-    refused('result.', 8, /not complete/);
+    refused('result.', 8, /incomplete/);
     refused('result.[0]', 8, /"\[" is not expected/);
     refused('result..id', 8, /"\." is not expected/);
     refused("result.'id'", 8, /"id" is not expected/);
@@ -114,7 +114,7 @@ describe('an expression is refused at start', () => {
     const text = `${'a + '.repeat(30)}\n'x' = 1 ${'+ b '.repeat(30)}`;
     const message = messageOf(text);
     const [first, line = '', caret = '', ...rest] = message.split('\n');
-    assert.match(first ?? '', /column 126: .*no assignment/u);
+    assert.match(first ?? '', /column 126: .*assignment does not exist/u);
     assert.deepEqual(rest, []);
     assert.ok(line.startsWith('  …') && line.endsWith('…') && line.length < 80, line);
     assert.equal(line[caret.length - 1], '=');
