@@ -362,7 +362,7 @@ export function watchRetention(
     said.add(topic);
     const days = Math.floor((now() - atMs) / dayMsOfWatchRetention);
     logger.warn(
-      `topic ${topic} has an event that is ${days} days old, but the inbox keeps ${retentionDays}. An older event is handled a second time: give createInbox a longer retentionDays`,
+      `topic ${topic} has an event that is ${days} days old, but the inbox keeps ${retentionDays} days. An older event is handled a second time: give createInbox a longer retentionDays`,
     );
   };
 }

@@ -75,7 +75,7 @@ describe('svc catalog', function () {
     const { code, stdout, stderr } = await svc();
     assert.deepEqual([code, stdout], [0, ''], stderr);
     assert.match(stderr, /^event-catalog: 5 event types, 13 files written$/m);
-    assert.match(stderr, /known at run time only: src\/orders\.ts:11;/);
+    assert.match(stderr, /known only at runtime: src\/orders\.ts:11;/);
     const found = entries();
     assert.deepEqual(
       Object.entries(found).map(([type, { from, topics, keys, payload }]) => [
