@@ -15,10 +15,10 @@ const tooOld = unsupportedNode(process.versions.node);
 if (tooOld !== undefined) {
   const { isRequired, format } = lastResort();
   if (isRequired) {
-    say(format, `${tooOld}; the process does not start, because svc.required is true`);
+    say(format, `${tooOld}. The process does not start, because svc.required is true`);
     process.exit(notStartedExitCode);
   }
-  say(format, `${tooOld}; the application runs without it`);
+  say(format, `${tooOld}. The application runs without svc`);
 } else if (process.env.SVC_ENABLED !== 'false') {
   // Switched off like this, not even what reads the configuration is loaded.
   try {
@@ -28,10 +28,10 @@ if (tooOld !== undefined) {
     const reason = error instanceof Error ? error.message : String(error);
     const { isRequired, format } = lastResort();
     if (isRequired) {
-      say(format, `could not start, nor does the process, because svc.required is true: ${reason}`);
+      say(format, `svc.required is true, so the process does not start: ${reason}`);
       process.exit(notStartedExitCode);
     }
-    say(format, `could not start, the application runs without it: ${reason}`);
+    say(format, `could not start; the application runs without svc: ${reason}`);
   }
 }
 

@@ -40,20 +40,19 @@ const send = (events: number): string => `Send ${plural(events, 'event')}`;
 export const actions = {
   recover: {
     ...{ id: 'dlq-recover', title: 'Recover', asks: whole, verb: send },
-    about:
-      'Sends dead letters to the topics that they were meant for. What is sent leaves the list of those that wait.',
+    about: 'Sends dead letters to their original topics. Sent dead letters leave the list.',
     confirm: (events) => `${plural(events, 'dead letter')} will be sent to their topics`,
     run: recovery('svc/dlq/recover'),
   },
   drain: {
     ...{ id: 'backup-drain', title: 'Drain', asks: whole, verb: send },
-    about: 'Sends what lies in the backup to its topics.',
+    about: 'Sends the events of the backup to their topics.',
     confirm: (events) => `${plural(events, 'event')} of the backup will be sent to their topics`,
     run: recovery('svc/backup/drain'),
   },
   replay: {
     ...{ id: 'outbox-replay', title: 'Replay', asks: ['since', ...whole], verb: send },
-    about: 'Sends events of the outbox again, those that were published too: consumers see them twice.',
+    about: 'Sends events of the outbox again, including published ones: consumers see those twice.',
     confirm: (events) => `${plural(events, 'event')} of the outbox will be sent again`,
     run: replay,
   },
@@ -68,10 +67,10 @@ export const actions = {
   },
   invalidate: {
     ...{ id: 'keys-invalidate', title: 'Invalidate', asks: [], verb: () => 'Forget the keys' },
-    about: 'Forgets the cached encryption keys of this process, and asks for new ones.',
+    about: 'Drops the cached encryption keys of this process, and requests new ones.',
     confirm: (_, { health }) =>
-      `${plural(health.details.keys?.length ?? 0, 'key')} will be forgotten and asked for`,
-    run: simple('svc/keys/invalidate', 'New keys are asked for.'),
+      `${plural(health.details.keys?.length ?? 0, 'key')} will be dropped and requested again`,
+    run: simple('svc/keys/invalidate', 'New keys are requested.'),
   },
 } as const satisfies Readonly<Record<string, Action>>;
 
@@ -112,7 +111,7 @@ function recovery(address: string): Action['run'] {
       const latest = await ask<Latest>('GET', address);
       if ('problem' in latest) return refusal(latest);
       const mine = latest.value[dryRun ? 'dryRun' : 'run'];
-      if (mine?.id !== run.id) return { refused: 'Another one was begun meanwhile.', status: 409 };
+      if (mine?.id !== run.id) return { refused: 'Another one was started in the meantime.', status: 409 };
       run = mine;
     }
   };

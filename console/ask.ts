@@ -38,7 +38,7 @@ export async function ask<T>(
     const isLate = (error as Error).name === 'TimeoutError';
     return {
       status: 0,
-      problem: isLate ? 'The process does not answer in time.' : 'The process cannot be reached.',
+      problem: isLate ? 'The process did not answer in time.' : 'The process cannot be reached.',
     };
   }
 }

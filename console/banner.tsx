@@ -28,7 +28,7 @@ export function Banner({ document }: { readonly document: ConsoleDocument | unde
       <div>
         <h2>{document === undefined && lines.length === 0 ? 'Asking the process …' : words[level]}</h2>
         {lines.length === 0 && document !== undefined && (
-          <p>Events get to their topics, within all thresholds of the last five minutes.</p>
+          <p>Events reach their topics, within all thresholds of the last five minutes.</p>
         )}
         <ul>
           {lines.map(({ level: of, text }) => (
@@ -46,7 +46,7 @@ function away(): Line[] {
   const { value } = trouble;
   if (value === undefined) return [];
   return [
-    { level: 'away', text: `${value.text} Since ${clock(value.sinceMs)}; asked again every two seconds.` },
+    { level: 'away', text: `${value.text} Since ${clock(value.sinceMs)}; refreshed every two seconds.` },
   ];
 }
 
@@ -58,7 +58,7 @@ function linesOf({ health, breakers, backup }: ConsoleDocument): Line[] {
       ? undefined
       : line(
           'critical',
-          'The breaker is open: the brokers do not take events, which go to the backup instead',
+          'The breaker is open: the brokers do not accept events, which go to the backup instead',
         ),
     ...keys.map((key) =>
       key.error === undefined || error?.includes(key.error)
@@ -74,7 +74,7 @@ function linesOf({ health, breakers, backup }: ConsoleDocument): Line[] {
     backup.events > 0 && breakers.broker === 'CLOSED'
       ? line(
           'warning',
-          `${plural(backup.events, 'event')} in the backup: they are sent once the brokers take them`,
+          `${plural(backup.events, 'event')} in the backup, sent once the brokers accept events`,
         )
       : undefined,
     line('warning', outbox?.warning),

@@ -119,7 +119,7 @@ function Figure({ chart, points }: { readonly chart: Chart; readonly points: His
         ))}
       </ul>
       {points === undefined ? (
-        <p class="nothing">The first point comes ten seconds after the start.</p>
+        <p class="nothing">The first point appears ten seconds after the start.</p>
       ) : isTable ? (
         <Points {...{ chart, points, known }} />
       ) : (

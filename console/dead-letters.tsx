@@ -95,7 +95,7 @@ export function DeadLetters({ document }: Of) {
       rows={state.found.deadLetters}
       nameOf={({ eventType, eventId, partition, offset }) => `${eventType} ${eventId} ${partition}-${offset}`}
       note={`the newest in the topic ${state.found.topic}`}
-      nothing="None of those that were looked at is one of them."
+      nothing="None of the records read matches."
       columns={columns}
     >
       {form}
@@ -114,7 +114,7 @@ function Own({ document: { deadLetters }, children }: Of & { readonly children: 
       rows={recent}
       nameOf={({ eventType, timestamp }, index) => `${eventType} ${timestamp} ${index}`}
       note={`the newest of this process${waiting === null ? '' : `; ${count(waiting)} wait in the topic`}`}
-      nothing="This process has sent none."
+      nothing="This process has sent no dead letters."
       columns={[
         { title: 'At', isWide: true, cell: ({ timestamp }) => at(timestamp) },
         { title: 'Type', isWide: true, cell: ({ eventType }) => <code>{eventType}</code> },
@@ -127,10 +127,9 @@ function Own({ document: { deadLetters }, children }: Of & { readonly children: 
 }
 
 function saidOf(state: State): string {
-  if (state.name !== 'read')
-    return 'Reads the topic itself, without payloads. What a recovery has sent stays in it.';
+  if (state.name !== 'read') return 'Reads the topic itself, without payloads. Recovered letters stay in it.';
   const { deadLetters, read, unreadable, complete } = state.found;
   const odd = unreadable > 0 ? `, ${count(unreadable)} of which cannot be read` : '';
-  const more = complete ? '' : ' There may be older ones: npx --no svc dlq list shows all.';
+  const more = complete ? '' : ' There may be older ones. To see all: npx --no svc dlq list';
   return `${plural(deadLetters.length, 'dead letter')} of ${plural(read, 'record')} that were looked at${odd}.${more}`;
 }

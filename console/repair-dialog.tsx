@@ -16,9 +16,9 @@ type Step =
 
 const asFirst: Fields = { limit: 1_000, type: '', since: '1d' };
 const labels: Readonly<Record<keyof Fields, string>> = {
-  limit: 'At most so many events',
+  limit: 'Maximum number of events',
   type: 'Only this event type (empty: all)',
-  since: 'Stored since (a time, or how long ago: 90m, 2d)',
+  since: 'Stored since (a time, or an age: 90m, 2d)',
 };
 
 /** First it is counted, then confirmed with the count and the environment, then done. */
@@ -121,7 +121,7 @@ function Said({ step, action, document, where }: SaidOf) {
     case 'count':
       return <p>Counting, nothing is sent …</p>;
     case 'act':
-      return <p>Under way. It goes on in the process, whether this page stays open or not …</p>;
+      return <p>In progress. It continues in the process, even if you close this page …</p>;
     case 'confirm':
       if (step.events === 0 && action.asks.length > 0) return <p>There is nothing to send.</p>;
       return (

@@ -18,9 +18,7 @@ export function Repair({ document }: { readonly document: ConsoleDocument }) {
       <Card
         title="Dead letters"
         number={count(deadLetters.waiting)}
-        text={
-          progress(runs.deadLetters) ?? (dlqTopic ? 'wait in the topic' : 'no topic is configured for them')
-        }
+        text={progress(runs.deadLetters) ?? (dlqTopic ? 'wait in the topic' : 'no topic is configured')}
       >
         {dlqTopic && button(actions.recover)}
       </Card>

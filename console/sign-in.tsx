@@ -18,8 +18,8 @@ export function SignIn() {
       <h2>Token</h2>
       <p>
         {token.value === undefined
-          ? 'Reading from elsewhere, and each action, needs a token of this process.'
-          : 'This token is not, or no longer, right.'}{' '}
+          ? 'You need a token of this process to read from another machine, and for each action.'
+          : 'This token is not valid, or no longer valid.'}{' '}
         It is <code>management.server.token</code>, or <code>management.server.action-token</code> for what
         acts. It is kept until this tab is closed.
       </p>

@@ -113,7 +113,7 @@ export function TypeTable({ document: { types, typeCount } }: Of) {
       note={
         typeCount > types.length ? `the busiest ${types.length} of ${count(typeCount)}` : 'since the start'
       }
-      nothing="No event type is configured, and none was published."
+      nothing="No event type is configured or published."
       columns={[
         { title: 'Type', isWide: true, cell: ({ eventType }) => <code>{eventType}</code> },
         {
@@ -156,7 +156,7 @@ export function TargetTable({ document: { targets } }: Of) {
       rows={targets}
       nameOf={({ target }, index) => `${target} ${index}`}
       note="functions whose calls become events"
-      nothing="No function is captured: svc.targets has none."
+      nothing="No function is captured: svc.targets is empty."
       columns={[
         { title: 'Function', isWide: true, cell: ({ target }) => <code>{target}</code> },
         { title: 'State', cell: ({ state }) => <span class={`chip ${levels[state]}`}>{state}</span> },

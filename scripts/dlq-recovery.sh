@@ -9,7 +9,7 @@ Usage: dlq-recovery.sh [--list] [--topic <topic>] [--broker <host:port,...>] [--
 
   --list     only list; without it, events are sent
   --topic    without --dir, --file and --s3: the dead letter topic (default: svc.broker.dlq-topic)
-             with them: where events go whose own topic is not known
+             with them: topic of events whose own topic is unknown
   --meant-for  only events for this topic, also if the configuration does not have it (--topic of svc)
   --broker   addresses of the brokers (default: svc.broker.bootstrap-servers)
   --dir      folder of backup files, instead of the dead letter topic

@@ -131,7 +131,7 @@ const formNames: Readonly<Record<FormatName, string>> = {
   'header-name': 'header name',
   'actor-source': 'source',
   'trusted-proxy': 'address, range or `unix`',
-  'listen-address': 'IP address or host name',
+  'listen-address': 'IP address or hostname',
   token: 'token',
   'management-token': 'token of 16 characters or more',
   url: 'http or https URL',

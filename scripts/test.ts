@@ -42,6 +42,7 @@ const task = (title: string, command: string, ...args: string[]): Task => ({
 const build = task('build', 'npm', 'run', '--silent', 'build');
 const checks = [
   task('lint', 'biome', 'check', '--error-on-warnings', '.'),
+  task('prose', 'node', 'scripts/prose.ts'),
   task('types', 'tsc', '--noEmit'),
   task('types of the console', 'tsc', '--noEmit', '-p', 'console'),
 ];

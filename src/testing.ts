@@ -132,7 +132,7 @@ export function assertPublished<Payload = Record<string, unknown>>(
 /** Throws an `AssertionError` that lists what was published: nothing was expected, or nothing in this topic. */
 export function assertNothingPublished(topic?: string): void {
   const match = topic === undefined ? {} : { topic };
-  if (find(match).length > 0) throw publishedFailure(`nothing was to be published${inTopic(match)}`, {});
+  if (find(match).length > 0) throw publishedFailure(`no event was expected${inTopic(match)}`, {});
 }
 
 const stored = (): readonly StoredRecord[] => seen(sharedMemoryStore().all(), 'memory');

@@ -110,14 +110,14 @@ export function adopt(held: WrapTarget, slot: CaptureSlot): Adoption {
     addNote({
       winner: slot.plan.id,
       loser: current.plan.id,
-      reason: 'a configured target wins over one in the code',
+      reason: 'a configured target has priority over one in the code',
     });
     return 'replaced';
   }
   const isOverruled = !isConfigured && current.plan.origin === 'configuration';
   const reason = isOverruled
-    ? 'a configured target wins over one in the code'
-    : 'the first target of a function wins';
+    ? 'a configured target has priority over one in the code'
+    : 'the first target of a function has priority';
   addNote({ winner: current.plan.id, loser: slot.plan.id, reason });
   return isOverruled ? 'overruled' : 'taken';
 }

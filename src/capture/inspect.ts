@@ -103,7 +103,7 @@ function checkPackage(record: TargetRecord, specifier: string, from: string, fol
   if (isBuiltin(specifier)) record.note(known);
 }
 
-const known = 'a package: what it exports is known when it is loaded';
+const known = 'a package: its exports are known once it is loaded';
 
 function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
   return {
@@ -125,7 +125,7 @@ function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
     },
     unseen(part, reason) {
       const { id, builds } = buildsOf(part);
-      recordOf(id).unseen(`${reason}: it may be there when the package has run`, builds);
+      recordOf(id).unseen(`${reason}: it may exist once the package has run`, builds);
       return true;
     },
   };

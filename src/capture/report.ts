@@ -131,7 +131,7 @@ export function subjectOf(eventType: string): string {
 }
 
 /** What to do about two events for one call. */
-export const keepOne = 'Keep one of them, usually that of the service, unless you want both events';
+export const keepOne = 'Keep one of them, usually the target in the service, unless you want both events';
 
 /** Two events of one call. */
 interface Doubled {

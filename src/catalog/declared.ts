@@ -28,7 +28,7 @@ export interface Declared {
 
 export interface DeclaredTypes {
   readonly types: ReadonlyMap<string, Declared>;
-  /** Places whose event type, or topic, is known at run time only. */
+  /** Places whose event type, or topic, is known only at runtime. */
   readonly unknown: readonly string[];
 }
 

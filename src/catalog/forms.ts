@@ -439,9 +439,7 @@ function avroOf(eventType: string, { serde, baseDir }: Config): unknown {
   try {
     return JSON.parse(readBoundedSync(resolve(baseDir, file)).toString());
   } catch {
-    throw new CatalogError(
-      `svc.serde.schemas: ${file} of ${JSON.stringify(eventType)} holds no schema of Avro`,
-    );
+    throw new CatalogError(`svc.serde.schemas: ${file} of ${JSON.stringify(eventType)} holds no Avro schema`);
   }
 }
 

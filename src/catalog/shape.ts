@@ -359,22 +359,20 @@ export function readCatalog(file: string): Catalog | undefined {
     document = JSON.parse(text);
   } catch {
     const isConflict = /^(?:<{7}|>{7})/m.test(text);
-    throw new CatalogError(`${file} is no JSON${isConflict ? ': it holds a conflict of git' : ''}`);
+    throw new CatalogError(`${file} is no JSON${isConflict ? ': it holds a Git conflict' : ''}`);
   }
   if (!isObject(document) || !Number.isInteger(document.svcCatalog))
-    throw new CatalogError(`${file} is no catalog of svc`);
+    throw new CatalogError(`${file} is not a catalog of svc`);
   if (document.svcCatalog !== version)
     throw new CatalogError(
-      `${file} is a catalog of version ${document.svcCatalog}, and this svc knows version ${version}: install the svc that has made it`,
+      `${file} is a catalog of version ${document.svcCatalog}, and this svc knows version ${version}: install the svc version that wrote it`,
     );
   if (!isObject(document.events)) throw new CatalogError(`${file} has no events`);
   return new Map(
     Object.entries(document.events).map(([eventType, entry]) => {
       const event = eventOf(entry);
       if (event === undefined)
-        throw new CatalogError(
-          `${file}: what it says of ${JSON.stringify(eventType)} is not what svc catalog writes`,
-        );
+        throw new CatalogError(`${file}: its entry for ${JSON.stringify(eventType)} is not from svc catalog`);
       return [eventType, event];
     }),
   );
@@ -407,7 +405,7 @@ export function changesBetween(before: Catalog, after: Catalog): Change[] {
   for (const eventType of [...new Set([...before.keys(), ...after.keys()])].sort()) {
     const [old, now] = [before.get(eventType), after.get(eventType)];
     const note: Note = (path, says, breaks = false) => found.push({ eventType, path, says, breaks });
-    if (now === undefined) note('', 'is not published any more', true);
+    if (now === undefined) note('', 'is no longer published', true);
     else if (old === undefined) note('', 'is new');
     else compareEvents(old, now, note);
   }
@@ -439,13 +437,13 @@ function compare(old: Shape, now: Shape, path: string, note: Note): void {
   if (now.protection !== undefined && now.protection !== old.protection && isKnown(old))
     note(path, `is ${now.protection} now`, true);
   else if (old.protection !== undefined && now.protection === undefined)
-    note(path, `is not ${old.protection} any more`);
+    note(path, `is no longer ${old.protection}`);
   if (!isKnown(old)) {
     if (isKnown(now)) note(path, `is known now: ${now.type?.join(' or ')}`);
     return;
   }
   if (!isKnown(now)) {
-    note(path, `was ${old.type?.join(' or ')}, and is not known any more`, true);
+    note(path, `was ${old.type?.join(' or ')}, and is no longer known`, true);
     return;
   }
   compareTypes(old.type as Kind[], now.type as Kind[], path, note);
@@ -457,7 +455,7 @@ function compare(old: Shape, now: Shape, path: string, note: Note): void {
 function compareTypes(old: readonly Kind[], now: readonly Kind[], path: string, note: Note): void {
   const gained = now.filter((kind) => !old.includes(kind) && !(kind === 'integer' && old.includes('number')));
   const lost = old.filter((kind) => !now.includes(kind) && !(kind === 'integer' && now.includes('number')));
-  if (gained.length === 1 && gained[0] === 'null') note(path, 'can be null now', true);
+  if (gained.length === 1 && gained[0] === 'null') note(path, 'can now be null', true);
   else if (gained.length > 0) note(path, `was ${old.join(' or ')}, is ${now.join(' or ')}`, true);
   else if (lost.length > 0) note(path, `is ${now.join(' or ')} only, was ${old.join(' or ')}`);
 }
@@ -471,15 +469,15 @@ function compareObjects(old: Shape, now: Shape, path: string, note: Note): void 
       continue;
     }
     const [was, is] = [old.required?.includes(name), now.required?.includes(name)];
-    if (was && !is) note(below, 'can be missing now', true);
-    if (!was && is && old.required !== undefined) note(below, 'is always there now');
+    if (was && !is) note(below, 'can now be missing', true);
+    if (!was && is && old.required !== undefined) note(below, 'is always present now');
     compare(before as Shape, after, below, note);
   }
   for (const name of namesOf(now)) {
     if (propertyNamed(old, name) !== undefined) continue;
     const isDemanded = now.required?.includes(name) && old.required !== undefined;
     if (isDemanded)
-      note(`${path}${stepOf(name)}`, 'is new and required: events from before do not have it', true);
+      note(`${path}${stepOf(name)}`, 'is new and required, but older events do not have it', true);
     else note(`${path}${stepOf(name)}`, 'is new');
   }
   const others = `${path}.*`;
@@ -505,6 +503,6 @@ function compareAvro(old: unknown, now: unknown, note: Note): void {
       return false;
     }
   };
-  if (!reads(old, now)) note('avro', 'readers with the schema of before cannot read it', true);
-  if (!reads(now, old)) note('avro', 'readers with this schema cannot read events of before', true);
+  if (!reads(old, now)) note('avro', 'readers with the old schema cannot read it', true);
+  if (!reads(now, old)) note('avro', 'readers with this schema cannot read older events', true);
 }

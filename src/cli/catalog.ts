@@ -61,7 +61,7 @@ export async function runCatalog(options: CatalogOptions): Promise<number> {
 }
 
 function refuseMixed({ check, against, watch, ...others }: CatalogOptions): void {
-  if (check && watch) throw new WrongUse('--check and --watch do not go together: --watch writes');
+  if (check && watch) throw new WrongUse('--check and --watch cannot be combined: --watch writes');
   if (against !== undefined && !check) throw new WrongUse('--against goes with --check');
   for (const name of ['since', 'until', 'topic', 'broker'] as const)
     if (others[name] !== undefined && !watch) throw new WrongUse(`--${name} goes with --watch`);
@@ -109,7 +109,7 @@ function check({ against, json }: CatalogOptions, { config, folder, before: own 
   say([
     breaking === 0
       ? `${counted(catalog.size, 'event type')}: nothing breaks consumers`
-      : `${counted(breaking, 'change')} can break consumers: keep what they read, or publish a new event type`,
+      : `${counted(breaking, 'change')} can break consumers: keep the fields that they read, or publish a new event type`,
     ...(old.length > 0 ? [`${shown(folder)} is not up to date: ${program} catalog writes it`] : []),
     ...noteOfUnknown(unknown),
   ]);
@@ -117,7 +117,7 @@ function check({ against, json }: CatalogOptions, { config, folder, before: own 
 }
 
 function nothingToCompare(against: string | undefined, folder: string): string {
-  if (against !== undefined) return `${against} is not there`;
+  if (against !== undefined) return `${against} does not exist`;
   return `there is no catalog in ${shown(folder)} yet: ${program} catalog makes it`;
 }
 
@@ -134,7 +134,7 @@ interface Saved {
   readonly catalog: Catalog;
   /** Since the beginning. */
   readonly changes: readonly Change[];
-  /** Places whose event type, or topic, is known at run time only. */
+  /** Places whose event type, or topic, is known only at runtime. */
   readonly unknown: readonly string[];
 }
 
@@ -244,7 +244,7 @@ function noteOfUnknown(unknown: readonly string[]): string[] {
   if (unknown.length === 0) return [];
   const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
   return [
-    `event type or topic known at run time only: ${unknown.slice(0, mostPlaces).join(', ')}${more}; ${program} catalog --watch finds them in the topics`,
+    `event type or topic known only at runtime: ${unknown.slice(0, mostPlaces).join(', ')}${more}; ${program} catalog --watch finds them in the topics`,
   ];
 }
 

@@ -97,7 +97,7 @@ async function lookAtProcesses(config: Config): Promise<{ pid: number; count: nu
 
 /** Says it of one process. */
 export function unjoinedText({ pid, count }: { readonly pid: number; readonly count: number }): string {
-  return `process ${pid} has stored ${counted(count, 'event')} outside any transaction, not atomic with what the calls wrote (svc_outbox_unjoined_total)`;
+  return `process ${pid} has stored ${counted(count, 'event')} outside any transaction, not atomically with the writes of the calls (svc_outbox_unjoined_total)`;
 }
 
 /** Those that the process itself makes need not be there before its start. */
@@ -159,10 +159,11 @@ export function formatOnline({
   const where = asked.join(', ');
   if (problem !== undefined) lines.push(`error: broker: ${problem}`);
   else if (clientOf(client).staysInMemory)
-    lines.push(`broker: none to ask, events stay in memory (svc.broker.client: ${client})`);
-  else if (asked.length === 0) lines.push(`broker: none to ask, svc does not know what "${client}" can do`);
+    lines.push(`broker: nothing to check, events stay in memory (svc.broker.client: ${client})`);
+  else if (asked.length === 0)
+    lines.push(`broker: nothing to check, svc does not know what "${client}" can do`);
   else if (clientOf(client).isFiles)
-    lines.push(`broker: none to ask, and the topic files in ${where} can be written`);
+    lines.push(`broker: nothing to check; the topic files in ${where} can be written`);
   else
     lines.push(
       `broker: ${where} answers, cluster ${cluster?.id}, ${counted(cluster?.brokers ?? 0, 'broker')}`,
@@ -190,7 +191,7 @@ export function formatOnline({
 
 export const stateLines = {
   registered: 'is registered',
-  compatible: 'is there, or would be a compatible version',
+  compatible: 'is registered, or would be a compatible version',
   new: 'would be registered at the first event',
 } as const;
 
@@ -212,12 +213,13 @@ function keyLines({ provider, keys }: KeysReport): string[] {
 
 function bucketLine({ bucket, left, problem }: BucketReport): string {
   if (problem !== undefined) return `error: backup: ${problem}`;
-  const rest = left === undefined ? '' : `; the probe ${left} stays there, for svc may not delete it`;
+  const rest = left === undefined ? '' : `; the probe ${left} stays there, because svc may not delete it`;
   return `backup: bucket ${bucket} takes events${rest}`;
 }
 
 export function rightTo(what: string, isAllowed: boolean | null): string {
-  if (isAllowed === null) return `not checked whether svc may ${what}, for these brokers do not tell`;
+  if (isAllowed === null)
+    return `svc could not check whether it may ${what}, because these brokers do not report it`;
   return isAllowed ? `svc may ${what}` : `svc may not ${what}`;
 }
 

@@ -26,7 +26,7 @@ export function checkStart(config: Config, given: readonly string[]): StartCheck
     const command = given.join(' ');
     const entries = entriesOf(given, process.cwd());
     if (entries === undefined)
-      throw new WrongUse(`what follows -- is a start of Node with a file that is there: not ${command}`);
+      throw new WrongUse(`after --, give a start of Node with an existing file, not ${command}`);
     return { command, ...inspectStart(config, entries) };
   }
   const start = startOf(nearestManifest(config.baseDir));
@@ -35,8 +35,8 @@ export function checkStart(config: Config, given: readonly string[]): StartCheck
   if (/(^|\s)next (start|dev)\b/.test(command))
     return { command, unknown: [], targets: bundledByNext(config) };
   if (entries !== undefined) return { command, ...inspectStart(config, entries) };
-  if (isUnbuilt) return { command, problem: 'its file is not there: build the application first' };
-  return { command, problem: `no start of Node with a file that is there: ${howTo}` };
+  if (isUnbuilt) return { command, problem: 'its file does not exist: build the application first' };
+  return { command, problem: `not a start of Node with an existing file: ${howTo}` };
 }
 
 interface Start {
@@ -72,7 +72,7 @@ function bundledByNext(config: Config): StartReport['targets'] {
     .filter(({ module }) => module.startsWith('.'))
     .map(({ id }) => ({
       ...{ id, state: 'pending' },
-      reason: 'Next.js bundles it: after next build this says whether it is there',
+      reason: 'Next.js bundles it: run this again after next build',
     }));
 }
 
@@ -96,7 +96,7 @@ function builtFiles(given: readonly string[]): string[] {
   });
 }
 
-const howTo = `${program} check -- node dist/main.js says what such a start loads`;
+const howTo = `${program} check -- node dist/main.js shows what such a start loads`;
 
 /** Options of Node whose value follows as a word of its own; a file of the application's may be one. */
 const withValue = new Set([
@@ -160,7 +160,7 @@ export function formatStart(
   if (count < targets.length && unknown.length > 0) {
     const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
     lines.push(
-      `  not followed: what is named at ${unknown.slice(0, mostPlaces).join(', ')}${more} is known at run time only`,
+      `  not followed: the name at ${unknown.slice(0, mostPlaces).join(', ')}${more} is known only at runtime`,
     );
   }
   const head =

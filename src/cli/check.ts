@@ -135,7 +135,7 @@ function remedyOf({ problems, refused, reports, start }: ApplicationCheck): stri
 function formatDeclared(declared: readonly DeclaredFunction[]): string {
   if (declared.length === 0) return '';
   const lines = declared.map(({ file, line, name, by }) => `  ${name}  ${by}  ${file}:${line}\n`);
-  return `declared in code, found by reading: ${declared.length}\n${lines.join('')}`;
+  return `declared in code, found in the source: ${declared.length}\n${lines.join('')}`;
 }
 
 export interface DoctorOptions {
@@ -201,25 +201,25 @@ interface Finding {
 
 /** What is in place where the message does not say what to do. */
 const fixes = {
-  configuration: 'correct the configuration file: its JSON Schema tells an editor what can stand there',
+  configuration: 'correct the configuration file; its JSON Schema helps your editor',
   targets: `correct module and function in the configuration, then: ${program} check`,
   start: `${writeMaps}, name the file that is loaded in module, or declare the function in code with publishEvent()`,
   broker: 'start the broker, or correct svc.broker.bootstrap-servers and its TLS and SASL settings',
   topics: 'create the topic, or correct its name in svc.broker.topic, dlq-topic or the target',
-  rights: 'let the user of svc.broker.sasl describe and write its topics, and use its group',
-  backup: 'correct svc.broker.backup.s3-*, and let its user put and delete objects below the prefix',
-  tables: `make or update the tables: ${program} outbox migrate, or ${program} outbox ddl for those who own the database`,
+  rights: 'allow the user of svc.broker.sasl to describe and write its topics, and to use its group',
+  backup: 'correct svc.broker.backup.s3-*, and allow its user to put and delete objects below the prefix',
+  tables: `create or update the tables: ${program} outbox migrate, or ${program} outbox ddl for the owners of the database`,
   triggers: 'run the statement at a quiet time, as the owner of the table',
   transactions:
-    'call the functions that its log names within a transaction, or set svc.outbox.on-no-transaction: error: then such calls fail',
-  keys: 'correct svc.pii.kms, or let its user use this key',
+    'call the functions that its log names within a transaction, or set svc.outbox.on-no-transaction: error, so that such calls fail',
+  keys: 'correct svc.pii.kms, or allow its user to use this key',
   registry: 'register the schema, or correct svc.serde.schema-registry-url',
-  folders: 'let the user of the process write there, or name another folder',
+  folders: 'allow the user of the process to write there, or name another folder',
 } as const;
 
 /** In the form that the URLs of `pg` and `mysql2` take. */
 const encrypted = (dialect: string | null): string =>
-  `add ${dialect === 'mysql' ? '?ssl={"rejectUnauthorized":true}' : '?sslmode=verify-full'} to svc.outbox.datasource.url, and look at the connections of the application as well`;
+  `add ${dialect === 'mysql' ? '?ssl={"rejectUnauthorized":true}' : '?sslmode=verify-full'} to svc.outbox.datasource.url, and check the connections of the application too`;
 
 /** Everything that was looked at, in the order in which a start needs it. */
 function findingsOf(application: ApplicationCheck, online: OnlineCheck): Finding[] {
@@ -281,7 +281,7 @@ function ofBroker({ client, asked, problem, cluster, topics, group }: OnlineChec
     );
   else
     found.push(
-      ok('broker', `none to ask: svc.broker.client is ${client}${where === '' ? '' : `, ${where}`}`),
+      ok('broker', `nothing to check: svc.broker.client is ${client}${where === '' ? '' : `, ${where}`}`),
     );
   for (const { topic, partitions, mayWrite, problem: why } of topics) {
     if (why !== undefined) found.push(wrong(mayWrite === false ? 'rights' : 'topics', why));
@@ -315,7 +315,7 @@ function ofServices({ backup, serde, outbox, unjoined = [], keys, folders = [] }
     found.push({ ...{ area: 'tables', state: 'warning', text }, fix: encrypted(outbox.dialect) });
   }
   if (outbox?.guard !== undefined) {
-    const text = `${outbox.table} takes rows that no relay finds, which svc never writes`;
+    const text = `${outbox.table} accepts rows that no relay finds, which svc never writes`;
     found.push({
       ...{ area: 'triggers', state: 'warning', text },
       fix: `${fixes.triggers}: ${outbox.guard}`,

@@ -60,7 +60,7 @@ Examples:
   addDecrypt(svc);
   const completion = svc
     .command('completion')
-    .description(`print what completes svc in a shell: ${shells.join(', ')}`)
+    .description(`print the completion script for a shell: ${shells.join(', ')}`)
     .argument('<shell>');
   does(completion, (_, shell = '') => runCompletion(svc, shell), { json: false, config: false });
   return svc;
@@ -73,14 +73,14 @@ function addInit(svc: Command): void {
     .description('Writes svc.config.yaml, from the functions of the application that look like commands.')
     .option(
       '--target <module#function=TYPE>',
-      'this function, as ./src/orders.ts#createOrder=ORDER_CREATED; may be given several times',
+      'this function, as ./src/orders.ts#createOrder=ORDER_CREATED; repeatable',
       repeated,
     )
     .option('--broker <host:port,...>', 'of Kafka (default: none, events go to files)')
     .option('--topic <topic>', 'of the events (default: <name of the package>.events.v1)')
     .option('--yes', 'ask nothing: one function for each event type that was found')
     .option('--no-script', 'leave package.json as it is')
-    .option('--force', 'replace svc.config.yaml where it is there')
+    .option('--force', 'replace an existing svc.config.yaml')
     .option('--dry-run', 'print the file, write nothing');
   does<InitOptions>(init, (options) => runInit(options), { config: false });
 }
@@ -88,38 +88,40 @@ function addInit(svc: Command): void {
 function addCheck(svc: Command): void {
   const check = svc
     .command('check')
-    .summary('which targets can be captured; --online: what services allow')
-    .description('Reports which publish targets of svc.config.* are found.')
-    .argument('[command...]', 'behind --: how the application is started')
+    .summary('check which targets can be captured; --online: and what services allow')
+    .description('Reports which publish targets of svc.config.* svc finds.')
+    .argument('[command...]', 'after --: the start command of the application')
     .usage('[options] [-- node <file>]')
     .option(
       '--online',
-      'also what broker, bucket, schema registry and the database of the outbox would let the application do; writes no event',
+      'also checks the permissions on broker, bucket, schema registry and outbox database; writes no event',
     )
     .option(
       '--bundle <paths...>',
-      'whether the source maps of these built files, or folders of them, lead to the targets',
+      'check that the source maps of these built files or folders lead to the targets',
     )
     .addHelpText(
       'after',
       `
-Behind -- stands how the application is started (default: scripts.start of
-package.json): its imports are followed, and exit 1 says that it loads a file
-which is compiled from the one that a target names.`,
+Put the start command of the application after -- (default: scripts.start of
+package.json). svc follows its imports. Exit 1 means that it loads a file
+compiled from the one that a target names.`,
     );
   does(check, (options, ...command) => runCheck(options, command));
   const doctor = svc
     .command('doctor')
-    .summary('what is wrong here, from Node to the broker, and how to fix it')
-    .description('Lists what svc needs here, from Node to the broker, each failure with its fix.')
-    .argument('[command...]', 'behind --: how the application is started')
+    .summary('find what is wrong, from Node to the broker, and how to fix it')
+    .description(
+      'Checks everything that svc needs, from Node to the broker, and names a fix for each failure.',
+    )
+    .argument('[command...]', 'after --: the start command of the application')
     .usage('[options] [-- node <file>]');
   does<DoctorOptions>(doctor, (options, ...command) => runDoctor(options, command));
   const manifest = svc
     .command('manifest')
-    .summary('lists where the targets are, so that a start parses nothing')
+    .summary('list where the targets are, so that a start parses nothing')
     .description(
-      'Writes svc.manifest.json beside the configuration: where the targets are in the\nfiles of a build. Run it after each build, and ship it with the configuration.',
+      'Writes svc.manifest.json beside the configuration, with the place of each target\nin the built files. Run it after each build, and ship it with the configuration.',
     )
     .argument('[paths...]', 'built files, or folders of them (dist, .next/server)');
   does(manifest, (options, ...paths) => runManifest(options, paths));
@@ -128,43 +130,40 @@ which is compiled from the one that a target names.`,
 function addCatalog(svc: Command): void {
   const catalog = svc
     .command('catalog')
-    .summary('all event types as schemas, TypeScript and AsyncAPI; --check in CI')
+    .summary('write all event types as schemas, TypeScript and AsyncAPI; --check in CI')
     .description(
-      'Writes what is published, from configuration and code: a JSON Schema and an Avro\nschema of each event type, TypeScript types, and an AsyncAPI document.',
+      'Describes all event types, from configuration and code: a JSON Schema and an Avro\nschema each, TypeScript types, and an AsyncAPI document.',
     )
-    .option('--dir <folder>', 'where it is (default: event-catalog, beside the configuration)')
-    .option('--check', 'write nothing; exit 1 where a change breaks consumers')
+    .option('--dir <folder>', 'its folder (default: event-catalog, beside the configuration)')
+    .option('--check', 'write nothing; exit 1 if a change breaks consumers')
     .option(
       '--against <file>',
       'with --check: compare with this svc.catalog.json, such as that of the main branch',
     )
-    .option(
-      '--watch',
-      'learn how payloads look from the events in the topics, without their values; until Ctrl-C',
-    )
-    .option('--since <time>', `with --watch: ${sinceText} (default: what comes from now on)`, timeOf('since'))
+    .option('--watch', 'learn the form of payloads from events in the topics, without values; until Ctrl-C')
+    .option('--since <time>', `with --watch: ${sinceText} (default: new events only)`, timeOf('since'))
     .option('--until <time>', 'with --watch: end with events stored before', timeOf('until'))
-    .option('--topic <topic>', 'with --watch: this topic as well; may be given several times', repeated)
+    .option('--topic <topic>', 'with --watch: this topic as well; repeatable', repeated)
     .option('--broker <host:port,...>', 'with --watch: instead of svc.broker.bootstrap-servers');
   does<CatalogOptions>(catalog, (options) => runCatalog(options));
 }
 
 function addRunning(svc: Command): void {
   const status = withProcess(
-    svc.command('status').description('a running process: rates, backlog, breakers, health'),
-  ).option('--once', 'once, over one second, and not until Ctrl-C');
+    svc.command('status').description('show a running process: rates, backlog, breakers, health'),
+  ).option('--once', 'print once, over one second, instead of until Ctrl-C');
   does(status, runStatus);
   const reset = withProcess(
     group(svc, 'breaker')
-      .description('the circuit breakers of a running process: reset')
+      .description('circuit breakers of a running process: reset')
       .command('reset')
       .description('close the circuit breakers of a running process'),
-  ).option('--dry-run', 'show how they are, and change nothing');
+  ).option('--dry-run', 'show their state, and change nothing');
   does(reset, runBreakerReset);
 }
 
 function addRecovery(svc: Command): void {
-  const toTopics = 'send them to the topics they were meant for';
+  const toTopics = 'send them to their topics';
   const dlq = group(svc, 'dlq').description('dead letters: list, recover');
   for (const [action, text] of [
     ['list', 'list the events in the dead letter topic'],
@@ -172,17 +171,14 @@ function addRecovery(svc: Command): void {
   ] as const) {
     const command = withRecoveryOptions(dlq.command(action).description(text))
       .option('--dlq-topic <topic>', 'instead of svc.broker.dlq-topic')
-      .option(
-        '--group <name>',
-        'consumer group that remembers what is recovered (default: svc-dlq-recovery)',
-      );
+      .option('--group <name>', 'consumer group that keeps the progress (default: svc-dlq-recovery)');
     does(command, (options) => runDlq(options, action === 'list' ? 'list' : 'send'));
   }
   const backup = group(svc, 'backup').description(
     'events in the backup, local or in S3: list, restore, export',
   );
   for (const [action, text] of [
-    ['list', 'list the events in the local backup, with --s3 in the bucket'],
+    ['list', 'list the events in the local backup; with --s3, in the bucket'],
     ['restore', toTopics],
   ] as const) {
     const command = withRecoveryOptions(backup.command(action).description(text))
@@ -192,9 +188,9 @@ function addRecovery(svc: Command): void {
     does(command, (options) => runBackup(options, action === 'list' ? 'list' : 'send'));
   }
   const toFiles = withFilters(
-    backup.command('export').description('copy the events of the local backup to files, one each'),
+    backup.command('export').description('copy the events of the local backup to files, one file each'),
   )
-    .requiredOption('--out <folder>', 'where to: a new folder, or an empty one')
+    .requiredOption('--out <folder>', 'target: a new or empty folder')
     .addOption(
       new Option('--format <form>', 'the event itself (<eventId>.json), or with reason and time')
         .choices(['event', 'record'])
@@ -228,30 +224,26 @@ the end, 2 the outbox is off or the configuration wrong.`,
 function addTail(svc: Command): void {
   const tail = svc
     .command('tail')
-    .summary('show the events of a topic, as they come')
-    .description('Shows the events of a topic as they come, until Ctrl-C. No consumer group hears of it.')
+    .summary('show the events of a topic as they arrive')
+    .description('Shows the events of a topic as they arrive, until Ctrl-C. It joins no consumer group.')
     .argument('<topic>')
     .option(
       '--since <time>',
-      'begin with events stored then: 2026-03-04T10:00:00Z, or 90m for that long ago (default: with the next one)',
+      'begin with events stored since: 2026-03-04T10:00:00Z, or 90m (90 minutes ago); default: new events only',
       timeOf('since'),
     )
     .option('--until <time>', 'end with events stored before', timeOf('until'))
     .option(
       '--limit <number>',
-      'end after so many, or when all are shown that are there; without --since: the newest',
+      'end after this many, or at the end of the topic; without --since: the newest',
       limitOf,
     )
-    .option('--follow', 'with --limit: wait for events that are still to come')
-    .option('--type <event type>', 'only these; may be given several times', repeated)
-    .option('--header <name=value>', 'only events with this header; may be given several times', repeated)
-    .option('--decrypt', 'with the keys of the configuration, and of PII_ENCRYPTION_KEY')
-    .option('--keys-file <file>', 'decrypt with the keys of this file, as svc decrypt takes it')
-    .option(
-      '--key-id <id>',
-      'a key to ask the service of svc.pii.kms for; may be given several times',
-      repeated,
-    )
+    .option('--follow', 'with --limit: wait for new events')
+    .option('--type <event type>', 'only these; repeatable', repeated)
+    .option('--header <name=value>', 'only events with this header; repeatable', repeated)
+    .option('--decrypt', 'decrypt with the keys of the configuration and of PII_ENCRYPTION_KEY')
+    .option('--keys-file <file>', 'decrypt with the keys of this file, in the format of svc decrypt')
+    .option('--key-id <id>', 'a key to request from svc.pii.kms; repeatable', repeated)
     .option(...broker);
   does(tail, runTail);
 }
@@ -260,26 +252,26 @@ function addDecrypt(svc: Command): void {
   const decrypt = svc
     .command('decrypt')
     .summary('show envelopes with their encrypted fields readable')
-    .description('Shows envelopes with their encrypted fields readable; exit 1 when a field or line fails.')
+    .description('Shows envelopes with their encrypted fields readable; exit 1 if a field or line fails.')
     .argument(
       '[file]',
-      'one envelope, or record of the file broker, a line, or one JSON document (default: standard input)',
+      'one envelope or record of the file broker per line, or one JSON document (default: standard input)',
     )
     .option(
       '--keys-file <file>',
-      'JSON, { "keys": [{ "id": "…", "key": "<Base64>" }] }, besides the key in PII_ENCRYPTION_KEY; instead of the configuration, unless --config names one',
+      'JSON, { "keys": [{ "id": "…", "key": "<Base64>" }] }, besides the key in PII_ENCRYPTION_KEY; replaces the configuration, unless --config is given',
     )
     .option(
       '--key-id <id>',
-      'a key to ask the service of svc.pii.kms for, besides those that the configuration names; may be given several times',
+      'a key to request from svc.pii.kms, besides the configured keys; repeatable',
       repeated,
     )
     .option(
       '--field <path>',
-      'a field to decrypt, as rules write it (customer.email, **.iban); may be given several times (default: format v1 wherever it stands, v0 where the rules of the configuration encrypt)',
+      'a field to decrypt, as rules write it (customer.email, **.iban); repeatable (default: format v1 anywhere, v0 only where the configuration encrypts)',
       repeated,
     )
-    .option('--any-field', 'format v0 wherever it stands. It opens where others have copied it to as well');
+    .option('--any-field', 'decrypt format v0 anywhere, even where others copied it to');
   does(decrypt, runDecrypt);
 }
 

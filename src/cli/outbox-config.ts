@@ -54,11 +54,10 @@ function relayConfig(options: {
   if (!config.enabled) throw new WrongUse('svc.enabled is false: there is nothing to relay');
   refuse(problems.filter(({ name }) => /^(svc\.(log|shutdown)|management)\./.test(name)));
   if (notFound !== undefined) throw new WrongUse(`${notFound} ${settingsInCode}`);
-  if (!config.outbox.enabled)
-    throw new WrongUse('the outbox is off: set svc.outbox.enabled: true for svc relay to have rows to send');
+  if (!config.outbox.enabled) throw new WrongUse('the outbox is off: set svc.outbox.enabled: true');
   if (erasesRows(config.outbox) && dialectOf(config.outbox.datasource.url ?? '') !== 'sqlite')
     throw new WrongUse(
-      'svc.outbox.publisher-enabled: false with svc.outbox.retention-days: 0 is for Debezium: rows are deleted in the transaction that wrote them; for svc relay set svc.outbox.retention-days to 1 or more',
+      'svc.outbox.publisher-enabled: false with svc.outbox.retention-days: 0 is for Debezium, and deletes rows in the transaction that wrote them. For svc relay, set svc.outbox.retention-days to 1 or more',
     );
   return sendingConfig(options);
 }
@@ -94,7 +93,7 @@ export async function stoppable<T>(
 
 /** Says that what is under way is still done. */
 export function sayStopping(): void {
-  process.stderr.write('\nsvc: stopping after the batch under way\n');
+  process.stderr.write('\nsvc: stopping after the current batch\n');
 }
 
 interface RelayOptions {

@@ -63,7 +63,7 @@ async function runStats(options: OutboxOptions): Promise<number> {
   return 0;
 }
 
-const dryRun = ['--dry-run', 'list what would be taken, and change nothing'] as const;
+const dryRun = ['--dry-run', 'list the affected events, and change nothing'] as const;
 
 /** `svc outbox …`. */
 export function addOutbox(svc: Command, broker: readonly [flags: string, text: string]): void {
@@ -72,87 +72,82 @@ export function addOutbox(svc: Command, broker: readonly [flags: string, text: s
     .addHelpText(
       'after',
       `
-Exit codes: 0 done, 1 something is left or wrong, 2 called wrongly.
-Ctrl-C ends after the batch under way, and says what was done.`,
+Exit codes: 0 done, 1 something is left or wrong, 2 wrong usage.
+Ctrl-C stops after the current batch, and prints a summary.`,
     );
   const add = (name: string, text: string): Command => outbox.command(name).description(text);
   const runs = <O extends OptionValues>(command: Command, run: (options: O) => Promise<number>): Command =>
     does(command, (options: O) => answered(() => run(options)));
-  runs(add('stats', 'how many events there are in the table of the outbox, by status'), runStats);
-  runs(withFilters(add('list', 'list events, oldest first, never their content')), runList);
+  runs(add('stats', 'count the events in the table of the outbox, by status'), runStats);
+  runs(withFilters(add('list', 'list events, oldest first, without their content')), runList);
   runs(
     withFilters(
       add(
         'replay',
-        'send events again to their topics, whatever their status (needs --since); the rows stay as they are',
+        'send events to their topics again, whatever their status (needs --since); rows do not change',
       ),
     )
-      .option(
-        '--after <number>',
-        'go on behind what a replay that was stopped has sent, which names the number',
-        afterOf,
-      )
+      .option('--after <number>', 'continue after this number, which a stopped replay prints', afterOf)
       .option(...dryRun)
       .option(...broker),
     runReplay,
   );
   runs(
-    withFilters(add('retry-failed', 'FAILED events become PENDING again, with all their tries')).option(
+    withFilters(add('retry-failed', 'make FAILED events PENDING again, with all their tries')).option(
       ...dryRun,
     ),
     runRetryFailed,
   );
   runs(
-    withFilters(add('discard', 'delete events: FAILED ones, unless --status names others'))
-      .option('--all', 'every event, PENDING ones as well; without it a filter is needed')
+    withFilters(add('discard', 'delete events: FAILED ones, unless --status is given'))
+      .option('--all', 'every event, PENDING ones too; otherwise a filter is required')
       .option(...dryRun),
     runDiscard,
   );
-  const partitioned = ['--partitioned', 'new tables have a partition for each day (PostgreSQL)'] as const;
+  const partitioned = [
+    '--partitioned',
+    'create new tables with a partition for each day (PostgreSQL)',
+  ] as const;
   runs(
-    add('ddl', 'print the tables as SQL, with the rights of two users; connects to nothing')
+    add('ddl', 'print the tables as SQL, with the permissions of two users; makes no connection')
       .option('--dialect <name>', 'postgres, mysql or sqlite (default: of svc.outbox.datasource.url)')
       .option('--table <name>', 'instead of svc.outbox.table')
-      .option('--from <version>', 'only what tables of that version lack', versionOf)
+      .option('--from <version>', 'print only what tables of this version lack', versionOf)
       .option(...partitioned)
       .option(
         '--role <app=user,relay=user>',
-        'the user of the application, who inserts, and that of svc.outbox.datasource.url',
+        'the user of the application, which inserts, and the user of svc.outbox.datasource.url',
         repeated,
       ),
     runDdl,
   );
   runs(
-    add('migrate', 'make or update the tables, as the user of svc.outbox.datasource.url').option(
+    add('migrate', 'create or update the tables, as the user of svc.outbox.datasource.url').option(
       ...partitioned,
     ),
     runMigrate,
   );
-  runs(add('check', 'whether the tables are there, and that user may do what a relay does'), runTableCheck);
+  runs(add('check', 'check the tables, and the permissions of a relay'), runTableCheck);
   runs(
     add(
       'debezium',
-      "print the configuration of Debezium's connector, or the SQL it needs; connects to nothing",
+      "print the configuration of Debezium's connector, or the SQL it needs; makes no connection",
     )
-      .option('--sql', 'what it needs in the database, in place of its configuration')
+      .option('--sql', 'print its SQL for the database instead of its configuration')
       .option('--name <name>', 'of the connector (default: svc-outbox)')
       .option(
         '--topic-prefix <prefix>',
-        'of its own topics, none of which are those of events (default: its name)',
+        'prefix of its own topics, none of which holds events (default: its name)',
       )
       .option('--slot <name>', 'in PostgreSQL (default: svc_outbox)')
       .option('--publication <name>', 'in PostgreSQL (default: svc_outbox)')
       .option('--connector <kind>', 'postgres, mysql or mariadb (default: of svc.outbox.datasource.url)')
-      .option('--user <user>', 'who may replicate (default: the user of that URL)')
+      .option('--user <user>', 'user with the right to replicate (default: the user of that URL)')
       .option(
         '--password <reference>',
         `where Kafka Connect finds the password (default: ${passwordReference})`,
       )
-      .option(
-        '--header <name>',
-        'also this header, of targets in code; may be given several times',
-        repeated,
-      ),
+      .option('--header <name>', 'also this header, of targets in code; repeatable', repeated),
     runDebezium,
   );
 }
@@ -167,7 +162,7 @@ async function runList(options: OutboxOptions): Promise<number> {
 /** `svc outbox retry-failed`: FAILED events are tried anew, with all their tries. */
 async function runRetryFailed(options: OutboxOptions): Promise<number> {
   if (options.status?.some((status) => status !== 'FAILED'))
-    throw new WrongUse('svc outbox retry-failed takes FAILED events only: leave --status out');
+    throw new WrongUse('svc outbox retry-failed handles FAILED events only: remove --status');
   const filter: RowFilter = { ...filterOf(options), statuses: ['FAILED'] };
   return changeRows(options, filter, (store, rows) => store.retry(rows), 'will be sent again', 'retried');
 }
@@ -177,9 +172,8 @@ async function runDiscard(options: OutboxOptions): Promise<number> {
   const { all } = options;
   const given = filterOf(options);
   const isFiltered = Object.keys(given).length > 0;
-  if (all && isFiltered) throw new WrongUse('--all means every event: give no filter');
-  if (!all && !isFiltered)
-    throw new WrongUse('svc outbox discard deletes what a filter names: give one, or --all for every event');
+  if (all && isFiltered) throw new WrongUse('--all means every event: remove the filter');
+  if (!all && !isFiltered) throw new WrongUse('svc outbox discard needs a filter, or --all for every event');
   const filter: RowFilter = all ? {} : { statuses: ['FAILED'], ...given };
   return changeRows(options, filter, (store, rows) => store.discard(rows), 'deleted', 'discarded');
 }
@@ -257,7 +251,7 @@ async function listRows(options: OutboxOptions, filter: RowFilter, limit: number
     process.stdout.write(`${printableJson(document, 2)}\n`);
   } else {
     table.end();
-    const more = hasMore ? ', and there are more: give a larger --limit' : '';
+    const more = hasMore ? ', and there are more: use a larger --limit' : '';
     process.stderr.write(
       `${eventsOf(count)}${more}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
     );
@@ -273,7 +267,7 @@ async function runReplay(options: OutboxOptions): Promise<number> {
   const { since: sinceMs, ...filter } = filterOf(options);
   const { limit = defaultLimit, after: afterId = 0 } = options;
   if (sinceMs === undefined)
-    throw new WrongUse('svc outbox replay needs --since <time>: the start of the replay');
+    throw new WrongUse('svc outbox replay needs --since <time>, the start of the replay');
   if (options.dryRun) return listRows(options, filterOf(options), limit);
   const config = sendingConfig(options);
   const counter = createProgress(process.stderr);
@@ -304,7 +298,7 @@ async function runReplay(options: OutboxOptions): Promise<number> {
     for (const eventId of failedEventIds) lines.push(`not sent: ${eventId}`);
     if (after !== undefined)
       lines.push(
-        `${isStopped ? onRequest : 'stopped: the broker is away'}. --since ${since} --after ${after} goes on from here; without --after all are sent again`,
+        `${isStopped ? onRequest : 'stopped: the broker is unreachable'}. --since ${since} --after ${after} continues from here; without --after all are sent again`,
       );
     process.stderr.write(`${lines.map(printable).join('\n')}\n`);
   }
@@ -320,12 +314,12 @@ async function runDdl(options: OutboxOptions): Promise<number> {
   const dialect = dialectNamed(options) ?? dialectOf(outbox.datasource.url ?? '');
   if (dialect === undefined)
     throw new WrongUse(
-      'svc outbox ddl needs --dialect postgres, mysql or sqlite, where no file names a database',
+      'svc outbox ddl needs --dialect postgres, mysql or sqlite, unless a configuration names a database',
     );
   const table = options.table ?? outbox.table;
   const { role = [], from = 0, partitioned } = options;
   const grants = rolesOf(role);
-  if (dialect === 'sqlite' && role.length > 0) throw new WrongUse('SQLite has no roles: leave --role out');
+  if (dialect === 'sqlite' && role.length > 0) throw new WrongUse('SQLite has no roles: remove --role');
   if (partitioned) refusePartitions(dialect);
   try {
     const sql = await outboxDdl(dialect, table, {
@@ -343,7 +337,7 @@ async function runDdl(options: OutboxOptions): Promise<number> {
 function refusePartitions(dialect: Dialect): void {
   if (dialect !== 'postgres')
     throw new WrongUse(
-      `--partitioned is for PostgreSQL: ${dialect === 'sqlite' ? 'SQLite has no partitions' : 'svc makes none in MySQL and MariaDB'}; leave it out`,
+      `--partitioned is for PostgreSQL: ${dialect === 'sqlite' ? 'SQLite has no partitions' : 'svc makes no partitions in MySQL and MariaDB'}; remove it`,
     );
 }
 
@@ -389,7 +383,7 @@ async function runMigrate(options: OutboxOptions): Promise<number> {
   );
   if (options.partitioned && !isPartitioned) {
     process.stderr.write(
-      `svc: ${table} is there without partitions, and stays as it is: name another in svc.outbox.table, and let svc relay send what is left in this one\n`,
+      `svc: ${table} already exists without partitions, and stays so. Name another table in svc.outbox.table, and let svc relay send the rest of this one\n`,
     );
     return 1;
   }
@@ -398,8 +392,8 @@ async function runMigrate(options: OutboxOptions): Promise<number> {
   else
     process.stderr.write(
       isChanged
-        ? `the tables of ${table} were made, as this version of svc needs them\n`
-        : `the tables of ${table} are as this version of svc needs them: nothing to do\n`,
+        ? `the tables of ${table} were created for this version of svc\n`
+        : `the tables of ${table} already fit this version of svc: nothing to do\n`,
     );
   return 0;
 }
@@ -425,14 +419,14 @@ export function formatTables({ table, pending, warning, problem, inClearTo }: Ta
     .map((each) => (each === undefined ? '' : `warning: ${each}\n`))
     .join('');
   if (pending === undefined) return remark;
-  return `outbox: the tables of ${table} are as this version of svc needs them, and its user may use them; ${eventsOf(pending)} pending\n${remark}`;
+  return `outbox: the tables of ${table} fit this version of svc, and its user has the permissions; ${eventsOf(pending)} pending\n${remark}`;
 }
 
 /** MySQL and MariaDB make it by copying the table, which is not done to one of many rows while an application writes. */
 export function sayUnguarded(table: string, guard: string | undefined): void {
   if (guard === undefined) return;
   process.stderr.write(
-    `svc: warn: ${table} takes rows that no relay finds, which svc never writes; at a quiet time, when there are none, run: ${guard}\n`,
+    `svc: warn: ${table} accepts rows that svc never writes and no relay finds. At a quiet time, when there are no such rows, run: ${guard}\n`,
   );
 }
 
@@ -481,12 +475,12 @@ async function runDebezium(options: DebeziumOptions): Promise<number> {
     );
   if (outbox.publisherEnabled)
     process.stderr.write(
-      'svc: svc.outbox.publisher-enabled is true: relays send each event as well, until it is false\n',
+      'svc: svc.outbox.publisher-enabled is true: relays also send each event, until you set it to false\n',
     );
   const password = options.password ?? passwordReference;
   if (!/^\$\{[^{}]+\}$/.test(password))
     throw new WrongUse(
-      `--password takes a reference that Kafka Connect looks up, such as ${passwordReference}, never the password itself`,
+      `--password takes a reference for Kafka Connect, such as ${passwordReference}, never the password itself`,
     );
   const connector = await debeziumConnector({
     ...{ kind, table, headers, publication, bootstrapServers, name },
@@ -507,7 +501,7 @@ function headersOf(config: Config, given: readonly string[]): readonly string[] 
   for (const header of headers)
     if (!headerPattern.test(header))
       throw new WrongUse(
-        `Debezium cannot be told of the header ${JSON.stringify(header)}: its name must be of letters, digits, ".", "_" and "-"`,
+        `Debezium cannot add the header ${JSON.stringify(header)}: its name must be of letters, digits, ".", "_" and "-"`,
       );
   return headers;
 }
@@ -594,16 +588,16 @@ function withFilters(command: Command): Command {
   return command
     .option('--type <event type>', 'only these')
     .option('--topic <topic>', 'only events for this topic')
-    .option('--aggregate-type <type>', 'only events of such aggregates')
+    .option('--aggregate-type <type>', 'only events of aggregates of this type')
     .option('--aggregate-id <id>', 'only events of this aggregate')
     .option(
       '--status <status>',
-      'PENDING, PUBLISHED or FAILED; may be given several times',
+      'PENDING, PUBLISHED or FAILED; repeatable',
       (text: string, before: readonly RowStatus[] = []) => [...before, statusOf(text)],
     )
     .option('--since <time>', sinceText, timeOf('since'))
     .option('--before <time>', 'only events stored before', timeOf('before'))
-    .option('--limit <number>', 'so many at most (list and replay: 1000 by default)', limitOf);
+    .option('--limit <number>', 'at most this many (list and replay: 1000 by default)', limitOf);
 }
 
 /** @throws WrongUse */
@@ -623,14 +617,14 @@ function statusOf(text: string): RowStatus {
 
 function versionOf(text: string): number {
   if (!/^[1-9]\d{0,5}$/.test(text))
-    throw new WrongUse('--from takes the version that the tables have, which svc outbox check says');
+    throw new WrongUse('--from takes the version of the tables, which svc outbox check prints');
   return Number(text);
 }
 
 function afterOf(text: string): number {
   const after = Number(text);
   if (!Number.isSafeInteger(after) || after < 0)
-    throw new WrongUse('--after takes the number that a replay which was stopped has named');
+    throw new WrongUse('--after takes the number that a stopped replay printed');
   return after;
 }
 
@@ -675,14 +669,12 @@ interface InboxOptions {
 
 /** `svc inbox …`. */
 export function addInbox(svc: Command): void {
-  const inbox = group(svc, 'inbox').description(
-    'the table of consumers that handle each event once: ddl, cleanup',
-  );
+  const inbox = group(svc, 'inbox').description('the inbox table of consumers: ddl, cleanup');
   const ofTable = ['--table <name>', `the table (default: ${defaultInboxTable})`] as const;
   does<InboxOptions>(
     inbox
       .command('ddl')
-      .description('print the table as SQL; connects to nothing')
+      .description('print the table as SQL; makes no connection')
       .requiredOption('--dialect <name>', 'postgres, mysql or sqlite')
       .option(...ofTable),
     runInboxDdl,
@@ -691,10 +683,10 @@ export function addInbox(svc: Command): void {
   does<InboxOptions>(
     inbox
       .command('cleanup')
-      .description('forget the events that were handled long ago')
-      .requiredOption('--consumer <name>', 'as in createInbox(); may be given several times', repeated)
-      .option('--retention-days <days>', 'how many days are kept (default: 30)', Number)
-      .option('--url <url>', 'of the database (default: the variable DATABASE_URL)')
+      .description('delete old rows of handled events')
+      .requiredOption('--consumer <name>', 'as in createInbox(); repeatable', repeated)
+      .option('--retention-days <days>', 'days to keep (default: 30)', Number)
+      .option('--url <url>', 'URL of the database (default: the variable DATABASE_URL)')
       .option(...ofTable),
     runCleanup,
     { config: false },
@@ -709,7 +701,7 @@ async function runInboxDdl({
   const dialect = dialectOf(`${name}:`);
   if (dialect === undefined) throw new WrongUse('--dialect takes postgres, mysql or sqlite');
   if (partsOfTable(table) === undefined)
-    throw new WrongUse('--table takes a name of letters, digits and _, with or without its schema and a dot');
+    throw new WrongUse('--table takes a name of letters, digits and _, with or without schema and dot');
   const sql = inboxDdl(dialect, table).map((statement) => `${statement};\n`);
   process.stdout.write(
     json ? `${printableJson({ dialect, table, sql: sql.join('') }, 2)}\n` : sql.join('\n'),

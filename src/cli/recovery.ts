@@ -65,7 +65,7 @@ async function runRecoveryCommand(
   const forget = onStopSignal(() => {
     // A second time ends the process: at most the batch under way is then sent again.
     isStopped = true;
-    if (isSending) process.stderr.write('\nsvc: stopping after the batch under way\n');
+    if (isSending) process.stderr.write('\nsvc: stopping after the current batch\n');
     else setTimeout(endList, listEndsWithinMs).unref();
   });
   const listing = isListing
@@ -182,8 +182,8 @@ export interface RecoveryOptions {
 /** Which events are meant. */
 export function withFilters(command: Command): Command {
   return command
-    .option('--type <event type>', 'only these; may be given several times', repeated)
-    .option('--topic <topic>', 'only events meant for this topic; may be given several times', repeated)
+    .option('--type <event type>', 'only these; repeatable', repeated)
+    .option('--topic <topic>', 'only events meant for this topic; repeatable', repeated)
     .option('--since <time>', sinceText, timeOf('since'))
     .option('--until <time>', 'only events stored before', timeOf('until'));
 }
@@ -191,13 +191,13 @@ export function withFilters(command: Command): Command {
 /** What both understand. */
 export function withRecoveryOptions(command: Command): Command {
   return withFilters(command)
-    .option('--to <topic>', 'where events go whose own topic is not known')
+    .option('--to <topic>', 'topic of events whose own topic is unknown')
     .option('--rate <number>', 'events a second (default: as fast as the broker takes them)', rateOf)
-    .option('--dry-run', 'list what would be sent, send nothing')
+    .option('--dry-run', 'list the events, and send nothing')
     .option('--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers');
 }
 
-export const sinceText = 'only events stored from then on: 2026-03-04T10:00:00Z, or 90m for that long ago';
+export const sinceText = 'only events stored since: 2026-03-04T10:00:00Z, or 90m (90 minutes ago)';
 
 /** @throws WrongUse */
 export function acceptOf(options: RecoveryOptions): (event: StoredEvent) => boolean {
@@ -218,7 +218,7 @@ export function timeOf(name: string): (text: string) => number {
   return (text) => {
     const time = parsePast(text, Date.now());
     if (name === 'since' && time !== undefined && time > Date.now())
-      throw new WrongUse('--since is in the future: nothing is stored then');
+      throw new WrongUse('--since is in the future, so nothing matches');
     if (time !== undefined) return time;
     throw new WrongUse(
       `--${name} takes a time such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d`,
@@ -280,14 +280,14 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
   for (const [reason, events] of problems) lines.push(`not sent: ${eventsOf(events)}: ${reason}`);
   for (const { place, reason } of unreadable) lines.push(`not readable: ${place}: ${reason}`);
   if (stoppedBy !== undefined)
-    lines.push('stopped: the broker is away. Run the command again to go on from here');
+    lines.push('stopped: the broker is unreachable. Run the command again to go on from here');
   else if (isInterrupted)
     lines.push(
       isSending
         ? `${onRequest}. Run the command again to go on from here`
         : `${onRequest}: there may be more`,
     );
-  else if (failed > 0) lines.push('what was not sent is still there');
+  else if (failed > 0) lines.push('unsent events are still there');
   return `${lines.map(printable).join('\n')}\n`;
 }
 
@@ -314,9 +314,7 @@ export function runBackup(options: RecoveryOptions, action: Action): Promise<num
 
 function s3Place({ dir, file }: RecoveryOptions, { broker }: Config): RecoveryPlace {
   if (dir !== undefined || file !== undefined)
-    throw new WrongUse(
-      '--s3 means the bucket, --dir and --file mean files of this machine: give one of them',
-    );
+    throw new WrongUse('--s3 is for the bucket, --dir and --file are for local files: use one of them');
   if (broker.backup.s3Bucket === undefined) throw new WrongUse('no bucket: set svc.broker.backup.s3-bucket');
   return { kind: 's3' };
 }

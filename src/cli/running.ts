@@ -52,7 +52,7 @@ export async function askProcess(
   if (bare !== undefined && bare.status !== 401) return bare;
   if (token === undefined)
     throw new NoAnswer(
-      `${url} needs a token: give --token-file, or set management.server.token as the process has it`,
+      `${url} needs a token: give --token-file, or set management.server.token as in the process`,
     );
   const authorization = await proofFor(found, token, path, method);
   const answer = await send(url, path, method, { authorization });
@@ -99,7 +99,7 @@ async function proofFor(
   const [nonce, process] = [given?.get('nonce'), given?.get('process')];
   if (answer.status !== 401 || given === undefined || nonce === undefined || process === undefined)
     throw new NoAnswer(
-      `what answers at ${url} cannot prove that it is svc, and the token was not sent: --url or --pid names another process; one with an older svc needs commands of its version, and one without management.server.token takes none`,
+      `the server at ${url} cannot prove that it is svc, so the token was not sent. Choose another process with --url or --pid. An older svc needs the commands of its version. A process without management.server.token takes no token`,
     );
   const key = await keyOf(token);
   const parts = { challenge, nonce, process };
@@ -109,15 +109,13 @@ async function proofFor(
   );
   if (!isProven) throw refusal(url, method);
   if (stamp !== undefined && stamp !== process)
-    throw new NoAnswer(
-      `what answers at ${url} is another process than its process file says: --url names one`,
-    );
+    throw new NoAnswer(`the server at ${url} is not the process of its process file: choose one with --url`);
   return proofHeader({ challenge, nonce, proof: clientProof(key, parts, method, path) });
 }
 
 function refusal(url: string, method: 'GET' | 'POST'): NoAnswer {
   return new NoAnswer(
-    `${url} refuses the token, or is another server (it was not sent): give that of management.server.token${method === 'POST' ? ' or action-token' : ''} of the process with --token-file`,
+    `${url} refuses the token, or is another server (the token was not sent). Use the management.server.token${method === 'POST' ? ' or action-token' : ''} of the process with --token-file`,
   );
 }
 
@@ -125,7 +123,7 @@ function refusal(url: string, method: 'GET' | 'POST'): NoAnswer {
 function expectFound({ status }: ProcessAnswer, { url }: ManagedProcess, endpoint: string): void {
   if (status === 404)
     throw new NoAnswer(
-      `${url} does not serve ${endpoint}: it is no svc, or ${endpoint} is not in management.endpoints.web.exposure.include`,
+      `${url} does not serve ${endpoint}: it is not svc, or ${endpoint} is not in management.endpoints.web.exposure.include`,
     );
 }
 
@@ -133,7 +131,7 @@ function expectFound({ status }: ProcessAnswer, { url }: ManagedProcess, endpoin
 function sayOtherVersion(found: unknown, own: string): void {
   if (typeof found === 'string' && found !== own)
     process.stderr.write(
-      `svc: the process runs svc ${printable(found)}, this command is of ${own}: what one of them does not know is missing. Run ${program} where the process was installed\n`,
+      `svc: the process runs svc ${printable(found)}, this command is of ${own}, so the output may lack parts. Run ${program} in the installation of the process\n`,
     );
 }
 
@@ -147,7 +145,7 @@ function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
 }
 
 function reasonOf({ code = 'no HTTP' }: NodeJS.ErrnoException): string {
-  return code === 'TIMEOUT' ? `nothing within ${timeoutMs / 1_000} s` : code;
+  return code === 'TIMEOUT' ? `no answer within ${timeoutMs / 1_000} s` : code;
 }
 
 // commands that ask a process over its management server.
@@ -165,10 +163,10 @@ export function withProcess(command: Command): Command {
   return command
     .option(
       '--url <url>',
-      'of its management server (default: the one process of this user, else that of the configuration)',
+      'of its management server (default: the only process of this user, otherwise the configured address)',
     )
-    .option('--pid <pid>', 'which process of this user, where there are several')
-    .option('--token-file <file>', 'file with the token (default: that of the configuration)');
+    .option('--pid <pid>', 'process id, if this user has several')
+    .option('--token-file <file>', 'file with the token (default: the configured token)');
 }
 
 interface ManagedProcess {
@@ -193,7 +191,7 @@ function findProcess(options: ProcessOptions, acts = false): ManagedProcess {
       : tokenIn(options.tokenFile);
   if (options.url !== undefined) {
     if (options.pid !== undefined)
-      throw new WrongUse('--url and --pid both name a process: give one of them');
+      throw new WrongUse('--url and --pid both choose a process: use one of them');
     return { url: urlGiven(options.url), token };
   }
   const running = processes();
@@ -202,13 +200,13 @@ function findProcess(options: ProcessOptions, acts = false): ManagedProcess {
   const [first, second] = meant;
   if (second !== undefined)
     throw new WrongUse(
-      `${meant.length} processes run here, name one with --pid: ${meant.map(described).join('; ')}`,
+      `${meant.length} processes run here, choose one with --pid: ${meant.map(described).join('; ')}`,
     );
   if (first !== undefined)
     return { url: urlOf(first), pid: first.pid, token, stamp: first.stamp && stampText(first.stamp) };
   if (options.pid !== undefined)
     throw new WrongUse(
-      `no process ${printable(options.pid)} of this user has a management server; --url names one of others`,
+      `no process ${printable(options.pid)} of this user has a management server. For a process of another user, use --url`,
     );
   const { address, port = 0 } = server;
   return { url: urlOf({ address, port: port > 0 ? port : usualPorts.first }), token };
@@ -359,7 +357,7 @@ export async function takeSample(process: ManagedProcess): Promise<Sample> {
     : health;
   const { status, details } = (body ?? {}) as { status?: unknown; details?: Record<string, unknown> };
   if (typeof status !== 'string' || metrics.status !== 200)
-    throw new NoAnswer(`what answers at ${process.url} is no svc`);
+    throw new NoAnswer(`the server at ${process.url} is not svc`);
   const remark = details?.error ?? details?.warning;
   const value = (name: string, label = ''): number | null => sumOf(metrics.text, name, label);
   const stateOf = (breaker: string): string | null =>
@@ -586,7 +584,7 @@ function statusLine({ sample, perSecond }: Shown): string {
     new Date(atMs).toISOString(),
     state === null ? status : `${status} ${state}`,
     ...rates,
-    `lost ${text(events.lost)} in all`,
+    `lost ${text(events.lost)} in total`,
     `breaker ${breakers.broker ?? '-'}${breakers.outbox === null ? '' : ` outbox ${breakers.outbox}`}`,
     `memory ${text(backlog.memoryEvents)}`,
     `backup ${text(backlog.backupEvents)}`,

@@ -68,10 +68,8 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
   if (since !== undefined && until !== undefined && since >= until)
     throw new WrongUse('--since is not before --until');
   if (since === undefined && until !== undefined && until <= Date.now())
-    throw new WrongUse(
-      '--until is past, and without --since only what comes from now on is shown: give both',
-    );
-  if (options.follow && until !== undefined) throw new WrongUse('--follow has no end, and --until is one');
+    throw new WrongUse('--until is in the past: add --since. Without --since, only new events are shown');
+  if (options.follow && until !== undefined) throw new WrongUse('--follow and --until contradict each other');
   const accept = acceptHeaders(options);
   const { config, checkBroker } = recoveryConfig(options);
   // An application that nobody has told of a broker writes to files: they are there to be read.

@@ -8,7 +8,7 @@ export const program = 'npx --no svc';
 
 /** For commands that find no configuration. */
 export const settingsInCode =
-  'Settings that SvcInstrumentation is given in code are not seen here: export them from svc.config.ts with defineConfig, which it reads too, or name their file with --config';
+  'Commands do not see settings that SvcInstrumentation gets in code. Export them from svc.config.ts with defineConfig, which it reads too, or name their file with --config';
 
 /** What a command does, and the options that all have. */
 export function does<O extends OptionValues>(

@@ -88,8 +88,7 @@ export async function consumeOnce<Tx, Payloads extends object = AnyPayloads>(
   const source = sourceOf(options.consumer, {
     topics,
     fromBeginning: options.fromBeginning ?? true,
-    onTrouble: (error) =>
-      logger.warn(`the consumer of ${name} is in trouble (${nameOf(error)}), and tries again`),
+    onTrouble: (error) => logger.warn(`the consumer of ${name} failed (${nameOf(error)}) and tries again`),
   });
   const counts = consumedBy(name);
   const handle = createHandling({
@@ -126,7 +125,9 @@ export async function consumeOnce<Tx, Payloads extends object = AnyPayloads>(
         await source.commit(commits);
       } catch (error) {
         queues.giveBack(commits);
-        logger.debug(`offsets of ${name} were not committed (${nameOf(error)}); they are with the next ones`);
+        logger.debug(
+          `offsets of ${name} were not committed (${nameOf(error)}); the next commit includes them`,
+        );
       }
     });
     return committing;
@@ -213,15 +214,15 @@ function check(options: ConsumeOptions): void {
   checkNames(options);
   const { topics, inbox, handlers, upcast, deadLetters, ...numbers } = options;
   if (!Array.isArray(topics) || topics.length === 0) throw badOption('topics must name at least one topic');
-  if (typeof inbox?.once !== 'function') throw badOption('inbox must be what createInbox gives');
+  if (typeof inbox?.once !== 'function') throw badOption('inbox must be the result of createInbox');
   if (!isNamedValues(handlers) || Object.values(handlers).some((handler) => typeof handler !== 'function'))
     throw badOption('handlers must be functions by event type: { ORDER_PLACED: async (event, tx) => … }');
   if (upcast !== undefined && !isNamedValues(upcast)) throw badOption(`upcast must be ${plainObject}`);
   for (const [type, list] of Object.entries(upcast ?? {}))
     if (!Array.isArray(list) || !list.every((each) => typeof each === 'function'))
-      throw badOption(`upcast must be lists of functions by event type, and ${type} is none`);
+      throw badOption(`upcast must be lists of functions by event type, but ${type} is not a list`);
   if (deadLetters !== undefined && topics.includes(deadLetters.topic))
-    throw badOption('deadLetters.topic is one of the topics that are consumed');
+    throw badOption('deadLetters.topic must not be one of the consumed topics');
   const { retry = {}, handlerTimeoutMs, concurrency } = numbers;
   const counted = { ...retry, handlerTimeoutMs, concurrency };
   for (const [name, value] of Object.entries(counted))

@@ -80,7 +80,7 @@ export async function readEvent(
   const envelope = cloudEvent === undefined ? document : envelopeOf(cloudEvent, timestamp);
   if (!isEnvelope(envelope))
     throw unreadable(
-      'it is no envelope of svc (eventId, eventType, metadata, payload): a newer version, or another producer, has written it',
+      'it is not an envelope of svc (eventId, eventType, metadata, payload): a newer version or another producer wrote it',
     );
   const event = keys === undefined ? envelope : await decryptFields(envelope, keys, decrypt);
   const { eventId } = event;
@@ -110,7 +110,7 @@ async function parsed(
   }
   if (avro === undefined)
     throw unreadable(
-      'it is Avro: give consumeOnce a reader, { avro: createAvroReader({ url }) } of svc/avro',
+      'it is Avro: pass consumeOnce a reader, { avro: createAvroReader({ url }) } of svc/avro',
     );
   return avro.read(value);
 }

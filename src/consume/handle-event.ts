@@ -127,8 +127,8 @@ export function createHandling(
       const delayMs = isLast ? longestDelayMs : backoffMs(tries, firstDelayMs, longestDelayMs);
       const where = placeOf(record);
       const next = isLast
-        ? `its partition waits, as there is no dead letter topic; tried again in ${delayMs} ms`
-        : `tried again in ${delayMs} ms`;
+        ? `its partition waits, because there is no dead letter topic; next try in ${delayMs} ms`
+        : `next try in ${delayMs} ms`;
       logger.warn(`an event was not handled: ${textOf(as)}; ${next}`, {
         ...where,
         ...idsOf(known),
@@ -187,7 +187,7 @@ export function createHandling(
     const hangs = (afterMs: number): void => {
       const seconds = Math.round((performance.now() - begun) / 1_000);
       logger.error(
-        `SVC_CONSUME_HANDLER_HANGS: the handler of ${event.eventType} has taken ${seconds} s; its partition waits for it, the others go on`,
+        `SVC_CONSUME_HANDLER_HANGS: the handler of ${event.eventType} has taken ${seconds} s; its partition waits, the others continue`,
         placeOf(record),
       );
       late.abort();
@@ -230,7 +230,7 @@ export function createHandling(
         const holds = await options.sendDeadLetter?.(record, cause);
         const without =
           holds === 'place'
-            ? '; it is too large for that topic (max.message.bytes), so the letter only says where it is'
+            ? '; it is too large for that topic (max.message.bytes), so the letter holds only its position'
             : '';
         logger.error(`an event went to the dead letters: ${cause.message}${without}`, {
           ...placeOf(record),
@@ -241,7 +241,7 @@ export function createHandling(
         options.onError(error, record);
         const delayMs = backoffMs(tries, firstDelayMs, longestDelayMs);
         logger.error(
-          `the dead letter topic has not taken an event (${nameOf(error)}): its partition waits; tried again in ${delayMs} ms`,
+          `the dead letter topic rejected an event (${nameOf(error)}), so its partition waits; next try in ${delayMs} ms`,
           placeOf(record),
         );
         await waitFor(delayMs, work);
@@ -426,7 +426,7 @@ function upcastEvent(
   for (const upcast of upcasts[eventType] ?? []) {
     payload = upcast(payload, { event, headers });
     if (payload === undefined || payload instanceof Promise)
-      throw new TypeError('an upcast returns the payload, and no promise');
+      throw new TypeError('an upcast must return the payload, not a promise');
   }
   return { ...event, payload };
 }

@@ -202,7 +202,7 @@ export function createInbox(
   if ('store' in options) return { consumer, once: onceIn(options.store, consumer) };
   const { pool, table = defaultInboxTable, retentionDays = 30 } = options;
   if (partsOfTable(table) === undefined)
-    throw badOption('table must be a name of letters, digits and _, with or without its schema and a dot');
+    throw badOption('table must be a name of letters, digits and _, with or without schema and dot');
   if (!(retentionDays > 0)) throw badOption('retentionDays must be a number above 0');
   const inTurn = isOneConnection(pool) ? oneAtATime() : <R>(work: () => Promise<R>) => work();
   const transaction = <R>(work: (tx: unknown) => Promise<R>): Promise<R> =>
@@ -278,7 +278,7 @@ function onceIn(store: InboxStore, consumer: string): InboxOnce['once'] {
     if (typeof eventId !== 'string' || !idPattern.test(eventId))
       throw new SvcError(
         'SVC_CONSUME_NOT_AN_EVENT',
-        `an inbox takes an event with an eventId, a text of 1 to ${longestEventId} printable characters`,
+        `an inbox takes an event with an eventId, a string of 1 to ${longestEventId} printable characters`,
       );
     let isRepeated = false;
     try {
@@ -334,7 +334,7 @@ function oneAtATime(): <R>(work: () => Promise<R>) => Promise<R> {
 function tableMissing(table: string, error: unknown): SvcError {
   return new SvcError(
     'SVC_CONSUME_TABLE_MISSING',
-    `the table ${table} of the inbox is not there, or not as svc makes it (${nameOf(error)}): run inbox.migrate(), or what "npx --no svc inbox ddl" prints`,
+    `the table ${table} of the inbox does not exist, or is not as svc creates it (${nameOf(error)}). Run inbox.migrate(), or the output of "npx --no svc inbox ddl"`,
   );
 }
 
@@ -362,7 +362,7 @@ export function watchRetention(
     said.add(topic);
     const days = Math.floor((now() - atMs) / dayMsOfWatchRetention);
     logger.warn(
-      `topic ${topic} gives an event that is ${days} days old, and the inbox forgets after ${retentionDays}: an event that it has forgotten is handled a second time; give createInbox a longer retentionDays`,
+      `topic ${topic} has an event that is ${days} days old, but the inbox keeps ${retentionDays} days. An older event is handled a second time: give createInbox a longer retentionDays`,
     );
   };
 }

@@ -102,8 +102,8 @@ function open(
   if (!isOutOfPlace) return keys.open(cipherText, { eventType, path }, event);
   throw new SvcError(
     'SVC_CONSUMER_FIELD_NOT_NAMED',
-    'format v0 does not say which field a ciphertext was made for, so that it could be copied here: name the fields to ' +
-      'decrypt (only: […]; svc decrypt --field)',
+    'format v0 does not bind a ciphertext to a field, so it could have been copied here. ' +
+      'Name the fields to decrypt (only: […]; svc decrypt --field)',
   );
 }
 
@@ -243,7 +243,7 @@ function isObject(value: unknown): value is object {
 }
 
 function notAnEnvelope(why: string): SvcError {
-  return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', `this is no envelope of svc: ${why}`);
+  return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', `this is not an envelope of svc: ${why}`);
 }
 
 /**
@@ -316,7 +316,7 @@ export function cloudEventIn(value: unknown, headers: TextHeaders): CloudEvent |
   if (isStructured(headers)) {
     if (!isCloudEvent(value))
       throw notAnEnvelope('its CloudEvent lacks id, type, source or specversion, or is a batch');
-    if ('data_base64' in value) throw notAnEnvelope('the data of its CloudEvent is no JSON');
+    if ('data_base64' in value) throw notAnEnvelope('the data of its CloudEvent is not JSON');
     return value;
   }
   // Of a dead letter: those of the event that it tells of.

@@ -117,7 +117,10 @@ async function openV1(
   if (ids.includes(keyId)) return openWithProvider(bytes, [keyId], context, opener, event);
   // The found id is not shown: anybody can write one into a field that is no ciphertext.
   const here = [...ring.all.map(({ id }) => id), ...ids].join(', ');
-  throw new SvcError('SVC_PROTECT_KEY_UNKNOWN', `the ciphertext names a key that is none of these: ${here}`);
+  throw new SvcError(
+    'SVC_PROTECT_KEY_UNKNOWN',
+    `the ciphertext needs a key that is not among these: ${here}`,
+  );
 }
 
 /** Format v0 names no key, so each is tried. Only the integrity check says which one it is. */

@@ -160,7 +160,7 @@ function fromFunction(
     try {
       return runOwnWork(() => scalarText(source(requestObject(store?.scope))));
     } catch {
-      if (!told) logger?.warn(`the function that provides ${field} threw: events carry null`);
+      if (!told) logger?.warn(`the function that provides ${field} threw an error: events carry null`);
       told = true;
       return null;
     }
@@ -207,7 +207,7 @@ function createWalk(options: ContextOptions): Walk {
     if (other !== undefined) {
       isTold = true;
       options.logger?.warn(
-        `a request through a trusted proxy has the header ${other} and no ${header}: events name the proxy as the client. If your proxies write ${other}, set svc.security.forwarded-header: ${other}`,
+        `a request through a trusted proxy has the header ${other} and no ${header}. Events name the proxy as the client. If your proxies write ${other}, set svc.security.forwarded-header: ${other}`,
       );
     }
     return peer;

@@ -160,7 +160,7 @@ function checkWorkerId(workerId: number): number {
 function clockMovedBackwards(backwardMs: number, maxBackwardMs: number): SvcError {
   return new SvcError(
     'SVC_ENVELOPE_CLOCK_MOVED_BACKWARDS',
-    `the clock moved backwards by ${backwardMs} ms, more than the ${maxBackwardMs} ms that event ids can ride out`,
+    `the clock moved backwards by ${backwardMs} ms, more than the ${maxBackwardMs} ms that event ids tolerate`,
     { name: 'ClockMovedBackwardsException' },
   );
 }
@@ -420,7 +420,7 @@ export function leaseWorkerId(options: WorkerLeaseOptions = {}): WorkerLease {
     if (configured !== undefined) return keepConfigured(folder, configured, own, options.logger);
     const claim = claimFreeId(folder, wanted, own);
     if (claim !== undefined) return held(folder, claim, true);
-    options.logger?.warn(`no worker id is free on this host; using ${wanted}: ${risk}`);
+    options.logger?.warn(`no worker id is free on this host; svc uses ${wanted}: ${risk}`);
   } catch (error) {
     const reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message;
     options.logger?.warn(`worker ids cannot be leased in ${folder} (${reason}); using ${wanted}: ${risk}`);

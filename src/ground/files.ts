@@ -347,7 +347,7 @@ function isStamp(value: unknown): value is ProcessStamp {
 
 function checkFolder(folder: string): void {
   const found = lstatSync(folder);
-  if (!found.isDirectory()) throw refusal(folder, 'it is no folder');
+  if (!found.isDirectory()) throw refusal(folder, 'it is not a folder');
   const uid = process.getuid?.();
   // Windows has neither.
   if (uid === undefined) return;
@@ -437,7 +437,7 @@ function changeableCode(path: string, user: number): Mistake | undefined {
   }
   if (!file.isSymbolicLink() && isOpen(file)) {
     const message = `is code that others may write (mode ${modeOf(file)}), and is not run`;
-    return { message, fix: `Take that right away (chmod go-w), ${orName}` };
+    return { message, fix: `Remove that permission (chmod go-w), ${orName}` };
   }
   for (let folder = dirname(path); ; folder = dirname(folder)) {
     const stats = statSync(folder);
@@ -448,7 +448,7 @@ function changeableCode(path: string, user: number): Mistake | undefined {
     }
     if ((stats.mode & sticky) === 0 && isOpen(stats)) {
       const message = `${lies}others may write (${folder}, mode ${modeOf(stats)}), and is not run`;
-      return { message, fix: `Take that right away (chmod go-w), ${orName}` };
+      return { message, fix: `Remove that permission (chmod go-w), ${orName}` };
     }
     if (dirname(folder) === folder) return undefined;
   }
@@ -457,8 +457,8 @@ function changeableCode(path: string, user: number): Mistake | undefined {
 function foreignData(path: string, user: number): Mistake | undefined {
   const [file, folder] = [lstatSync(path), statSync(dirname(path))];
   if (!isForeign(file, user) || (folder.mode & ofOthers) === 0) return undefined;
-  const message = `is of another user (uid ${file.uid}) in a folder that everybody may write, and is not read`;
-  return { message, fix: `Start svc in a folder of its own, ${orName}` };
+  const message = `belongs to another user (uid ${file.uid}) in a folder that every user may write, and is not read`;
+  return { message, fix: `Start svc in its own folder, ${orName}` };
 }
 
 function isForeign({ uid }: Stats, user: number): boolean {
@@ -474,4 +474,4 @@ function modeOf({ mode }: Stats): string {
   return (mode & 0o7777).toString(8);
 }
 
-const orName = 'or name the file in SVC_CONFIG (--config for commands) if you trust whoever can change it';
+const orName = 'or name the file in SVC_CONFIG (--config for commands) if you trust all who can change it';

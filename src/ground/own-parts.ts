@@ -46,7 +46,7 @@ export function ownParts<Part>({ registration, reserved, code }: OwnPartsOptions
         throw new SvcError(code, `${registration}: ${why}`);
       };
       if (typeof name !== 'string' || !ownName.test(name))
-        refuse('a name has small letters, digits and hyphens, 32 at most, and begins with a letter');
+        refuse('a name has at most 32 lowercase letters, digits and hyphens, and begins with a letter');
       if (reserved.includes(name)) refuse(`"${name}" is the name of a part of svc`);
       if (parts.has(name)) refuse(`"${name}" is registered already`);
       parts.set(name, part);
@@ -91,7 +91,7 @@ export function registerS3Client(client: OwnS3Client): () => void {
   if (typeof client?.send !== 'function')
     throw new SvcError(
       'SVC_GROUND_BUCKET_CLIENT',
-      'registerS3Client: a client of @aws-sdk/client-s3 has send()',
+      'registerS3Client() needs a client of @aws-sdk/client-s3, with send()',
     );
   own.client = client;
   return () => {

@@ -67,7 +67,7 @@ export function createActionLimits(clock: Pick<Clock, 'monotonic'>): ActionLimit
 }
 
 function tooOften(seconds: number): Reply {
-  const detail = `This was begun ${mostInAMinute} times within a minute: try again in ${seconds} s.`;
+  const detail = `This action was started ${mostInAMinute} times within a minute. Try again in ${seconds} s.`;
   return problem(429, detail, { 'retry-after': String(seconds) });
 }
 
@@ -112,7 +112,8 @@ const flag: Check = (value) => (typeof value === 'boolean' ? undefined : 'must b
 
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
 
-const text: Check = (value) => (isText(value) ? undefined : 'must be a text: only events with it are sent.');
+const text: Check = (value) =>
+  isText(value) ? undefined : 'must be a string; only events with this value are sent.';
 
 const mostTexts = 100;
 
@@ -121,7 +122,7 @@ const texts: Check = (value) => {
   const all = Array.isArray(value) ? value : [value];
   return all.length > 0 && all.length <= mostTexts && all.every(isText)
     ? undefined
-    : `must be a text or a list of up to ${mostTexts}: only events with one of them are meant.`;
+    : `must be a string or a list of up to ${mostTexts}; only events with one of these values are sent.`;
 };
 
 const oneOf =
@@ -183,7 +184,7 @@ const checks = {
   type: text,
   topic: text,
   limit: wholeFrom(1),
-  after: wholeFrom(0, ', as the answer to an earlier replay gave it'),
+  after: wholeFrom(0, ', from the answer to an earlier replay'),
   dryRun: flag,
 };
 
@@ -194,7 +195,7 @@ async function withOutbox(
   if (controls.outbox === undefined)
     return problem(
       404,
-      'There is no outbox in this application: switch it on with svc.outbox.enabled: true, and name its database in svc.outbox.datasource.url.',
+      'This application has no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url.',
     );
   try {
     return await use(controls.outbox);
@@ -242,7 +243,7 @@ export const recoverFrom =
     const run = recovery.start(ask, context.by);
     if (run !== undefined) return json(context, 202, run);
     context.limits.giveBack(what);
-    return isBusy('One is running already: GET of the same path says how far it is.');
+    return isBusy('One is already running: GET of the same path shows its progress.');
   };
 
 /** `GET …`: how far the latest of them is. */
@@ -310,14 +311,14 @@ export async function deadLetters(context: DeadLettersEndpointContext): Promise<
   if (fields.source === undefined)
     return query.size === 0
       ? json(context, 200, controls.deadLetters())
-      : problem(400, 'source must be topic where something is asked of it.', {}, 'source');
+      : problem(400, 'source must be topic if other parameters are given.', {}, 'source');
   const { since, until, ...rest } = fields;
   const ask = { ...askOfOfDeadLettersEndpoint(rest), since: timeOf(since), until: timeOf(until) };
   const missing = controls.deadLetterTopic.missing();
   if (missing !== undefined) return problem(404, missing);
   try {
     const found = await controls.deadLetterTopic.newest(ask);
-    return found === undefined ? isBusy('Somebody else is reading it.') : json(context, 200, found);
+    return found === undefined ? isBusy('Another request is reading it.') : json(context, 200, found);
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;
     return problem(503, `The dead letter topic cannot be read: ${error.message}`);

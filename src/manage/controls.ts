@@ -304,29 +304,27 @@ const lately = 'in the last five minutes';
 
 const rules: readonly Rule[] = [
   ({ backupProblem }) =>
-    backupProblem
-      ? { state: 'WARNING', text: `the next outage loses events, as ${backupProblem}` }
-      : undefined,
+    backupProblem ? { state: 'WARNING', text: `the next outage loses events: ${backupProblem}` } : undefined,
   ({ recent: { published, failed } }) => {
     if (failed === 0) return undefined;
     const rate = (published * 100) / (published + failed);
     const threshold = [95, 99, 99.5].find((least) => rate < least);
     if (threshold === undefined) return undefined;
-    const text = `${cut(rate)} % of the events ${lately} got to their topics, under ${threshold} %: svc_events_failed_total says which event types do not, the log why`;
+    const text = `${cut(rate)} % of the events ${lately} reached their topics, under ${threshold} %: see svc_events_failed_total for the event types, and the log for the reason`;
     return { state: threshold === 95 ? 'CRITICAL' : 'WARNING', text };
   },
   ({ recent: { dlq }, dlqOfLastMinute }) =>
     over(dlq, 0, dlqOfLastMinute > 0 ? 10 : Number.POSITIVE_INFINITY, (threshold) =>
       threshold === 0
-        ? `${dlq} dead letters ${lately}: npx --no svc dlq list says why, dlq recover sends them`
-        : `${dlq} dead letters ${lately}, over ${threshold}, and more come: npx --no svc dlq list says why`,
+        ? `${dlq} dead letters ${lately}. See the reasons: npx --no svc dlq list. Send them: npx --no svc dlq recover`
+        : `${dlq} dead letters ${lately}, over ${threshold}, and their number grows. See the reasons: npx --no svc dlq list`,
     ),
   ({ recent: { brokerErrors } }) =>
     over(
       brokerErrors,
       0,
       5,
-      (threshold) => `${brokerErrors} sends failed ${lately}, over ${threshold}: the log names the cause`,
+      (threshold) => `${brokerErrors} sends failed ${lately}, over ${threshold}: see the log for the cause`,
     ),
   ({ recent: { sends, sendSeconds } }) => {
     const meanMs = sends < leastSends ? 0 : (sendSeconds * 1_000) / sends;
@@ -335,7 +333,7 @@ const rules: readonly Rule[] = [
       100,
       500,
       (threshold) =>
-        `events took ${cut(meanMs)} ms on average ${lately}, over ${threshold} ms: look at the load of the brokers and the way to them`,
+        `events took ${cut(meanMs)} ms on average ${lately}, over ${threshold} ms: check the load of the brokers, and the network`,
     );
   },
   ({ outbox }) =>
@@ -344,7 +342,7 @@ const rules: readonly Rule[] = [
       1_000,
       Number.POSITIVE_INFINITY,
       () =>
-        `${outbox?.totalPending} events wait in the outbox, over 1000: see whether its relays run and keep up`,
+        `${outbox?.totalPending} events wait in the outbox, over 1000: check that its relays run and keep up`,
     ),
   ({ outbox }) =>
     over(
@@ -352,7 +350,7 @@ const rules: readonly Rule[] = [
       3,
       Number.POSITIVE_INFINITY,
       () =>
-        `${outbox?.consecutiveFailures} sends from the outbox failed in a row, over 3: see whether the brokers answer`,
+        `${outbox?.consecutiveFailures} sends from the outbox failed in a row, over 3: check that the brokers answer`,
     ),
   ({ outbox }) =>
     outbox?.totalPending
@@ -361,7 +359,7 @@ const rules: readonly Rule[] = [
           60_000,
           Number.POSITIVE_INFINITY,
           () =>
-            `nothing was sent from the outbox for ${Math.floor((outbox.timeSinceLastSuccessMs ?? 0) / 1_000)} s, over 60 s, and events wait: see whether the brokers answer`,
+            `nothing was sent from the outbox for ${Math.floor((outbox.timeSinceLastSuccessMs ?? 0) / 1_000)} s (over 60 s) while events wait: check that the brokers answer`,
         )
       : undefined,
   ({ targets = [] }) => {

@@ -69,19 +69,22 @@ const descriptors = (...statistics: readonly string[]): Schema =>
   );
 const recovery = {
   'type?': texts,
-  'topic?': about('Meant for these; sends to a topic that the configuration does not have, too.', texts),
+  'topic?': about(
+    'Only events for these topics, also for topics that the configuration does not name.',
+    texts,
+  ),
   'since?': past,
-  'until?': about('As since; it may be in the future.', string),
-  'to?': about('The topic of events whose own is not known.', { type: 'string', minLength: 1 }),
+  'until?': about('Like since, but may be in the future.', string),
+  'to?': about('Topic of events whose own topic is unknown.', { type: 'string', minLength: 1 }),
   'rate?': about('Events a second.', from1),
   'limit?': about('Events at most.', from1),
-  'dryRun?': about('Looks, and sends nothing: whoever may read may do that.', flag),
+  'dryRun?': about('Counts, and sends nothing. The read token suffices.', flag),
 };
 const reset = orNull(object({ before: circuit, after: circuit }));
 
 export const schemas = {
   Problem: about(
-    'RFC 9457. It repeats nothing of the request.',
+    'RFC 9457. It repeats no part of the request.',
     object({ type: string, title: string, status: integer, detail: string, 'field?': string }),
   ),
   Links: object({
@@ -168,8 +171,8 @@ export const schemas = {
     'type?': about('Only events of this type.', { type: 'string', minLength: 1 }),
     'topic?': about('Only events for this topic.', { type: 'string', minLength: 1 }),
     'limit?': { ...from1, default: 1000 },
-    'after?': about('What an earlier replay gave as after: it goes on from there.', from0),
-    'dryRun?': about('Only counts: whoever may read may do that.', flag),
+    'after?': about('The value of after from an earlier replay, to continue there.', from0),
+    'dryRun?': about('Only counts. The read token suffices.', flag),
   }),
   Replay: object({
     ...{ since: string, limit: integer, total: integer, success: integer, failed: integer },
@@ -232,20 +235,20 @@ const operations: Readonly<Record<RouteName, Operation>> = {
   actuatorMetrics: metrics,
   index: ok('Links to what is exposed.', 'Links'),
   openapi: ok('This document.', 'Document'),
-  health: health('Health, with its details for those who may see them.', 'OverallHealth'),
-  ownHealth: health('Health of svc, with its details for those who may see them.', 'Health'),
+  health: health('Health; details need the read token.', 'OverallHealth'),
+  ownHealth: health('Health of svc; details need the read token.', 'Health'),
   liveness: ok('UP while the process answers.', 'Status'),
   readiness: health('DOWN while this instance does not do its work.', 'Status'),
   info: ok('Name and version of the service, and of svc.', 'Info'),
   metricsReport: {
-    summary: 'The numbers of the metrics as one object.',
+    summary: 'All metrics as one object.',
     query: { shape: { type: 'string', enum: ['flat'] } },
     answers: { 200: ['Report', 'The report.'] },
   },
-  targets: ok('What is captured, and why something is not.', 'Targets'),
+  targets: ok('Targets, their states and the reasons.', 'Targets'),
   deadLetters: {
     summary:
-      'Dead letters that wait, and the newest of this process; with source, the newest of the topic itself.',
+      'Waiting dead letters, and the newest of this process; with source, the newest of the topic itself.',
     query: {
       source: { type: 'string', enum: ['topic'] },
       ...{ type: texts, reason: texts, topic: texts, since: past, until: { type: 'string' } },
@@ -259,8 +262,8 @@ const operations: Readonly<Record<RouteName, Operation>> = {
     answers: { 200: ['BreakerResets', 'They are closed.'] },
   },
   invalidateKeys: {
-    ...{ summary: 'Forgets cached encryption keys, and asks for new ones.', body: 'Nothing' },
-    answers: { 200: ['Keys', 'How the keys are now.'] },
+    ...{ summary: 'Drops cached encryption keys, and requests new ones.', body: 'Nothing' },
+    answers: { 200: ['Keys', 'State of the keys.'] },
   },
   outboxStatistics: {
     ...ok('Statistics of the outbox.', 'OutboxStatistics'),
@@ -271,15 +274,15 @@ const operations: Readonly<Record<RouteName, Operation>> = {
     answers: { 200: ['Replay', 'The replay has ended.'] },
     problems: [404, 409, 429, 503],
   },
-  recoveryOfDeadLetters: ok('How far the latest recovery of dead letters is.', 'Runs'),
-  recoverDeadLetters: begins('Sends dead letters to the topics that they were meant for.', 'RecoveryRequest'),
-  drainOfBackup: ok('How far the latest drain of the backup is.', 'Runs'),
-  drainBackup: begins('Sends what lies in the backup to its topics.', 'DrainRequest'),
-  console: asset('The page for people.', 'text/html'),
-  consoleScript: asset('The script of the page for people.', 'text/javascript'),
-  consoleStyle: asset('The style of the page for people.', 'text/css'),
+  recoveryOfDeadLetters: ok('Progress of the latest recovery of dead letters.', 'Runs'),
+  recoverDeadLetters: begins('Sends dead letters to their original topics.', 'RecoveryRequest'),
+  drainOfBackup: ok('Progress of the latest drain of the backup.', 'Runs'),
+  drainBackup: begins('Sends the events of the backup to their topics.', 'DrainRequest'),
+  console: asset('The console.', 'text/html'),
+  consoleScript: asset('The script of the console.', 'text/javascript'),
+  consoleStyle: asset('The style of the console.', 'text/css'),
   consoleDocument: {
-    ...ok('What the page for people shows; with another version of svc it may be another.', 'Console'),
+    ...ok('Data of the console; it may change with the version of svc.', 'Console'),
     query: { after: { type: 'integer', minimum: 0 } },
   },
 };
@@ -323,13 +326,13 @@ function operationOf(route: Route): object {
     ...(action && {
       description: `Switched off by \`management.actions.exclude: [${action}]\`. ${
         hasDryRun
-          ? 'It needs the token that acts; a dry run the one that reads.'
-          : 'It needs the token that acts.'
+          ? 'It needs the action token; a dry run needs the read token.'
+          : 'It needs the action token.'
       }`,
     }),
     // On loopback, whoever may connect may read.
     security: action && hasDryRun !== true ? [{ bearer: [] }] : [{ bearer: [] }, {}],
-    ...(open && text === undefined && { description: 'Without a token: the status alone.' }),
+    ...(open && text === undefined && { description: 'Without a token, only the status.' }),
     ...(query && {
       parameters: Object.entries(query).map(([of, schema]) => ({ name: of, in: 'query', schema })),
     }),

@@ -97,7 +97,7 @@ export async function startManagementServer(
   const { publicUrl } = options;
   if (readsNeedToken({ loopback, publicUrl }) && (options.token?.length ?? 0) < minTokenLength) {
     const why = loopback
-      ? `behind the proxy of ${publicUrl} everybody looks local`
+      ? `behind the proxy of ${publicUrl} every client looks local`
       : `the address ${options.address} is not loopback`;
     logger.warn(
       `management server not started: ${why}, which needs a token of at least ${minTokenLength} characters`,
@@ -268,14 +268,14 @@ async function answer(
     ({ method }) => method === request.method || (method === 'GET' && request.method === 'HEAD'),
   );
   if (route === undefined)
-    return problem(405, 'This endpoint does not take this method.', { allow: allowed(candidates) });
+    return problem(405, 'This endpoint does not support this method.', { allow: allowed(candidates) });
   const reply = await handled(request, route, rights, options, askForBody);
   if (route.action !== undefined && reply.status >= 400) {
     const { detail } = JSON.parse(String(reply.body)) as { readonly detail: string };
     const by = whoAsks(request, policy, rights);
     options.sayRefused(
       `${route.action} ${reply.status}`,
-      `management: ${route.action}, asked for by ${by}, is refused: ${reply.status}, ${detail}`,
+      `management: ${route.action}, requested by ${by}, is refused: ${reply.status}, ${detail}`,
     );
   }
   return reply;
@@ -310,7 +310,7 @@ async function handled(
     });
   } catch (error) {
     options.logger.error('a management endpoint failed', { path, error: (error as Error)?.message });
-    return problem(500, 'The endpoint failed; the log of the application says why.');
+    return problem(500, 'The endpoint failed; see the log of the application.');
   }
 }
 
@@ -335,7 +335,7 @@ function acceptsVersioned(accept: string | undefined): boolean {
 /** For {@link readsNeedToken}: where a server listens, and what stands before it. */
 type Place = Pick<GuardPolicy, 'loopback' | 'publicUrl'>;
 
-/** Behind a proxy everybody looks local: the address says nothing of who asks. */
+/** Behind a proxy every client looks local: the address says nothing of who asks. */
 function readsNeedToken({ loopback, publicUrl }: Place): boolean {
   return !loopback || publicUrl !== undefined;
 }
@@ -361,13 +361,13 @@ function checkRequest(request: IncomingMessage, policy: GuardPolicy, isPage = fa
   if (hosts.length !== 1) return problem(400, 'The request needs exactly one Host header.');
   const host = hosts[0] as string;
   const name = hostName(host);
-  if (name === undefined) return problem(400, 'The Host header is not a host.');
+  if (name === undefined) return problem(400, 'The Host header is not a hostname.');
   if (!request.url?.startsWith('/')) return problem(400, 'The request target must be a path.');
   const proxy = policy.publicUrl === undefined ? undefined : new URL(policy.publicUrl);
   if (policy.loopback && !isLoopback(name) && name !== proxy?.hostname)
     return problem(
       421,
-      'This server answers under a loopback name only, and that of management.server.public-url.',
+      'This server answers only under a loopback name or the name of management.server.public-url.',
     );
   if (
     !(isPage && isNavigation(request)) &&
@@ -412,10 +412,10 @@ function whoAsks(
   { actionToken }: GuardPolicy,
   { act, read }: Rights,
 ): string {
-  const reading = read === 'valid' ? 'with management.server.token' : 'without a token that is right';
+  const reading = read === 'valid' ? 'with management.server.token' : 'without a valid token';
   const acting = actionToken === undefined ? reading : 'with management.server.action-token';
   const from = typeof headers.from === 'string' ? `, From: ${printable(headers.from.slice(0, 100))}` : '';
-  return `${socket.remoteAddress ?? 'a client that has left'} ${act === 'valid' ? acting : reading}${from}`;
+  return `${socket.remoteAddress ?? 'a disconnected client'} ${act === 'valid' ? acting : reading}${from}`;
 }
 
 function unauthorized(credentials: Credentials): Reply {

@@ -28,7 +28,7 @@ export function consoleLogger(
     if (order[lineLevel] < order[level]) return () => {};
     return (message, fields) => {
       const instead = (isFirst: boolean): void => {
-        if (isFirst) console.warn('the logger given to setLogger failed: its lines stand here');
+        if (isFirst) console.warn('the logger of setLogger failed; svc writes its lines here');
         console[lineLevel](message, fields);
       };
       if (!tellOwnLogger(lineLevel, message, fields, instead)) console[lineLevel](message, fields);

@@ -37,7 +37,7 @@ export interface CaptureTarget {
   readonly notes?: readonly string[];
 }
 
-/** Events in memory until they are acknowledged. */
+/** Events in memory that are not acknowledged yet. */
 export interface BufferState {
   readonly events: number;
   readonly bytes: number;
@@ -150,7 +150,7 @@ const consumedInstruments: readonly ObservedInstrument[] = [
   {
     ...{ name: 'svc.consumer.events', prometheusName: 'svc_consumer_events_total', kind: 'counter' },
     unit: '{event}',
-    description: 'Events that consumeOnce() took in hand, by what became of them.',
+    description: 'Events that consumeOnce() received, by result.',
     attributeKeys: ['consumer', 'eventType', 'outcome'],
     read(_, observe) {
       for (const row of allRows())
@@ -161,13 +161,13 @@ const consumedInstruments: readonly ObservedInstrument[] = [
   rowCounter(
     'handler.seconds',
     's',
-    'What handlers took, with their transactions: a rate of it is how many are at work.',
+    'Time in handlers, with their transactions. Its rate is the number of handlers at work.',
     (row) => row.seconds,
   ),
   {
     ...{ name: 'svc.consumer.waiting', prometheusName: 'svc_consumer_waiting', kind: 'gauge' },
     unit: '{partition}',
-    description: 'Partitions that wait for another try, or for a handler that takes longer than it may.',
+    description: 'Partitions that wait for another try, or for a handler that exceeds its time limit.',
     attributeKeys: ['consumer'],
     read(_, observe) {
       for (const [consumer, { waiting }] of allConsumed()) observe(waiting, { consumer });
@@ -200,7 +200,7 @@ export const publishDuration: DurationInstrument = {
   prometheusName: 'svc_events_publish_duration_seconds',
   kind: 'histogram',
   unit: 's',
-  description: 'Time from the hand-over of an event to the publisher until its outcome.',
+  description: 'Time from the receipt of an event by the publisher to its outcome.',
   attributeKeys: ['eventType'],
 };
 
@@ -216,18 +216,18 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   },
   eventCounter(
     'calls',
-    'Calls whose event svc took on: the sum of all outcomes and of what is in flight.',
+    'Calls whose events svc accepted: the sum of all outcomes and of the events in flight.',
     (row) => row.calls,
   ),
   outcomeCounter('published', (row) => row.published + row.relayed),
   eventCounter(
     'failed',
-    `Events that did not get to their topic: ${failures.map((each) => outcomeTable[each].failure).join(', ')}, and given up in the outbox.`,
+    `Events that did not reach their topic: ${failures.map((each) => outcomeTable[each].failure).join(', ')}, and FAILED in the outbox.`,
     (row) => failures.reduce((sum, each) => sum + row[each], row.gaveUp),
     'svc.events.failed.total',
   ),
   ...outcomes.filter((each) => each !== 'published').map((each) => outcomeCounter(each)),
-  eventCounter('dlq.failed', 'Events that the dead letter topic did not take.', (row) => row.dlqFailures),
+  eventCounter('dlq.failed', 'Events that the dead letter topic rejected.', (row) => row.dlqFailures),
   {
     ...eventCounter('retry.count', 'Sends after the first one of an event.', (row) => row.retries),
     unit: '{retry}',
@@ -240,7 +240,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   gauge(
     'svc.events.last_success.timestamp.seconds',
     's',
-    'When the broker last acknowledged an event, of a call or of the outbox, as Unix time; missing before the first.',
+    'Unix time of the last acknowledged event, of a call or of the outbox; missing before the first.',
     ({ lastPublishedMs, outbox }) => {
       const times = [lastPublishedMs(), outbox?.lastRelayedMs() ?? null].filter((time) => time !== null);
       return times.length === 0 ? null : Math.max(...times) / 1_000;
@@ -249,7 +249,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   gauge(
     'svc.dlq.waiting',
     '{event}',
-    'Dead letters in the topic that no recovery has sent yet, as counted up to a minute ago; missing where the broker cannot say.',
+    'Dead letters in the topic that no recovery has sent yet, counted at most a minute ago; missing if the broker cannot count them.',
     ({ dlqWaiting }) => dlqWaiting(),
   ),
   {
@@ -279,13 +279,13 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   gauge(
     'svc.broker.throttle.seconds',
     's',
-    'For how long brokers hold events back by a quota, as they said last; 0 when that time is over.',
+    'Delay that a quota of the brokers imposes on events, as last reported; 0 when it is over.',
     ({ throttledMs }) => (throttledMs?.() ?? 0) / 1_000,
   ),
   gauge(
     'svc.buffer.events',
     '{event}',
-    'Events in memory until they are acknowledged.',
+    'Events in memory that are not acknowledged yet.',
     ({ buffer }) => buffer().events,
   ),
   gauge('svc.buffer.bytes', 'By', 'Bytes of the events in memory.', ({ buffer }) => buffer().bytes),
@@ -298,7 +298,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   gauge(
     'svc.backup.usable',
     '1',
-    'Whether the local backup can be used: 1, or 0 and health says why. Missing where no local backup is configured.',
+    '1 if the local backup can be used, otherwise 0, and health shows the reason. Missing without a local backup.',
     ({ backup }) => {
       const { problem } = backup();
       return problem === undefined ? null : Number(problem === null);
@@ -317,25 +317,25 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   gauge(
     'svc.backup.too_large.events',
     '{event}',
-    'Events in too-large/ of the local backup: their topic does not take them, and nothing tries them again.',
+    'Events in too-large/ of the local backup. Their topic rejects them, and nothing sends them again.',
     ({ backup }) => backup().tooLarge,
   ),
   counter(
     'svc.backup.drained',
     '{event}',
-    'Events that went from the local backup to their topics.',
+    'Events sent from the local backup to their topics.',
     ({ backup }) => backup().drained,
   ),
   gauge(
     'svc.backup.oldest.age.seconds',
     's',
-    'How long the oldest event has waited in the local backup that new events wait behind; 0 where none does.',
+    'Age of the oldest event in the local backup that new events wait behind; 0 without one.',
     ({ backup }) => known(backup(), ({ oldestMs }) => oldestMs / 1000),
   ),
   gauge(
     'svc.backup.oldest.timestamp.seconds',
     's',
-    'Since when that event has waited, as Unix time; missing where none does.',
+    'Unix time since which that event has waited; missing without one.',
     ({ backup }) => unixTime(backup().oldestMs || null),
   ),
   gauge(
@@ -347,7 +347,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   gauge(
     'svc.outbox.oldest_pending.age.seconds',
     's',
-    'Age of the oldest event in the outbox that waits to be sent; 0 where none does.',
+    'Age of the oldest event in the outbox that waits to be sent; 0 without one.',
     ({ outbox }) => {
       const ageMs = outbox?.oldestPendingMs() ?? (outbox?.pending() === 0 ? 0 : null);
       return ageMs === null ? null : ageMs / 1_000;
@@ -356,13 +356,13 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   gauge(
     'svc.outbox.oldest_pending.timestamp.seconds',
     's',
-    'Since when that event has waited, as Unix time; missing where none does.',
+    'Unix time since which that event has waited; missing without one.',
     ({ outbox }) => unixTime(outbox?.oldestPendingMs() ?? null),
   ),
   gauge(
     'svc.outbox.failed',
     '{event}',
-    'Events in the outbox that were given up: FAILED, until somebody retries or discards them.',
+    'Events in the outbox that failed for good. They stay FAILED until you retry or discard them.',
     ({ outbox }) => outbox?.failed() ?? null,
   ),
   {
@@ -370,7 +370,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     prometheusName: 'svc_outbox_processed_total',
     kind: 'counter',
     unit: '{event}',
-    description: 'Events of the outbox that this process has sent, or given up.',
+    description: 'Events of the outbox that this process sent, or that failed for good.',
     attributeKeys: ['eventType', 'outcome'],
     read: ({ ledger, outbox }, observe) => {
       if (outbox === undefined) return;
@@ -383,18 +383,18 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   counter(
     'svc.outbox.unconfirmed',
     '{event}',
-    'Events of transactions whose COMMIT had no answer, or was out of sight: counted as stored, and perhaps not.',
+    'Events of transactions whose COMMIT had no answer, or was not visible to svc: counted as stored, but maybe not stored.',
     ({ outbox }) => outbox?.unconfirmed() ?? null,
   ),
   counter(
     'svc.outbox.unjoined',
     '{event}',
-    'Events of calls in no transaction: stored by themselves, right after the call, and not atomic with what it wrote.',
+    'Events of calls outside any transaction: stored right after the call, not atomically with its writes.',
     ({ outbox }) => outbox?.unjoined() ?? null,
   ),
   {
     ...{ name: 'svc.worker.id', prometheusName: 'svc_worker_id', kind: 'gauge', unit: '1' },
-    description: 'Worker id in event ids, by how it was come by.',
+    description: 'Worker id in event ids, by its source.',
     attributeKeys: ['source'],
     read({ worker }, observe) {
       const state = worker();
@@ -418,7 +418,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     prometheusName: 'svc_capture_calls_total',
     kind: 'counter',
     unit: '{call}',
-    description: 'Calls of a captured function that have ended, by what became of them.',
+    description: 'Finished calls of a captured function, by result.',
     attributeKeys: ['target', 'result'],
     read: ({ captureTargets }, observe) => {
       for (const { target, calls, failed, skipped } of captureTargets()) {

@@ -75,7 +75,7 @@ export function foreignApi(other: string | undefined): string | undefined {
   const [major, minor] = numbersOf(own.version);
   const [otherMajor, otherMinor] = numbersOf(other as string);
   if (major === otherMajor && (minor ?? 0) <= (otherMinor ?? 0)) return undefined;
-  return `the SDK of OpenTelemetry is on ${apiName} ${other}, svc on ${own.version} (${own.folder}): that gives svc nothing of it, so events have trace ids of their own, and no spans. Install one version for both: npm ls ${apiName}`;
+  return `the OpenTelemetry SDK uses ${apiName} ${other}, but svc uses ${own.version} (${own.folder}). svc cannot join it: events have their own trace ids, and no spans. Install one version for both: npm ls ${apiName}`;
 }
 
 const numbersOf = (version: string): number[] => version.split('.').slice(0, 2).map(Number);

@@ -34,17 +34,17 @@ export const outcomeTable = {
   },
   /** Undone with the transaction of its call: nothing happened that it could tell of. */
   rolled_back: {
-    counts: 'Events that were undone with the transaction of their call.',
+    counts: 'Events that were rolled back with the transaction of their call.',
     ...{ alias: null, failure: null, status: null },
   },
   /** Never sent: protection, expression or serialization failed, or svc was closing. */
   refused: {
-    counts: 'Events that svc would not send: not protected, not serializable, or too late.',
+    counts: 'Events that svc refused to send: not protected, not serializable, or too late.',
     ...{ alias: null, failure: 'refused', status: null },
   },
   /** Every tier failed. */
   lost: {
-    counts: 'Events that no tier took.',
+    counts: 'Events that no tier stored.',
     ...{ alias: null, failure: 'lost', status: 'lost' },
   },
 } as const satisfies Readonly<Record<string, OutcomeTraits>>;
@@ -72,7 +72,7 @@ export interface EventCounts extends Readonly<Record<Outcome, number>> {
   readonly inFlight: number;
   /** Sends after the first one of an event. */
   readonly retries: number;
-  /** Events that the dead letter topic did not take. */
+  /** Events that the dead letter topic rejected. */
   readonly dlqFailures: number;
   /** Stored events that were sent from the outbox here. */
   readonly relayed: number;

@@ -33,7 +33,7 @@ export function quoteName(dialect: DialectName, name: string): string {
 /** The table, or with a suffix one beside it, as it stands in a statement. */
 export function quoteTable(dialect: DialectName, table: string, suffix = ''): string {
   const parts = partsOfTable(table);
-  if (parts === undefined) throw new TypeError('not the name of a table');
+  if (parts === undefined) throw new TypeError('not a table name');
   const name = quoteName(dialect, besideTable(parts.name, suffix));
   return parts.schema === undefined ? name : `${quoteName(dialect, parts.schema)}.${name}`;
 }
@@ -116,7 +116,7 @@ export function assertPacketFits(values: readonly SqlValue[], maxBytes: number |
 function packetTooLarge(bytes: number, maxBytes: number): SvcError {
   return new SvcError(
     'SVC_OUTBOX_TOO_LONG',
-    `the event is not stored: its row takes a packet of ${bytes} bytes, and max_allowed_packet of the database is ${maxBytes}, which a packet has to be smaller than: raise that setting of the server, or make the payload smaller`,
+    `the event is not stored: its row takes a packet of ${bytes} bytes, and max_allowed_packet of the database is ${maxBytes}. A packet must be smaller: raise that setting of the server, or make the payload smaller`,
   );
 }
 

@@ -182,28 +182,28 @@ function tellEnd(written: Promise<void>, onEnd: OnRowEnd): void {
 function noTransaction(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_NO_TRANSACTION',
-    'an event for the outbox was made outside any transaction that svc knows of: call the function within one; where a driver is not followed use outbox.withTransaction, where it is in a bundle outbox.watch; or set svc.outbox.on-no-transaction: autocommit',
+    'an event for the outbox was made outside any transaction that svc knows of. Call the function within a transaction, or set svc.outbox.on-no-transaction: autocommit. If svc does not follow the driver, use outbox.withTransaction. If the driver is in a bundle, use outbox.watch',
   );
 }
 
 function committed(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_COMMITTED',
-    'the transaction that a call wrote in was committed before the call had ended: what it wrote is there, and its event is not; await the call before the COMMIT, or set svc.outbox.on-no-transaction: autocommit, which stores the event by itself',
+    'the transaction of a call was committed before the call ended. Its writes are stored, but not its event. Await the call before the COMMIT, or set svc.outbox.on-no-transaction: autocommit, which stores the event separately',
   );
 }
 
 function unknownEnd(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_COMMITTED',
-    'the COMMIT of the transaction that a call wrote in was sent before the call had ended, and its answer never came: what it wrote may be there, and its event is not; await the call before the COMMIT',
+    'the COMMIT of the transaction of a call was sent before the call ended, and got no answer. Its writes may be stored, but not its event. Await the call before the COMMIT',
   );
 }
 
 function severalTransactions(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_SEVERAL_TRANSACTIONS',
-    'a call took part in more than one open transaction, and its event can be in one only: name a function that uses one of them, or say which one with outbox.withTransaction',
+    'a call took part in more than one open transaction, but its event can be in one only. Name a function that uses one transaction, or choose it with outbox.withTransaction',
   );
 }
 
@@ -304,12 +304,12 @@ export function insertError(error: unknown): unknown {
   if (code === 'ER_NET_PACKET_TOO_LARGE' || errno === 1153)
     return new SvcError(
       'SVC_OUTBOX_TOO_LONG',
-      'the event is not stored: its row is larger than max_allowed_packet of the database: raise that setting of the server, or make the payload smaller',
+      'the event is not stored: its row is larger than max_allowed_packet of the database. Raise that setting of the server, or make the payload smaller',
     );
   const shown = typeof code === 'string' && /^\w{1,40}$/.test(code) ? ` (${code})` : '';
   return new SvcError(
     'SVC_OUTBOX_INSERT',
-    `the event could not be stored in the outbox${shown}: its transaction is rolled back; check the table of svc.outbox.table and the rights of the application's user on it`,
+    `the event could not be stored in the outbox${shown}, and its transaction is rolled back. Check the table of svc.outbox.table, and the permissions of the application's user on it`,
   );
 }
 
@@ -441,16 +441,16 @@ const whatToDo =
   "name the application's own database in svc.outbox.datasource.url, and the schema of the table in svc.outbox.table";
 
 function otherText(table: string): string {
-  return `events that the application committed are in another table ${table} than that of svc.outbox.datasource.url, and no relay of this application sends them: ${whatToDo}`;
+  return `events of committed transactions are in another table ${table} than that of svc.outbox.datasource.url, and no relay of this application sends them: ${whatToDo}`;
 }
 
 function doubtText(table: string): string {
-  return `none of ${doubtfulEvents} events that the application committed was seen in the table ${table} of svc.outbox.datasource.url; if they do not arrive either, ${whatToDo}`;
+  return `none of ${doubtfulEvents} committed events was seen in the table ${table} of svc.outbox.datasource.url. If they do not arrive either, ${whatToDo}`;
 }
 
 function otherDatabase(table: string): SvcError {
   return new SvcError(
     'SVC_OUTBOX_OTHER_DATABASE',
-    `the event is not stored: this connection of the application has another database than svc.outbox.datasource.url, or another table ${table}; ${whatToDo}`,
+    `the event is not stored: this connection uses another database than svc.outbox.datasource.url, or another table ${table}; ${whatToDo}`,
   );
 }

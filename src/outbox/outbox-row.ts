@@ -76,12 +76,12 @@ export function checkRow(row: OutboxRow, dialect?: Dialect): void {
     if (dialect === 'postgres' && text.includes('\0'))
       throw new SvcError(
         'SVC_OUTBOX_INSERT',
-        `the event is not stored: its ${words} has the character NUL (U+0000), which no text of PostgreSQL can hold; leave it out of the ${words}`,
+        `the event is not stored: its ${words} has the character NUL (U+0000), which no text of PostgreSQL can hold; remove it from the ${words}`,
       );
     if (fitsOutboxText(text)) continue;
     throw new SvcError(
       'SVC_OUTBOX_TOO_LONG',
-      `the event is not stored: its ${words} has more than ${longestOutboxText} bytes in UTF-8, and the table of the outbox holds no longer one; use a shorter ${words}`,
+      `the event is not stored: its ${words} has more than ${longestOutboxText} bytes in UTF-8, the limit of the outbox table; use a shorter ${words}`,
     );
   }
 }

@@ -137,7 +137,7 @@ export function createReplay(options: ReplayOptions): Replay {
     async run(request) {
       const checked = check(request);
       if (isRunning)
-        throw new SvcError('SVC_OUTBOX_REPLAY_BUSY', 'a replay is running already: wait until it has ended');
+        throw new SvcError('SVC_OUTBOX_REPLAY_BUSY', 'a replay is already running: wait until it ends');
       isRunning = true;
       try {
         return await isolate(() => replay(checked));
@@ -163,7 +163,7 @@ function check(request: ReplayRequest): Checked {
   const { since, limit = defaultReplayLimit, after = 0, filter, dryRun = false } = request;
   const sinceMs = Date.parse(since);
   if (Number.isNaN(sinceMs)) throw wrong('since must be a time in ISO 8601, such as 2026-03-04T10:00:00Z');
-  if (!Number.isInteger(limit) || limit < 1) throw wrong('limit must be a whole number from 1 on');
+  if (!Number.isInteger(limit) || limit < 1) throw wrong('limit must be a whole number, 1 or more');
   if (!Number.isSafeInteger(after) || after < 0) throw wrong('after must be the id of a row');
   return { since, limit, after, filter: { ...filter, since: sinceMs }, dryRun };
 }

@@ -52,42 +52,42 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
     case 'otherCopy':
       return new SvcError(
         'SVC_OUTBOX_DRIVER',
-        `svc does not open ${database} beside the driver that the application uses${because}: two copies of SQLite in one process undo each other's locks, which damages the file. Set svc.outbox.publisher-enabled to false here, and run "npx --no svc relay"`,
+        `svc does not open ${database} beside the application's driver${because}, because two copies of SQLite in one process break each other's locks and damage the file. Set svc.outbox.publisher-enabled to false here, and run "npx --no svc relay"`,
       );
     case 'signIn':
       return new SvcError(
         'SVC_OUTBOX_SIGN_IN',
-        `${database} does not let the outbox in${because}: check user, password and database in svc.outbox.datasource.url`,
+        `${database} refuses the login of the outbox${because}: check user, password and database in svc.outbox.datasource.url`,
       );
     case 'notAllowed':
       return new SvcError(
         'SVC_OUTBOX_NOT_ALLOWED',
-        `${database} does not allow the user of svc.outbox.datasource.url what the outbox needs${because}: ${grants(dialect, table)}`,
+        `${database} does not allow the user of svc.outbox.datasource.url the permissions of the outbox${because}: ${grants(dialect, table)}`,
       );
     case 'notOwner':
       return new SvcError(
         'SVC_OUTBOX_NOT_ALLOWED',
-        `the user of svc.outbox.datasource.url may not make and drop partitions of ${table} in ${database}: make it the owner of them, or run "npx --no svc outbox migrate" once a day as the owner; until then rows go to the default partition, and old days stay`,
+        `the user of svc.outbox.datasource.url may not create and drop partitions of ${table} in ${database}. Make it their owner, or run "npx --no svc outbox migrate" once a day as the owner. Until then rows go to the default partition, and old days stay`,
       );
     case 'readOnly':
       return new SvcError(
         'SVC_OUTBOX_READ_ONLY',
-        `${database} is read-only${because}: if that does not pass, as a failover does, name the primary server in svc.outbox.datasource.url`,
+        `${database} is read-only${because}. If this is not a failover that passes, name the primary server in svc.outbox.datasource.url`,
       );
     case 'tableMissing':
       return new SvcError(
         'SVC_OUTBOX_TABLE_MISSING',
-        `${database} has no table ${table} of the outbox, or not all that belongs to it${because}: run what "npx --no svc outbox ddl" prints, or set svc.outbox.initialize-schema to always`,
+        `${database} has no table ${table} of the outbox, or only parts of it${because}. Run the output of "npx --no svc outbox ddl", or set svc.outbox.initialize-schema to always`,
       );
     case 'otherTable':
       return new SvcError(
         'SVC_OUTBOX_SCHEMA_VERSION',
-        `the table ${table} in ${database} is not as svc makes it${because}: name another in svc.outbox.table, or remove it`,
+        `the table ${table} in ${database} is not an outbox table of svc${because}: name another table in svc.outbox.table, or remove this one`,
       );
     case 'statement':
       return new SvcError(
         'SVC_OUTBOX_STATEMENT',
-        `${database} refused a statement of the outbox on ${table}${because}: look for the code in the documentation of the database`,
+        `${database} refused a statement of the outbox on ${table}${because}: look up the code in the documentation of the database`,
       );
   }
 }
@@ -120,7 +120,7 @@ export function strayRows(count: number, { database, table }: StoreFaultDetails)
   const rows = count === 1 ? '1 row that waits' : `${count} rows that wait`;
   return new SvcError(
     'SVC_OUTBOX_STRAY_ROWS',
-    `the table ${table} in ${database} has ${rows} for ever, as no relay finds what svc has not written: their shard is not from 0 to 63, their id not from 1 to 9007199254740991, or their status none of PENDING, PUBLISHED and FAILED. Correct or delete them`,
+    `the table ${table} in ${database} has ${rows} that no relay finds. svc did not write them: their shard is not 0 to 63, their id not 1 to 9007199254740991, or their status is unknown. Correct or delete them`,
   );
 }
 
@@ -132,7 +132,7 @@ export function badUrl(says: string): SvcError {
 export function badTable(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_URL',
-    'svc.outbox.table must be a name of letters, digits and _, at most 63 of them, with or without its schema and a dot',
+    'svc.outbox.table must be at most 63 letters, digits and _, with or without schema and dot',
   );
 }
 
@@ -148,8 +148,8 @@ export function packageMissing(name: string, { code, message }: NodeJS.ErrnoExce
 
 const grants = (dialect: string, table: string): string =>
   dialect === 'sqlite'
-    ? 'check the rights of its file and folder'
-    : `grant SELECT, INSERT, UPDATE and DELETE on ${table} and the tables beside it ("npx --no svc outbox ddl" prints them), and for initialize-schema always the right to create tables`;
+    ? 'check the permissions of its file and folder'
+    : `grant SELECT, INSERT, UPDATE and DELETE on ${table} and its helper tables ("npx --no svc outbox ddl" prints them). For initialize-schema always, also allow it to create tables`;
 
 function codeOf(code: string | undefined): string {
   return code !== undefined && /^\w{1,60}$/.test(code) ? ` (${code})` : '';

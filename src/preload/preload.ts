@@ -131,7 +131,9 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
     try {
       await work();
     } catch (error) {
-      logger.error(`svc did not end in order: ${error instanceof Error ? error.message : 'unknown error'}`);
+      logger.error(
+        `svc did not shut down cleanly: ${error instanceof Error ? error.message : 'unknown error'}`,
+      );
     }
   }
   const current: Running = {
@@ -206,7 +208,7 @@ function isFit(loaded: LoadedConfig, logger: Logger): boolean {
   }
   if (problems.length > 0) {
     if (config.required) refuse(config, 'the configuration is wrong');
-    logger.error('not started because of the configuration; the application runs without it');
+    logger.error('not started because of the configuration; the application runs without svc');
     return false;
   }
   // Worker threads have what their main thread was started with.
@@ -227,7 +229,7 @@ function isDisabledInstrumentation(
 function startSdk(config: Config, { isInSdk }: RunOptions, logger: Logger): Sdk.RunningSdk | undefined {
   if (config.telemetry.sdk === 'none' || state.hasSdk) return undefined;
   if (isInSdk) {
-    logger.warn('svc.telemetry.sdk: node does not count for SvcInstrumentation, which has an SDK already');
+    logger.warn('svc.telemetry.sdk: node has no effect, because SvcInstrumentation already has an SDK');
     return undefined;
   }
   const { startNodeSdk } = loadChunk(import.meta.url, './sdk/node-sdk.ts') as typeof Sdk;
@@ -257,7 +259,7 @@ function checkTargets(config: Config, logger: Logger, refusedCount: number): voi
 
 /** Said whatever the level of the log is: it is why the process ends. */
 function refuse({ log }: Config, why: string): never {
-  const message = `the process does not start, because svc.required is true and ${why}`;
+  const message = `svc.required is true, so the process does not start: ${why}`;
   stderrLogger('error', log.format).error(message);
   process.exit(notStartedExitCode);
 }
@@ -520,11 +522,11 @@ function sayUnsent(service: Start.Service, logger: Logger): void {
   const stored = service.storeSync();
   if (left === 0) return;
   if (stored > 0)
-    logger.warn('the process ended before all events were acknowledged: written to the backup', {
+    logger.warn('the process ended before all events were acknowledged; svc wrote the rest to the backup', {
       events: stored,
     });
   if (left > stored)
-    logger.error('the process ended before all events were acknowledged: they may be lost', {
+    logger.error('the process ended before all events were acknowledged; the rest may be lost', {
       events: left - stored,
     });
 }

@@ -82,7 +82,7 @@ function shown(of: ClearText['of']): Error {
   const [code, what, instead] = refusals[of];
   return refusal(
     code,
-    `${what} is or holds the value of a marked field, and would go out in clear: declare ${instead}`,
+    `${what} is or holds the value of a marked field, and would be published in clear: declare ${instead}`,
   );
 }
 

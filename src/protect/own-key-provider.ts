@@ -30,7 +30,7 @@ export function registerKeyProvider(name: string, provider: KeyProvider): () => 
   if (!needed.every((method) => typeof method === 'function'))
     throw new SvcError(
       'SVC_PROTECT_KEY_PROVIDER',
-      'registerKeyProvider: a provider has supportsEnvelopeEncryption: true with generateDataKey() and decryptDataKey(), or supportsEnvelopeEncryption: false with getKey()',
+      'registerKeyProvider: a provider needs supportsEnvelopeEncryption: true with generateDataKey() and decryptDataKey(), or supportsEnvelopeEncryption: false with getKey()',
     );
   return providers.register(name, provider);
 }

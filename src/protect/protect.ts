@@ -448,7 +448,7 @@ function visitToJson(
     if (marks !== null && place.rule === undefined && hidesMarks(result, json)) {
       throw refusal(
         'SVC_PROTECT_TOJSON_HIDES_FIELDS',
-        'toJSON of a class with marked fields returns a text in which they cannot be told apart',
+        'toJSON of a class with marked fields returns a text in which the marked values cannot be found',
       );
     }
     return typeof result === 'function' ? undefined : leaf(result, depth, walk, place);

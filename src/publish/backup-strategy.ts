@@ -53,7 +53,7 @@ export function registerBackupStrategy(strategy: EventBackupStrategy): () => voi
   if (typeof name !== 'string' || name === '' || typeof store !== 'function')
     throw badStrategy('it needs a name and a function store(event)');
   if (!isOptional(storeSync) || !isOptional(close))
-    throw badStrategy('storeSync and close are functions, or left out');
+    throw badStrategy('storeSync and close must be functions, or omitted');
   registered.add(strategy);
   return () => void registered.delete(strategy);
 }

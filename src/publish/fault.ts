@@ -87,7 +87,7 @@ export function isNotMade({ cause }: Pick<SendFailure, 'cause'>): boolean {
 
 /** `says`: without a value of the record. */
 export function notARecord(says: string): SvcError {
-  return new SvcError(notMade, `it cannot be written as a record: ${says}`);
+  return new SvcError(notMade, `it cannot be encoded as a record: ${says}`);
 }
 
 /** As the failure of a send. */

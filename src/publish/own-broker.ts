@@ -41,7 +41,7 @@ const factories = ownParts<BrokerFactory>({
  */
 export function registerBroker(name: string, factory: BrokerFactory): () => void {
   if (typeof factory !== 'function')
-    throw new SvcError('SVC_PUBLISH_BROKER', 'registerBroker: it takes a function that returns a broker');
+    throw new SvcError('SVC_PUBLISH_BROKER', 'registerBroker() takes a function that returns a broker');
   return factories.register(name, factory);
 }
 
@@ -64,7 +64,7 @@ export async function openOwnBroker(
     (method) => typeof broker?.[method] !== 'function',
   );
   if (missing !== undefined)
-    throw new SvcError('SVC_PUBLISH_BROKER', `"${name}" is no broker: it has no function ${missing}`);
+    throw new SvcError('SVC_PUBLISH_BROKER', `"${name}" is not a broker: it has no function ${missing}`);
   return guarded(name, broker, requestTimeoutMs);
 }
 
@@ -78,11 +78,11 @@ function guarded(name: string, broker: Broker, limitMs: number): Broker {
       failed('unknown_outcome', 'REQUEST_TIMED_OUT', `has not answered within ${limitMs} ms`);
     try {
       const result = await inTime(use(), { limitMs, keepsAlive: false, late });
-      return isResult(result) ? result : failed('fatal', 'NotASendResult', 'gave an answer that is none');
+      return isResult(result) ? result : failed('fatal', 'NotASendResult', 'gave an invalid answer');
     } catch (error) {
       // Its text may hold anything.
       const cause = error instanceof Error ? error.name : 'Error';
-      return failed('fatal', cause, `threw (${cause}): send and connect resolve with what failed`);
+      return failed('fatal', cause, `threw (${cause}): send and connect must resolve with the failure`);
     }
   }
   return {

@@ -83,7 +83,7 @@ function ofTemplate(
   source: string,
 ): readonly Attribute[] {
   if (!isAttributeText(eventType))
-    throw notPossible('its event type holds a control character, or another that no attribute may hold');
+    throw notPossible('its event type holds a control or other character that attributes do not allow');
   return [
     ['specversion', '1.0'],
     ['source', source],

@@ -63,7 +63,7 @@ function textAround(
 export function needsAvro(headers: Readonly<Record<string, string>>): SvcError {
   return new SvcError(
     'SVC_SERIALIZE_SCHEMA_REFUSED',
-    `it waits for the schema ${headers[schemaHeader]} and goes to its topic as Avro only: set svc.serde.type: AVRO and svc.serde.schema-registry-url`,
+    `it waits for the schema ${headers[schemaHeader]} and can be sent only as Avro: set svc.serde.type: AVRO and svc.serde.schema-registry-url`,
   );
 }
 

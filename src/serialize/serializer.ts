@@ -14,7 +14,7 @@ export interface SerializedEvent {
 }
 
 /**
- * Header of a record that is JSON for the time being, as the schema registry has not told the id of its schema yet, whose name is the
+ * Header of a record that is JSON for the time being, as the schema registry has not returned the id of its schema yet, whose name is the
  * value. It is encoded before it is sent, wherever it waited.
  */
 export const schemaHeader = 'svc-avro-schema';

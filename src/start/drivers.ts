@@ -49,7 +49,7 @@ const followed = shared('followed', () => {
     connections: createConnections(
       () =>
         state.logger?.error(
-          'a transaction was committed before its event was stored, in a way that svc does not see: let the application send COMMIT as a statement of its own',
+          'a transaction was committed before its event was stored, in a way that svc cannot see. Send COMMIT as a separate statement',
         ),
       (error) => sayOnce(state.logger, `transactions on a connection cannot be followed: ${reasonOf(error)}`),
     ),
@@ -107,7 +107,7 @@ export function bindCallbacks(specifier: string, exports: object, logger: Logger
   } catch (error) {
     sayOnce(
       logger,
-      `callbacks of ${specifier} are not bound to their callers (${reasonOf(error)}): events in them may name another user; bind them with AsyncResource.bind, or use promises`,
+      `callbacks of ${specifier} are not bound to their callers (${reasonOf(error)}). Their events may name another user: bind the callbacks with AsyncResource.bind, or use promises`,
     );
   }
 }
@@ -129,12 +129,12 @@ function foreignPatch(
 }
 
 function inUse(specifier: string): string {
-  return `the driver ${specifier} is in use, and its transactions are not followed: what makes events runs within outbox.withTransaction(transaction, fn) or outbox.runInTransaction`;
+  return `the driver ${specifier} is in use, but svc does not follow its transactions: call functions with events inside outbox.withTransaction(transaction, fn) or outbox.runInTransaction`;
 }
 
 function noneFollowed(wanted: readonly DriverPatch[]): string {
   const names = [...new Set(wanted.map(({ specifier }) => specifier.split('/', 1)[0]))].join(' or ');
-  return `outbox: svc follows no driver so far, as the application has loaded none that it knows (${names}): where it is in a bundle, hand it to outbox.watch at the start; with another one, run what makes events within outbox.withTransaction(transaction, fn)`;
+  return `outbox: svc follows no driver yet, because the application has not loaded a known one (${names}). If the driver is in a bundle, pass it to outbox.watch at the start. For other drivers, call functions with events inside outbox.withTransaction(transaction, fn)`;
 }
 
 /**
@@ -159,7 +159,7 @@ function ormPatch({ specifier, patch }: OrmPatch, logger: Logger): PackagePatch 
     patch(exports) {
       try {
         const patched = patch(exports);
-        if (patched === false) say('its classes are not those that svc knows');
+        if (patched === false) say('svc does not know its classes');
         return patched;
       } catch (error) {
         say(reasonOf(error));

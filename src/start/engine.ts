@@ -338,8 +338,8 @@ export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock:
       look();
       if (!isAlarm || firstAtMs === undefined) return undefined;
       const since = isoSeconds(clock.now() - (clock.monotonic() - firstAtMs));
-      const why = reason === undefined ? 'the log of its worker threads says why' : `the last one, ${reason}`;
-      return `events are refused, and nothing else has become of any since ${since} (${seen.refused - refusedBefore}): ${why}`;
+      const why = reason === undefined ? 'see the log of its worker threads' : `the last one, ${reason}`;
+      return `all events are refused since ${since} (${seen.refused - refusedBefore}): ${why}`;
     },
   };
 }

@@ -215,7 +215,7 @@ function nameProcess({ address, port }: ManagementServer, info: Info, logger: Lo
   } catch (error) {
     // The server runs, whatever this says: it is closed with the others.
     const { code, message } = error as SvcError;
-    logger.info(`svc status does not find this process: ${message}`, { code });
+    logger.info(`svc status cannot find this process: ${message}`, { code });
     return () => {};
   }
 }

@@ -24,7 +24,7 @@ export function openAvro(config: Config, logger: Logger): Serde {
   const codecOf = codecsOf(config);
   const ids = createSchemaIds({
     ...{ registry: openRegistry(config), strategy, autoRegister, clock: systemClock },
-    onAway: (message) => logger.error(`serde: events whose schema id is not known yet ${where}: ${message}`),
+    onAway: (message) => logger.error(`serde: events without a known schema id ${where}: ${message}`),
     onBack: () => logger.info('serde: the schema registry answers again'),
     onRefused: ({ code, message }) => logger.error(`serde: ${message}`, { code }),
   });

@@ -38,9 +38,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
   const { pii } = config;
   const keepsTypes = config.serde.type === 'AVRO';
   if (!pii.enabled) {
-    watchMarks(
-      onceOnly(() => logger.warn('svc.pii.enabled is false: marked fields are published as they are')),
-    );
+    watchMarks(onceOnly(() => logger.warn('svc.pii.enabled is false: marked fields are published in clear')));
     const protect = createProtector({
       policyOf: createPolicies({ general: [] }).policyOf,
       sealer: noSealer,
@@ -133,7 +131,7 @@ function sayUnreadable(logger: Logger): (eventType: string, field: string) => vo
     if (said.has(id) || said.size >= mostUnreadable) return;
     said.add(id);
     logger.warn(
-      `personal data: the marked field ${field} in ${eventType} holds an object whose text svc cannot read, so that all values beside it in the toJSON of its owner are protected as it is: give the class of that object a toJSON`,
+      `personal data: the marked field ${field} in ${eventType} holds an object whose text svc cannot read. svc therefore protects all values beside it in the toJSON of its owner. Give the class of that object a toJSON`,
     );
   };
 }
@@ -158,14 +156,16 @@ function sealerOptions({ pii, targets }: Config, logger: Logger): SealerOptions 
 }
 
 function unmetLine({ path, owner, events }: UnmetRule): string {
-  return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: is it right?`;
+  return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: check it`;
 }
 
 /** The event that is refused for want of a key may come much later. */
 function sayFailure({ keyId, error: { code, message }, usable }: KeyFailure, logger: Logger): void {
   if (usable)
-    logger.warn(`personal data: the key "${keyId}" cannot be replaced, and goes on: ${message}`, { code });
-  else logger.error(`personal data: the key "${keyId}" cannot be had: ${message}`, { code });
+    logger.warn(`personal data: the key "${keyId}" cannot be replaced and stays in use: ${message}`, {
+      code,
+    });
+  else logger.error(`personal data: the key "${keyId}" is unavailable: ${message}`, { code });
 }
 
 /** Configured keys that rules may encrypt with. */
@@ -178,20 +178,17 @@ function weakKeys({ crypto, kms }: Config['pii']): string[] {
 }
 
 function weakLine(id: string): string {
-  return `SECURITY: the encryption key "${id}" is not random, and can be guessed: make one with openssl rand -base64 32`;
+  return `SECURITY: the encryption key "${id}" is not random and can be guessed: make one with openssl rand -base64 32`;
 }
 
 function sayWorn({ keyId, messages, isUsedUp }: KeyUse, logger: Logger): void {
   if (isUsedUp)
-    logger.error(
-      `personal data: the key "${keyId}" has encrypted ${messages} values, as many as one key may`,
-      {
-        code: 'SVC_PROTECT_KEY_USED_UP',
-      },
-    );
+    logger.error(`personal data: the key "${keyId}" has encrypted ${messages} values, the limit of one key`, {
+      code: 'SVC_PROTECT_KEY_USED_UP',
+    });
   else
     logger.warn(
-      `personal data: the key "${keyId}" has encrypted ${messages} values in this process, half of what one key may: rotate it`,
+      `personal data: the key "${keyId}" has encrypted ${messages} values in this process, half the limit of one key: rotate it`,
     );
 }
 

@@ -82,7 +82,7 @@ export function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean)
 
 function failureOf(error: unknown, givesUp: boolean): SendFailure {
   if (!(error instanceof SvcError)) {
-    const message = 'an unexpected error stopped the event before it was encoded';
+    const message = 'an unexpected error occurred while the event was encoded';
     return { kind: 'fatal', cause: 'SVC_SERIALIZE_SCHEMA', message };
   }
   const { code, message } = error;

@@ -248,8 +248,8 @@ export function unusedSchemas(
       const of = meant === undefined ? '' : `: ${meant} has no schema`;
       return {
         name: 'svc.serde.schemas',
-        message: `has a schema for ${eventType}, and no event of that type is known${of}`,
-        fix: meant === undefined ? 'Correct the event type or remove it' : `Write ${meant}, if you mean that`,
+        message: `has a schema for ${eventType}, but no target publishes that event type${of}`,
+        fix: meant === undefined ? 'Correct the event type or remove it' : `Did you mean ${meant}?`,
       };
     });
 }

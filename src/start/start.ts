@@ -258,7 +258,7 @@ function driverParts(): typeof Drivers {
 function unfollowed(): SvcError {
   return new SvcError(
     'SVC_CAPTURE_RULE',
-    'afterCommit needs svc.outbox.enabled, or a target in the configuration that has it: else svc does not follow transactions',
+    'afterCommit needs svc.outbox.enabled, or a target in the configuration that has it. Without them svc does not follow transactions',
   );
 }
 

@@ -209,7 +209,7 @@ export function brokerContract(get: () => BrokerUnderTest): readonly ContractCas
     else assert.equal(clusterId, null);
   });
 
-  it('tells of its connections and sends, and nothing where it has none', async () => {
+  it('reports its connections and sends, or nothing if it cannot', async () => {
     const broker = open();
     assert.equal(broker.traffic?.(), undefined, 'nothing is loaded before the first use');
     const topic = await prepared();
@@ -240,7 +240,7 @@ export function brokerContract(get: () => BrokerUnderTest): readonly ContractCas
     assert.equal(broker.traffic()?.connectionCount, 0);
   });
 
-  it('waits for sends under way when it closes', async () => {
+  it('waits for sends in flight when it closes', async () => {
     const topic = await prepared();
     const broker = open();
     const sends = Array.from({ length: 20 }, (_, index) => broker.send(topic, 0, [recordOf(index)]));

@@ -42,7 +42,7 @@ export function seen<T>(all: readonly T[], needs?: string): readonly T[] {
   if (service === undefined) {
     throw new SvcError(
       'SVC_PUBLISH_NOT_RUNNING',
-      "svc is not running in this process, so svc/testing sees no events: start the tests with NODE_OPTIONS='--import svc/register' (docs/testing.md); where that is done, a line of svc above says why it did not start",
+      "svc is not running in this process, so svc/testing sees no events. Start the tests with NODE_OPTIONS='--import svc/register' (docs/testing.md). If you do, a line of svc above names the reason",
     );
   }
   if (needs !== undefined && service.brokerClient !== needs) {
@@ -236,7 +236,7 @@ export function assertNothingStored(match: StoredMatch = {}): void {
   const found = find(match).filter(({ state }) => match.state !== undefined || state !== 'rolled_back');
   if (found.length === 0) return;
   const what = match.eventType ?? 'nothing';
-  const problem = what === 'nothing' ? 'nothing was to be stored' : `${what} was not to be stored`;
+  const problem = what === 'nothing' ? 'no event was expected' : `${what} was not to be stored`;
   throw storedFailure(`${problem}${inTopic(match)}`, match);
 }
 

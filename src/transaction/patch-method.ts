@@ -85,7 +85,7 @@ export function assertShape(given: unknown, methods: readonly string[]): void {
     let found: unknown = given;
     for (const name of path.split('.')) found = (found as Record<string, unknown> | null | undefined)?.[name];
     if (typeof found !== 'function')
-      throw new Error(`it has no ${path}(), as the versions have that svc knows`);
+      throw new Error(`it has no ${path}(), unlike the versions that svc knows`);
   }
 }
 

@@ -218,7 +218,7 @@ describe('capture: prepare', () => {
       capture.report().map(({ state, reason }) => [state, reason]),
       [
         ['failed', 'no such file: ./order.cjs (did you mean ./orders.cjs?)'],
-        ['failed', '"create()()" has more than one (): only one factory can be followed'],
+        ['failed', '"create()()" has more than one (): svc follows only one factory'],
         ['pending', undefined],
         ['failed', 'this target is configured more than once'],
       ],
@@ -379,7 +379,7 @@ describe('capture: inspect', () => {
         'no creat in this file (did you mean create?)',
         'cannot be parsed',
         'no such file: ./e.ts',
-        '"a b" is not the path of a function, as createOrder, default, OrderService.prototype.create, repo.save or createRepository().insert are',
+        '"a b" is not the path of a function, such as createOrder, default, OrderService.prototype.create, repo.save or createRepository().insert',
         `no package not-installed-anywhere is installed for ${folder}`,
         'pending',
         'payload: position 3',

@@ -17,7 +17,7 @@ const reports: readonly TargetReport[] = [
   {
     id: 'src/a.ts#b',
     state: 'patched',
-    notes: ['a configured target wins over one in the code'],
+    notes: ['a configured target has priority over one in the code'],
     ...calls(0),
   },
   { id: 'src/late.ts#run', state: 'pending', notes: [], ...calls(0) },
@@ -31,7 +31,7 @@ describe('capture: report', () => {
       [
         'capture: 2 of 4 targets patched, 1 pending, 1 failed',
         '  patched  src/orders.ts#createOrder',
-        '  patched  src/a.ts#b                 a configured target wins over one in the code',
+        '  patched  src/a.ts#b                 a configured target has priority over one in the code',
         '  pending  src/late.ts#run',
         // Why has been said in a warning.
         '  FAILED   src/x.ts#y',
@@ -75,7 +75,7 @@ describe('capture: report', () => {
       formatEndReport(reports),
       [
         'capture: 3 of 4 targets made no event',
-        '  never called  src/a.ts#b       a configured target wins over one in the code',
+        '  never called  src/a.ts#b       a configured target has priority over one in the code',
         '  pending       src/late.ts#run',
         '  FAILED        src/x.ts#y',
       ].join('\n'),

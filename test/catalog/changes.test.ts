@@ -30,19 +30,19 @@ describe('changes of a catalog', () => {
       'a field more that readers cannot do without',
       object({ a: {} }, ['a']),
       object({ a: {}, b: {} }, ['a', 'b']),
-      ['! payload.b is new and required: events from before do not have it'],
+      ['! payload.b is new and required, but older events do not have it'],
     ],
     [
       'what was always there',
       object({ a: {} }, ['a']),
       object({ a: {} }, []),
-      ['! payload.a can be missing now'],
+      ['! payload.a can now be missing'],
     ],
     [
       'what could be missing',
       object({ a: {} }, []),
       object({ a: {} }, ['a']),
-      ['+ payload.a is always there now'],
+      ['+ payload.a is always present now'],
     ],
     [
       'the first events',
@@ -66,7 +66,7 @@ describe('changes of a catalog', () => {
       'null',
       object({ a: { type: 'string' } }),
       object({ a: { type: ['string', 'null'] } }),
-      ['! payload.a can be null now'],
+      ['! payload.a can now be null'],
     ],
     [
       'no null',
@@ -90,13 +90,13 @@ describe('changes of a catalog', () => {
       'what is not known any more',
       object({ a: { type: 'string' } }),
       object({ a: {} }),
-      ['! payload.a was string, and is not known any more'],
+      ['! payload.a was string, and is no longer known'],
     ],
     [
       'items of arrays',
       object({ a: { type: 'array', items: object({ b: { type: 'string' } }, ['b']) } }),
       object({ a: { type: 'array', items: object({ b: { type: 'null' } }, []) } }),
-      ['! payload.a[*].b can be missing now', '! payload.a[*].b can be null now'],
+      ['! payload.a[*].b can now be missing', '! payload.a[*].b can now be null'],
     ],
     [
       'values of maps',
@@ -114,7 +114,7 @@ describe('changes of a catalog', () => {
       'no mask',
       object({ a: { type: 'string', protection: 'masked' } }),
       object({ a: { type: 'string' } }),
-      ['+ payload.a is not masked any more'],
+      ['+ payload.a is no longer masked'],
     ],
     ['odd names', object({ 'a.b "': {} }), object({}), ['! payload["a.b \\""] is removed']],
   ];
@@ -141,11 +141,9 @@ describe('changes of a catalog', () => {
     const a = { name: 'a', type: 'string' };
     assert.deepEqual(linesOf(record(a), record(a, { name: 'b', type: 'int', default: 0 })), []);
     assert.deepEqual(linesOf(record(a), record(a, { name: 'b', type: 'int' })), [
-      '! avro readers with this schema cannot read events of before',
+      '! avro readers with this schema cannot read older events',
     ]);
-    assert.deepEqual(linesOf(record(a), record()), [
-      '! avro readers with the schema of before cannot read it',
-    ]);
+    assert.deepEqual(linesOf(record(a), record()), ['! avro readers with the old schema cannot read it']);
     assert.deepEqual(linesOf(record(a), record({ ...a, doc: 'a' })), []);
   });
 });

@@ -110,7 +110,7 @@ describe('svc outbox debezium', function () {
   it('says that a relay sends the events as well', async () => {
     const { code, stderr } = await svc({ publisherEnabled: true });
     assert.equal(code, 0);
-    assert.match(stderr, /svc\.outbox\.publisher-enabled is true: relays send each event as well/);
+    assert.match(stderr, /svc\.outbox\.publisher-enabled is true: relays also send each event/);
   });
 
   for (const [title, url, args, says] of [
@@ -118,7 +118,7 @@ describe('svc outbox debezium', function () {
     ['SQLite', 'sqlite:./a.db', [], /no connector for SQLite/],
     ['a database without a name', 'postgres://a@db', [], /needs the host and the name of the database/],
     ['another database', 'postgres://a@db/shop', ['--connector', 'mysql'], /--connector mysql does not fit/],
-    ['no header', 'postgres://a@db/shop', ['--header', 'a:b'], /cannot be told of the header "a:b"/],
+    ['no header', 'postgres://a@db/shop', ['--header', 'a:b'], /cannot add the header "a:b"/],
     ['a slot that PostgreSQL refuses', 'postgres://a@db/shop', ['--slot', 'A-b'], /--slot takes a name/],
   ] as const)
     it(`refuses ${title}`, async () => {

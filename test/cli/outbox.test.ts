@@ -102,7 +102,7 @@ describe('svc outbox', function () {
     assert.deepEqual([code, matched, more], [0, 4, true]);
     assert.match(
       (await svc('list', '--limit', '4')).stderr,
-      /4 events, and there are more: give a larger --limit\n$/,
+      /4 events, and there are more: use a larger --limit\n$/,
     );
     assert.equal((await jsonOf('list', '--limit', '5')).more, false);
   });
@@ -185,19 +185,16 @@ describe('svc outbox', function () {
     assert.deepEqual(await ended, [1, null]);
     const { discarded, stopped } = JSON.parse(stdout);
     assert.equal(stopped, 'stopped on request');
-    assert.match(stderr, /svc: stopping after the batch under way\n/);
+    assert.match(stderr, /svc: stopping after the current batch\n/);
     assert.ok(discarded > 0 && discarded < count, `${discarded}`);
     assert.equal(await folder.store.countPending(), count + 1 - discarded);
   });
 
   for (const [args, says] of [
-    [['discard'], 'svc outbox discard deletes what a filter names: give one, or --all for every event'],
-    [
-      ['discard', '--limit', '5'],
-      'svc outbox discard deletes what a filter names: give one, or --all for every event',
-    ],
-    [['discard', '--all', '--type', 'X'], '--all means every event: give no filter'],
-    [['replay'], 'svc outbox replay needs --since <time>: the start of the replay'],
+    [['discard'], 'svc outbox discard needs a filter, or --all for every event'],
+    [['discard', '--limit', '5'], 'svc outbox discard needs a filter, or --all for every event'],
+    [['discard', '--all', '--type', 'X'], '--all means every event: remove the filter'],
+    [['replay'], 'svc outbox replay needs --since <time>, the start of the replay'],
     [
       ['replay', '--since', 'yesterday'],
       '--since takes a time such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d',
@@ -209,12 +206,12 @@ describe('svc outbox', function () {
     [['drop'], "unknown command 'drop'; see npx --no svc outbox --help"],
     [['toString'], "unknown command 'toString'; see npx --no svc outbox --help"],
     [['ddl', '--dialect', 'oracle'], '--dialect takes postgres, mysql or sqlite'],
-    [['ddl', '--role', 'app=x'], 'SQLite has no roles: leave --role out'],
+    [['ddl', '--role', 'app=x'], 'SQLite has no roles: remove --role'],
     [['ddl', '--from', '0'], '--from takes the version that the tables have'],
-    [['ddl', '--partitioned'], '--partitioned is for PostgreSQL: SQLite has no partitions; leave it out'],
+    [['ddl', '--partitioned'], '--partitioned is for PostgreSQL: SQLite has no partitions; remove it'],
     [
       ['ddl', '--partitioned', '--dialect', 'mysql'],
-      '--partitioned is for PostgreSQL: svc makes none in MySQL and MariaDB; leave it out',
+      '--partitioned is for PostgreSQL: svc makes no partitions in MySQL and MariaDB; remove it',
     ],
     [['ddl', '--role', 'admin=x'], '--role takes app=<user>, relay=<user>, or both with a comma'],
     [['ddl', '--table', 'a b'], 'svc.outbox.table must be a name of letters'],
@@ -277,7 +274,7 @@ describe('svc outbox', function () {
   it('check and migrate tell of a table that takes rows which no relay finds, and check of such rows', async () => {
     const database = new DatabaseSync(join(folder.path, 'outbox.db'));
     database.exec('DROP TRIGGER svc_outbox_events_valid_insert; DROP TRIGGER svc_outbox_events_valid_update');
-    const takes = /^svc: warn: svc_outbox_events takes rows that no relay finds, .* run: CREATE TRIGGER /m;
+    const takes = /^svc: warn: svc_outbox_events accepts rows .* run: CREATE TRIGGER /m;
     const open = await svc('check');
     assert.equal(open.code, 0, open.stderr);
     assert.match(open.stderr, takes);
@@ -298,7 +295,7 @@ describe('svc outbox', function () {
   it('migrate --partitioned is for PostgreSQL alone', async () => {
     const { code, stderr } = await svc('migrate', '--partitioned');
     assert.equal(code, 2, stderr);
-    assert.match(stderr, /\nsvc: --partitioned is for PostgreSQL: SQLite has no partitions; leave it out/);
+    assert.match(stderr, /\nsvc: --partitioned is for PostgreSQL: SQLite has no partitions; remove it/);
   });
 
   it('ddl prints what it is asked for without any configuration', async () => {

@@ -99,7 +99,7 @@ describe('svc relay', function () {
     assert.ok(Math.abs(Date.now() - Date.parse(String(lastPublishTime))) < 15_000);
 
     assert.equal(await relay.stop('SIGTERM'), 0);
-    assert.match(relay.stderr(), /svc: relay: stops after the batch under way\n$/);
+    assert.match(relay.stderr(), /svc: relay: stops after the current batch\n$/);
     // Nobody has to wait for its leases.
     assert.equal((await folder.store.claim('next', 10_000)).length, 64);
   });
@@ -128,7 +128,7 @@ describe('svc relay', function () {
       status: 409,
       body: {
         ...{ type: 'about:blank', title: 'Conflict', status: 409 },
-        detail: 'a replay is running already: wait until it has ended',
+        detail: 'a replay is already running: wait until it ends',
       },
     });
     assert.deepEqual(
@@ -158,7 +158,7 @@ describe('svc relay', function () {
       const next = start();
       await until(() => folder.topic('events').length === 2);
       assert.ok(performance.now() - startMs < 9_000, 'half of the lease');
-      const gone = new RegExp(`svc: outbox: the process \\S+:${first.child.pid} of this host is gone`);
+      const gone = new RegExp(`svc: outbox: the process \\S+:${first.child.pid} of this host has ended`);
       assert.match(next.stderr(), gone);
       assert.equal(await next.stop('SIGTERM'), 0);
     });
@@ -168,7 +168,7 @@ describe('svc relay', function () {
     await folder.store.claim('elsewhere:17:2b1c2d3e-0000-4000-8000-000000000000', 17_500);
     const relay = start();
     const [, seconds] = await relay.says(
-      /64 of 64 shards are held by other relays: 64 by elsewhere:17 until [\d:]{8}Z \((\d+) s\); a relay that is alive/,
+      /64 of 64 shards are held by other relays: 64 by elsewhere:17 until [\d:]{8}Z \((\d+) s\)\. A live relay/,
     );
     assert.ok(Number(seconds) > 5 && Number(seconds) <= 18, seconds);
     await folder.store.release('elsewhere:17:2b1c2d3e-0000-4000-8000-000000000000');
@@ -211,7 +211,7 @@ describe('svc relay', function () {
     [
       { svc: { broker: { client: 'file', topic: 'events' } } },
       2,
-      /^svc: the outbox is off: set svc\.outbox\.enabled: true for svc relay to have rows to send; see npx --no svc relay --help\n$/,
+      /^svc: the outbox is off: set svc\.outbox\.enabled: true; see npx --no svc relay --help\n$/,
     ],
     [{ svc: { enabled: false } }, 2, /^svc: svc\.enabled is false: there is nothing to relay;/],
     [

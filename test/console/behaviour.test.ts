@@ -130,7 +130,7 @@ requiring('chromium', 'what one can do with the console', function () {
     await shows(/the newest of this process/);
 
     await page.click('::-p-text(Read the topic)');
-    await shows(/Somebody else is reading it/);
+    await shows(/Another request is reading it/);
     forgive(seen, /status of 409/);
   });
 
@@ -209,7 +209,7 @@ requiring('chromium', 'what one can do with the console', function () {
     const seen = await open(`${proxy.url}/team/orders/actuator/svc`);
     const { page, shows } = seen;
     // Everybody looks local behind it, so that reading asks for the token, too.
-    await shows(/Reading from elsewhere/);
+    await shows(/to read from another machine/);
     await page.type('#token', token);
     await page.keyboard.press('Enter');
     await shows(/shop-orders/);

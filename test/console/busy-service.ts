@@ -98,7 +98,7 @@ export function busyDocument(nowMs: number, afterMs = 0): object {
       details: {
         state: 'WARNING',
         findings: [
-          'WARNING: 3 dead letters in the last five minutes: npx --no svc dlq list says why, dlq recover sends them',
+          'WARNING: 3 dead letters in the last five minutes. See the reasons: npx --no svc dlq list. Send them: npx --no svc dlq recover',
         ],
         ...{ brokerProducerInitialized: true, clusterId: 'MkU3OEVBNTcwNTJENDM2Qk', nodeCount: 3 },
         ...{ topic: 'shop.orders.v1', dlqTopic: 'shop.orders.dlq.v1', outbox },

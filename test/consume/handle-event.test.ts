@@ -129,7 +129,7 @@ describe('an event that is older than what the inbox remembers', () => {
       assert.equal(lines.length, 1);
       assert.match(
         lines[0] ?? '',
-        /^topic orders gives an event that is 31 days old, and the inbox forgets after 30: .*longer retentionDays$/,
+        /^topic orders has an event that is 31 days old, but the inbox keeps 30 days\. .*longer retentionDays$/,
       );
       assert.deepEqual(await run(29.9 * dayMs, kept, 30), []);
       assert.deepEqual(await run(900 * dayMs, kept), [], 'a store of the application');

@@ -117,7 +117,7 @@ describe('decryptFields', () => {
     const text = v1.encrypt('secret', place('a')).replace('v1:k1:', 'v1:CANARY:');
     await assert.rejects(decryptFields(envelope({ a: text }), keys), {
       code: 'SVC_PROTECT_KEY_UNKNOWN',
-      message: 'a: the ciphertext names a key that is none of these: k1',
+      message: 'a: the ciphertext needs a key that is not among these: k1',
     });
   });
 

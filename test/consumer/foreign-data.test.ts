@@ -116,7 +116,7 @@ describe('format v0', () => {
     }
     await assert.rejects(decryptFields(event, keys, { v0: ['email'] }), {
       ...notNamed,
-      message: /^comment: format v0 does not say .*\(only: \[…\]; svc decrypt --field\)$/,
+      message: /^comment: format v0 does not bind .*\(only: \[…\]; svc decrypt --field\)$/,
     });
     const all = await decryptFields(event, keys, { v0: 'anywhere' });
     assert.deepEqual(all.payload, { email: 'CANARY', comment: 'CANARY', deep: { list: ['CANARY'] } });

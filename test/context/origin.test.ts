@@ -178,7 +178,7 @@ describe('actor sources', () => {
     assert.equal(readOrigin().userId, null);
     assert.equal(readOrigin().userId, null);
     assert.deepEqual(own, [true, true, true]);
-    assert.deepEqual(lines, ['the function that provides userId threw: events carry null']);
+    assert.deepEqual(lines, ['the function that provides userId threw an error: events carry null']);
     assert.equal(createOriginReader({ sessionId: () => 's' })().sessionId, 's');
   });
 

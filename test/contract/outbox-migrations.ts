@@ -110,7 +110,10 @@ export function testOutboxMigrations(get: () => OutboxStoreUnderTest): void {
     await Promise.all(all.map((known) => open({ migrations: known }).prepare()));
     assert.deepEqual(await versions(), [...own, second, third]);
     assert.deepEqual(await columns(), ['second', 'third', 'fourth']);
-    assert.equal(said.filter((line) => line === 'the tables of the outbox were made').length, own.length + 2);
+    assert.equal(
+      said.filter((line) => line === 'the tables of the outbox were created').length,
+      own.length + 2,
+    );
   });
 
   it('what fails in between leaves the versions before it, and is done by the next try', async () => {
@@ -153,7 +156,7 @@ export function testOutboxMigrations(get: () => OutboxStoreUnderTest): void {
     said = [];
     const another = open({ initializeSchema: 'never' });
     await another.prepare();
-    assert.deepEqual(said, ['the tables of the outbox are those of a newer svc, and this one can use them']);
+    assert.deepEqual(said, ['the tables of the outbox are from a newer svc, but this version can use them']);
     await another.insert([rowOf()]);
     const young = open({ migrations: later, initializeSchema: 'never' });
     await young.prepare();

@@ -227,7 +227,7 @@ requiring('postgres', 'outbox store contract: postgres, a partition for each day
       const suffix = await longAgo('2020-01-01', 1);
       await assert.rejects(relay.partition(weekMs), {
         code: 'SVC_OUTBOX_NOT_ALLOWED',
-        message: /make it the owner of them, or run "npx --no svc outbox migrate" once a day as the owner/,
+        message: /Make it their owner, or run "npx --no svc outbox migrate" once a day as the owner/,
       });
       assert.ok((await partitions()).includes(suffix));
     } finally {

@@ -85,7 +85,7 @@ describe('svc status and svc breaker reset', function () {
     says(process.pid, { name: 'billing', port: 1 });
     const several = await svc('status', '--once');
     assert.deepEqual([several.code, several.stdout], [2, '']);
-    assert.match(several.stderr, /^svc: 2 processes run here, name one with --pid: /);
+    assert.match(several.stderr, /^svc: 2 processes run here, choose one with --pid: /);
     assert.match(several.stderr, new RegExp(`${process.pid} \\(billing\\) on 127.0.0.1:1`));
     const named = await svc('status', '--once', '--json', '--pid', String(app.child.pid));
     assert.equal(JSON.parse(named.stdout).url, url);
@@ -138,7 +138,7 @@ describe('svc status and svc breaker reset', function () {
       /no process answers at http:\/\/127\.0\.0\.1:1 \(ECONNREFUSED\)/,
     ],
     ['no URL', ['--url', 'http://'], 2, /--url takes a URL/],
-    ['two names', ['--url', 'http://a', '--pid', '1'], 2, /give one of them/],
+    ['two names', ['--url', 'http://a', '--pid', '1'], 2, /use one of them/],
     ['no token file', ['--token-file', 'gone'], 2, /--token-file cannot be read \(ENOENT\)/],
   ] as const)
     it(`says what is wrong: ${title}`, async () => {

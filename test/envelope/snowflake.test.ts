@@ -115,7 +115,7 @@ describe('createSnowflake', () => {
     assert.throws(() => ids.next(), {
       name: 'ClockMovedBackwardsException',
       code: 'SVC_ENVELOPE_CLOCK_MOVED_BACKWARDS',
-      message: 'the clock moved backwards by 10001 ms, more than the 10000 ms that event ids can ride out',
+      message: 'the clock moved backwards by 10001 ms, more than the 10000 ms that event ids tolerate',
     });
     clock.ms += 1;
     assert.equal(ids.next(), reference(startMs, 1023, 2));

@@ -139,7 +139,7 @@ describe('leaseWorkerId', function () {
     const none = lease({ startAt: 12 });
     assert.deepEqual([none.workerId, none.exclusive], [12, false]);
     assert.deepEqual(warnings, [
-      'no worker id is free on this host; using 12: event ids can repeat if another process uses it too',
+      'no worker id is free on this host; svc uses 12: event ids can repeat if another process uses it too',
     ]);
   });
 

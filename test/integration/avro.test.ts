@@ -382,7 +382,7 @@ requiring(['kafka', 'schema-registry', 'fastavro', 'java'], 'Avro with a schema 
         svc.service.producer.publish({ n }, { eventType: 'COUNTED', key: 'k' }),
       );
       await sleep(1_500);
-      assert.match(svc.lines.join('\n'), /error: serde: events whose schema id is not known yet wait for it/);
+      assert.match(svc.lines.join('\n'), /error: serde: events without a known schema id wait for it/);
       assert.equal(svc.lines.length, 1, svc.lines.join('\n'));
       await own.restart();
       const outcomes = await Promise.all(sent);

@@ -90,7 +90,7 @@ requiring('kafka', 'svc backup restore to a real Kafka', function () {
     assert.equal(end.code, 1);
     assert.match(end.stderr, /0 of 20 events sent/);
     assert.match(end.stderr, /cannot reach Kafka at 127\.0\.0\.1:1 \(ECONNREFUSED\)/);
-    assert.match(end.stderr, /stopped: the broker is away\. Run the command again/);
+    assert.match(end.stderr, /stopped: the broker is unreachable\. Run the command again/);
     assert.deepEqual(namesIn(directory), names);
   });
 });

@@ -152,14 +152,17 @@ describe('svc check --online without a broker that answers', function () {
     const files = { client: 'file', topic: 'orders' };
     const good = await check({ broker: files });
     assert.equal(good.code, 0, good.stdout);
-    assert.match(good.online, /^broker: none to ask, and the topic files in \S+svc-topics can be written\n$/);
+    assert.match(
+      good.online,
+      /^broker: nothing to check; the topic files in \S+svc-topics can be written\n$/,
+    );
     const path = join(folder, 'a-file', 'topics');
     writeFileSync(join(folder, 'a-file'), '');
     const bad = await check({ broker: { ...files, file: { path } } });
     assert.equal(bad.code, 1);
     assert.match(
       bad.online,
-      /^error: broker: "\S+" cannot be made, for a part of it is not a directory \(ENOTDIR\)/,
+      /^error: broker: "\S+" cannot be created, because a part of it is not a directory \(ENOTDIR\)/,
     );
     const made = join(folder, 'made');
     mkdirSync(made);
@@ -167,7 +170,7 @@ describe('svc check --online without a broker that answers', function () {
     assert.deepEqual(readdirSync(made), []);
     const memory = await check({ broker: { client: 'memory', topic: 'orders' } });
     assert.equal(memory.code, 0);
-    assert.match(memory.online, /^broker: none to ask, events stay in memory/);
+    assert.match(memory.online, /^broker: nothing to check, events stay in memory/);
   });
 
   it('is not asked without the option', async () => {
@@ -225,8 +228,8 @@ requiring('secure-kafka', 'svc check --online where rights are given', function 
         assert.deepEqual([end.code, end.stderr], [1, ''], end.stdout);
         assert.deepEqual(end.online.trimEnd().split('\n').slice(1), [
           '  topic open: 1 partition, svc may write',
-          `  error: the user "svc" may not write to topic "${name}": give it the Write and Describe permissions`,
-          `  error: no worker id from Kafka: the user "svc" may not use the group "${name}": give it the Read permission on this group, or set svc.id-generator.lease to host; until then event ids carry a worker id of this host, which other hosts may use too`,
+          `  error: the user "svc" may not write to topic "${name}": grant it Write and Describe`,
+          `  error: no worker id from Kafka: the user "svc" may not use the group "${name}": grant it Read on this group, or set svc.id-generator.lease to host; until then event ids use a worker id of this host, which other hosts may also use`,
         ]);
       }
       assert.equal(await kafka.count('closed'), 0);
@@ -285,7 +288,7 @@ requiring('own-s3', 'svc check --online and the bucket of the backup', function 
   it('1: there is no such bucket', async () => {
     const end = await check(appWith({ s3Bucket: 'nothing-here' }));
     assert.equal(end.code, 1);
-    assert.match(end.online, /^error: backup: S3 bucket "nothing-here" at \S+: there is no such bucket/m);
+    assert.match(end.online, /^error: backup: S3 bucket "nothing-here" at \S+: the bucket does not exist/m);
   });
 
   it('1: a web server with a page for everything', async () => {
@@ -296,7 +299,7 @@ requiring('own-s3', 'svc check --online and the bucket of the backup', function 
     const end = await check(appWith({ s3Endpoint: `http://127.0.0.1:${port}` }), '--json');
     assert.equal(end.code, 1);
     const { backup } = JSON.parse(end.stdout).online;
-    assert.match(backup.problem, /what answers there said 200, and shows no object/);
+    assert.match(backup.problem, /the server there answered 200, but shows no object/);
     web.closeAllConnections();
     web.close();
   });

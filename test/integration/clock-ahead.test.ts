@@ -32,7 +32,7 @@ requiring('kafka', 'a machine whose clock is three hours ahead, without an outbo
       for (let id = 0; id < 3; id++) await call(id);
       while (svc.service.pending() > 0) await sleep(50);
       assert.equal(svc.backup().length, 3);
-      assert.match(svc.lines.join('\n'), /error: .*that of this machine's clock .*: set the clock/);
+      assert.match(svc.lines.join('\n'), /error: .*from this machine's clock .*: set the clock/);
       assert.equal(await kafka.count(topic), 0);
 
       clock.restore();

@@ -137,7 +137,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       const recover = (...args: string[]): Promise<CommandEnd> =>
         runSvc(['dlq', 'recover', ...args], { cwd: folder });
       const noTopic = (topic: string): string =>
-        `not sent: 1 event: the configuration has no topic "${topic}": if they belong there, send them with --topic ${topic}`;
+        `not sent: 1 event: the configuration has no topic "${topic}". If the events belong there, send them with --topic ${topic}`;
 
       const dry = await recover('--dry-run');
       assert.ok(dry.stderr.includes(noTopic(other)), dry.stderr);
@@ -146,7 +146,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       assert.match(first.stderr, /: 1 of 5 events sent to their topics$/m);
       for (const topic of [other, missing, '__consumer_offsets'])
         assert.ok(first.stderr.includes(noTopic(topic)), first.stderr);
-      assert.ok(first.stderr.includes(`topic "${letters}" is that of the dead letters themselves`));
+      assert.ok(first.stderr.includes(`topic "${letters}" is the dead letter topic itself`));
 
       const named = [other, missing, letters, '__consumer_offsets'].flatMap((topic) => ['--topic', topic]);
       const second = await recover(...named);
@@ -155,9 +155,9 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       assert.match(second.stderr, new RegExp(`not sent: 1 event: topic "${missing}" does not exist`));
       assert.match(
         second.stderr,
-        /topic "__consumer_offsets" is one of Kafka's own, to which no client may write/,
+        /topic "__consumer_offsets" is internal to Kafka: clients cannot write to it/,
       );
-      assert.ok(second.stderr.includes(`topic "${letters}" is that of the dead letters themselves`));
+      assert.ok(second.stderr.includes(`topic "${letters}" is the dead letter topic itself`));
 
       assert.deepEqual(
         [await kafka.count(own), await kafka.count(other), await kafka.count(letters)],

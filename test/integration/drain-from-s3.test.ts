@@ -119,7 +119,7 @@ requiring(['kafka', 'own-s3'], 'a drain of the bucket', function () {
     try {
       const run = await drain(back, { from: 's3' });
       assert.deepEqual([run.state, run.sent], ['FAILED', 0]);
-      assert.match(run.error ?? '', /S3 bucket "orders-backup" .*the credentials are refused/);
+      assert.match(run.error ?? '', /S3 bucket "orders-backup" .*the credentials were refused/);
       assert.doesNotMatch(JSON.stringify(run) + back.lines.join(), /not-the-secret/);
     } finally {
       process.env.AWS_SECRET_ACCESS_KEY = server.secretKey;

@@ -53,7 +53,10 @@ describe('drivers that are not followed', function () {
       ['none.mjs', 'foreign.mjs', 'followed.mjs'].map(linesOf),
     );
     assert.equal(none?.length, 1);
-    assert.match(none?.[0] ?? '', /none that it knows \(pg\): .*outbox\.watch .*outbox\.withTransaction/);
+    assert.match(
+      none?.[0] ?? '',
+      /not loaded a known one \(pg\)\. .*outbox\.watch .*outbox\.withTransaction/,
+    );
     assert.equal(foreign?.length, 1);
     assert.match(foreign?.[0] ?? '', /the driver postgres is in use, .*outbox\.withTransaction/);
     assert.deepEqual(followed, []);

@@ -374,7 +374,7 @@ describe('the application goes on with another better-sqlite3: without or with o
     );
     const database = new Database();
     for (let call = 0; call < 2; call++) assert.equal((database.prepare() as { run(): string }).run(), 'ran');
-    assert.deepEqual(said, ['its statements do not tell what they are of']);
+    assert.deepEqual(said, ['its statements do not report their connection']);
     assert.throws(
       () =>
         betterSqlite3Driver.patch(

@@ -134,7 +134,7 @@ requiring('postgres', 'svc outbox ddl on PostgreSQL', function () {
     assert.equal(plain.code, 0, plain.stderr);
     const refused = await migrate('by_command_plain', '--partitioned');
     assert.equal(refused.code, 1);
-    assert.match(refused.stderr, /by_command_plain is there without partitions, and stays as it is/);
+    assert.match(refused.stderr, /by_command_plain already exists without partitions, and stays so/);
   });
 
   it('--from prints what a version lacks', async () => {
@@ -174,7 +174,7 @@ requiring('postgres', 'svc outbox ddl on PostgreSQL', function () {
     await admin.query(`INSERT INTO ${table}_schema (version) VALUES (99)`);
     const newer = await run('check', roles.relay);
     assert.equal(newer.code, 0);
-    assert.match(newer.stderr, /those of a newer svc, and this one can use them/);
+    assert.match(newer.stderr, /from a newer svc, but this version can use them/);
     await admin.query(`DELETE FROM ${table}_schema`);
     const older = await run('check', roles.relay);
     assert.equal(older.code, 1);

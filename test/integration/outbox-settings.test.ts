@@ -275,7 +275,7 @@ requiring('own-postgres', 'a table that is set up for other settings', function 
       await sql(false);
       assert.match(
         (await check(env)).stdout,
-        /^warning: .* keeps its rows: run what "npx --no svc outbox debezium --sql"/m,
+        /^warning: .* keeps its rows: run the output of "npx --no svc outbox debezium --sql"/m,
       );
     } finally {
       await query(`SELECT pg_drop_replication_slot('of_a_connector')`);
@@ -288,7 +288,7 @@ requiring('own-postgres', 'a table that is set up for other settings', function 
     await query(`UPDATE ${table} SET created_at = created_at - interval '61 seconds'`);
     const { told, stderr } = await scene.run({ 'publisher-enabled': false }, 'second', '200', health);
     assert.deepEqual(told.get('second'), ['committed']);
-    assert.match(stderr, /warn: outbox: rows of svc_outbox_events wait for 1 min, and no relay of it runs/);
+    assert.match(stderr, /warn: outbox: rows of svc_outbox_events wait for 1 min, but no relay of it runs/);
     const [status, body] = told.get(health) as [number, { details: { outbox: { warning: string } } }];
     assert.equal(status, 200);
     assert.match(body.details.outbox.warning, /no relay of it runs/);

@@ -50,7 +50,7 @@ requiring('postgres', 'svc whose shards another session keeps locked', function 
       assert.deepEqual([code, details?.outbox?.status, details?.outbox?.totalPending], [503, 'DOWN', 1]);
       assert.match(
         details?.outbox?.error ?? '',
-        /^rows wait, and the relay of this process has neither claimed shards nor sent any since \d{4}-\S+Z: the shards cannot be claimed: \S/,
+        /^rows wait, but the relay of this process has neither claimed shards nor sent rows since \d{4}-\S+Z: the shards cannot be claimed: \S/,
       );
       assert.equal(details?.error, details?.outbox?.error);
       assert.deepEqual([(await get('liveness')).code, (await get('readiness')).code], [200, 503]);

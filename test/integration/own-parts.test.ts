@@ -85,14 +85,18 @@ describe('a broker of the application’s own', () => {
       /"broken" threw \(TypeError\)/,
     ],
     ['rejects', { send: () => Promise.reject(new Error('secret')) }, /"broken" threw \(Error\)/],
-    ['gives no answer', { send: async () => undefined }, /gave an answer that is none/],
+    ['gives no answer', { send: async () => undefined }, /gave an invalid answer/],
     [
       'gives one of no kind',
       { send: async () => ({ ok: false, failure: { kind: 'odd' } }) },
-      /gave an answer that is none/,
+      /gave an invalid answer/,
     ],
     ['hangs', { send: () => new Promise(() => {}) }, /has not answered within 200 ms/],
-    ['is none', { send: undefined }, /could not be loaded: "broken" is no broker: it has no function send/],
+    [
+      'is none',
+      { send: undefined },
+      /could not be loaded: "broken" is not a broker: it has no function send/,
+    ],
   ] as const)
     it(`that ${what}: the event goes to the backup, with the reason`, async () => {
       register('broken', { ...memory, ...broker } as Partial<Broker>);

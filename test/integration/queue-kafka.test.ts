@@ -148,7 +148,7 @@ for (const { name, create, load } of kafkaClients) {
         );
         for (const { failure } of failed) {
           assert.equal(failure.cause, 'INVALID_TIMESTAMP');
-          assert.match(failure.message, /that of this machine's clock .*: set the clock$/);
+          assert.match(failure.message, /from this machine's clock .*: set the clock$/);
         }
         assert.equal(await kafka.count(topic), 0);
       });

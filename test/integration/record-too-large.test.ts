@@ -37,7 +37,7 @@ requiring('kafka', 'svc and a topic with a limit', function () {
     );
     const kept = svc.lines.filter((line) => line.startsWith('warn: event kept in the backup: '));
     assert.equal(kept.length, 1, svc.lines.join('\n'));
-    assert.match(kept[0] as string, /larger than topic "limited-records" takes: raise max\.message\.bytes/);
+    assert.match(kept[0] as string, /larger than topic "limited-records" allows: raise max\.message\.bytes/);
     assert.doesNotMatch(svc.lines.join('\n'), /xxx|error|lost/);
   });
 

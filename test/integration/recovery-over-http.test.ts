@@ -103,7 +103,7 @@ requiring('kafka', 'recoveries that are asked for over HTTP', function () {
     await end(first);
     const stopped = first.lines.filter((line) => line.includes('dead letters: recovery'));
     assert.equal(stopped.length, 1, first.lines.join('\n'));
-    const told = /STOPPED, (\d+) of \d+ events sent, 0 failed: the process was about to end$/.exec(
+    const told = /STOPPED, (\d+) of \d+ events sent, 0 failed: the process was shutting down$/.exec(
       stopped[0] as string,
     );
     assert.ok(told, stopped[0]);
@@ -122,7 +122,7 @@ requiring('kafka', 'recoveries that are asked for over HTTP', function () {
     assert.deepEqual([ids.length, new Set(ids).size], [count, count]);
     assert.match(
       second.info.join('\n'),
-      /dead letters: recovery \S+, asked for by 127\.0\.0\.1 with management\.server\.token: DONE, \d+ of \d+ events sent, 0 failed/,
+      /dead letters: recovery \S+, requested by 127\.0\.0\.1 with management\.server\.token: DONE, \d+ of \d+ events sent, 0 failed/,
     );
   });
 
@@ -139,7 +139,7 @@ requiring('kafka', 'recoveries that are asked for over HTTP', function () {
       [others, missing]
         .map(
           (topic) =>
-            `the configuration has no topic "${topic}": if they belong there, send them with "topic": ${topic}`,
+            `the configuration has no topic "${topic}". If the events belong there, send them with "topic": ${topic}`,
         )
         .sort(),
     );

@@ -39,7 +39,7 @@ requiring('own-s3', 'svc and a store that does not let it in, while Kafka is awa
   });
 
   for (const [what, settings, secret, says] of [
-    ['a bucket that does not exist', { s3Bucket: 'nothing-here' }, undefined, /there is no such bucket/],
+    ['a bucket that does not exist', { s3Bucket: 'nothing-here' }, undefined, /the bucket does not exist/],
     ['a wrong secret', {}, 'not-the-secret', /the credentials are refused/],
   ] as const) {
     it(`${what}: the event is in the local backup`, async () => {
@@ -77,7 +77,10 @@ requiring('own-s3', 'svc and a store that does not let it in, while Kafka is awa
           [eventId],
         );
         const errors = svc.lines.filter((line) => line.startsWith('error: backup '));
-        assert.match(errors.join('\n'), new RegExp(`what answers there said ${status}, and shows no object`));
+        assert.match(
+          errors.join('\n'),
+          new RegExp(`the server there answered ${status}, but shows no object`),
+        );
       } finally {
         web.closeAllConnections();
         web.close();

@@ -108,7 +108,7 @@ requiring('kafka', 'a command that Ctrl-C stops in the middle of what it sends',
       return {
         ...{ cwd: folder.path, count, end: folder.remove },
         args: ['outbox', 'replay', '--since', '1h', '--limit', String(count)],
-        says: /^stopped on request\. --since \S+ --after \d+ goes on from here; without --after all are sent again$/,
+        says: /^stopped on request\. --since \S+ --after \d+ continues from here; without --after all are sent again$/,
         goesOnWith: (last) => last.match(/--since \S+ --after \d+/)?.[0].split(' ') ?? [],
       };
     },

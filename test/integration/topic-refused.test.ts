@@ -117,8 +117,7 @@ requiring('secure-kafka', 'a topic that refuses all its events', function () {
     it(`${client}: a topic without the right to write is named in the log, in the reason and in health at once`, async () => {
       const svc = await started(brokerOf(client, 'closed'));
       const call = publishEvent({ eventType: 'Ordered' }, async (id: number) => ({ id }));
-      const cause =
-        /the user "svc" may not write to topic "closed": give it the Write and Describe permissions/;
+      const cause = /the user "svc" may not write to topic "closed": grant it Write and Describe/;
       try {
         const sinceMs = performance.now();
         await call(1);

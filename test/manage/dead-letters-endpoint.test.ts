@@ -84,7 +84,11 @@ describe('GET /actuator/svc/dlq?source=topic', () => {
       return [status, headers['retry-after'], JSON.parse(body).detail];
     };
     assert.deepEqual(await problem({ missing: () => 'There is none.' }), [404, undefined, 'There is none.']);
-    assert.deepEqual(await problem({ newest: () => undefined }), [409, '5', 'Somebody else is reading it.']);
+    assert.deepEqual(await problem({ newest: () => undefined }), [
+      409,
+      '5',
+      'Another request is reading it.',
+    ]);
     const hangs = () => Promise.reject(new SvcError('SVC_ADAPTERS_NOT_REACHABLE', 'it hangs'));
     assert.deepEqual(await problem({ newest: hangs }), [
       ...[503, undefined, 'The dead letter topic cannot be read: it hangs'],

@@ -101,7 +101,7 @@ describe('/actuator/svc-metrics', () => {
       publishDuration: [
         {
           name: 'svc.events.publish.duration',
-          description: 'Time from the hand-over of an event to the publisher until its outcome.',
+          description: 'Time from the receipt of an event by the publisher to its outcome.',
           baseUnit: 'seconds',
           eventType: 'ORDER_CREATED',
           measurements: [

@@ -87,14 +87,14 @@ describe('thresholds of monitoring', () => {
     for (const backupProblem of [undefined, null])
       assert.deepEqual(findingsOf({ ...quiet, backupProblem }), []);
     assert.deepEqual(findingsOf({ ...quiet, backupProblem: 'the backup folder "x" is not used: why' }), [
-      { state: 'WARNING', text: 'the next outage loses events, as the backup folder "x" is not used: why' },
+      { state: 'WARNING', text: 'the next outage loses events: the backup folder "x" is not used: why' },
     ]);
   });
 
   it('say what was measured, which one it is and what to do, the worst first', () => {
     const lines = found({ published: 98, failed: 2, dlq: 1, brokerErrors: 6 }).map(({ text }) => text);
-    assert.match(lines[0] ?? '', /^6 sends failed in the last five minutes, over 5: the log/);
-    assert.match(lines[1] ?? '', /^98 % of the events .* under 99 %: svc_events_failed_total/);
+    assert.match(lines[0] ?? '', /^6 sends failed in the last five minutes, over 5: see the log/);
+    assert.match(lines[1] ?? '', /^98 % of the events .* under 99 %: see svc_events_failed_total/);
     assert.match(lines[2] ?? '', /^1 dead letters .*: npx --no svc dlq list/);
   });
 });

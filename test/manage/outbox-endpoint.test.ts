@@ -139,7 +139,7 @@ describe('/actuator/svc-outbox', () => {
       'after -1',
       { since: '2026-03-04', after: -1 },
       'after',
-      'after must be a whole number from 0 on, as the answer to an earlier replay gave it.',
+      'after must be a whole number from 0 on, from the answer to an earlier replay.',
     ],
     ['limit "5"', { since: '2026-03-04', limit: '5' }, 'limit', 'limit must be a whole number from 1 on.'],
     [
@@ -150,8 +150,18 @@ describe('/actuator/svc-outbox', () => {
     ],
     ['in the future', { since: '2999-01-01' }, 'since', 'since lies in the future.'],
     ['dryRun 1', { since: '90m', dryRun: 1 }, 'dryRun', 'dryRun must be true or false.'],
-    ['type ""', { since: '90m', type: '' }, 'type', 'type must be a text: only events with it are sent.'],
-    ['topic 5', { since: '90m', topic: 5 }, 'topic', 'topic must be a text: only events with it are sent.'],
+    [
+      'type ""',
+      { since: '90m', type: '' },
+      'type',
+      'type must be a string; only events with this value are sent.',
+    ],
+    [
+      'topic 5',
+      { since: '90m', topic: 5 },
+      'topic',
+      'topic must be a string; only events with this value are sent.',
+    ],
     ['a list', [1], undefined, 'The body is not a JSON object.'],
     ['no JSON', '{"since":', undefined, 'The body is not a JSON object.'],
   ] as const)
@@ -200,7 +210,7 @@ describe('/actuator/svc-outbox', () => {
       assert.deepEqual(problemOf(answer), {
         status: 404,
         detail:
-          'There is no outbox in this application: switch it on with svc.outbox.enabled: true, and name its database in svc.outbox.datasource.url.',
+          'This application has no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url.',
       });
   });
 

@@ -87,10 +87,10 @@ for (const [path, kind, action, other] of [
       [{ since: 5 }, 'since', /^since must be a time/],
       [{ since: '1h', until: '2h' }, 'since', 'since is not before until.'],
       [{ until: null }, 'until', /^until must be a time/],
-      [{ type: [] }, 'type', /^type must be a text or a list/],
-      [{ topic: [''] }, 'topic', /^topic must be a text or a list/],
+      [{ type: [] }, 'type', /^type must be a string or a list/],
+      [{ topic: [''] }, 'topic', /^topic must be a string or a list/],
       [{ topic: Array(101).fill('t') }, 'topic', /list of up to 100/],
-      [{ to: 1 }, 'to', /^to must be a text/],
+      [{ to: 1 }, 'to', /^to must be a string/],
       [{ rate: 0 }, 'rate', 'rate must be a whole number from 1 on.'],
       ['{"limit":1e400}', 'limit', 'limit must be a whole number from 1 on.'],
       [{ limit: '5' }, 'limit', 'limit must be a whole number from 1 on.'],
@@ -134,7 +134,7 @@ for (const [path, kind, action, other] of [
       assert.equal(status, 429, body);
       const seconds = Number(headers['retry-after']);
       assert.ok(seconds > 50 && seconds <= 60, String(seconds));
-      assert.match(JSON.parse(body).detail, /begun 6 times within a minute: try again in \d+ s\.$/);
+      assert.match(JSON.parse(body).detail, /started 6 times within a minute. Try again in \d+ s\.$/);
       assert.equal(asked.length, 6);
       assert.equal((await post(port, { dryRun: true })).status, 202);
     });
@@ -190,7 +190,7 @@ for (const [path, kind, action, other] of [
       for (let time = 0; time < 3; time++) await post(port);
       assert.deepEqual(lines, [
         [
-          `management: ${action}, asked for by 127.0.0.1 with management.server.token, is refused: 403, This endpoint needs the token of management.server.action-token.`,
+          `management: ${action}, requested by 127.0.0.1 with management.server.token, is refused: 403, This endpoint needs the token of management.server.action-token.`,
           undefined,
         ],
       ]);

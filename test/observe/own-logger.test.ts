@@ -124,7 +124,7 @@ describe('setLogger', () => {
     assert.deepEqual(stderr, ['svc: as before\n']);
   });
 
-  const said = 'svc: warn: the logger given to setLogger failed: its lines stand here\n';
+  const said = 'svc: warn: the logger of setLogger failed; svc writes its lines here\n';
   const failing: readonly [what: string, logger: SvcLogger][] = [
     [
       'throws',

@@ -91,7 +91,7 @@ describe('outbox cleanup', () => {
     store.failing = undefined;
     await its.time.tickAsync(cleanupIntervalMs);
     assert.deepEqual(left(), []);
-    assert.deepEqual(its.said(), ['warn outbox: old rows cannot be deleted, and are tried again: away']);
+    assert.deepEqual(its.said(), ['warn outbox: old rows cannot be deleted; svc tries again: away']);
     cleanup.stop();
   });
 });

@@ -142,8 +142,8 @@ describe('a call that outlives the COMMIT of its transaction', () => {
     ['has nothing to tell of where it is rolled back in the end', 'sent', 'rolled_back'],
   ];
   const texts = {
-    committed: /was committed before the call had ended: what it wrote is there/,
-    unknown: /its answer never came: what it wrote may be there/,
+    committed: /was committed before the call ended\. Its writes are stored/,
+    unknown: /got no answer\. Its writes may be stored/,
     rolled_back: /^no error$/,
   };
 

@@ -22,7 +22,7 @@ describe('texts of a row', () => {
         checkRow(outboxRow({ [field]: character.repeat(most) }));
         assert.throws(() => checkRow(outboxRow({ [field]: character.repeat(most + 1) })), {
           code: 'SVC_OUTBOX_TOO_LONG',
-          message: `the event is not stored: its ${name} has more than 65535 bytes in UTF-8, and the table of the outbox holds no longer one; use a shorter ${name}`,
+          message: `the event is not stored: its ${name} has more than 65535 bytes in UTF-8, the limit of the outbox table; use a shorter ${name}`,
         });
       }
     });

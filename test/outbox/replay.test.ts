@@ -49,7 +49,7 @@ describe('outbox replay', () => {
   });
 
   it('counts a row that is no record as failed, and sends the others', async () => {
-    const bad = { ...rowOf('a1', 0), fault: 'its header "a" must be a text' };
+    const bad = { ...rowOf('a1', 0), fault: 'its header "a" must be a string' };
     await its.insert(rowOf('a0', 0), bad, rowOf('a2', 0));
     const { success, failed, failedEventIds } = await replay().run({ since: at(0) });
     assert.deepEqual([success, failed, failedEventIds], [2, 1, [bad.eventId]]);

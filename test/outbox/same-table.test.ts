@@ -128,7 +128,7 @@ describe('the table of the application and that of svc', () => {
     assert.deepEqual(said, []);
     for (let event = 20; event <= 40; event++) await commit(table, one, String(event));
     assert.equal(said.length, 1);
-    assert.match(said[0] ?? '', /none of 20 events .* was seen/);
+    assert.match(said[0] ?? '', /none of 20 committed events was seen/);
     assert.equal(table.problem(), undefined);
     there.add('41');
     await commit(table, one, '41');

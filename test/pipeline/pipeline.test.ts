@@ -366,7 +366,7 @@ describe('pipeline', () => {
       const failed = assert.rejects(onCall(callOf({ failOnError: true })) ?? assert.fail(), {
         name: 'TimeoutException',
         code: 'SVC_PUBLISH_TIMEOUT',
-        message: 'the event has no outcome yet: it is on its way still, and may arrive',
+        message: 'the event has no outcome yet; it is still in flight and may arrive',
       });
       await fake.tickAsync(2_000);
       await failed;

@@ -78,7 +78,10 @@ describe('what an expression of a text that goes out in clear may read', () => {
     assert.throws(
       () => draft({ key: '#guest.email' }),
       ({ message }: Error) => {
-        assert.match(message, /its class marks this field as personal data, and this text goes out in clear/);
+        assert.match(
+          message,
+          /its class marks this field as personal data, but this value is published in clear/,
+        );
         return !message.includes('jane');
       },
     );
@@ -90,8 +93,7 @@ describe('what an expression of a text that goes out in clear may read', () => {
     assert.ok(only !== undefined);
     assert.throws(() => planOfTarget(only, ['guest', 'room'], config), {
       code: 'SVC_PROTECT_RULE',
-      message:
-        'key shows in clear what the rule for floor protects (MASK): "#room.floor". Take another field',
+      message: 'key shows in clear what the rule for floor protects (MASK): "#room.floor". Use another field',
     });
     assert.doesNotThrow(() => planOfTarget(only, ['room', 'guest'], config));
     assert.doesNotThrow(() => planOfTarget(only, ['guest', 'room'], toConfig({}, { enabled: false })));

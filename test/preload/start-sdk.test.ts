@@ -28,7 +28,7 @@ describe('startSdk', () => {
       startSdk({ NodeSDK }, { serviceName: 'orders', instrumentations: [] }, logger);
       assert.deepEqual(starts, [{ serviceName: 'orders', instrumentations: [] }]);
       assert.equal(
-        lines.filter((line) => line.startsWith('OTEL_CONFIG_FILE does not count')).length,
+        lines.filter((line) => line.startsWith('OTEL_CONFIG_FILE has no effect')).length,
         warnings,
       );
     });

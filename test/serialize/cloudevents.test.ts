@@ -203,7 +203,7 @@ describe('readEnvelope', () => {
       [
         JSON.stringify({ ...foreign, data: undefined, data_base64: 'c2VjcmV0' }),
         type,
-        /data of its CloudEvent is no JSON/,
+        /data of its CloudEvent is not JSON/,
       ],
     ];
     for (const [value, headers, message] of wrong)

@@ -86,7 +86,7 @@ describe('startIds', function () {
     now -= 1;
     assert.equal(
       ids.problem(),
-      'Events are refused: the clock moved backwards by 10001 ms, more than the 10000 ms that event ids can ride out',
+      'Events are refused: the clock moved backwards by 10001 ms, more than the 10000 ms that event ids tolerate',
     );
     now += 1;
     assert.equal(ids.problem(), undefined);

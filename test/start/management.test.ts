@@ -55,7 +55,7 @@ describe('the process file of a management server', () => {
     assert.ok(server);
     assert.match(
       lines.join('\n'),
-      /svc status does not find this process: ".*" cannot be used: others can use it/,
+      /svc status cannot find this process: ".*" cannot be used: others can use it/,
     );
     await server.close();
   });

@@ -86,8 +86,8 @@ describe('protection as it is configured', () => {
       'a target',
     );
     assert.deepEqual(lines, [
-      'SECURITY: the encryption key "default" is not random, and can be guessed: make one with openssl rand -base64 32',
-      'SECURITY: svc.pii.crypto.salt is not random, and can be guessed: make one with a generator',
+      'SECURITY: the encryption key "default" is not random and can be guessed: make one with openssl rand -base64 32',
+      'SECURITY: svc.pii.crypto.salt is not random and can be guessed: generate a random one',
     ]);
     assert.match(String(publish({ b: 'x' }).b), /^ENC\(/);
   });
@@ -132,7 +132,7 @@ describe('protection as it is configured', () => {
     PiiField()(User.prototype, 'email');
     startWith({ enabled: false });
     assert.deepEqual({ ...publish(new User()) }, { email: 'x' });
-    assert.deepEqual(lines, ['svc.pii.enabled is false: marked fields are published as they are']);
+    assert.deepEqual(lines, ['svc.pii.enabled is false: marked fields are published in clear']);
   });
 
   it('takes keys from a service: refused until the key is there, then encrypted', async () => {
@@ -207,7 +207,7 @@ describe('protection as it is configured', () => {
     for (let event = 0; event < 999; event++) publish({ customer: { email: 'a@b.cc' }, name: 'x' });
     assert.deepEqual(lines, []);
     const report = 'personal data: these paths were in no payload';
-    const ofTarget = 'personal data: the path "nmae" of ./a.ts#f was in none of 1000 payloads: is it right?';
+    const ofTarget = 'personal data: the path "nmae" of ./a.ts#f was in none of 1000 payloads: check it';
     assert.deepEqual(protection?.remarks(), [
       `${report}\n  nmae  of ./a.ts#f, payloads: 999\n  custmer.phone  of svc.pii.fields, payloads: 999`,
     ]);
@@ -235,7 +235,7 @@ describe('protection as it is configured', () => {
     startWith({ fields: ['a=:ENCRYPT'], kms: { enabled: true, type: 'vault', vault } });
     for (let tries = 0; tries < 200 && lines.length === 0; tries++)
       await new Promise((resolve) => setTimeout(resolve, 10));
-    assert.match(lines.join('\n'), /^personal data: the key "default" cannot be had: Vault[^\n]*$/);
+    assert.match(lines.join('\n'), /^personal data: the key "default" is unavailable: Vault[^\n]*$/);
     const [state] = protection?.keys() ?? [];
     assert.deepEqual([state?.provider, state?.keyId, state?.status], ['vault-kv-v2', 'default', 'DOWN']);
     assert.match(state?.error ?? '', /^Vault at http.*token/);

@@ -31,7 +31,7 @@ describe('refusals in the health', () => {
     assert.equal(at(10_999), undefined);
     refuse('U (SVC_Y): not that either');
     const line =
-      'events are refused, and nothing else has become of any since 2026-03-04T10:00:01Z (3): the last one, U (SVC_Y): not that either';
+      'all events are refused since 2026-03-04T10:00:01Z (3): the last one, U (SVC_Y): not that either';
     assert.equal(at(11_000), line);
     assert.equal(at(900_000), line);
   });
@@ -81,6 +81,6 @@ describe('refusals in the health', () => {
     count('refused');
     at(0);
     count('refused');
-    assert.match(at(10_000) ?? '', /: the log of its worker threads says why$/);
+    assert.match(at(10_000) ?? '', /: see the log of its worker threads$/);
   });
 });

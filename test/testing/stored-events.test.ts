@@ -204,7 +204,7 @@ describe('svc/testing: the outbox', () => {
     assertNothingStored();
     database.exec('BEGIN');
     order('b');
-    assert.throws(() => assertNothingStored(), /^AssertionError.*: nothing was to be stored\. Stored:/);
+    assert.throws(() => assertNothingStored(), /^AssertionError.*: no event was expected\. Stored:/);
     database.exec('COMMIT');
     assert.throws(
       () => assertNothingStored({ eventType: 'ORDER_PLACED', topic: 'orders' }),

@@ -130,7 +130,7 @@ function orAbort<T>(limitMs: number, work: (signal: AbortSignal) => Promise<T>):
   const abort = new AbortController();
   const late = (): never => {
     abort.abort();
-    throw keyProviderError('SVC_PROTECT_KEY_UNAVAILABLE', `AWS KMS has not answered within ${limitMs} ms`);
+    throw keyProviderError('SVC_PROTECT_KEY_UNAVAILABLE', `AWS KMS did not answer within ${limitMs} ms`);
   };
   return inTime(work(abort.signal), { limitMs, keepsAlive: true, late });
 }
@@ -236,10 +236,10 @@ const refusals: Readonly<Record<string, string>> = {
   DisabledException: 'the key is disabled: enable it in KMS',
   KMSInvalidStateException: 'the key cannot be used in its state (pending deletion or import)',
   NotFoundException: 'there is no such key in this account and region: check svc.pii.kms.keys and the region',
-  InvalidArnException: 'that is not the ARN of a key',
+  InvalidArnException: 'this is not the ARN of a key',
   InvalidKeyUsageException: 'the key is not one for encryption (SYMMETRIC_DEFAULT)',
   InvalidGrantTokenException: 'a grant is not valid',
-  ValidationException: 'KMS does not accept the request: check the id of the key',
+  ValidationException: 'KMS rejected the request: check the id of the key',
   CredentialsProviderError: 'there are no AWS credentials for this process',
   UnrecognizedClientException: credentials,
   InvalidClientTokenId: credentials,

@@ -65,7 +65,7 @@ export function createFileBroker(options: FileBrokerOptions): Broker {
         return failed({ kind: 'fatal', cause: 'INVALID_TOPIC_EXCEPTION', message: problem });
       if (!records.every(isOneLineOfJson)) {
         const message =
-          'a topic file takes JSON text without line breaks: choose svc.broker.client kafkajs for other values';
+          'a topic file stores only JSON text without line breaks: set svc.broker.client: kafkajs for other values';
         return failed({ kind: 'fatal', cause: 'INVALID_RECORD', message });
       }
       const append = fileOf(topic).append(encodeLines(records));
@@ -277,14 +277,14 @@ function messageOf(cause: string, path: string): string {
   switch (cause) {
     case 'ENOSPC':
     case 'EDQUOT':
-      return `no space left to write "${path}": free some, or choose another svc.broker.file.path`;
+      return `no space left to write "${path}": free some space, or choose another svc.broker.file.path`;
     case 'EACCES':
     case 'EPERM':
     case 'EROFS':
-      return `"${path}" may not be written (${cause}): check its permissions and svc.broker.file.path`;
+      return `"${path}" cannot be written: permission denied (${cause}): check its permissions and svc.broker.file.path`;
     case 'ENOTDIR':
     case 'EEXIST':
-      return `"${path}" cannot be made, for a part of it is not a directory (${cause}): check svc.broker.file.path`;
+      return `"${path}" cannot be created, because a part of it is not a directory (${cause}): check svc.broker.file.path`;
     case 'EISDIR':
       return `"${path}" is a directory and not a file (EISDIR): move it away`;
     default:

@@ -53,10 +53,7 @@ export function createFileTopicReader(options: FileTopicReaderOptions): TopicRea
       } catch (error) {
         const { code, message } = error as NodeJS.ErrnoException;
         if (code === 'ENOENT') done = createRanges();
-        else
-          throw failed(
-            `the list of records that are done, "${doneFile}", cannot be read (${code ?? message})`,
-          );
+        else throw failed(`the list of handled records, "${doneFile}", cannot be read (${code ?? message})`);
       }
     },
     async count() {
@@ -154,7 +151,7 @@ export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileT
       handle = await open(file).catch((error: NodeJS.ErrnoException) => {
         const why =
           error.code === 'ENOENT'
-            ? `there is no topic file "${file}" yet: the first event makes it, where events go to files`
+            ? `there is no topic file "${file}" yet: the first event creates it, if events go to files`
             : `"${file}" cannot be read (${error.code})`;
         throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', why);
       });

@@ -394,7 +394,7 @@ function lineOf(
 ): string {
   const client = `the client id "${options.clientId}"`;
   const user = options.sasl === undefined ? '' : ` or ${who(options as KafkaClientOptions)}`;
-  return `Kafka holds events back for ${(forMs / 1_000).toFixed(1)} s, by the quota ${quotaOf(request)} of ${client}${user}: they wait in memory; raise the quota, or send less`;
+  return `Kafka delays events for ${(forMs / 1_000).toFixed(1)} s, by the quota ${quotaOf(request)} of ${client}${user}. Events wait in memory: raise the quota, or send less`;
 }
 
 /** A broker that is well answers in milliseconds. */

@@ -334,7 +334,7 @@ export function createKafkaAccess(options: KafkaClientOptions, load: LoadTranspo
         end();
       }
     }
-    throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', failure?.message ?? 'no broker was asked');
+    throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', failure?.message ?? 'no broker was reachable');
   };
 }
 
@@ -374,8 +374,8 @@ export function topicAccess(
 function whyNot(code: number, scene: FailureScene): string {
   const topic = `topic ${JSON.stringify(scene.topic)}`;
   if (code === isMissing)
-    return `${topic} does not exist: create it (brokers with auto.create.topics.enable make it with its first event)`;
+    return `${topic} does not exist: create it (brokers with auto.create.topics.enable create it with its first event)`;
   const name = errorNames[code];
   if (name !== undefined) return protocolReason(name, scene).message;
-  return `Kafka tells nothing of ${topic} (error ${code})`;
+  return `Kafka does not describe ${topic} (error ${code})`;
 }

@@ -81,7 +81,7 @@ export function readCertificates(tls: KafkaTlsOptions, logger: Logger): Certific
       said = undefined;
     } catch (error) {
       const reason = error instanceof SvcError ? error.message : 'the certificates cannot be read';
-      if (reason !== said) logger.warn(`${reason}; the certificates that were read before stay in use`);
+      if (reason !== said) logger.warn(`${reason}; the previous certificates stay in use`);
       said = reason;
     }
     return good;

@@ -187,7 +187,7 @@ class AnswerReader {
   compactList<T>(read: () => T): T[] {
     const length = this.varint() - 1;
     // Each item has a byte at least.
-    if (length > this.bytes.length - this.at) throw new RangeError('a list that is longer than its answer');
+    if (length > this.bytes.length - this.at) throw new RangeError('a list that is longer than its response');
     return Array.from({ length: Math.max(0, length) }, read);
   }
 

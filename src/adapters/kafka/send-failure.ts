@@ -125,7 +125,7 @@ export class NoAnswer extends Error {
 
 export class NoCommonVersion extends Error {
   constructor(request: string) {
-    super(`svc and this Kafka have no version of ${request} in common`);
+    super(`svc and this Kafka share no version of ${request} in common`);
   }
 }
 
@@ -159,7 +159,7 @@ function withoutToken({ isRetriable, message, code }: TokenError): SendFailure {
 
 export function invalidTopic(scene: FailureScene): Reason {
   const message = topicNamePattern.test(scene.topic ?? '')
-    ? `${topicName(scene)} is one of Kafka's own, to which no client may write`
+    ? `${topicName(scene)} is internal to Kafka: clients cannot write to it`
     : `Kafka refuses the name of ${topicName(scene)}: ${topicNameForm}`;
   return { kind: 'fatal', message, cause: 'INVALID_TOPIC_EXCEPTION' };
 }
@@ -177,7 +177,7 @@ export function otherCount(
   isRecreated: boolean,
 ): SendFailure {
   const what = isRecreated ? 'was created again, and has' : 'has';
-  const message = `topic "${topic}" ${what} ${count} partitions now instead of ${placedBy}: its events are placed anew`;
+  const message = `topic "${topic}" ${what} ${count} partitions now instead of ${placedBy}: its events are partitioned again`;
   const failure: SendFailure = { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
   return isRecreated ? { ...failure, isRecreated } : failure;
 }
@@ -204,10 +204,10 @@ function connectionClosed(scene: FailureScene, address = all(scene)): Reason {
 function closedAtOnce({ options }: FailureScene, address: string): string {
   const where = `${address} closed the connection before it was usable`;
   if (options.tls !== undefined)
-    return `${where}: the port may not speak TLS (svc.broker.tls), or wants another client certificate`;
+    return `${where}: the port may not use TLS (svc.broker.tls), or may need another client certificate`;
   if (options.sasl !== undefined)
-    return `${where}: the port may expect TLS (svc.broker.tls), or another protocol than Kafka's`;
-  return `${where}: the port may expect TLS (svc.broker.tls) or a user (svc.broker.sasl), or another protocol than Kafka's`;
+    return `${where}: the port may need TLS (svc.broker.tls), or may not be a Kafka port`;
+  return `${where}: the port may need TLS (svc.broker.tls) or a user (svc.broker.sasl), or may not be a Kafka port`;
 }
 
 /** By the code of an error of Node's sockets and TLS; `undefined` where the code says nothing. */
@@ -219,7 +219,7 @@ function socketReason(code: string, scene: FailureScene, address?: string): Reas
 }
 
 function otherReason(detail: string, scene: FailureScene): Reason {
-  return { kind: kindOf(scene), message: `Kafka could not be used at ${all(scene)} (${detail})` };
+  return { kind: kindOf(scene), message: `Kafka failed at ${all(scene)} (${detail})` };
 }
 
 const unreachable = new Set([
@@ -230,7 +230,7 @@ const unreachable = new Set([
 function cannotReach(scene: FailureScene, address: string | undefined, code: string): string {
   if (address === undefined || scene.options.brokers.includes(address))
     return `cannot reach Kafka at ${all(scene)} (${code}): ${checkNetwork}`;
-  return `cannot reach ${address} (${code}), the address that Kafka itself names: check that broker and its advertised.listeners`;
+  return `cannot reach ${address} (${code}), an address that Kafka advertises: check that broker and its advertised.listeners`;
 }
 
 const refusedToken =
@@ -259,7 +259,7 @@ function isCertificateProblem(code: string): boolean {
 
 function untrusted(where: string, code: string): string {
   if (/^EPROTO$|^ERR_SSL_WRONG_VERSION|PACKET_LENGTH/.test(code))
-    return `${where} does not speak TLS (${code}): check the port and svc.broker.tls`;
+    return `${where} does not use TLS (${code}): check the port and svc.broker.tls`;
   if (/^ERR_SSL.*ALERT|^ERR_SSL.*CERTIFICATE_REQUIRED/.test(code))
     return `${where} refused the TLS connection (${code}): check svc.broker.tls.cert-file and key-file`;
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
@@ -267,7 +267,7 @@ function untrusted(where: string, code: string): string {
   if (/EXPIRED|NOT_YET_VALID/.test(code))
     return `the certificate of ${where} is not valid at this time (${code})`;
   if (/^ERR_OSSL|^ERR_TLS/.test(code)) return `the files in svc.broker.tls cannot be used (${code})`;
-  return `the certificate of ${where} is not trusted (${code}): name its authority in svc.broker.tls.ca-file`;
+  return `the certificate of ${where} is not trusted (${code}): add its authority to svc.broker.tls.ca-file`;
 }
 
 /** By the name of an error of Kafka's protocol, such as `UNKNOWN_TOPIC_OR_PARTITION`. */
@@ -285,14 +285,12 @@ export function protocolReason(type: string, scene: FailureScene): Reason {
         `Kafka does not make ${topic} for now, by the quota controller_mutation_rate of ${who(scene.options)}: create it, or raise the quota`,
       );
     case 'TOPIC_AUTHORIZATION_FAILED':
-      return fatal(
-        `${who(scene.options)} may not write to ${topic}: give it the Write and Describe permissions`,
-      );
+      return fatal(`${who(scene.options)} may not write to ${topic}: grant it Write and Describe`);
     case 'CLUSTER_AUTHORIZATION_FAILED':
       return fatal(`${who(scene.options)} may not do this on the cluster: check its permissions`);
     case 'ILLEGAL_SASL_STATE':
       return fatal(
-        `${all(scene)} does not accept a user and password on this port: check the port and svc.broker.sasl`,
+        `${all(scene)} does not accept username and password on this port: check the port and svc.broker.sasl`,
       );
     case 'UNSUPPORTED_SASL_MECHANISM':
       return mechanismNotOffered(scene);
@@ -302,10 +300,12 @@ export function protocolReason(type: string, scene: FailureScene): Reason {
     case 'RECORD_LIST_TOO_LARGE':
       return {
         kind: 'too_large',
-        message: `the record is larger than ${topic} takes: raise max.message.bytes there, or send less`,
+        message: `the record is larger than ${topic} allows: raise max.message.bytes of the topic, or send smaller events`,
       };
     case 'LEADER_NOT_AVAILABLE':
-      return retriable(`a partition of ${topic} has no leader now: it comes back when a broker takes over`);
+      return retriable(
+        `a partition of ${topic} currently has no leader; Kafka elects one when a broker is available`,
+      );
     case 'NOT_LEADER_FOR_PARTITION':
     case 'NOT_LEADER_OR_FOLLOWER':
     case 'FENCED_LEADER_EPOCH':
@@ -322,7 +322,7 @@ export function protocolReason(type: string, scene: FailureScene): Reason {
       };
     case 'INVALID_TIMESTAMP':
       return fatal(
-        `${topic} does not take the time of its records, which is that of this machine's clock (INVALID_TIMESTAMP, by message.timestamp.after.max.ms or before.max.ms): set the clock`,
+        `${topic} rejects the record time, from this machine's clock (INVALID_TIMESTAMP, by message.timestamp.after.max.ms or before.max.ms): set the clock`,
       );
     case 'REQUEST_TIMED_OUT':
       return requestTimedOut(scene);

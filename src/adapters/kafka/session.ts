@@ -126,7 +126,7 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
 function isIdempotent({ idempotence = true, acks = 'all', logger }: KafkaClientOptions): boolean {
   if (idempotence && acks !== 'all')
     logger.info(
-      `Kafka may store an event twice that is sent again: svc.broker.idempotence needs svc.broker.acks: all, and it is ${acks}`,
+      `Kafka may store a retried event twice: svc.broker.idempotence needs svc.broker.acks: all, but it is ${acks}`,
     );
   return idempotence && acks === 'all';
 }
@@ -412,7 +412,7 @@ function leaderMoved({ topic, partition, leader, connection }: InFlight, now: No
 }
 
 function connectionDead(topic: string): SendFailure {
-  const message = `the cluster was silent and is back, and a send to topic "${topic}" from before has no answer: the next one takes a fresh connection`;
+  const message = `the cluster was silent and is back, but a send to topic "${topic}" from before has no answer; the next send uses a new connection`;
   return { kind: 'unknown_outcome', cause: 'TimeoutException', message };
 }
 
@@ -658,7 +658,7 @@ function newProducerOf(
 ): () => Promise<ProducerId | undefined> {
   let isSaid = false;
   const none = (why: string): undefined => {
-    if (!isSaid) options.logger.warn(`Kafka may store an event twice that is sent again: ${why}`);
+    if (!isSaid) options.logger.warn(`Kafka may store a retried event twice: ${why}`);
     isSaid = true;
   };
   return async () => {
@@ -670,11 +670,11 @@ function newProducerOf(
         const refusal = protocolErrorIn(error);
         if (isUnknown(error) || refusal === 'UNSUPPORTED_VERSION')
           return none(
-            'it does not know the request InitProducerId (svc.broker.idempotence: false says nothing of this)',
+            'it does not know the request InitProducerId (svc.broker.idempotence: false silences this line)',
           );
         if (refusal === 'CLUSTER_AUTHORIZATION_FAILED')
           return none(
-            `${who(options)} may not be idempotent: give it IdempotentWrite on the cluster (Kafka before 2.8 asks for it), or set svc.broker.idempotence: false`,
+            `${who(options)} may not be idempotent: grant it IdempotentWrite on the cluster (needed before Kafka 2.8), or set svc.broker.idempotence: false`,
           );
         if (refusal === undefined || !passing.has(refusal) || systemClock.monotonic() >= endMs) throw error;
         const pauseMs = backoffMs(tries, firstPauseMs, longestPauseMs);

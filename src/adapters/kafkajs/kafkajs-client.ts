@@ -115,7 +115,7 @@ export function clusterOf<Cluster>(kafka: Kafka, options: object): Cluster {
   if (typeof make !== 'function')
     throw new SvcError(
       'SVC_ADAPTERS_NOT_REACHABLE',
-      'this version of kafkajs has no way to its brokers that svc knows',
+      'svc does not know how this version of kafkajs reaches its brokers',
     );
   return make.call(kafka, options) as Cluster;
 }
@@ -149,7 +149,7 @@ function sayUnknown(logger: Logger | undefined, version: string | undefined, eff
   if (said.has(effect)) return;
   said.add(effect);
   const found = version === knownVersion ? 'that is installed' : (version ?? 'of an unknown version');
-  logger?.warn(`kafkajs ${found} is not the one that svc knows (${knownVersion}): ${effect}`);
+  logger?.warn(`kafkajs ${found} is not the version that svc knows (${knownVersion}): ${effect}`);
 }
 
 type Sasl = SASLOptions | Mechanism;
@@ -241,7 +241,7 @@ export async function patchRequestQueue(
   const isKnown =
     version === knownVersion && methods.every((name) => typeof prototype?.[name] === 'function');
   if (!isKnown || prototype === undefined) {
-    sayUnknown(logger, version, 'an idle process may use more CPU and not end by itself');
+    sayUnknown(logger, version, 'an idle process may use more CPU, and may not exit');
     return;
   }
   const patched = shared('kafkajs-request-queues', () => new WeakSet<object>());
@@ -472,14 +472,14 @@ function addExpanded(data: Buffer, bytes: number, records: number): void {
 
 /** By this name kafkajs knows a batch that the broker has cut off: it takes the batches before, and asks for this one again. */
 function endOfAnswer(): Error {
-  const error = new Error('svc: the batches of this answer expand too far together');
+  const error = new Error('svc: the batches of this response expand too far together');
   return Object.assign(error, { name: 'KafkaJSPartialMessageError' });
 }
 
 function tooManyRecords(records: number): SvcError {
   return new SvcError(
     'SVC_ADAPTERS_BATCH_TOO_LARGE',
-    `a compressed batch has ${records} records, of which svc reads ${mostRecords} at most: it was not read, and nothing behind it`,
+    `a compressed batch has ${records} records, of which svc reads ${mostRecords} at most: neither the batch nor later records were read`,
   );
 }
 

@@ -79,7 +79,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   /** Without retries: a wrong name or address is said at once. */
   async function checkTopic(): Promise<void> {
     if ((await countPartitions(loadKafkajsTransport, options, topic)) !== undefined) return;
-    throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka knows no topic "${topic}"`);
+    throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka has no topic "${topic}"`);
   }
 
   async function readState(asked: Admin): Promise<void> {
@@ -271,7 +271,7 @@ export function writeMarks(marks: Marks): { offset: number; metadata: string } {
   if (metadata.length > maxMetadataLength) {
     throw new SvcError(
       'SVC_ADAPTERS_MARKS_FULL',
-      'the filters leave more gaps in a partition than Kafka can remember: recover without them, or in one go for each type; the last batch is sent again the next time',
+      'the filters leave more gaps in a partition than Kafka can remember. Recover without filters, or once per event type. The next run sends the last batch again',
     );
   }
   return { offset: marks.base, metadata };
@@ -339,7 +339,7 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
 
   async function start(): Promise<void> {
     if ((await countPartitions(loadKafkajsTransport, options, topic)) === undefined)
-      throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka knows no topic "${topic}"`);
+      throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka has no topic "${topic}"`);
     client = (await loadKafkajs({ ...options, retries: tailRetry.retries, readsAll: true }))();
     admin = client.kafka.admin({ retry: tailRetry });
     await admin.connect();

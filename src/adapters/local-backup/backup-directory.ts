@@ -62,7 +62,7 @@ function openOrLook(path: string, options: DirectoryOptions, isLook: boolean): s
   if (own !== path && options.isExact)
     throw refused(
       path,
-      `others have rights in it, or it belongs to root: chmod 700 ${path}, or name another folder`,
+      `other users have access to it, or it belongs to root: chmod 700 ${path}, or name another folder`,
     );
   if (own !== path) {
     if (isLook && !existsSync(own)) {
@@ -100,14 +100,14 @@ function make(path: string, platform: NodeJS.Platform): void {
   } catch (error) {
     throw refused(
       path,
-      `it cannot be made (${codeOf(error)}): check svc.broker.dlq-backup-path and its rights`,
+      `it cannot be created (${codeOf(error)}): check svc.broker.dlq-backup-path and its permissions`,
     );
   }
 }
 
 function check(path: string): void {
   const found = lstatSync(path);
-  if (found.isSymbolicLink()) throw refused(path, 'it is a symbolic link: name the folder itself');
+  if (found.isSymbolicLink()) throw refused(path, 'it is a symbolic link: use the path of the folder itself');
   if (!found.isDirectory()) throw refused(path, 'it is not a folder');
 }
 
@@ -127,7 +127,7 @@ function needsOwnFolder(path: string): boolean {
     const mine = process.getuid?.();
     throw refused(
       path,
-      `it belongs to root, and this user (id ${mine}) may not write in it: give it to this user (chown ${mine}, or fsGroup in Kubernetes), or name another folder`,
+      `it belongs to root, and this user (id ${mine}) cannot write to it. Give it to this user (chown ${mine}, or fsGroup in Kubernetes), or name another folder`,
     );
   }
 }
@@ -135,7 +135,7 @@ function needsOwnFolder(path: string): boolean {
 const ownFolderIn = (path: string): string => join(path, `svc-backup-${process.getuid?.()}`);
 const isWide = ({ mode }: Stats): boolean => (mode & (rightsOfOthers | sticky)) !== 0;
 const belongsToAnother = (uid: number): string =>
-  `it belongs to another user (id ${uid}): run as that one, or chown it`;
+  `it belongs to another user (id ${uid}): run as that user, or chown it`;
 
 /** Names that svc gives, and no other application: a folder that holds nothing else was made by svc. */
 const namesOfSvc = /^(\.lock|recovered|routes|too-large|\.[0-9a-f]{16}\.tmp|\d+(-\d+)?\.json)$/;
@@ -154,7 +154,7 @@ function setRight(directory: string, { onRestricted }: DirectoryOptions): void {
   try {
     chmodSync(directory, 0o700);
   } catch (error) {
-    throw refused(directory, `others have rights in it (${codeOf(error)}): chmod 700 ${directory}`);
+    throw refused(directory, `other users have access to it (${codeOf(error)}): chmod 700 ${directory}`);
   }
   const was = (mode & 0o7777).toString(8);
   onRestricted?.(
@@ -197,7 +197,7 @@ export async function checkBackupDirectory(path: string, options: DirectoryOptio
     if (why === undefined) return;
     throw refused(
       path,
-      `${at} cannot be written to (${why}): check svc.broker.dlq-backup-path and its rights`,
+      `${at} cannot be written to (${why}): check svc.broker.dlq-backup-path and its permissions`,
     );
   }
 }
@@ -214,7 +214,7 @@ export function besideLink(path: string, cwd = process.cwd(), shown = process.en
   } catch {
     return undefined;
   }
-  return `the backup folder "${path}" lies in ${cwd}, and the process was started in ${shown}, a link to it: where a deployment changes that link, the next release does not send what waits here. Name an absolute path in svc.broker.dlq-backup-path`;
+  return `the backup folder "${path}" is in ${cwd}, but the process was started in ${shown}, a link to it. If a deployment changes that link, the next release does not send events that wait here. Set svc.broker.dlq-backup-path to an absolute path`;
 }
 
 function unwritable(directory: string): Promise<string | undefined> {
@@ -232,7 +232,7 @@ function checkAbove(real: string): void {
     if ((mode & everybodyWrites) !== 0 && (mode & sticky) === 0 && uid !== superuser) {
       throw refused(
         real,
-        `everybody may rename what is in ${above}: choose another place, or chmod +t ${above}`,
+        `every user may rename entries of ${above}: choose another place, or chmod +t ${above}`,
       );
     }
     if (above === dirname(above)) return;
@@ -265,7 +265,7 @@ export function lockDirectory(directory: string): DirectoryLock {
   const [rival] = rivalsOf(folder, claim, (other) => Math.abs(ageOf(folder, other, Date.now())) <= staleMs);
   if (rival !== undefined) {
     removeClaim(folder, claim);
-    const message = `process ${rival.stamp.pid} is emptying the backup folder "${directory}" already: try again when it has ended`;
+    const message = `process ${rival.stamp.pid} is emptying the backup folder "${directory}": try again when it has ended`;
     throw new SvcError('SVC_ADAPTERS_BACKUP_BUSY', message);
   }
   const heartbeat = setInterval(() => {

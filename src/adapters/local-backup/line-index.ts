@@ -370,7 +370,7 @@ export async function scanSegment(
       if (number >= mostLines) throw missing(`it has more than ${mostLines} lines`);
       if (!isWhole) {
         // Written when the process died, so never counted as stored.
-        refuse(`${name}:${number + 1}`, 'the line was cut off while it was written');
+        refuse(`${name}:${number + 1}`, 'the line was cut off during its write');
         continue;
       }
       count++;

@@ -335,7 +335,7 @@ export function openEventFiles(path: string, format: BackupFormat): EventFiles {
   if (readdirSync(directory).length > 0)
     throw new SvcError(
       'SVC_ADAPTERS_BACKUP_DIRECTORY',
-      `the folder "${path}" is not empty: name one that is, or that is not there yet`,
+      `the folder "${path}" is not empty: choose an empty or new one`,
     );
   return {
     async store(events) {

@@ -220,7 +220,7 @@ export function checkFolder(path: string): void {
   if (found.isDirectory() && isOwn) return;
   const why = found.isDirectory()
     ? `it belongs to another user (id ${found.uid})`
-    : 'it is a link or a file, and has to be a folder';
+    : 'it is a link or a file, but must be a folder';
   throw new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', `"${path}" is not used: ${why}. Move it away`);
 }
 
@@ -343,9 +343,7 @@ export function whyRefused(
   // Root may have put back what belongs here; anybody else's file is here for another reason.
   if (user !== undefined && found.uid !== user && found.uid !== 0)
     return `it belongs to another user (id ${found.uid})`;
-  return found.size > maxBytes
-    ? `it is larger than ${maxBytes} bytes, and nothing that svc writes there is`
-    : undefined;
+  return found.size > maxBytes ? `it is larger than ${maxBytes} bytes, so svc did not write it` : undefined;
 }
 
 function whyNotOpened(error: unknown): string {
@@ -354,7 +352,7 @@ function whyNotOpened(error: unknown): string {
   return notFiles.has(code) ? notFile : `it cannot be read (${code})`;
 }
 
-export const gone = 'it is not there any more';
+export const gone = 'it no longer exists';
 export const notFile = 'it is not a file';
 
 /** Why it is not read: nothing that was put here to be read out of somewhere else. `undefined`: it is a file. */
@@ -404,7 +402,7 @@ export function restrictToOwner(
 }
 
 function failedOfOwnerOnly(directory: string, why: string): SvcError {
-  const message = `the backup folder "${directory}" cannot be closed to others: ${why}`;
+  const message = `the backup folder "${directory}" cannot be made private: ${why}`;
   return new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', message);
 }
 

@@ -156,7 +156,7 @@ export async function readDone(
   if (note === gone) return createRanges();
   if (typeof note === 'string') return note;
   const ranges = parseBounded(note.toString(), 2, maxDoneBytes);
-  return rangesWithin(ranges, await lineCount()) ?? 'it names what is not there';
+  return rangesWithin(ranges, await lineCount()) ?? 'it names a missing file';
 }
 
 /** Atomic and on the disk: a crash leaves the note from before or this one. */

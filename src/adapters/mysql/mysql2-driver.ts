@@ -310,7 +310,7 @@ function heardFlags(command: object, read: () => number | undefined): void {
   const flags = read();
   if (typeof flags !== 'number') {
     hearings.delete(command);
-    hearing.hearer.notUnderstood(new Error('its answers do not tell of transactions'));
+    hearing.hearer.notUnderstood(new Error('its responses do not report transactions'));
     return;
   }
   const kind = kindNow(hearing);

@@ -31,9 +31,7 @@ export const pgDriver: DriverPatch = {
     const { Client, Pool } = exports as Pg;
     // Its queries are answered by libpq, which tells nothing of transactions.
     if (Client?.Query !== undefined && !('handleReadyForQuery' in Client.Query.prototype))
-      throw new Error(
-        'its client is pg-native: leave NODE_PG_FORCE_NATIVE out, or name transactions with outbox.withTransaction',
-      );
+      throw new Error('its client is pg-native: unset NODE_PG_FORCE_NATIVE, or use outbox.withTransaction');
     assertShape(exports, used);
     if (Client !== undefined) patchOnce(Client.prototype, () => patchClient(Client.prototype, connections));
     const pool = poolOf(Pool);
@@ -554,7 +552,7 @@ function assertHeard({ connection, readyForQuery }: PgClient): void {
   const missing = heard.filter((event) => connection.listenerCount(event) === 0);
   const isConnected = readyForQuery === true || missing.length < heard.length;
   if (isConnected && missing.length > 0)
-    throw new Error(`its connection does not tell of ${missing.join(', ')}`);
+    throw new Error(`its connection does not report ${missing.join(', ')}`);
 }
 
 /** What can be sent with rows ahead of it, if it is a COMMIT: it asks for nothing more than to be run. */
@@ -595,5 +593,5 @@ function drained(client: PgClient): Promise<void> {
 }
 
 function unheard(event: string): Error {
-  return new Error(`its ${event} does not tell what the versions tell that svc knows`);
+  return new Error(`its ${event} does not report the same as the versions that svc knows`);
 }

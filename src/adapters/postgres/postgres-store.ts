@@ -340,7 +340,7 @@ export function postgresNotices(options: PostgresNoticesOptions): Notices {
     if (isSaid) return;
     isSaid = true;
     logger?.info(
-      'outbox: the database lets no NOTIFY through, as with PgBouncer in transaction mode: rows of other processes are found every svc.outbox.poll-interval-ms',
+      'outbox: the database delivers no NOTIFY, as with PgBouncer in transaction mode. svc finds rows of other processes every svc.outbox.poll-interval-ms',
     );
   }
 

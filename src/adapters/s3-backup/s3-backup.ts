@@ -83,7 +83,7 @@ function tooLarge(bucket: string, bytes: number): SvcError {
 }
 
 function tooSlow(bucket: string): SvcError {
-  const message = `S3 bucket "${bucket}" is too slow for the events that go there`;
+  const message = `S3 bucket "${bucket}" is too slow for the events`;
   return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
 }
 
@@ -135,7 +135,7 @@ export function createS3Source(settings: S3Settings): RecoverySource {
   function whyNot(key: string, bytes: number): string | undefined {
     const parts = key.split('/');
     if (!key.startsWith(folder) || parts.includes('..') || parts.includes('.') || key.length > longestKey)
-      return 'it is no key of this backup';
+      return 'it is not a key of this backup';
     return bytes > maxObjectBytes ? 'it is larger than any event' : undefined;
   }
 
@@ -179,7 +179,7 @@ export function createS3Source(settings: S3Settings): RecoverySource {
           unreadable: found.filter((one): one is Unreadable => !('value' in one)),
         };
       }
-      const reason = `there are more than ${mostKeys} objects: run the command again for the others`;
+      const reason = `there are more than ${mostKeys} objects: run the command again for the rest`;
       if (isCut) yield { events: [], unreadable: [{ place: folder, reason }] };
     },
     async done(events) {

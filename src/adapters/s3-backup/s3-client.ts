@@ -275,8 +275,8 @@ function refusesChecksums(error: unknown): boolean {
 function checksumRefused(isOwn: boolean): string {
   const set = 'AWS_REQUEST_CHECKSUM_CALCULATION=WHEN_REQUIRED';
   return isOwn
-    ? `it refuses the checksum that the SDK sends: set requestChecksumCalculation: 'WHEN_REQUIRED' for the client of registerS3Client, or ${set}`
-    : `it refuses the checksum that the SDK sends, and is sent none from now on: set ${set} to spare the first request`;
+    ? `it refuses the checksum of the SDK: set requestChecksumCalculation: 'WHEN_REQUIRED' for the client of registerS3Client, or ${set}`
+    : `it refuses the checksum of the SDK, and gets no checksum from now on: set ${set} to save the first request`;
 }
 
 /** The body of an object is left to `get`. */
@@ -321,17 +321,17 @@ function failed({ bucket, endpoint }: S3Settings, says: string): SvcError {
 function noStore(settings: S3Settings, status: 200 | 412): SvcError {
   return failed(
     settings,
-    `what answers there said ${status}, and shows no object: check svc.broker.backup.s3-endpoint, and that the credentials have the right s3:GetObject`,
+    `the server there answered ${status}, but shows no object: check svc.broker.backup.s3-endpoint, and that the credentials have the permission s3:GetObject`,
   );
 }
 
 const noAnswer = 'no answer within {timeout}';
 const credentials =
-  'the credentials are refused: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role';
+  'the credentials were refused: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role';
 const hints: Readonly<Record<string, string>> = {
-  NoSuchBucket: 'there is no such bucket: make it, or correct svc.broker.backup.s3-bucket',
+  NoSuchBucket: 'the bucket does not exist: create it, or correct svc.broker.backup.s3-bucket',
   AccessDenied:
-    'access denied: the credentials need the right s3:PutObject (to restore also s3:ListBucket, s3:GetObject, s3:DeleteObject)',
+    'access denied: the credentials need the permission s3:PutObject (to restore also s3:ListBucket, s3:GetObject, s3:DeleteObject)',
   InvalidAccessKeyId: credentials,
   SignatureDoesNotMatch: credentials,
   CredentialsProviderError:
@@ -341,15 +341,15 @@ const hints: Readonly<Record<string, string>> = {
   InsufficientStorage: 'the store is full',
   TimeoutError: noAnswer,
   AbortError: noAnswer,
-  AnswerTooLarge: 'its answer is too large for one of S3',
+  AnswerTooLarge: 'its response is too large for S3',
   EndlessList: 'its list of objects does not end',
   ECONNRESET: 'the connection was cut',
   ECONNREFUSED: 'nothing listens there: check svc.broker.backup.s3-endpoint',
-  ENOTFOUND: 'the host is not known: check svc.broker.backup.s3-endpoint and s3-region',
+  ENOTFOUND: 'the host is unknown: check svc.broker.backup.s3-endpoint and s3-region',
 };
 
 const ofOneObject: Readonly<Record<string, string>> = {
-  NoSuchKey: 'it is not there any more',
+  NoSuchKey: 'it no longer exists',
   AnswerTooLarge: 'it is larger than the list says, or than any event',
   InvalidObjectState: 'it is in an archive: restore it in S3 first',
 };

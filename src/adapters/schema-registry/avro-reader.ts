@@ -38,7 +38,7 @@ export function createAvroReader(options: AvroReaderOptions): AvroReader {
   const problem = optionsProblem(options, optionNames);
   if (problem !== undefined) throw wrong(problem);
   const { url, largeNumbers } = options;
-  if (typeof url !== 'string') throw wrong('url must be a text, such as https://registry.example.com:8081');
+  if (typeof url !== 'string') throw wrong('url must be a string, such as https://registry.example.com:8081');
   if (largeNumbers !== undefined && !largeNumberForms.includes(largeNumbers))
     throw wrong(`largeNumbers must be one of ${largeNumberForms.join(', ')}`);
   const registry = createSchemaRegistry(options);

@@ -47,7 +47,7 @@ export function createSchemaRegistry(options: SchemaRegistryOptions): SchemaRegi
     const id = fieldOf(answer.body, 'id');
     if (answer.status !== 200) throw answerError(answer, address, subject.subject);
     if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > 0xffff_ffff)
-      throw awayError(address, 'it gives no id of a schema: is that a schema registry?');
+      throw awayError(address, 'it returns no schema id: is this a schema registry?');
     return id;
   }
 
@@ -62,7 +62,7 @@ export function createSchemaRegistry(options: SchemaRegistryOptions): SchemaRegi
       const isCompatible = fieldOf(answer.body, 'is_compatible');
       if (answer.status !== 200) throw answerError(answer, address, subject.subject);
       if (typeof isCompatible !== 'boolean')
-        throw awayError(address, 'it does not say what is compatible: is that a schema registry?');
+        throw awayError(address, 'it returns no compatibility: is this a schema registry?');
       return isCompatible;
     },
     async schemaOf(id) {
@@ -75,7 +75,7 @@ export function createSchemaRegistry(options: SchemaRegistryOptions): SchemaRegi
         );
       if (answer.status !== 200) throw answerError(answer, address, `schema ${id}`);
       if (typeof schema !== 'string')
-        throw awayError(address, 'it gives no schema: is that a schema registry?');
+        throw awayError(address, 'it returns no schema: is this a schema registry?');
       return schema;
     },
   };
@@ -127,9 +127,9 @@ function refusalOf(status: number, subject: string): string | undefined {
     case 404:
       return `subject ${subject} does not have this schema: register it, or set svc.serde.auto-register: true`;
     case 409:
-      return `the schema is not compatible with what subject ${subject} holds (409): change the schema, or the compatibility of the subject`;
+      return `the schema is not compatible with subject ${subject} (409): change the schema, or the compatibility of the subject`;
     case 422:
-      return `it does not take the schema of subject ${subject} as one of Avro (422)`;
+      return `it does not accept the schema of subject ${subject} as an Avro schema (422)`;
     default:
       return undefined;
   }
@@ -137,10 +137,10 @@ function refusalOf(status: number, subject: string): string | undefined {
 
 function awayWhy(status: number, subject: string): string {
   if (status === 401)
-    return 'it wants other credentials (401): correct svc.serde.schema-registry-username and -password, or the token';
-  if (status === 403) return `the credentials have no rights on ${subject} (403)`;
+    return 'it needs other credentials (401): correct svc.serde.schema-registry-username and -password, or the token';
+  if (status === 403) return `the credentials have no permission on ${subject} (403)`;
   if (status >= 300 && status < 400)
-    return `it answers with a redirect (${status}), which is not followed: correct the address`;
+    return `it answers with a redirect (${status}), which svc does not follow: correct the address`;
   return `it answers with status ${status}`;
 }
 
@@ -152,11 +152,11 @@ export function transportError(thrown: unknown, address: string): SvcError {
 }
 
 function whyOf(code: string): string {
-  if (code === 'TIMEOUT') return 'it has not answered in time';
-  if (code === 'TOO_LARGE') return 'its answer is too large for a schema';
-  if (code === 'NOT_JSON') return 'its answer is not JSON: is that a schema registry?';
-  if (code === 'ERR_INVALID_CHAR') return 'the credentials have characters that no HTTP header can carry';
+  if (code === 'TIMEOUT') return 'it did not answer in time';
+  if (code === 'TOO_LARGE') return 'its response is too large for a schema';
+  if (code === 'NOT_JSON') return 'its response is not JSON: is this a schema registry?';
+  if (code === 'ERR_INVALID_CHAR') return 'the credentials have characters that HTTP headers do not allow';
   if (/CERT|SIGNATURE|SELF_SIGNED|ERR_TLS/.test(code))
-    return `its certificate is not trusted (${code}): name its authority in svc.serde.schema-registry-ca-file`;
+    return `its certificate is not trusted (${code}): add its authority to svc.serde.schema-registry-ca-file`;
   return `it cannot be reached (${code})`;
 }

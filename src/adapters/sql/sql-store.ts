@@ -149,7 +149,7 @@ export function createSqlStore(
       });
       if (done === undefined) throw storeError('late', details);
       if (done.before < done.after)
-        logger?.info('the tables of the outbox were made', {
+        logger?.info('the tables of the outbox were created', {
           table,
           database: details.database,
           schemaVersion: done.after,
@@ -170,7 +170,7 @@ export function createSqlStore(
       if (code === 'SVC_OUTBOX_NOT_ALLOWED') throw storeError('notOwner', details);
       if (code !== 'SVC_OUTBOX_UNREACHABLE') throw error;
       isHeldUp = true;
-      logger?.debug(`the outbox has not ${says}: ${(error as Error).message}`, { table });
+      logger?.debug(`the outbox has no ${says}: ${(error as Error).message}`, { table });
     }
   }
 
@@ -205,7 +205,7 @@ export function createSqlStore(
         throw isOther && version > wanted ? wrongVersion(version, wanted, details) : error;
       }
       if (version > wanted)
-        logger?.warn('the tables of the outbox are those of a newer svc, and this one can use them', {
+        logger?.warn('the tables of the outbox are from a newer svc, but this version can use them', {
           table,
           schemaVersion: version,
         });

@@ -275,13 +275,13 @@ const longestName = 60;
  */
 export function rowFault({ topic, key, headers, payload }: FoundRecord): string | undefined {
   if (typeof topic !== 'string' || !topicNamePattern.test(topic)) return `its topic must be ${topicNameForm}`;
-  if (typeof key !== 'string') return 'its record_key must be a text';
+  if (typeof key !== 'string') return 'its record_key must be a string';
   if (!Buffer.isBuffer(payload)) return 'its payload must be bytes';
   if (typeof headers !== 'object' || headers === null || Array.isArray(headers))
     return 'its headers must be an object in JSON';
   for (const [name, text] of Object.entries(headers))
     if (typeof text !== 'string')
-      return `its header ${JSON.stringify(name.slice(0, longestName))} must be a text`;
+      return `its header ${JSON.stringify(name.slice(0, longestName))} must be a string`;
   return undefined;
 }
 

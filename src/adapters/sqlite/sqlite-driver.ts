@@ -46,7 +46,7 @@ export const nodeSqliteDriver: DriverPatch = {
       using probe = new DatabaseSync(':memory:');
       if (typeof probe.isTransaction !== 'boolean')
         throw new Error(
-          `node:sqlite does not tell about transactions before Node 22.16, and this is ${process.versions.node}: use a later Node, or better-sqlite3`,
+          `node:sqlite does not report transactions before Node 22.16, and this is ${process.versions.node}: use a later Node or better-sqlite3`,
         );
       assertShape(prototype, ['exec', 'prepare', 'close']);
       assertShape(StatementSync?.prototype, running);
@@ -199,7 +199,7 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
   const runOwn = ownStatements<Database>(prepare);
   const connectionOf = (handle: Database): WatchedConnection | undefined =>
     connections.of(handle, (made) => {
-      if (typeof handle.inTransaction !== 'boolean') throw new Error('it does not tell about transactions');
+      if (typeof handle.inTransaction !== 'boolean') throw new Error('it does not report transactions');
       driverIsUsed(driver, handle.name);
       return openSession(
         {
@@ -217,7 +217,7 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
     try {
       const statement = first() as SqliteDriverStatement;
       if (statement.database !== handle || typeof statement.source !== 'string')
-        throw new Error('its statements do not tell what they are of');
+        throw new Error('its statements do not report their connection');
       const methods = Object.getPrototypeOf(statement) as StatementMethods;
       patchOnce(methods, () => {
         assertShape(methods, runningOfBetterSqlite3Driver);

@@ -99,6 +99,6 @@ function withoutWarning<T>(load: () => T): T {
 
 export function pathOf(url: string): string {
   const path = /^sqlite:(?:\/\/(?=\/))?(.+)$/s.exec(url)?.[1];
-  if (path === undefined) throw badUrl('for SQLite it is sqlite: and the path of a file');
+  if (path === undefined) throw badUrl('for SQLite, use sqlite: and the path of a file');
   return path;
 }

@@ -80,7 +80,7 @@ export function createVaultKeyProvider(options: VaultKeyProviderOptions): KeyPro
       if (plaintext === undefined || typeof wrapped !== 'string' || !wrappedKey.test(wrapped))
         throw keyProviderError(
           'SVC_PROTECT_KEY_UNAVAILABLE',
-          `Vault at ${address}: its answer holds no data key`,
+          `Vault at ${address}: its response holds no data key`,
         );
       return { plaintext, encryptedKey: Buffer.from(wrapped, 'latin1') };
     },
@@ -90,7 +90,7 @@ export function createVaultKeyProvider(options: VaultKeyProviderOptions): KeyPro
       const damaged = (): Error =>
         keyProviderError(
           'SVC_PROTECT_DECRYPT_FAILED',
-          'the encrypted data key is not one that Vault Transit made',
+          'the encrypted data key was not made by Vault Transit',
         );
       if (!wrappedKey.test(ciphertext)) throw damaged();
       const key = decodeKey((await ask(`${mount}/decrypt/${name}`, { ciphertext })).plaintext);
@@ -181,7 +181,10 @@ function judge({ status, body }: JsonAnswer, question: VaultQuestion): Verdict {
   if (status === 307)
     return ['unavailable', 'it is a standby (307): svc.pii.kms.vault.address must name the active server'];
   if (status >= 300 && status < 400)
-    return ['refused', `it answers with a redirect (${status}), which is not followed: correct the address`];
+    return [
+      'refused',
+      `it answers with a redirect (${status}), which svc does not follow: correct the address`,
+    ];
   return ['unavailable', `it answers with status ${status}`];
 }
 
@@ -192,19 +195,19 @@ function judgeBadRequest(errors: string, { path }: VaultQuestion): Verdict {
   if (errors.includes('invalid ciphertext') || errors.includes('message authentication failed'))
     return ['mismatch', `the encrypted data key is damaged, or another Transit key made it (${path})`];
   if (errors.includes('not supported for key type'))
-    return ['refused', `the Transit key is not one for encryption (${path})`];
-  return ['refused', `it does not accept the request for ${path} (400)`];
+    return ['refused', `the Transit key is not for encryption (${path})`];
+  return ['refused', `it rejected the request for ${path} (400)`];
 }
 
 function judgeForbidden(errors: string, { path }: VaultQuestion): Verdict {
   // OpenBao tells of a bad token with these two words alone, Vault with a second error; older ones do not tell them apart.
   if (errors === 'permission denied' || errors.includes('invalid token'))
-    return ['refused', 'permission denied: the token is wrong or has expired, or its namespace is another'];
+    return ['refused', 'permission denied: the token is wrong, has expired, or belongs to another namespace'];
   return ['refused', `permission denied: no policy of the token allows ${path}`];
 }
 
 function judgeNotFound(body: unknown, errors: string, { path, engine }: VaultQuestion): Verdict {
-  if (errors.includes('no handler for route')) return ['refused', `nothing is mounted for ${path}`];
+  if (errors.includes('no handler for route')) return ['refused', `no engine is mounted for ${path}`];
   if (errors.includes('namespace not found')) return ['refused', 'there is no such namespace'];
   if (textsOf(body, 'warnings').includes('versioned K/V'))
     return ['refused', `${path} is in a K/V version 2 mount: the engine must be kv-v2`];
@@ -225,15 +228,15 @@ function transportError(thrown: unknown, address: string): SvcError {
 }
 
 function judgeTransport(code: string): Verdict {
-  if (code === 'TIMEOUT') return ['unavailable', 'it has not answered in time'];
-  if (code === 'TOO_LARGE') return ['unavailable', 'its answer is too large for one of Vault'];
-  if (code === 'NOT_JSON') return ['unavailable', 'its answer is not JSON: is that a Vault?'];
+  if (code === 'TIMEOUT') return ['unavailable', 'it did not answer in time'];
+  if (code === 'TOO_LARGE') return ['unavailable', 'its response is too large for Vault'];
+  if (code === 'NOT_JSON') return ['unavailable', 'its response is not JSON: is this a Vault server?'];
   if (code === 'ERR_INVALID_CHAR')
-    return ['refused', 'the token or namespace has characters that no HTTP header can carry'];
+    return ['refused', 'the token or namespace has characters that HTTP headers do not allow'];
   if (/CERT|SIGNATURE|SELF_SIGNED|ERR_TLS/.test(code))
     return [
       'refused',
-      `its certificate is not trusted (${code}): name its authority in svc.pii.kms.vault.ca-file`,
+      `its certificate is not trusted (${code}): add its authority to svc.pii.kms.vault.ca-file`,
     ];
   if (/^ERR_SSL|EPROTO/.test(code)) return ['refused', `no TLS connection is possible (${code})`];
   return ['unavailable', `it cannot be reached (${code})`];
@@ -296,7 +299,7 @@ function checkVaultOptions(options: VaultOptions): string {
     if (others.length > 0) throw refused(`the key "${name}" has more than one path`);
   }
   if ((options.token === undefined) === (options.tokenFile === undefined))
-    throw refused('it needs a token or a file with one, and not both');
+    throw refused('it needs either a token or a token file');
   return checkAddress(options.address ?? 'https://127.0.0.1:8200');
 }
 
@@ -314,7 +317,7 @@ function checkAddress(address: string): string {
   if (url.username || url.password || url.search || url.hash)
     throw refused('the address must hold no user, password, query or fragment');
   if (url.protocol === 'http:' && !isLoopback(url.hostname.replace(/^\[|\]$/g, '')))
-    throw refused('the address must begin with https://, as it is not on loopback');
+    throw refused('the address must begin with https://, unless it is on loopback');
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '');
 }
 

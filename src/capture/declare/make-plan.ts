@@ -78,9 +78,7 @@ const callbackNames = new Set(['callback', 'cb', 'done', 'next']);
 function notesOf({ callback, phase }: PlanFields, names: readonly string[] | undefined): string[] {
   const last = names?.at(-1) ?? '';
   if (callback !== undefined || phase === 'BEFORE' || !callbackNames.has(last)) return [];
-  return [
-    `published when the function returns, without waiting for its parameter ${last}: with callback: last, when that is called`,
-  ];
+  return [`published when the function returns, not when its parameter ${last} is called (callback: last)`];
 }
 
 /** A payload that somebody described and that is not there is a failure, never an event that says nothing. */
@@ -88,7 +86,7 @@ function declared(select: (call: ExpressionScope) => unknown): (call: Expression
   return (call) => {
     const payload = select(call);
     if (payload === undefined)
-      throw new SvcError('SVC_CAPTURE_EXPRESSION', 'the payload expression found nothing');
+      throw new SvcError('SVC_CAPTURE_EXPRESSION', 'the payload expression returned nothing');
     return payload;
   };
 }
@@ -136,7 +134,7 @@ function whatItMust(
       if (orFunction)
         return unless(isText || typeof value === 'function', 'must be an expression or a function');
       if (format === 'topic') return unless(isText && hasFormat(format, value), formats[format].says);
-      return unless(isText, 'must be a text');
+      return unless(isText, 'must be a string');
     default:
       return undefined;
   }
@@ -200,7 +198,7 @@ export function defaultsNote(parameters: readonly string[]): string {
   const [one, ...more] = parameters;
   const subject =
     more.length > 0 ? `parameters ${parameters.join(', ')} have defaults` : `parameter ${one} has a default`;
-  return `${subject} that expressions do not see: undefined where the caller leaves it out`;
+  return `${subject}, which expressions do not see: undefined if the caller omits it`;
 }
 
 function namesIn(text: string): (string | undefined)[] {
@@ -255,5 +253,5 @@ export function refuseInClear(
   const inClear = shownInClear(fields, [...rules, ...pii.fields]).map(
     ({ field, message }) => `${field} ${message}`,
   );
-  if (inClear.length > 0) throw new SvcError('SVC_PROTECT_RULE', `${inClear.join('; ')}. Take another field`);
+  if (inClear.length > 0) throw new SvcError('SVC_PROTECT_RULE', `${inClear.join('; ')}. Use another field`);
 }

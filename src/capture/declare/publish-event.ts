@@ -81,7 +81,11 @@ function isStandard(context: unknown): context is DecoratorContext {
 
 function decorate(options: PublishEventOptions, target: unknown, context: DecoratorContext): unknown {
   if (context.kind === 'class') {
-    fail(options, context.name ?? 'anonymous class', 'a class has no call to publish: decorate its methods');
+    fail(
+      options,
+      context.name ?? 'anonymous class',
+      'a class is not called, so it has no event: decorate its methods',
+    );
     return undefined;
   }
   const held = undeclaredHeld();
@@ -111,7 +115,7 @@ function fieldInitializer(options: PublishEventOptions, context: StandardContext
       isDeclared = true;
       const name = nameOf(this, context);
       if (isFunction) declare(options, name, initial as Callable, heldOf(initial) ?? held);
-      else fail(options, name, 'the field holds no function when it is initialized');
+      else fail(options, name, 'the field does not hold a function when it is initialized');
     }
     return isFunction ? wrapHeld(initial as Callable, held) : initial;
   };
@@ -130,7 +134,7 @@ function decorateLegacy(
     fail(
       options,
       name,
-      'a legacy decorator cannot see the value of a field: make it a method, or use TC39 decorators',
+      'a legacy decorator cannot see the value of a field. Make it a method, or use TC39 decorators',
     );
     return undefined;
   }

@@ -167,7 +167,7 @@ export function aggregateIdSelector(
     const { text, found } = asText(select(call));
     if (text !== undefined && text !== '' && fitsOutboxText(text)) return text;
     const other = text === '' ? 'an empty text' : `more than ${longestOutboxText} bytes`;
-    const says = `${placeOf(spec, 'aggregateId')} gave ${found ?? other}; the id of an aggregate is a text that is not empty, a number or a boolean.`;
+    const says = `${placeOf(spec, 'aggregateId')} gave ${found ?? other}; the id of an aggregate is a non-empty string, a number or a boolean.`;
     throw new SvcError('SVC_OUTBOX_AGGREGATE_ID', says);
   };
 }
@@ -514,7 +514,7 @@ export class Parser {
     if (token.kind !== 'name' && token.kind !== 'string' && token.kind !== 'number')
       throw this.#unexpected(token);
     this.#refuseForbidden(token);
-    if (before.has(token.text)) throw this.#refuse(token, `the key "${token.text}" is there twice.`);
+    if (before.has(token.text)) throw this.#refuse(token, `the key "${token.text}" occurs twice.`);
     return token.text;
   }
 }
@@ -563,7 +563,7 @@ export function tokenize(text: string): readonly Token[] {
 
 /** What to write in place of what cannot stand where it stands. */
 const instead: ReadonlyMap<string, string> = new Map([
-  ['=', '== to compare: there is no assignment'],
+  ['=', '== to compare, assignment does not exist'],
   ['===', '=='],
   ['!==', '!='],
   ['&', '&&'],
@@ -573,7 +573,7 @@ const instead: ReadonlyMap<string, string> = new Map([
   ['"', 'both quotes of "…"'],
   ['`', "'…'"],
   ['#', 'a name behind it, as in #result, and no #{…} around an expression'],
-  ['=>', 'a function in place of the text, where the configuration is code'],
+  ['=>', 'a function instead of the expression, if the configuration is code'],
   ['between', 'a >= 1 && a <= 9'],
   ['in', 'list.includes(value)'],
 ]);
@@ -582,5 +582,5 @@ function reasonAgainst({ kind, text }: Token, missing: string | undefined): stri
   const other = kind === 'symbol' || kind === 'name' ? instead.get(text) : undefined;
   const hint = other === undefined ? (missing ?? 'expressions only read') : `write ${other}`;
   const found = `"${kind === 'variable' ? '#' : ''}${text}" is not expected here`;
-  return `${kind === 'end' ? 'it is not complete' : found}: ${hint}.`;
+  return `${kind === 'end' ? 'it is incomplete' : found}: ${hint}.`;
 }

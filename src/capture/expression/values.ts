@@ -60,7 +60,7 @@ export function unknownName(name: string, parameterNames: readonly string[] | un
   const limit = name.length <= 3 ? 1 : 1 + Math.floor(name.length / 3);
   const near = nearestNames(name, known, { limit });
   const hint = near.length > 0 ? ` Did you mean ${near.join(' or ')}?` : '';
-  const unknown = parameterNames === undefined ? ' The names of the parameters are not known here.' : '';
+  const unknown = parameterNames === undefined ? ' The names of the parameters are unknown here.' : '';
   return `there is no name "${name}".${hint} Names: ${known.join(', ')}.${unknown}`;
 }
 
@@ -71,7 +71,7 @@ export const forbiddenNames: ReadonlySet<string> = new Set(
   ),
 );
 
-export const outOfReach = 'prototypes and classes are out of reach.';
+export const outOfReach = 'prototypes and classes cannot be read.';
 
 /** The failure of a value that no expression may hold. */
 export function refusedValue(value: unknown): Refusal {
@@ -137,7 +137,10 @@ export function readIndex(target: unknown, key: unknown, call: ExpressionScope):
 function checkOpen(target: unknown, field: unknown, { refuses }: ExpressionScope): void {
   const code = refuses?.(target, String(field));
   if (code === undefined) return;
-  throw new Refusal('its class marks this field as personal data, and this text goes out in clear.', code);
+  throw new Refusal(
+    'its class marks this field as personal data, but this value is published in clear.',
+    code,
+  );
 }
 
 /** True for promises and for other thenables, which are never called: a lazy one would run its query. */
@@ -237,7 +240,7 @@ export class Refusal {
 /** What to throw for what was thrown while a call was read: never the application's error, which may be a Proxy of its own. */
 export function failureOf(thrown: unknown, at: (reason: string, code: ErrorCode) => SvcError): unknown {
   if (!own.has(thrown as object))
-    return at('what it reads or calls threw an error.', 'SVC_CAPTURE_EXPRESSION');
+    return at('a getter or method that it uses threw an error.', 'SVC_CAPTURE_EXPRESSION');
   return thrown instanceof Refusal ? at(thrown.reason, thrown.code) : thrown;
 }
 
@@ -514,9 +517,7 @@ export function methodCaller(name: string): (target: unknown, args: readonly unk
     const method: unknown =
       mayBeOwn && typeof target === 'object' ? Reflect.get(target as object, name) : null;
     if (typeof method !== 'function' || (method !== allowed && isBuiltIn(target as object, name)))
-      throw new Refusal(
-        `the value has no method "${name}" of its own, and none of a built-in class that may be called.`,
-      );
+      throw new Refusal(`the value has no method "${name}", or only one that expressions must not call.`);
     allowed = method;
     return callOwn(method, target, args);
   };
@@ -616,7 +617,7 @@ function visit(collection: unknown, walk: Walk, each: (element: unknown) => void
   } else if (isMap(collection)) {
     Map.prototype.forEach.call(collection, (value, key) => enter({ key, value: usable(value) }));
   } else {
-    throw new Refusal('only lists, sets and maps can be gone through.');
+    throw new Refusal('only lists, sets and maps can be iterated.');
   }
   walk.element = outer;
 }
@@ -625,5 +626,5 @@ function lookAtClock(walk: Walk): void {
   const now = systemClock.monotonic();
   walk.startedAt ??= now;
   if (now - walk.startedAt > maxEvaluationMs)
-    throw new Refusal(`going through the elements took longer than ${maxEvaluationMs} ms.`);
+    throw new Refusal(`iterating the elements took longer than ${maxEvaluationMs} ms.`);
 }

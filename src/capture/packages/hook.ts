@@ -255,7 +255,7 @@ function patchBuiltin({ specifier, baseDir, targets }: Group): void {
 /** Said at once, where a preload does not reach what is imported. */
 function tellReach({ specifier, file, targets }: Group, options: PackageHookOptions): void {
   if (options.preloadedBy !== 'require' || hasSoundSyncHooks() || isBuiltin(specifier)) return;
-  const reason = `import does not reach it with --require on Node ${process.versions.node}; use --import svc/register`;
+  const reason = `--require does not capture imports on Node ${process.versions.node}; use --import svc/register`;
   for (const { target, fail } of targets) {
     if (file === undefined) fail(reason);
     // What `require` can load is captured where it is loaded that way.
@@ -283,7 +283,7 @@ function hookRequires(groups: readonly Group[], patches: readonly PackagePatch[]
     for (const group of groups) {
       if (!isMeant(group, name, folder)) continue;
       const { file } = group;
-      // In a circle of modules it is not complete yet: it comes again when it has run.
+      // In a circle of modules it is incomplete yet: it comes again when it has run.
       if (file !== undefined && loadedModules()[file]?.loaded === false) return exports;
       for (const one of group.targets)
         current = patchOne(current, one, file === undefined ? file : ofRequire);
@@ -382,7 +382,7 @@ function patchMember(
   if (!has(owner, last)) return { problem: missing(names, owner), exports };
   if (typeof before !== 'function') return { problem: `${name} is not a function`, exports };
   if (before !== read(owner, last))
-    return { problem: `${name} is another function each time that it is read`, exports };
+    return { problem: `${name} is a different function each time it is read`, exports };
   const isStandIn = isLocked(owner as object, last);
   const locked = { problem: `${name} cannot be replaced: it is not configurable`, exports };
   // Before it is wrapped: a wrapper is the `constructor` of what its class makes.

@@ -130,7 +130,7 @@ function ownerOf(value: unknown, path: readonly string[]): { readonly object: un
   let object = value;
   for (const [index, step] of path.slice(0, -1).entries()) {
     const place = findPlace(object, step);
-    if (place === undefined) return `is not there at run time: nothing has a ${step}`;
+    if (place === undefined) return `does not exist at runtime: no object has ${step}`;
     const { descriptor } = place;
     if (!('value' in descriptor))
       return `cannot be reached: ${behindGetter(step, path.slice(index + 1).join('.'))}`;
@@ -147,9 +147,9 @@ function putMember(
   parameters: Names,
 ): string | undefined {
   const place = findPlace(owner, member);
-  if (!place) return `is not there at run time: nothing has a ${member}`;
+  if (!place) return `does not exist at runtime: no object has ${member}`;
   const { descriptor } = place;
-  if (!('value' in descriptor)) return 'is not a function but a getter';
+  if (!('value' in descriptor)) return 'is a getter, not a function';
   if (typeof descriptor.value !== 'function') return `is not a function but ${kindOf(descriptor.value)}`;
   const wrapped = wrap(descriptor.value as Callable, target, parameters);
   const isDone = wrapped === descriptor.value || putAhead(place, { value: wrapped });
@@ -188,7 +188,7 @@ function methodProblem(functionPath: string, method: string, outcome: WrapResult
     case 'not a function':
       return `${method} of ${returned} is not a function`;
     case 'behind a getter':
-      return `${method} of ${returned} is behind a getter, which svc does not run: name the function where it is defined`;
+      return `${method} of ${returned} is behind a getter, which svc does not call: name the function where it is defined`;
     case 'taken':
       return `${method} of ${returned} is captured by another target already`;
     default:

@@ -181,7 +181,7 @@ function inside(question: Question, definition: Definition, rest: Names): Hit | 
     const { node, at, isUnbraced } = definition;
     if (isUnbraced)
       return {
-        problem: `${name} is declared in an if without braces, where nothing can be inserted: put braces around it`,
+        problem: `${name} is declared in an if without braces, where svc cannot insert calls: put braces around it`,
       };
     if (rest.length > 0) return inConstructor(question, node, name, rest);
     const place: Place = node.id
@@ -239,7 +239,7 @@ function inConstructed(
     const hit = inObject(question, { node: first, infers: undefined }, target, name, rest);
     return isProblem(hit)
       ? {
-          problem: `${name} is a proxy, and its target does not show ${rest.join('.')}: what its handler makes cannot be captured`,
+          problem: `${name} is a proxy, and its target has no ${rest.join('.')}: functions that its handler makes cannot be captured`,
         }
       : hit;
   }
@@ -364,19 +364,19 @@ function handedOn(question: Question, head: string): Problem {
     const maker = /^([\w$.]+)\(/.exec(whole.replace(/^await\s+/, ''))?.[1];
     const named = maker === undefined ? 'the function where it is defined' : `${maker}().${local}`;
     return {
-      problem: `${head} is taken out of ${maker === undefined ? 'a value' : `what ${maker}() returns`}, and not defined in this file by itself: name ${named}`,
+      problem: `${head} is taken from ${maker === undefined ? 'a value' : `what ${maker}() returns`}, not defined in this file: name ${named}`,
     };
   }
   if (foreign.has(local)) {
     const source = foreign.get(local);
     const from = source === undefined ? 'another module' : `'${source}'`;
-    return { problem: `${head} is not defined in this file, it comes from ${from}: name that as the module` };
+    return { problem: `${head} is not defined in this file but in ${from}: name that module` };
   }
   const missing = notFound(question, question.functionPath);
   if (stars.length === 0) return missing;
   const sources = stars.map((source) => `'${source}'`).join(', ');
   return {
-    problem: `${missing.problem}; this file hands on all of ${sources}: if it is defined there, name that as the module`,
+    problem: `${missing.problem}; this file re-exports all of ${sources}: if it is defined there, name that module`,
   };
 }
 
@@ -500,7 +500,7 @@ function minifiedHint(text: string, names: Iterable<string>): string | undefined
   const lines = Math.max(1, text.trimEnd().split('\n').length);
   const madeUp = own.filter((name) => name.length <= longestMadeUp).length;
   if (own.length === 0 || madeUp < own.length * share || text.length / lines < shortestLine) return undefined;
-  return 'it is minified, and the names of its functions are gone: name its source and ship the source map, minify without renaming (esbuild: --minify-whitespace --minify-syntax), or declare in code with publishEvent(options, fn) or @PublishEvent';
+  return 'it is minified, so its functions have lost their names. Name its source and ship the source map, or minify without renaming (esbuild: --minify-whitespace --minify-syntax). Or declare the event in code, with publishEvent(options, fn) or @PublishEvent';
 }
 
 type ClassMember =
@@ -804,7 +804,7 @@ function pickFrom(question: Question, name: string, all: readonly Definition[]):
   const lines = [...new Set(candidates.map((each) => lineAt(question.text, each.node.start)))];
   const where = `line${lines.length > 1 ? 's' : ''} ${lines.join(', ')}`;
   return {
-    problem: `${name} is ambiguous: it is defined ${candidates.length} times (${where}); give the one that is meant a name of its own`,
+    problem: `${name} is ambiguous: it is defined ${candidates.length} times (${where}); give the target a unique name`,
   };
 }
 

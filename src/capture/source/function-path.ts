@@ -15,8 +15,7 @@ export function parseFunctionPath(text: string): FunctionPath | { problem: strin
   const instance = /^([^#.()]+)#([^#.()]+)$/.exec(text);
   if (instance) return { problem: `write ${instance[1]}.prototype.${instance[2]} instead of ${text}` };
   const calls = text.split('()');
-  if (calls.length > 2)
-    return { problem: `"${text}" has more than one (): only one factory can be followed` };
+  if (calls.length > 2) return { problem: `"${text}" has more than one (): svc follows only one factory` };
   const [head = '', tail] = calls;
   if (tail !== undefined && tail !== '' && !tail.startsWith('.')) return { problem: notAPath(text) };
   const names = head.split('.');
@@ -30,9 +29,9 @@ export function parseFunctionPath(text: string): FunctionPath | { problem: strin
 
 /** Private methods cannot be replaced from outside: JavaScript makes their slots read-only. */
 export function privateMethod(name: string): string {
-  return `${name} is private, and JavaScript lets nobody replace a private method: name the method that calls it, or wrap the work inside it with publishEvent(options, fn)`;
+  return `${name} is private, and private methods cannot be replaced. Name the method that calls it, or wrap the work inside it with publishEvent(options, fn)`;
 }
 
 function notAPath(text: string): string {
-  return `"${text}" is not the path of a function, as createOrder, default, OrderService.prototype.create, repo.save or createRepository().insert are`;
+  return `"${text}" is not the path of a function, such as createOrder, default, OrderService.prototype.create, repo.save or createRepository().insert`;
 }

@@ -57,7 +57,7 @@ type WatchLoad = (module: string) => void;
 /** Why ES modules cannot be captured in this process; `undefined` when they can. */
 export function whyNoModules(): string | undefined {
   if (hasSoundSyncHooks() || !isRequiredPreload()) return undefined;
-  return `with --require, Node ${process.versions.node} captures CommonJS only and this file is an ES module: use --import svc/register, or Node 22.22.3, 24.11.1 or later`;
+  return `with --require, Node ${process.versions.node} captures CommonJS only, but this file is an ES module. Use --import svc/register, or Node 22.22.3, 24.11.1 or later`;
 }
 
 /** Changes the text of the named files, and of what was built from those that are not loaded, while Node loads it. */
@@ -113,7 +113,7 @@ const rewrite: typeof RewriteText.rewrite = (file, text, kind, targets, events) 
   } catch (error) {
     // The application's module comes first.
     const reason = error instanceof Error ? error.message : 'unknown error';
-    for (const { id } of targets) events.problem(id, `svc could not load a part of itself: ${reason}`);
+    for (const { id } of targets) events.problem(id, `svc could not load one of its own files: ${reason}`);
     return text;
   }
 };

@@ -190,9 +190,9 @@ export function whyCoverageDiffers(): string | undefined {
   const runsTests = has('--experimental-test-coverage');
   const isElsewhere = has('--test') && !has('--test-isolation=none', '--experimental-test-isolation=none');
   if (runsTests && !isElsewhere)
-    return 'the tests run in the process that reports: run them with node --test, each file in a process of its own';
+    return 'the tests run in the process of the reporter: run them with node --test, each file in its own process';
   if (process.env.NODE_V8_COVERAGE && !hasSoundSyncHooks())
-    return `Node ${process.versions.node} loads ES modules through another thread: take Node 22.22.3, 24.11.1 or later`;
+    return `Node ${process.versions.node} loads ES modules through another thread: use Node 22.22.3, 24.11.1 or later`;
   return undefined;
 }
 

@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
 import { nodeFlags } from './resolve-specifier.ts';
 
-const remedy = 'start with node --import svc/register instead of loading svc in the code';
+const remedy = 'start with node --import svc/register instead of importing svc in the code';
 
 /** Why the CommonJS module in this file cannot be captured any more; `undefined` when it can. */
 export function whyTooLate(file: string): string | undefined {
@@ -32,7 +32,7 @@ export function watchEntry(seesModules: boolean): EntryWatch {
       // A CommonJS entry loads one module after the other, and the cache tells which ones were too early.
       const isKnown = !isMainThread || file === undefined || process.mainModule !== undefined;
       if (isKnown || isSeen || (!seesModules && hasPreloads())) return undefined;
-      return `was loaded before svc, or never: svc was started by an import in the code, and what is imported beside it loads first: ${remedy}`;
+      return `was loaded before svc, or never. svc was started by an import in the code, and its sibling imports load first: ${remedy}`;
     },
   };
 }

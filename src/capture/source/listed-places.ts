@@ -62,17 +62,16 @@ export function readList(baseDir: string, onProblem: (reason: string) => void): 
     const foreign = foreignFile(path, true);
     if (foreign !== undefined)
       throw new Error(
-        `it ${foreign.message}: let the user of the application, or the superuser, run svc manifest`,
+        `it ${foreign.message}: run svc manifest as the user of the application or as the superuser`,
       );
     const { version, searched, files } = JSON.parse(readFileSync(path, 'utf8')) as PlaceList;
     if (version !== 1) throw new Error('another version of svc made it');
     const absolute = Object.entries(files).map(([file, each]) => [resolve(baseDir, file), each] as const);
     const isWell = Object.values(files).every(({ targets }) => targets.every(({ place }) => isPlace(place)));
-    if (!isWell) throw new Error('it holds what svc manifest does not write: run svc manifest again');
+    if (!isWell) throw new Error('svc manifest did not write it: run svc manifest again');
     // A build that was made again has other files.
     const gone = absolute.find(([file]) => !existsSync(file));
-    if (gone !== undefined)
-      throw new Error(`there is no ${gone[0]} any more: run svc manifest after each build`);
+    if (gone !== undefined) throw new Error(`${gone[0]} no longer exists: run svc manifest after each build`);
     return { searched: searched.map((each) => resolve(baseDir, each)), files: new Map(absolute) };
   } catch (error) {
     onProblem(error instanceof SyntaxError ? 'no JSON' : (error as Error).message);

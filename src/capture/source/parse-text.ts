@@ -76,18 +76,17 @@ function unloadable(error: unknown): Problem {
   // One for each place that the parser's own code was looked for in; most of these have none on any machine.
   for (let each = error; each instanceof Error && messages.length < 50; each = each.cause)
     messages.push(each.message);
-  const remedy =
-    'or run svc manifest after each build: a start with its list parses nothing (docs/capture.md)';
+  const remedy = 'or run svc manifest after each build, so that a start parses nothing (docs/capture.md)';
   // Node's ERR_DLOPEN_DISABLED, whose code is lost on the way.
   if (messages.some((each) => each.includes('addons is disabled'))) {
     const flag = process.permission
-      ? '--permission leaves native addons out: add --allow-addons'
-      : '--no-addons leaves native addons out: start without it';
-    return { problem: `svc cannot load its parser, since ${flag}, ${remedy}` };
+      ? '--permission disables native addons: add --allow-addons'
+      : '--no-addons disables native addons: start without it';
+    return { problem: `svc cannot load its parser: ${flag}, ${remedy}` };
   }
   if (messages.some((each) => each.includes('Cannot find module')))
     return {
-      problem: `svc cannot load its parser: its native part is an optional dependency that is not installed (npm ci --omit=optional leaves it out, and so does node_modules of another platform), install it, ${remedy}`,
+      problem: `svc cannot load its parser, because its native part is not installed. It is an optional dependency, missing after npm ci --omit=optional or in node_modules of another platform. Install it, ${remedy}`,
     };
   return { problem: `svc cannot load its parser (${messages[0] ?? 'unknown error'}), ${remedy}` };
 }
@@ -152,12 +151,12 @@ function whyNot(characters: number): Problem | undefined {
 }
 
 const remedyForSize =
-  'let svc manifest find the functions when the application is built (a start with its list parses nothing), or name a file of the sources';
+  'run svc manifest after each build, so that a start parses nothing, or name a file of the sources';
 
 function tooLarge(characters: number, most: number): Problem {
   const [there, bound] = [characters, most].map((each) => Math.ceil((each * 10) / mebibyte) / 10);
   return {
-    problem: `too much to parse: ${there} MB of it would have to be read, svc reads ${bound} MB at most: ${remedyForSize}`,
+    problem: `too much to parse: ${there} MB of source, but svc reads ${bound} MB at most: ${remedyForSize}`,
   };
 }
 
@@ -277,7 +276,7 @@ function parseAside(file: string, text: string, tries: readonly Attempt[], stack
   const stackSizeMb = Math.ceil((stackBytes * 1.5) / mebibyte) + 4;
   if (stackSizeMb > mostStackMb)
     return {
-      failure: `nested too deeply to be parsed: that may take ${stackSizeMb} MB of stack, svc takes ${mostStackMb} at most`,
+      failure: `nested too deeply to be parsed: it may need ${stackSizeMb} MB of stack, and svc uses ${mostStackMb} at most`,
     };
   const { MessageChannel, receiveMessageOnPort, Worker } = process.getBuiltinModule('node:worker_threads');
   const signal = new Int32Array(new SharedArrayBuffer(4));
@@ -301,10 +300,10 @@ function parseAside(file: string, text: string, tries: readonly Attempt[], stack
     const answer = receiveMessageOnPort(port1)?.message as Answer | undefined;
     if (answer === undefined) void worker.terminate();
     if (answer?.json !== undefined) return { program: (JSON.parse(answer.json) as { node: Program }).node };
-    return answer ?? { failure: 'cannot be parsed: the thread that parses it gave no answer' };
+    return answer ?? { failure: 'cannot be parsed: the parser thread did not answer' };
   } catch (error) {
     const reason = error instanceof Error ? error.message : 'unknown error';
-    return { failure: `cannot be parsed: it takes a thread with ${stackSizeMb} MB of stack (${reason})` };
+    return { failure: `cannot be parsed: it needs a thread with ${stackSizeMb} MB of stack (${reason})` };
   } finally {
     port1.close();
   }

@@ -108,12 +108,12 @@ export function findMapped(
 }
 
 const wayRound =
-  'let it keep its functions (terser, swc: compress.inline and compress.reduce_funcs off), or declare it in code with publishEvent(options, fn)';
+  'make it keep its functions (terser, swc: compress.inline and compress.reduce_funcs off), or declare the event in code with publishEvent(options, fn)';
 const dropped: Problem = {
-  problem: `inlined or dropped by the bundler, nothing of it is left there: ${wayRound}`,
+  problem: `inlined or dropped by the bundler: ${wayRound}`,
 };
 const ofAnotherBuild: Problem = {
-  problem: 'the source map does not fit the file: it is that of another build',
+  problem: 'the source map belongs to another build of the file',
 };
 
 interface Answer {
@@ -518,7 +518,7 @@ export function findByNames(
     return { ...found, parameterNames: namesBefore(found, program, sourceNames) };
   }
   return {
-    problem: `its source is neither there nor in the source map, whose names do not lead to ${functionPath}`,
+    problem: `its source is missing, also from the source map, whose names do not lead to ${functionPath}`,
   };
 }
 

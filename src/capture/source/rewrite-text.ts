@@ -67,7 +67,7 @@ export function rewrite(
     return insertions.length === 0 ? text : insert(text, insertions, file);
   } catch (error) {
     const reason = error instanceof Error ? error.message : 'unknown error';
-    for (const { id } of targets) events.problem(id, `the file could not be read by svc: ${reason}`);
+    for (const { id } of targets) events.problem(id, `svc could not read the file: ${reason}`);
     return text;
   }
 }

@@ -29,7 +29,7 @@ export function partsOf(json: Buffer): MapPart[] {
   const whole = parsed(json);
   const { sections } = whole as { sections?: { offset?: { line: number; column: number }; map: unknown }[] };
   if (sections === undefined) return [{ line: 0, column: 0, map: mapOf(whole) }];
-  if (!Array.isArray(sections)) throw damaged('its sections are no list');
+  if (!Array.isArray(sections)) throw damaged('its sections are not a list');
   return sections.map(({ offset, map }) => {
     if (offset === undefined) throw damaged('its sections have no offset');
     return { line: offset.line, column: offset.column, map: mapOf(map) };
@@ -73,7 +73,7 @@ function mapOf(json: unknown): SourceMap {
   if (!Buffer.isBuffer(mappings) || !Array.isArray(map.sources) || !map.sources.every(isText))
     throw damaged('no sources, or no mappings');
   const texts = map.sourcesContent ?? [];
-  if (!Array.isArray(texts) || !texts.every(isText)) throw damaged('its texts are no texts');
+  if (!Array.isArray(texts) || !texts.every(isText)) throw damaged('its texts are not strings');
   return {
     mappings,
     sources: map.sources,
@@ -210,8 +210,7 @@ let compiled: object | undefined;
  */
 function segmentsOf(mappings: Buffer, source: number): Int32Array | undefined {
   const { WebAssembly: wasm } = globalThis as { WebAssembly?: Wasm };
-  if (wasm === undefined)
-    throw new Error('it needs WebAssembly, which --jitless takes away: use svc manifest');
+  if (wasm === undefined) throw new Error('it needs WebAssembly, which --jitless disables: use svc manifest');
   compiled ??= new wasm.Module(Buffer.from(segmentsWasm, 'base64'));
   // One for each text: its memory goes with it.
   const { memory, segmentsOf } = new wasm.Instance(compiled).exports;
@@ -264,7 +263,7 @@ export function readMap(file: string, text: string, names: readonly string[]): R
           problem: `it has ${Math.round(size / 1_000_000)} MB, and the limit is ${Math.round(largestBytes / 1_000_000)}`,
         };
       const open = changeableByOthers(path, statSync(file, { throwIfNoEntry: false }));
-      if (open !== undefined) return { problem: `${open}, and the map decides where svc inserts its calls` };
+      if (open !== undefined) return { problem: `${open}, but the map decides where svc inserts its calls` };
       json = readFileSync(path);
       // Without a comment in the text, the file beside it may be anybody's.
       if (url === undefined && readFileSync(file, 'utf8') !== text) return undefined;

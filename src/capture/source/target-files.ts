@@ -510,7 +510,7 @@ function existing(manifest: Manifest, targets: readonly string[], module: string
     else problem ??= found;
   }
   if (paths.size > 0) return { paths: [...paths] };
-  return { problem: `${module} leads nowhere: ${problem?.problem ?? 'no file'}` };
+  return { problem: `${module} leads to no file: ${problem?.problem ?? 'no file'}` };
 }
 
 /** `src/orders.ts` and `src/orders.js` for `./src/orders.ts`. */
@@ -518,7 +518,7 @@ function forgottenDot(module: string, baseDir: string): Problem | undefined {
   const file = resolveOwnFile(resolve(baseDir, module), baseDir);
   return isProblem(Object(file)) || readManifest(join(baseDir, 'node_modules', module))
     ? undefined
-    : { problem: `${module} is read as the name of a package (did you mean ./${module}?)` };
+    : { problem: `${module} is a package name (did you mean ./${module}?)` };
 }
 
 /** Conditions that never hold in Node. */

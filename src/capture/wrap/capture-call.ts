@@ -366,11 +366,11 @@ function resultUnknown({ id, eventType, outbox }: CapturePlan): SvcError {
   const known = 'transaction(…) of an ORM, or saving of TypeORM, MikroORM or Prisma,';
   const found =
     outbox?.result === 'transaction'
-      ? `outbox.result: transaction finds none in it, as ${known} was not what committed`
-      : `set outbox.result: transaction where ${known} gives it`;
+      ? `outbox.result: transaction finds no transaction in it, because ${known} did not commit`
+      : `set outbox.result: transaction if ${known} gives it`;
   return new SvcError(
     'SVC_CAPTURE_RESULT_UNKNOWN',
-    `${id} commits a transaction of its own before it returns, and its event ${eventType} needs #result: ${found}; else open it with outbox.runInTransaction, make the event of the arguments, name a function within the transaction, or set svc.outbox.on-no-transaction: autocommit, which stores the event by itself afterwards`,
+    `${id} commits its own transaction before it returns, but its event ${eventType} needs #result: ${found}. Otherwise open it with outbox.runInTransaction, build the event from the arguments, or name a function within the transaction. Or set svc.outbox.on-no-transaction: autocommit, which stores the event afterwards`,
   );
 }
 
@@ -611,7 +611,7 @@ function watchThenable(running: RunningCall, thenable: PromiseLike<unknown>): Pr
   const open = [watch];
   const target = thenable as unknown as Record<'then' | 'catch' | 'finally', WatchThenableMethod | undefined>;
   if (!setOwn(thenable, 'then', hookThen(target.then as WatchThenableMethod, open))) {
-    const reason = 'a result whose then() cannot be hooked (it is frozen) made no event';
+    const reason = 'a result with a frozen then() made no event, because svc cannot hook it';
     addNote({ winner: plan.id, loser: null, reason });
     return thenable;
   }
@@ -716,7 +716,7 @@ export function passThrough(
   if (isPlain(promise)) return settled;
   if (!waitInThen(promise, settled)) {
     const reason =
-      'a promise with properties of its own, or a frozen one, was handed on as it is: nobody waits for its event';
+      'a promise with own properties, or a frozen one, was returned unchanged: its caller does not wait for the event';
     addNote({ winner: id, loser: null, reason });
   }
   return promise;

@@ -33,7 +33,7 @@ export function checkAcrossOptions(
   const tls = ['ca-file', 'cert-file', 'key-file', 'server-name'].map((part) => `svc.broker.tls.${part}`);
   const [, cert = '', key = ''] = tls;
   if (isGiven(cert) !== isGiven(key))
-    require(isGiven(cert) ? key : cert, 'is required: certificate and key go together');
+    require(isGiven(cert) ? key : cert, 'is required: set certificate and key together');
   for (const name of tls.filter(isGiven)) {
     if (values.get('svc.broker.tls.enabled') === false) {
       warn(name, 'has no effect while svc.broker.tls.enabled is false', 'Set svc.broker.tls.enabled: true');
@@ -48,7 +48,7 @@ export function checkAcrossOptions(
   }
 
   if (values.get('svc.security.use-forwarded-headers') === true && isEmpty('svc.security.trusted-proxies')) {
-    const message = 'believes nobody: svc.security.trusted-proxies is empty';
+    const message = 'has no effect: svc.security.trusted-proxies is empty';
     warn('svc.security.use-forwarded-headers', message, 'List the addresses of your proxies');
   }
 
@@ -57,7 +57,7 @@ export function checkAcrossOptions(
   if ((!isLoopback(address) || isGiven(publicUrl)) && !isGiven('management.server.token')) {
     const name = 'management.server.token';
     const [of, what, other] = isLoopback(address)
-      ? [publicUrl, 'is set: the proxy makes everybody a local client', 'leave the proxy out']
+      ? [publicUrl, 'is set: behind the proxy, every client looks local', 'remove the proxy']
       : ['management.server.address', 'is not a loopback address', 'listen on 127.0.0.1'];
     const message = `is required when ${of} ${what}`;
     const fix = `Set the environment variable ${variableOf(name)}, or ${other}`;
@@ -71,7 +71,7 @@ export function checkAcrossOptions(
   const format = values.get('svc.broker.backup.format');
   const order = 'svc.broker.backup.drain.order';
   if (values.get(order) === 'key' && ['event', 'record'].includes(String(format))) {
-    const message = `key needs the journal, and svc.broker.backup.format is ${format}: files keep no order`;
+    const message = `key needs the journal, but svc.broker.backup.format is ${format}, and files keep no order`;
     add(order, message, 'Remove it, or set svc.broker.backup.format: journal');
   }
 
@@ -97,7 +97,7 @@ export function checkAcrossOptions(
     const name = 'svc.broker.dlq-topic';
     const of = ofTarget === undefined ? '' : ` of target ${ofTarget.id}`;
     const message = `dlqTopic must differ from topic${of}: dead letters would be read as events`;
-    add(name, message, 'Name a topic of its own, such as orders.events.dlq.v1');
+    add(name, message, 'Name a separate topic, such as orders.events.dlq.v1');
   }
   checkKafkaClient(findings);
   checkSasl(findings);
@@ -166,7 +166,7 @@ function openFindings(input: CheckInput): Findings {
     mustBeReadable(name) {
       const file = values.get(name);
       const why = typeof file === 'string' ? unreadable(resolve(baseDir, file)) : undefined;
-      if (why !== undefined) add(name, why, 'Correct the path or its rights');
+      if (why !== undefined) add(name, why, 'Correct the path or its permissions');
     },
   };
 }
@@ -203,12 +203,12 @@ function checkKafkaClient({ values, invalid, isEmpty, isGiven, add, warn }: Find
 
   if (isKafka && values.get('svc.broker.acks') === '0') {
     const message =
-      'counts an event as published when it was sent: what Kafka refuses or loses reaches no other tier';
+      'counts an event as published once it is sent: events that Kafka refuses or loses reach no other tier';
     warn('svc.broker.acks', message, 'Use all, or 1');
   }
   const lease = 'svc.id-generator.lease';
   if (!isKafka && values.get(lease) === 'kafka') {
-    const message = `worker ids can be leased in Kafka only where events go to Kafka, and client is ${client}`;
+    const message = `worker ids can be leased in Kafka only if events go to Kafka, but client is ${client}`;
     add(lease, message, 'Use auto or host');
   }
 }
@@ -382,7 +382,7 @@ const kms = 'svc.pii.kms';
 function checkPii(findings: Findings, targets: readonly TargetConfig[]): void {
   const { values, settings, invalid, isGiven, add } = findings;
   if (values.get('svc.pii.enabled') === false) {
-    const message = 'has no effect while svc.pii.enabled is false: personal data is published as it is';
+    const message = 'has no effect while svc.pii.enabled is false: personal data is published in clear';
     for (const name of settings.keys())
       if (name.startsWith('svc.pii.') && name !== 'svc.pii.enabled') findings.warn(name, message);
     return;
@@ -422,8 +422,8 @@ function checkConfigured(
   const hasDefault =
     defaultKey !== undefined || keys.length === 1 || keys.some(({ status }) => status === 'primary');
   if (defaultKey !== undefined && keys.some(({ id }) => id === 'default')) {
-    const message = 'has the id "default", which is that of svc.pii.crypto.default-key';
-    add(`${crypto}.keys`, message, 'Give one of them up');
+    const message = 'has the id "default", which svc.pii.crypto.default-key also has';
+    add(`${crypto}.keys`, message, 'Remove one of them');
   }
   if (!hasDefault && encrypting.some(({ keyId }) => keyId === undefined)) {
     const message = 'PII encryption key is not configured';
@@ -445,15 +445,14 @@ function checkService({ values, isGiven, add }: Findings, rules: readonly Rule[]
   };
   require(`${kms}.type`, 'is required when svc.pii.kms.enabled is true: aws or vault');
   for (const name of [`${crypto}.default-key`, `${crypto}.keys`]) {
-    const message =
-      'is given although svc.pii.kms.enabled is true: which of them encrypts must not be a guess';
+    const message = 'is set, although svc.pii.kms.enabled is true: svc must not guess which of them encrypts';
     if (isGiven(name)) add(name, message, 'Remove one of them');
   }
   const type = values.get(`${kms}.type`);
   const names = (values.get(`${kms}.keys`) ?? {}) as Names;
   const usesDefault = rules.some(({ strategy, keyId }) => strategy === 'ENCRYPT' && keyId === undefined);
   if (usesDefault && !Object.hasOwn(names, 'default')) {
-    const message = 'PII encryption key is not configured: it is that of rules without keyId';
+    const message = 'PII encryption key is not configured: rules without keyId need it';
     if (type === 'aws') require(`${kms}.aws.default-key-arn`, message);
     if (type === 'vault') require(`${kms}.vault.default-key-path`, message);
   }
@@ -502,7 +501,11 @@ function checkTokens({ values, isGiven, add, require, warn }: Findings, mechanis
   const [endpoint = ''] = sources;
   if (given.length === 0) add(mechanismName, `${byToken} needs a token`, `Set one of ${sources.join(', ')}`);
   for (const name of given.slice(1))
-    add(name, `cannot stand beside ${given[0]}: there is one source of tokens`, 'Keep one of them');
+    add(
+      name,
+      `cannot be combined with ${given[0]}: there can be only one source of tokens`,
+      'Keep one of them',
+    );
   if (isGiven(endpoint)) for (const name of ofEndpoint) require(name, 'is required by the token endpoint');
   if (String(values.get(endpoint)).startsWith('http:'))
     warn(endpoint, 'sends the client secret unencrypted', 'Use an https address');
@@ -513,7 +516,7 @@ const inClear: Readonly<Record<string, string>> = {
   [byToken]: 'sends the token unencrypted',
 };
 /** SCRAM sends no password, but what it sends is enough to try passwords with, and the events go in clear beside it. */
-const guessable = 'lets whoever listens try out passwords, and read the events';
+const guessable = 'lets anyone on the network guess passwords and read the events';
 
 const isOfTokens = (name: string): boolean => name.startsWith(inTokens(''));
 
@@ -538,11 +541,11 @@ function checkCloudEvents({ values, isGiven, add, warn }: Findings, targets: rea
     const name = `svc.targets[${index}]`;
     const own = Object.keys(headers ?? {}).some(isAttributeHeader);
     if (own) {
-      const message = `has a header whose name begins with ${attributePrefix}, where CloudEvents keep their attributes`;
+      const message = `has a header that begins with ${attributePrefix}, the prefix of CloudEvents attributes`;
       add(`${name}.headers`, message, 'Give it another name', targetsName);
     }
     if (eventType !== undefined && !isAttributeText(eventType)) {
-      const message = 'holds a control character, or another that no attribute of a CloudEvent may hold';
+      const message = 'holds a control or other character that CloudEvents attributes do not allow';
       add(`${name}.eventType`, message, 'Give it another name', targetsName);
     }
   }
@@ -568,14 +571,14 @@ function checkSerde(input: Findings, targets: readonly TargetConfig[]): void {
   }
   const client = values.get('svc.broker.client') as string | undefined;
   if (clientOf(client ?? usualClient(isGiven('svc.broker.bootstrap-servers'))).isFiles) {
-    const message = 'must be JSON where events go to files (svc.broker.client: file)';
+    const message = 'must be JSON if events go to files (svc.broker.client: file)';
     const fix =
       'Send them to Kafka (svc.broker.bootstrap-servers), or set the environment variable SVC_SERDE_TYPE=JSON';
     add(type, message, fix);
   }
   const [first, second] = ['username', 'token', 'token-file'].filter((way) => isGiven(ofRegistry(way)));
   if (second !== undefined) {
-    const message = `is a second way to sign in beside schema-registry-${first}`;
+    const message = `is a second way to sign in, besides schema-registry-${first}`;
     add(ofRegistry(second), message, 'Keep one of them');
   }
   const address = String(values.get(url) ?? '');
@@ -601,10 +604,8 @@ function noSchema(path: string): string | undefined {
   if (why !== undefined) return why;
   try {
     const schema: unknown = JSON.parse(readBoundedSync(path).toString());
-    return typeof schema === 'object' && schema !== null
-      ? undefined
-      : 'names a file without a schema of Avro';
+    return typeof schema === 'object' && schema !== null ? undefined : 'names a file without an Avro schema';
   } catch {
-    return 'names a file that is no JSON';
+    return 'names a file that is not JSON';
   }
 }

@@ -99,7 +99,7 @@ function checkKey(one: CheckedTarget, fields: readonly PathRule[]): void {
   const target = one.target();
   for (const { field, message } of shownInClear(target, [...(target.pii ?? []), ...fields])) {
     const isKey = field === 'key';
-    const fix = isKey ? 'Take another field for the key; the default is the event id' : 'Take another field';
+    const fix = isKey ? 'Use another field for the key; the default is the event id' : 'Use another field';
     one.problems.push({ name: `${one.name}.${field}`, message, where: one.where(), fix });
   }
 }
@@ -215,16 +215,16 @@ function checkField(field: TargetField, value: unknown): ReturnType<typeof check
 function warningsOf(target: TargetConfig, name: string): Problem[] {
   const warnings: Problem[] = [];
   if (target.payload !== undefined && target.payloadIndex !== -1) {
-    const message = 'has both payload and payloadIndex; payload counts';
+    const message = 'has both payload and payloadIndex; svc uses payload';
     warnings.push({ name, message, where: target.where, fix: 'Keep one of them' });
   }
   if (target.phase === 'BEFORE' && target.payload === undefined && target.payloadIndex === -1) {
-    const message = 'makes its event before the function has returned anything: its payload is always null';
+    const message = 'makes its event before the function returns: its payload is always null';
     warnings.push({ name, message, where: target.where, fix: 'Set payload or payloadIndex' });
   }
   if (target.phase === 'BEFORE' && target.callback !== undefined) {
     const message = 'makes its event before the function is called: callback has no effect';
-    warnings.push({ name, message, where: target.where, fix: 'Remove callback, or take another phase' });
+    warnings.push({ name, message, where: target.where, fix: 'Remove callback, or use another phase' });
   }
   return warnings;
 }
@@ -248,7 +248,7 @@ export function checkHeadersOf(value: unknown): Checked {
     if (typeof expression === 'function' || (typeof expression === 'string' && expression.trim() !== ''))
       continue;
     const message = `${header} must be an expression or a function`;
-    const fix = 'Put it in quotes; a text is written with its own: "\'web\'"';
+    const fix = 'Put it in quotes; a text needs a second pair: "\'web\'"';
     mistakes.push({ message, got: describeTyped(expression), fix });
   }
   return orMistakes(Object.fromEntries(given), mistakes);
@@ -288,7 +288,7 @@ export function checkOutboxOf(value: unknown): Checked {
     if (name === undefined) {
       const nearest = nearestName(camelCase(key), names);
       const fix = nearest === undefined ? `Known are ${names.join(', ')}` : `Did you mean ${nearest}?`;
-      mistakes.push({ message: 'has a field that is not known', fix });
+      mistakes.push({ message: 'has an unknown field', fix });
     } else if (given === null) {
       // That it is required is said below.
       if (required.includes(name)) continue;
@@ -322,25 +322,23 @@ export function outboxMistakes(given: Given, isOutboxOn: boolean): FieldMistake[
   const mistakes: FieldMistake[] = [];
   const add = (field: keyof Given, message: string, fix: string) => mistakes.push({ field, message, fix });
   if (!isOutboxOn) {
-    const message =
-      'needs svc.outbox.enabled: true, and a direct send instead would not be part of the transaction';
+    const message = 'needs svc.outbox.enabled: true: a direct send would not be part of the transaction';
     add('outbox', message, 'Set svc.outbox.enabled: true, or remove outbox');
   }
   if (phase !== 'AFTER_RETURNING') {
-    const message = `${phase} cannot go with outbox: an event of a transaction tells of a call that succeeded`;
+    const message = `${phase} cannot be combined with outbox: an event of a transaction reports a call that succeeded`;
     add('phase', message, 'Use AFTER_RETURNING, or remove outbox');
   }
   if (callback !== undefined) {
-    const message =
-      'cannot go with outbox: nothing tells whether the transaction is still open at the callback';
-    add('callback', message, 'Take a function that returns a promise, or remove outbox');
+    const message = 'cannot be combined with outbox: the transaction may be over when the callback is called';
+    add('callback', message, 'Capture a function that returns a promise, or remove outbox');
   }
   if (afterCommit === true) {
-    const message = 'cannot go with outbox, whose events are sent only after the commit anyway';
+    const message = 'cannot be combined with outbox, whose events are always sent after the commit';
     add('afterCommit', message, 'Keep one of them');
   }
   if (failOnError === false) {
-    const message = 'false cannot go with outbox: an event that is not stored fails its transaction';
+    const message = 'false cannot be combined with outbox: an event that is not stored fails its transaction';
     add('failOnError', message, 'Remove failOnError, or remove outbox');
   }
   return mistakes;

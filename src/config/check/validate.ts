@@ -266,7 +266,7 @@ function readPaths(paths: object, say: Say): PathRule[] {
     if (typeof says === 'string') return [rule(known, partsOf(says, say), say)];
     if (says === null) return [rule(known, {}, say)];
     if (isNamedValues(says)) return [rule(known, readParts(says, say), say)];
-    say(`says of path ${index + 1} neither a type nor a rule`, describeTyped(says));
+    say(`gives path ${index + 1} neither a type nor a rule`, describeTyped(says));
     return [];
   });
 }
@@ -302,7 +302,7 @@ function readParts(given: object, say: Say): RuleParts {
       say(`has a rule with the unknown field ${shownName(key, ruleFields)}`, undefined, fix);
     } else if (typeof value === 'string' && value.trim() !== '') parts[name] = value.trim();
     else if (value !== null && value !== undefined)
-      say(`has a rule whose ${name} is no text`, describeTyped(value));
+      say(`has a rule whose ${name} is not a string`, describeTyped(value));
   }
   return parts;
 }
@@ -335,7 +335,7 @@ function word<T extends string>(
   const ofName = words.find((one) => one === typeOfName(text) && one !== 'CUSTOM');
   const nearest = ofName ?? nearestName(text.toUpperCase(), words);
   const fix = nearest && `Did you mean ${nearest}?`;
-  say(`has a rule whose ${name} is none of ${words.join(', ')}`, describeValue(text), fix);
+  say(`has a rule whose ${name} is not one of ${words.join(', ')}`, describeValue(text), fix);
   return undefined;
 }
 
@@ -363,7 +363,7 @@ export function checkKeys(given: unknown): ReturnType<typeof orMistakes<readonly
     const key = checkKey(item, `item ${index + 1}`);
     if (typeof key === 'string') mistakes.push({ message: key });
     else if (keys.some(({ id }) => id === key.id))
-      mistakes.push({ message: `item ${index + 1} has an id that stands there twice` });
+      mistakes.push({ message: `item ${index + 1} has an id that is in the list twice` });
     else keys.push(key);
   }
   if (keys.filter(({ status }) => status === 'primary').length > 1)
@@ -393,7 +393,7 @@ function checkKey(item: unknown, name: string): EncryptionKeyConfig | string {
   if (wrong !== undefined) return `${name} ${wrong}`;
   const known = typeof status === 'string' ? status.toLowerCase() : status;
   if (known !== undefined && known !== null && known !== 'primary' && known !== 'decrypt')
-    return `${name} must have the status primary or decrypt, or none`;
+    return `${name} must have the status primary or decrypt, or no status`;
   return { id, key, status: known ?? undefined };
 }
 
@@ -432,8 +432,8 @@ export interface Mistake {
  * everything, and without a key.
  */
 export function emptyValue(example: string): Mistake {
-  const fix = `Put it in quotes where it begins with #, as in ${example}, or take the line out`;
-  return { message: 'is empty: YAML takes what begins with # for a comment', fix };
+  const fix = `If it begins with #, put it in quotes, as in ${example}, or remove the line`;
+  return { message: 'is empty: YAML reads text after # as a comment', fix };
 }
 
 /** A mistake, and the others of the same value: all are said at once. */
@@ -516,7 +516,7 @@ const kinds = [
 
 /** What was thrown, by a name that the thrower did not choose: the text of an error may quote anything. */
 export function kindOfError(error: unknown): string {
-  if (!types.isNativeError(error)) return 'it threw something that is no error';
+  if (!types.isNativeError(error)) return 'it threw something that is not an error';
   const name: unknown = error.name;
   return kinds.find((kind) => kind === name) ?? 'Error';
 }
@@ -656,7 +656,7 @@ export function flatten(root: object, where: (path: RawPath) => string): Setting
       return;
     }
     const inside = knownNames().filter((known) => known.startsWith(`${name}.`) && !isSection(known));
-    const fix = `Under it stand names such as ${inside.slice(0, 3).join(', ')}`;
+    const fix = `It has names such as ${inside.slice(0, 3).join(', ')}`;
     problems.push({
       name,
       message: 'must be a section',
@@ -668,10 +668,9 @@ export function flatten(root: object, where: (path: RawPath) => string): Setting
 
   const unknown = (name: string, rawPath: RawPath): void => {
     const nearest = nearestName(name, knownNames());
-    const fix =
-      nearest === undefined ? 'All names stand in docs/configuration.md' : `Did you mean ${nearest}?`;
+    const fix = nearest === undefined ? 'docs/configuration.md lists all names' : `Did you mean ${nearest}?`;
     const shown = shownName(rawPath.join('.'), knownNames());
-    problems.push({ name: shown, message: 'is not a known name', where: where(rawPath), fix });
+    problems.push({ name: shown, message: 'is an unknown name', where: where(rawPath), fix });
   };
 
   visit(root, '', []);

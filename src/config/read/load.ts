@@ -162,7 +162,7 @@ function secretsIn(settings: Settings['settings'], isLiteral: (value: string) =>
     const option = optionNamed(name);
     const texts = option === undefined ? [] : secretTexts(option, value);
     if (!texts.some(isLiteral)) return [];
-    const message = 'is a secret that the file contains as text: whoever can read the file has it';
+    const message = 'is a secret in plain text: anyone who can read the file has it';
     const fix = `Remove it and set the environment variable ${variableOf(name)}`;
     return [{ name, message, where: where(), fix }];
   });

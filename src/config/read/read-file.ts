@@ -66,7 +66,7 @@ export function readFile({ path, namedBy }: FoundFile, cwd: string): ReadFile {
     return { ok: true, content, warnings: [{ name, message: 'is empty' }] };
   }
   if (typeof value !== 'object' || Array.isArray(value)) {
-    const fix = 'Begin it with svc: and the names under it';
+    const fix = 'Begin the file with svc:, and put the names under it';
     return {
       ok: false,
       problem: { name, message: 'must hold names and values', got: describeType(value), fix },
@@ -95,7 +95,7 @@ function parse(path: string, name: string, namedBy: string | undefined): Parsed 
   const ending = endingOf(path);
   if (!isCode(path) && !['yaml', 'yml', 'json'].includes(ending)) {
     const fix = 'Name a .yaml, .yml, .json, .mjs or .ts file';
-    return { ok: false, problem: { name, message: 'has an ending that svc does not read', fix } };
+    return { ok: false, problem: { name, message: 'has an extension that svc does not read', fix } };
   }
   let text: string;
   try {
@@ -118,7 +118,10 @@ function explainRead(code: string | undefined, namedBy: string | undefined): Omi
   }
   if (code === 'EISDIR') return { message: 'is a folder, not a file', fix: 'Name a file' };
   if (code === 'EACCES')
-    return { message: 'may not be read', fix: 'Give the user of the application the right to read it' };
+    return {
+      message: 'cannot be read: permission denied',
+      fix: "Give the application's user the right to read it",
+    };
   if (code === 'EFBIG')
     return {
       message: `is larger than ${mostConfigBytes / 1024 ** 2} MiB`,
@@ -206,7 +209,7 @@ export function notFoundMessage(cwd: string): string {
 function beyond(last: string): string {
   for (let folder = dirname(last); ; folder = dirname(folder)) {
     const [first] = filesIn(folder);
-    if (first !== undefined) return `${join(folder, first)} lies outside the project and is not read. `;
+    if (first !== undefined) return `${join(folder, first)} is outside the project and is not read. `;
     if (dirname(folder) === folder) return '';
   }
 }
@@ -286,7 +289,7 @@ function checkPromise(value: unknown, name: string): LoadedModule {
   if (!types.isPromise(value)) return { ok: true, value };
   // Nobody waits for it; a rejection must not end the process.
   value.catch(() => {});
-  const fix = 'svc starts before the application and cannot wait: export the object itself';
+  const fix = 'svc starts before the application and cannot wait. Export the object itself';
   return { ok: false, problem: { name, message: 'exports a promise', fix } };
 }
 
@@ -294,15 +297,15 @@ function explain(error: unknown, path: string): Omit<Problem, 'name'> {
   const isError = types.isNativeError(error);
   const code = isError && 'code' in error ? error.code : undefined;
   if (code === 'ERR_REQUIRE_ASYNC_MODULE') {
-    const fix = 'svc starts before the application and cannot wait: take the await out';
+    const fix = 'svc starts before the application and cannot wait. Remove the await';
     return { message: 'has a top-level await, or imports a module that has one', fix };
   }
   if (isTypeScript(path) && !runsTypeScript()) {
-    const fix = `Use svc.config.mjs or svc.config.yaml, or Node 22.18 or later without --no-strip-types`;
+    const fix = `Use svc.config.mjs or svc.config.yaml, or run Node 22.18 or later without --no-strip-types`;
     return { message: `cannot be loaded: this Node (${process.version}) does not run TypeScript`, fix };
   }
   if (code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') {
-    const fix = 'Leave out enums, namespaces and parameter properties';
+    const fix = 'Remove enums, namespaces and parameter properties';
     return { message: 'has TypeScript syntax that Node cannot strip', where: lineIn(error, path), fix };
   }
   const where = lineIn(error, path);
@@ -310,8 +313,7 @@ function explain(error: unknown, path: string): Omit<Problem, 'name'> {
     return { message: 'imports a module that cannot be found', where, fix: `Run node ${path} to see which` };
   // The rest of what the error says may quote the text, as an unknown name does: that of a password without quotes.
   const kind = kindOfError(error);
-  const fix =
-    kind === 'SyntaxError' ? `Run node --check ${path}` : `Run node ${path} to see all that it says`;
+  const fix = kind === 'SyntaxError' ? `Run node --check ${path}` : `Run node ${path} to see the whole error`;
   return { message: `cannot be loaded: ${kind}`, where, fix };
 }
 
@@ -368,13 +370,13 @@ const notYaml = 'is not valid YAML';
 const mistakes: readonly (readonly [RegExp, string])[] = [
   [/nesting|maxDepth|maxAliases/, 'it is nested too deeply, or has too many aliases'],
   [/^unidentified alias/, 'a value that begins with * needs quotes, or the anchor of this alias is missing'],
-  [/alias/, 'an alias cannot stand like this; a value that begins with * needs quotes'],
-  [/anchor/, 'an anchor cannot stand like this; a value that begins with & needs quotes'],
+  [/alias/, 'an alias is invalid here; a value that begins with * needs quotes'],
+  [/anchor/, 'an anchor is invalid here; a value that begins with & needs quotes'],
   [
     /^unknown .*tag|tag handle|explicit tag|tag name|tag suffix/,
     'a value that begins with ! needs quotes, or its tag is not known',
   ],
-  [/^duplicated mapping key/, 'a name stands there twice'],
+  [/^duplicated mapping key/, 'a name is in the list twice'],
   [/single document/, 'there is more than one document in it'],
   [/tab characters/, 'it is indented with tabs'],
   [/indentation/, 'the indentation does not fit'],
@@ -382,7 +384,7 @@ const mistakes: readonly (readonly [RegExp, string])[] = [
   [/flow collection/, 'a bracket is not closed, or a comma is missing'],
   [/escape sequence|hexadecimal/, 'a backslash in double quotes is not followed by a known character'],
   [/mapping key|mapping entry|key-value/, 'a name without its colon, or a colon without a space'],
-  [/merge/, 'a << that does not stand before a mapping'],
+  [/merge/, 'a << that is not followed by a mapping'],
 ];
 
 function reasonOf(text: string): string {

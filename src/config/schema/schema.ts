@@ -158,15 +158,15 @@ export const formats = {
   'listen-address': {
     pattern: /^[0-9A-Za-z:._-]+$/,
     check: (text) => nodeNet().isIP(text) !== 0 || (!text.includes(':') && !/^[0-9.]+$/.test(text)),
-    says: 'must be an IP address or a host name, without a port',
+    says: 'must be an IP address or a hostname, without a port',
   },
   token: {
     pattern: /^[!-~]+$/,
-    says: 'must be visible ASCII characters without spaces, as a bearer token is',
+    says: 'must be visible ASCII characters without spaces, as in a bearer token',
   },
   'management-token': {
     pattern: new RegExp(`^[!-~]{${minTokenLength},}$`),
-    says: `must be ${minTokenLength} or more visible ASCII characters without spaces: shorter ones can be guessed`,
+    says: `must be ${minTokenLength} or more visible ASCII characters without spaces, because shorter ones can be guessed`,
   },
   url: {
     pattern: /^https?:\/\/[^\s]+$/,
@@ -184,11 +184,11 @@ export const formats = {
     pattern:
       /^((postgres|postgresql|mysql|mariadb):\/\/[^\s]+|sqlite:(?!\/\/[^/]|:memory:)[^\0\n\r]*[^\s\0])$/,
     check: (text) => text.startsWith('sqlite:') || URL.canParse(text),
-    says: 'must be a URL that begins with postgres://, postgresql://, mysql:// or mariadb://, special characters of the password percent-encoded, or sqlite: and the path of a file',
+    says: 'must be a postgres://, postgresql://, mysql:// or mariadb:// URL with percent-encoded special characters in the password, or sqlite: and a file path',
   },
   table: {
     pattern: /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/,
-    says: 'must be the name of a table, with or without its schema and a dot: each of 1 to 63 letters, digits and _, and no digit first',
+    says: 'must be a table name, with or without schema and dot: each 1 to 63 letters, digits and _, not beginning with a digit',
   },
 } as const satisfies Record<string, Format>;
 
@@ -250,7 +250,7 @@ const serviceOptions = {
   /** Place where worker ids are leased: in `kafka` for all hosts, or on the `host`. `auto` uses Kafka if events go to Kafka. */
   'svc.id-generator.lease': oneOf(['auto', 'host', 'kafka'], 'auto', {
     laterValues: {
-      database: 'leases worker ids in the database of the outbox, and is not yet available in this version',
+      database: 'leases worker ids in the database of the outbox, which this version does not support yet',
     },
   }),
   /** Kafka group whose members share out the worker ids. Needs the Read permission. */
@@ -262,7 +262,7 @@ const brokerOptions = {
   /** Client that sends the events. `kafkajs` and `platformatic` (package `@platformatic/kafka`) send to Kafka. `file` writes a file per topic on this machine. `memory` keeps events for tests. */
   'svc.broker.client': oneOf(clientNames, undefined, {
     registeredBy: 'registerBroker',
-    defaultText: 'kafkajs where svc.broker.bootstrap-servers is set, else file',
+    defaultText: 'kafkajs if svc.broker.bootstrap-servers is set, otherwise file',
   }),
   /** Addresses of Kafka brokers, as host:port. */
   'svc.broker.bootstrap-servers': list('host-and-port', [], { aliases: ['KAFKA_BROKERS'] }),
@@ -310,9 +310,9 @@ const brokerOptions = {
   'svc.broker.tls.key-file': text('path'),
   /** Name that the broker's certificate must have. */
   'svc.broker.tls.server-name': text('text', { defaultText: 'the host of the broker' }),
-  /** SASL mechanism. `oauthbearer` uses a token, the others a user name and password. */
+  /** SASL mechanism. `oauthbearer` uses a token, the others a username and password. */
   'svc.broker.sasl.mechanism': oneOf(saslMechanisms),
-  /** SASL user name. */
+  /** SASL username. */
   'svc.broker.sasl.username': text('text'),
   /** SASL password. Prefer the environment variable to the file. */
   'svc.broker.sasl.password': secret(),

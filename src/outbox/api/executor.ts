@@ -59,7 +59,7 @@ export function executorOf(given: unknown): Executor {
   if (found !== undefined) return found;
   throw new SvcError(
     'SVC_OUTBOX_EXECUTOR',
-    `the outbox cannot write through what it was given${isPool(given) ? ', which is a pool: a transaction is on one of its connections' : ''}. It takes a client of pg, a connection of mysql2 or mariadb, a handle of node:sqlite or better-sqlite3, sql of postgres.js, the transaction object of Knex, Kysely, Drizzle, Prisma or Sequelize, an EntityManager or QueryRunner of TypeORM, an EntityManager of MikroORM, or { dialect: 'postgres' | 'mysql' | 'sqlite', execute(sql, params) }`,
+    `the outbox cannot write through this value${isPool(given) ? ': it is a pool, but a transaction belongs to one of its connections' : ''}. It takes a client of pg, a connection of mysql2 or mariadb, a handle of node:sqlite or better-sqlite3, or sql of postgres.js. It also takes the transaction of Knex, Kysely, Drizzle, Prisma or Sequelize, and the EntityManager or QueryRunner of TypeORM or MikroORM. For others, pass { dialect: 'postgres' | 'mysql' | 'sqlite', execute(sql, params) }`,
   );
 }
 
@@ -295,7 +295,7 @@ export function transactionsOf(source: unknown): RunTransaction {
   if (run !== undefined) return run;
   throw new SvcError(
     'SVC_OUTBOX_DATA_SOURCE',
-    'outbox.runInTransaction() cannot open a transaction on what it was given. It takes a Pool or Client of pg, a pool or connection of mysql2 or mariadb, a handle of node:sqlite or better-sqlite3, sql of postgres.js, or the database object of Knex, Kysely, Drizzle, TypeORM, Sequelize, MikroORM or Prisma; else open it yourself, with outbox.withTransaction(executor, fn) inside',
+    'outbox.runInTransaction() cannot open a transaction on this value. It takes a pool or connection of pg, mysql2 or mariadb, a handle of node:sqlite or better-sqlite3, or sql of postgres.js. It also takes the database object of Knex, Kysely, Drizzle, TypeORM, Sequelize, MikroORM or Prisma. Otherwise open it yourself, and call outbox.withTransaction(executor, fn) inside',
   );
 }
 
@@ -467,6 +467,6 @@ function ofLibrary(source: unknown): RunTransaction | undefined {
 export function rolledBack(): SvcError {
   return new SvcError(
     'SVC_OUTBOX_ROLLED_BACK',
-    'the transaction was rolled back before its COMMIT: one of its statements had failed, and the code went on after the error, or it has sent ROLLBACK itself. Let errors through, or run what may fail behind a SAVEPOINT',
+    'the transaction was rolled back before its COMMIT. Either a statement failed and the code continued after the error, or the code sent ROLLBACK itself. Do not catch such errors, or put statements that may fail behind a SAVEPOINT',
   );
 }

@@ -196,7 +196,7 @@ function without({ mayAutocommit }: FunctionParts): undefined {
   if (mayAutocommit) return undefined;
   throw new SvcError(
     'SVC_OUTBOX_NO_TRANSACTION',
-    'the executor that the outbox was given is in no transaction: hand over the one of an open transaction, open one with outbox.runInTransaction, or set svc.outbox.on-no-transaction: autocommit',
+    'the executor is not in a transaction. Pass the executor of an open transaction, open one with outbox.runInTransaction, or set svc.outbox.on-no-transaction: autocommit',
   );
 }
 
@@ -269,7 +269,7 @@ export function watchDriver(given: unknown, drivers: readonly DriverPatch[], con
     }
   }
   throw notFollowed(
-    "outbox.watch() was given something else than the exports of pg, mysql2, node:sqlite or better-sqlite3: pass what import pg from 'pg' gives; with other drivers, use outbox.withTransaction(transaction, fn)",
+    "outbox.watch() takes the exports of pg, mysql2, node:sqlite or better-sqlite3. Pass the default import, as in import pg from 'pg'. For other drivers, use outbox.withTransaction(transaction, fn)",
   );
 }
 

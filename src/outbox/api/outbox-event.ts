@@ -37,7 +37,7 @@ const asIs: Check = (value) => value;
 /** An id that is empty would have no order, and nothing to be found by. */
 const id: Check = (value) => {
   const text = checks.key(value);
-  return text === '' ? must('a text that is not empty, or a number') : text;
+  return text === '' ? must('a non-empty string, or a number') : text;
 };
 
 const fields = {

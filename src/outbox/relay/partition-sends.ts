@@ -314,8 +314,8 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
     if (by !== standsBy)
       logger.info(
         by
-          ? `outbox: ${shardCount} relays send the rows already: this one stands by, and looks every ${standbyMs / 1_000} s whether it is needed`
-          : 'outbox: the relay is needed, and stands by no longer',
+          ? `outbox: ${shardCount} relays already send the rows. This relay stands by, and checks every ${standbyMs / 1_000} s whether it is needed`
+          : 'outbox: this relay is needed, and starts',
       );
     standsBy = by;
     listen(!by);

@@ -62,7 +62,7 @@ export interface Pipeline {
   knownIds(): readonly number[] | undefined;
   /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
   withoutSends<T>(work: () => Promise<T>, maxWaitMs: number): Promise<T>;
-  /** Partitions that have failed are tried again in the next pass. */
+  /** Partitions that have failed are next try in the next pass. */
   retryPartitions(): void;
   /** What is not in a send is deferred. */
   drop(): void;
@@ -401,7 +401,7 @@ function createAcknowledger(options: AcknowledgerOptions) {
         failed = 0;
       } catch (error) {
         failed++;
-        say('ack', `outbox: what was sent cannot be marked in the table yet: ${reasonOf(error)}`);
+        say('ack', `outbox: sent rows cannot be marked in the table yet: ${reasonOf(error)}`);
         if (!isStopped) await pause.wait(backoffMs(failed, firstStorePauseMs, longestStorePauseMs));
       }
     }
@@ -510,7 +510,7 @@ function createSendResults(options: SendResultsOptions) {
     if (retryCount < settings.maxRetries && !isNotMade(failure)) {
       say(
         `event ${failure.cause}`,
-        `outbox: an event is not taken, and tried again: ${failure.message}`,
+        `outbox: an event was refused, and is tried again: ${failure.message}`,
         fields,
       );
       const retryInMs = backoffMs(retryCount + 1, firstRetryMs, longestRetryMs);
@@ -519,7 +519,7 @@ function createSendResults(options: SendResultsOptions) {
       return;
     }
     const last = afterRetries(failure, retryCount);
-    const follows = settings.onFailed === 'block' ? 'keeps back its aggregate' : 'is set aside';
+    const follows = settings.onFailed === 'block' ? 'blocks its aggregate' : 'is set aside';
     sayError(
       `event FAILED ${failure.cause}`,
       `outbox: an event is FAILED and ${follows}; npx --no svc outbox retry-failed sends it again: ${last.message}`,
@@ -669,7 +669,7 @@ export function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
       const where = offMs > 0 ? 'ahead of' : 'behind';
       say(
         'clock',
-        `outbox: the clock of this machine is ${seconds} s ${where} that of the database, whose time the events get instead: set the one that is wrong`,
+        `outbox: the clock of this machine is ${seconds} s ${where} that of the database, whose time the events get instead: correct the wrong clock`,
       );
     },
   };

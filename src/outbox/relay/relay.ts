@@ -90,7 +90,7 @@ export interface RelaySummary
  * Sends the rows of the outbox to their topics, at least once, and the rows of an aggregate in their order. It shares the
  * table with other relays by leases of shards.
  *
- * - A row that fails by its own fault is tried again, and keeps back its aggregate until it is sent or FAILED. A topic that
+ * - A row that fails by its own fault is tried again, and blocks its aggregate until it is sent or FAILED. A topic that
  *   refuses keeps its own rows. A cluster that is away costs no row a try.
  * - After a crash, and where an answer of the broker was lost, rows are sent again, with the same event id.
  * - A process that stood still for longer than its lease can send a row after another relay has: the one case in which the
@@ -186,7 +186,7 @@ export function createRelay(parts: RelayParts): Relay {
 
   /** The last net: whatever fails in the relay, the application goes on. */
   function broken(error: unknown): void {
-    logger.error('outbox: the relay itself has failed and stands still; please report it', {
+    logger.error('outbox: the relay failed and has stopped; please report this', {
       cause: nameOf(error),
     });
   }
@@ -234,12 +234,12 @@ export function createRelay(parts: RelayParts): Relay {
     await within(leftMs(0.5), Promise.all([...others, heard]));
     // A shard whose rows may be under way goes to nobody before its lease has ended.
     if (!isIdle) {
-      logger.warn('outbox: sends were under way at the end: their rows are sent again');
+      logger.warn('outbox: sends were in flight at the end; their rows are sent again');
       return false;
     }
     if (lease.standsBy) return true;
     const released = store.release(owner).catch((error: unknown) => {
-      say('release', `outbox: the shards are not given back and stay leased for a while: ${reasonOf(error)}`);
+      say('release', `outbox: the shards were not released, and stay leased for a while: ${reasonOf(error)}`);
     });
     await within(leftMs(1), released);
     return true;
@@ -519,7 +519,7 @@ export function createReader(options: ReaderOptions): Reader {
           failures++;
           endLook(false);
           const pauseMs = backoffMs(failures, firstStorePauseMs, longestStorePauseMs);
-          say('read', `outbox: the table cannot be read, and is tried again: ${reasonOf(error)}`);
+          say('read', `outbox: the table cannot be read; svc tries again: ${reasonOf(error)}`);
           nextPassAtMs = clock.monotonic() + pauseMs;
           nextReadAtMs = nextPassAtMs;
         }
@@ -612,7 +612,7 @@ export function createCleanup({ store, settings, clock, logger, rests }: Cleanup
           // Nobody has ever seen what is in them: 0 does not mean at once.
           if (failedRetentionDays > 0) await cleanUp('FAILED', failedRetentionDays);
         } catch (error) {
-          say('cleanup', `outbox: old rows cannot be deleted, and are tried again: ${reasonOf(error)}`);
+          say('cleanup', `outbox: old rows cannot be deleted; svc tries again: ${reasonOf(error)}`);
         }
       }
     },

@@ -88,7 +88,7 @@ export function disable(who: object): void {
   const { diag } = givenTo(who);
   const count = current.pending();
   logger.info(
-    `switched off by disable()${count === 0 ? '' : `: ${count} ${count === 1 ? 'event' : 'events'} under way go on`}`,
+    `switched off by disable()${count === 0 ? '' : `: ${count} ${count === 1 ? 'event' : 'events'} in flight continue`}`,
   );
   diag?.debug('disabled');
   void current.pause().then(() => {
@@ -106,7 +106,7 @@ export function configure(who: object, config: SvcInstrumentationConfig): void {
   const given = givenTo(who);
   const names = changedNames(given.code, codeOf(config));
   if (names.length > 0)
-    warn(current, given, `setConfig(): ${names.join(', ')} will count after disable() and enable()`);
+    warn(current, given, `setConfig(): ${names.join(', ')} takes effect after disable() and enable()`);
 }
 
 export function setTracerProvider(who: object, provider: TracerProvider): void {
@@ -151,19 +151,19 @@ function join(current: Running, given: Given, code: object | undefined): void {
     warn(
       current,
       given,
-      `SvcInstrumentation joins what svc/register has started, and what it says of ${names.join(', ')} does not count: write it into svc.config.*, or leave svc/register out`,
+      `SvcInstrumentation joins the svc that svc/register started, and ignores its own ${names.join(', ')}. Put these settings into svc.config.*, or remove svc/register`,
     );
-  given.diag?.debug('joins what svc/register has started');
+  given.diag?.debug('joins the svc that svc/register started');
 }
 
 function sayOccupied(who: object, current: Running, given: Given, code: object | undefined): void {
   if (state.inCharge === who) {
-    warn(current, given, 'enable() was called while svc runs: nothing to do');
+    warn(current, given, 'enable() was called, but svc already runs');
     return;
   }
   const names = changedNames(undefined, code);
-  const loss = names.length === 0 ? '' : `, and what it says of ${names.join(', ')} does not count`;
-  warn(current, given, `there is more than one SvcInstrumentation: this one does nothing${loss}`);
+  const loss = names.length === 0 ? '' : `, and ignores its own ${names.join(', ')}`;
+  warn(current, given, `there is more than one SvcInstrumentation; this one does nothing${loss}`);
 }
 
 function takeCharge(who: object, given: Given): void {
@@ -214,10 +214,10 @@ function sayNotStarted(reason: string, code: object | undefined, fields?: LogFie
   const { isRequired, format } = lastResort(code);
   if (isRequired) {
     stderrLogger('error', format).error(
-      `${reason}; the process does not start, because svc.required is true`,
+      `${reason}. The process does not start, because svc.required is true`,
       fields,
     );
     process.exit(notStartedExitCode);
   }
-  consoleLogger('error', format).error(`${reason}; the application runs without it`, fields);
+  consoleLogger('error', format).error(`${reason}. The application runs without svc`, fields);
 }

@@ -36,12 +36,12 @@ const versions = { least: 200, before: 400 } as const;
  */
 export function startNodeSdk(config: Config, logger: Logger): RunningSdk | SvcError | undefined {
   if (process.env.OTEL_SDK_DISABLED?.trim().toLowerCase() === 'true') {
-    logger.info('svc.telemetry.sdk: node starts nothing, because OTEL_SDK_DISABLED is true');
+    logger.info('svc.telemetry.sdk: node has no effect, because OTEL_SDK_DISABLED is true');
     return undefined;
   }
   if (isSdkRegistered()) {
     logger.warn(
-      "svc.telemetry.sdk: node starts nothing, because the application has registered an OpenTelemetry SDK already: svc's spans and metrics go there. Set svc.telemetry.sdk: none",
+      "svc.telemetry.sdk: node has no effect, because the application has already registered an OpenTelemetry SDK. svc's spans and metrics go there. Set svc.telemetry.sdk: none",
     );
     return undefined;
   }
@@ -70,7 +70,7 @@ function started(application: Application, config: Config, logger: Logger): Runn
   );
   watchLaterSdks(() =>
     logger.error(
-      'the application starts an OpenTelemetry SDK of its own, which receives nothing: svc has started one (svc.telemetry.sdk: node). Remove either: set svc.telemetry.sdk: none, or leave out what starts the other',
+      'the application starts its own OpenTelemetry SDK, which receives nothing, because svc has started one (svc.telemetry.sdk: node). Set svc.telemetry.sdk: none, or remove the SDK of the application',
     ),
   );
   const collector = { hasFailed: false };
@@ -122,7 +122,7 @@ export function startSdk(sdkModule: SdkModule, options: SdkOptions, logger: Logg
     const start = sdkModule.startNodeSdk ?? sdkModule.startNodeSDK;
     if (start !== undefined) return startFromFile(start, options, logger);
     logger.warn(
-      'OTEL_CONFIG_FILE does not count: the @opentelemetry/sdk-node that is installed reads no such file. Install a later one, or set the variables OTEL_* instead',
+      'OTEL_CONFIG_FILE has no effect: the installed @opentelemetry/sdk-node does not read it. Install a later version, or set the variables OTEL_* instead',
     );
   }
   const sdk = new sdkModule.NodeSDK(options);
@@ -138,7 +138,7 @@ function startFromFile(
   const sdk = start({ instrumentations });
   if (!isSdkRegistered()) {
     logger.warn(
-      'svc.telemetry.sdk: node runs no SDK: the file of OTEL_CONFIG_FILE sets none up (`disabled: true`), or is wrong, which OpenTelemetry has said above',
+      'svc.telemetry.sdk: node runs no SDK: the file of OTEL_CONFIG_FILE configures no SDK (`disabled: true`), or is invalid, see the lines of OpenTelemetry above',
     );
     return sdk;
   }
@@ -182,7 +182,7 @@ export function findInstrumentations(application: Application, logger: Logger): 
     .flatMap((name) => instancesOf(name, application, logger));
   if (named.length === 0)
     logger.warn(
-      `svc.telemetry.sdk: node finds no instrumentations, so requests and queries make no spans: npm install ${autoPackage}`,
+      `svc.telemetry.sdk: node finds no instrumentations, so requests and queries have no spans: npm install ${autoPackage}`,
     );
   return { instrumentations };
 }
@@ -242,7 +242,7 @@ export function hookSdkImports(
   const user = createRequire(createRequire(sdkFile).resolve('@opentelemetry/instrumentation'));
   return () => {
     const reason = tryTo(() => install(user, names));
-    if (reason !== undefined) logger.warn(`instrumentations do not see what ES modules import: ${reason}`);
+    if (reason !== undefined) logger.warn(`instrumentations do not see imports of ES modules: ${reason}`);
   };
 }
 
@@ -261,7 +261,7 @@ function install(user: NodeJS.Require, names: ReadonlySet<string>): string | und
     return undefined;
   }
   if (preloadedBy() === 'require')
-    return `import does not reach it with --require on Node ${process.versions.node}; use --import svc/register`;
+    return `--require does not capture imports on Node ${process.versions.node}; use --import svc/register`;
   Module.register(pathToFileURL(user.resolve('import-in-the-middle/hook.mjs')), {
     data: { include: [...names] },
   });
@@ -426,7 +426,7 @@ export function finishBeforeSdk(
     const limitMs = collector.hasFailed ? Math.min(leftMs, oneMoreTryMs) : leftMs;
     const failure = await failureWithin(limitMs, () => exports.run(handOver));
     if (failure !== undefined && !collector.hasFailed)
-      logger.warn(`not all spans and metrics were taken by the collector at the end: ${failure.reason}`);
+      logger.warn(`the collector did not take all spans and metrics at the end: ${failure.reason}`);
     collector.hasFailed = failure !== undefined;
     // What still hangs now belongs to the exporters: it goes on while the application does, and keeps no process up.
     if (failure?.isLate) exports.letGo();

@@ -223,9 +223,7 @@ export function chooseSalt({ salt, requireSalt, logger }: SaltOptions): string {
     if (bytes < shortBytes)
       logger.warn(`SECURITY: svc.pii.crypto.salt has ${bytes} bytes; use ${shortBytes} random bytes or more`);
     else if (isWeak(Buffer.from(salt)))
-      logger.warn(
-        'SECURITY: svc.pii.crypto.salt is not random, and can be guessed: make one with a generator',
-      );
+      logger.warn('SECURITY: svc.pii.crypto.salt is not random and can be guessed: generate a random one');
     return salt;
   }
   if (requireSalt) throw missing('is not configured');

@@ -483,7 +483,7 @@ export function mostTelling(errors: readonly SvcError[]): SvcError {
 function notAsked(provider: string): SvcError {
   return keyProviderError(
     'SVC_PROTECT_KEY_UNAVAILABLE',
-    `${provider} is not asked about this data key for now, as it did not know too many of those before it`,
+    `${provider} is not asked about this data key for now, because too many earlier data keys were unknown`,
   );
 }
 

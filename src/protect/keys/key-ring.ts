@@ -40,7 +40,7 @@ interface RingKey extends EncryptionKey {
 export function createKeyRing(configured: readonly ConfiguredKey[], use: KeyUseOptions = {}): KeyRing {
   const keys = new Map<string, RingKey>();
   for (const { id, key, status } of configured) {
-    if (keys.has(checkKeyId(id))) throw badList(`the id "${id}" stands there twice`);
+    if (keys.has(checkKeyId(id))) throw badList(`the id "${id}" is in the list twice`);
     const alone = configured.length === 1 && status === undefined;
     const counter = new KeyCounter(id, use);
     keys.set(id, { id, key: toSecretKey(key), status: alone ? 'primary' : status, counter });
@@ -226,7 +226,7 @@ export function splitEnvelope(bytes: Buffer): { encryptedKey: Buffer; sealed: Bu
   const length = bytes.length < lengthBytes ? 0 : bytes.readUInt16BE(0);
   const end = lengthBytes + length;
   if (length === 0 || length > maxEncryptedKeyBytes || end > bytes.length)
-    throw damaged('the length of its data key does not fit');
+    throw damaged('the length of its data key is wrong');
   return { encryptedKey: bytes.subarray(lengthBytes, end), sealed: bytes.subarray(end) };
 }
 
@@ -401,6 +401,6 @@ export class KeyCounter {
 function usedUp(keyId: string, most: number): SvcError {
   return new SvcError(
     'SVC_PROTECT_KEY_USED_UP',
-    `the encryption key "${keyId}" has encrypted ${most} values, as many as one key may: make a new one the primary key`,
+    `the encryption key "${keyId}" has encrypted ${most} values, the limit of one key. Make a new key the primary key`,
   );
 }

@@ -222,13 +222,13 @@ function ruleOf(field: string, options: PiiFieldOptions): FieldRule {
   }
   for (const [name, value] of Object.entries({ keyId, masker }))
     if (value !== undefined && typeof value !== 'string')
-      throw new SvcError('SVC_PROTECT_RULE', `PiiField: ${name} must be a text`);
+      throw new SvcError('SVC_PROTECT_RULE', `PiiField: ${name} must be a string`);
   return { type, strategy, level, keyId, masker };
 }
 
 function misplaced(): SvcError {
   return new SvcError(
     'SVC_PROTECT_RULE',
-    'PiiField marks fields, accessors and getters of instances; for a parameter of a constructor, mark a field or write a path rule',
+    'PiiField marks fields, accessors and getters of instances. For a constructor parameter, mark a field or write a path rule',
   );
 }

@@ -97,7 +97,7 @@ export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
     const kind = kindOf(String(value), typeof value);
     const keyKind = kindOfKey(keys[keys.length - 1]);
     if (kind !== undefined)
-      report(eventType, pathOf(keys, String(value)), `looks like ${kind} and carries no mark`);
+      report(eventType, pathOf(keys, String(value)), `looks like ${kind} but is not marked`);
     if (keyKind !== undefined)
       report(eventType, pathOf(keys), `has keys that look like ${keyKind}; keys are never protected`);
   };
@@ -108,7 +108,7 @@ export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
     reported.add(id);
     logger.warn(`personal data? ${path} of ${eventType} ${says}`);
     if (reported.size === mostPaths)
-      logger.warn(`personal data? ${mostPaths} paths reported; more are not looked for`);
+      logger.warn(`personal data? ${mostPaths} paths reported; svc stops here`);
   }
 }
 

@@ -111,7 +111,7 @@ export function throwUnlessStored(outcome: Outcome | undefined): Outcome {
     case 'lost':
       throw lostError();
     case 'refused':
-      throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its key did not come');
+      throw new SvcError('SVC_PROTECT_KEY_UNAVAILABLE', 'its key did not arrive');
     case 'published':
     case 'dlq':
     case 'backup':
@@ -124,7 +124,7 @@ export function throwUnlessStored(outcome: Outcome | undefined): Outcome {
 function stillInFlight(): SvcError {
   return new SvcError(
     'SVC_PUBLISH_TIMEOUT',
-    'the event has no outcome yet: it is on its way still, and may arrive',
+    'the event has no outcome yet; it is still in flight and may arrive',
     { name: 'TimeoutException' },
   );
 }
@@ -288,7 +288,7 @@ export function headersOf(given: unknown): Readonly<Record<string, string>> | un
   if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
   const headers: Record<string, string> = {};
   for (const [index, [name, value]] of entries.entries()) {
-    if (typeof name !== 'string') throw wrong(`header ${index + 1} must have a text as name`);
+    if (typeof name !== 'string') throw wrong(`header ${index + 1} must have a string as name`);
     const problem = headerNameProblem(name);
     if (problem !== undefined) throw wrong(`header ${index + 1} ${problem}`);
     const text = headerText(value);

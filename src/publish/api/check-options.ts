@@ -85,5 +85,5 @@ export function must(be: string): never {
 }
 
 export function notEmpty(value: unknown): unknown {
-  return typeof value === 'string' && value.trim() !== '' ? value : must('a text that is not empty');
+  return typeof value === 'string' && value.trim() !== '' ? value : must('a non-empty string');
 }

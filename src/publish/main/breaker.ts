@@ -152,7 +152,7 @@ export function createBreaker({ logger, onOpen, ...options }: BreakerOptions): B
         logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
       else if (to === 'HALF-OPEN') logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
       else if (from === 'HALF-OPEN')
-        logger.debug(`Circuit breaker is OPEN: the cluster is still away (${why})`);
+        logger.debug(`Circuit breaker is OPEN: the cluster is still unreachable (${why})`);
       else {
         logger.warn(
           `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${why})`,

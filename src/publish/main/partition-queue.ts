@@ -442,7 +442,7 @@ export function createBatchSender(options: BatchSenderOptions) {
       const waitMs = isKnown ? undefined : retryMs;
       // What is not tried again is said where it goes.
       if (isOfTopic && refusals.refused(topic, failure, waitMs === undefined) && waitMs !== undefined)
-        logger.warn(`events wait for their topic, and go to the next tier soon: ${failure.message}`, {
+        logger.warn(`events wait for their topic, and will go to the next tier soon: ${failure.message}`, {
           ...{ topic, cause: failure.cause },
         });
       breaker.failed(failure, waitMs === undefined);

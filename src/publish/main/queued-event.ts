@@ -182,7 +182,7 @@ export function createEventOutcomes(options: EventOutcomesOptions) {
     try {
       outcome = await next(failed);
     } catch (error) {
-      logger.error('a tier failed against its promise', { error: nameOf(error) });
+      logger.error('a tier violated its contract', { error: nameOf(error) });
     }
     const isUndecided = outcome === 'lost' && failed.failure.endedBy === 'behind-unless-full';
     // It waits again before anything else may come.
@@ -254,7 +254,7 @@ export function createEventOutcomes(options: EventOutcomesOptions) {
 export const shutDown: SendFailure = {
   kind: 'retriable',
   cause: 'Shutdown',
-  message: 'svc was told to end before the event was acknowledged',
+  message: 'svc had to stop before the event was acknowledged',
   endedBy: 'shutdown',
 };
 
@@ -264,7 +264,7 @@ export const tooManyAtOnce: SendFailure = {
   kind: 'retriable',
   cause: 'BufferFull',
   message:
-    'one turn of the event loop brought more events than fit into an eighth of the heap, and nothing is sent before it is over: let a long loop wait now and then (await setImmediate of node:timers/promises)',
+    'one turn of the event loop made more events than fit into an eighth of the heap. svc sends nothing until the turn ends: in long loops, await setImmediate of node:timers/promises now and then',
 };
 
 /** The last net: whatever fails in the queue, the application goes on, and the event is counted. */
@@ -321,7 +321,7 @@ export function createAdmission(options: AdmissionOptions) {
 
   function bufferFull(): SendFailure {
     const { maxEvents, maxBytes } = options.buffer;
-    const message = `${memory.events} events of ${memory.bytes} bytes are waiting in memory (at most ${maxEvents} events of ${maxBytes} bytes: svc.broker.buffer)`;
+    const message = `${memory.events} events of ${memory.bytes} bytes are in memory (at most ${maxEvents} events of ${maxBytes} bytes: svc.broker.buffer)`;
     warnFull('', `events go to the next tier, because ${message}`);
     return { kind: 'retriable', cause: 'BufferFull', message };
   }

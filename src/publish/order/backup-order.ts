@@ -62,7 +62,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       backlog.sinceMs = clock.monotonic();
       if (!topicsSaid.has(backlog.topic)) {
         topicsSaid.add(backlog.topic);
-        const message = `topic "${backlog.topic}": events go behind earlier ones of their partition that wait in the backup`;
+        const message = `topic "${backlog.topic}": new events wait behind earlier events of their partition in the backup`;
         say(`behind ${backlog.topic}`, message);
       }
     }
@@ -76,7 +76,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
     const { topic } = backlog;
     if (topicsSaid.has(topic) && ![...backlogs.of(topic)].some(({ isBehind }) => isBehind)) {
       topicsSaid.delete(topic);
-      logger.info(`topic "${topic}": nothing waits in the backup any more, events go to the topic again`);
+      logger.info(`topic "${topic}": the backup is empty, and events go to the topic again`);
     }
     queue?.orderChanged(topic, partition);
   }
@@ -200,7 +200,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       if (what === 'first') {
         start = 'behind';
         startedAtMs = clock.monotonic();
-        logger.info('the backup of an earlier run is sent first: new events go behind it');
+        logger.info('the backup of an earlier run is sent first, before new events');
       } else {
         start = 'known';
         earlierTopics = what.topics;

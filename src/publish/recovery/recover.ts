@@ -178,7 +178,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       const refusal = refusalOf(event);
       const topic = event.topic ?? options.fallbackTopic;
       if (topic === undefined || refusal !== undefined) {
-        fail([event], refusal ?? 'their topic is not known: recover them with --to <topic>');
+        fail([event], refusal ?? 'their topic is unknown: recover them with --to <topic>');
         continue;
       }
       const count = counts.get(topic);

@@ -129,7 +129,8 @@ export interface DlqRecord {
 export function fromDlqRecord(record: DlqRecord, place: string): StoredEvent | string {
   const form = record.headers[letterForm];
   if (form === 'value') return fromBareValue(record, place);
-  if (form === 'place') return `it holds no event, which was too large for it: ${placeIn(record.headers)}`;
+  if (form === 'place')
+    return `it holds no event, because the event was too large: ${placeIn(record.headers)}`;
   const text = record.value.toString();
   const message = parseObject(text);
   if (message === undefined) return 'it is not a JSON object';

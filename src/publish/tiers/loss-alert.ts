@@ -28,10 +28,7 @@ export function onEventLost(listener: LostEventListener): () => void {
 
 /** What a caller gets who asked to be told. */
 export function lostError(): SvcError {
-  return new SvcError(
-    'SVC_PUBLISH_LOST',
-    'the event could not be published, and no other tier has stored it',
-  );
+  return new SvcError('SVC_PUBLISH_LOST', 'the event could not be published, and no other tier stored it');
 }
 
 export interface LossAlert {
@@ -66,7 +63,7 @@ export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
       }
     },
     threadEnded(eventType, count) {
-      const message = 'a worker thread was ended with events in its memory';
+      const message = 'a worker thread ended with events in its memory';
       state = `events are being lost: ${message}`;
       say('thread', `events lost, unless they were just acknowledged: ${message}`, {
         eventType,

@@ -531,7 +531,7 @@ function notSync(left: Promise<unknown>): SvcError {
   left.catch(() => {});
   return new SvcError(
     'SVC_PUBLISH_BACKUP_FAILED',
-    'its storeSync returns a promise, and at the end of the process nobody can wait for it',
+    'its storeSync returns a promise, but the ending process cannot wait for it',
   );
 }
 

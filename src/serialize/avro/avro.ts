@@ -100,7 +100,10 @@ export function fromWaiting(codec: EventCodec, id: number, json: Buffer): Buffer
     document = JSON.parse(`${text.slice(0, at + 2)}}`);
     if (typeof (document as unknown as AvroEvent).metadata.trace.traceId === 'undefined') throw new Error();
   } catch {
-    throw new SvcError('SVC_SERIALIZE_SCHEMA_MISFIT', 'what waited for its schema is no envelope');
+    throw new SvcError(
+      'SVC_SERIALIZE_SCHEMA_MISFIT',
+      'the record that waited for its schema is not an envelope',
+    );
   }
   const { occurredAt, publishedAt } = document as { occurredAt: string; publishedAt: string };
   const { head, tail } = codec.encode({
@@ -115,7 +118,7 @@ export function fromWaiting(codec: EventCodec, id: number, json: Buffer): Buffer
 function notKnown({ name }: EventCodec): SvcError {
   return new SvcError(
     'SVC_SERIALIZE_REGISTRY_AWAY',
-    `the schema registry has not told the id of ${name} yet, and a connector that reads the outbox cannot wait for it`,
+    `the schema registry has not returned the id of ${name} yet, but a connector that reads the outbox cannot wait for it`,
   );
 }
 
@@ -145,7 +148,7 @@ export function createCodecs(
     } catch (error) {
       if (error instanceof SvcError) return error;
       const why = error instanceof Error ? error.message : String(error);
-      return new SvcError('SVC_SERIALIZE_SCHEMA', `${file ?? eventType} holds no schema of Avro: ${why}`);
+      return new SvcError('SVC_SERIALIZE_SCHEMA', `${file ?? eventType} holds no Avro schema: ${why}`);
     }
   }
   return (eventType) => {
@@ -261,7 +264,7 @@ export function createDecoder(schema: string, large: LargeNumbers = 'text'): (by
     type = exactType(JSON.parse(schema), large);
   } catch (error) {
     if (error instanceof SvcError) throw error;
-    throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its schema is none of Avro');
+    throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its schema is not an Avro schema');
   }
   return decoderOf(type);
 }
@@ -285,7 +288,7 @@ function decoderOf(type: AvroType): (bytes: Buffer) => unknown {
     try {
       return { ...record, payload: JSON.parse(payload) };
     } catch {
-      throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its payload is no JSON text');
+      throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its payload is not JSON text');
     }
   };
 }

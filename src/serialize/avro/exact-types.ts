@@ -52,7 +52,7 @@ const longest = 2n ** 63n;
 const mostNegative = -(2 ** 52);
 const longBytes = 10;
 
-const notExact = 'a number beyond 2^53 - 2 is not exact, give it as a BigInt';
+const notExact = 'a number beyond 2^53 - 2 is not exact: use a BigInt';
 
 function longOf(value: unknown): number | bigint | undefined {
   const whole = wholeOf(value);
@@ -220,7 +220,7 @@ function makeClasses(large: LargeNumbers): Classes {
     writeText,
     readText,
     (value) =>
-      typeof value === 'string' ? 'it holds half of a surrogate pair, which UTF-8 has not' : undefined,
+      typeof value === 'string' ? 'it holds half of a surrogate pair, which UTF-8 cannot encode' : undefined,
   );
   class Text extends AnyText {
     override _write(tap: Tap, value: unknown): void {
@@ -644,7 +644,7 @@ function timeOf(text: string): { readonly seconds: number; readonly fraction: st
 /** Of seconds and the digits behind them: a number where it is exact. */
 function unitsOf(seconds: number, fraction: string, digits: number): number | bigint {
   if (/[1-9]/.test(fraction.slice(digits)))
-    throw new RangeError(`it has more than ${digits} digits behind the second`);
+    throw new RangeError(`it has more than ${digits} fractional digits of a second`);
   const part = fraction.slice(0, digits).padEnd(digits, '0');
   const units = seconds * 10 ** digits + Number(part);
   if (Math.abs(units) < 2 ** 52) return units;
@@ -684,7 +684,7 @@ const instant = (digits: number, isLocal: boolean): Conversion => ({
     if (day === undefined || time === undefined) return undefined;
     if (zone === null && !isLocal) throw new RangeError('it needs a zone, such as Z');
     const [, sign, hours = '0', minutes = '0'] = zone ?? [];
-    if (sign !== undefined && isLocal) throw new RangeError('it has a zone, which a local time has not');
+    if (sign !== undefined && isLocal) throw new RangeError('it has a zone, but a local time has no zone');
     if (Number(hours) > 23 || Number(minutes) > 59) throw new RangeError('there is no such zone');
     const offset = (Number(hours) * 60 + Number(minutes)) * 60 * (sign === '-' ? -1 : 1);
     return unitsOf(day * daySeconds + time.seconds - offset, time.fraction, digits);
@@ -746,7 +746,7 @@ function decimal({ precision, scale = 0, size }: LogicalTypesSchema): Conversion
       const shift = behind - after.length + Number(exponent);
       if (digits !== '0' && shift > mostDigits) throw new RangeError(`it has more than ${most} digits`);
       if (shift < 0 && /[1-9]/.test(digits.slice(shift)))
-        throw new RangeError(`it has more than ${behind} digits behind the point`);
+        throw new RangeError(`it has more than ${behind} digits after the point`);
       const shifted = digits === '0' ? '0' : shift < 0 ? digits.slice(0, shift) : digits + '0'.repeat(shift);
       const unscaled = BigInt(shifted || '0');
       if (String(unscaled).length > most) throw new RangeError(`it has more than ${most} digits`);
@@ -774,7 +774,7 @@ function bytesOf(value: bigint, size: number | undefined): Buffer {
 const textOfUuid: Conversion = {
   toRaw(value) {
     if (typeof value === 'string' && !uuidForm.test(value))
-      throw new RangeError('it has not the form of one');
+      throw new RangeError('it does not have this form');
     return typeof value === 'string' ? value : undefined;
   },
   fromRaw: (raw: string) => raw,
@@ -783,7 +783,7 @@ const textOfUuid: Conversion = {
 const bytesOfUuid: Conversion = {
   toRaw(value) {
     if (typeof value !== 'string') return value as Buffer;
-    if (!uuidForm.test(value)) throw new RangeError('it has not the form of one');
+    if (!uuidForm.test(value)) throw new RangeError('it does not have this form');
     return Buffer.from(value.replaceAll('-', ''), 'hex');
   },
   fromRaw: (raw: Buffer) => raw.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'),

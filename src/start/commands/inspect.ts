@@ -139,13 +139,13 @@ function problemOf(folder: string): string | undefined {
     try {
       const found = statSync(at, { throwIfNoEntry: false });
       if (found === undefined && dirname(at) !== at) continue;
-      if (!found?.isDirectory()) return `${at} is no folder`;
+      if (!found?.isDirectory()) return `${at} is not a folder`;
       accessSync(at, constants.W_OK | constants.X_OK);
       return undefined;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOTDIR' && dirname(at) !== at) continue;
-      return `this user may not write in ${at} (${code})`;
+      return `this user cannot write to ${at} (${code})`;
     }
   }
 }
@@ -283,7 +283,7 @@ export async function inspectSchemas(config: Config): Promise<SchemasReport | un
       const isCompatible = await registry.isCompatible({ subject, schema });
       if (isCompatible !== false)
         return { eventType, subject, state: isCompatible === undefined ? 'new' : 'compatible' };
-      const problem = `the schema of ${eventType} is not compatible with what subject ${subject} holds: change it, or the compatibility of the subject`;
+      const problem = `the schema of ${eventType} is not compatible with what subject ${subject} holds: change the schema, or the compatibility of the subject`;
       return { eventType, subject, problem };
     } catch (error) {
       return { eventType, ...(subject && { subject }), problem: (error as SvcError).message };
@@ -351,7 +351,7 @@ async function withTail(
   if (!readsTopics(client))
     throw new SvcError(
       'SVC_PUBLISH_BROKER',
-      `svc reads topics from Kafka and from files; those of "${client}" are for the tools of that broker`,
+      `svc reads topics from Kafka and from files only. For topics of "${client}", use the tools of that broker`,
     );
   // Nothing else does: a connection must not keep an application alive.
   const hold = setInterval(() => {}, 60_000);
@@ -408,12 +408,12 @@ export function createTopicRefusal(
   const allowed = new Set([...topicsOf(config), ...named]);
   const told = new Set<string>();
   return (topic) => {
-    if (deadLetterTopics.includes(topic)) return `topic "${topic}" is that of the dead letters themselves`;
+    if (deadLetterTopics.includes(topic)) return `topic "${topic}" is the dead letter topic itself`;
     if (allowed.has(topic)) return undefined;
     if (told.size >= mostNamed && !told.has(topic))
       return `more than ${mostNamed} topics that the configuration does not have: the list names them, ${naming} sends one`;
     told.add(topic);
-    return `the configuration has no topic "${topic}": if they belong there, send them with ${naming} ${topic}`;
+    return `the configuration has no topic "${topic}". If the events belong there, send them with ${naming} ${topic}`;
   };
 }
 
@@ -443,10 +443,7 @@ export function openDecryption({ config, keys, defaultKey, keyIds }: DecryptionR
   const kms = config?.pii.kms;
   if (config === undefined || kms?.enabled !== true || kms.type === undefined) {
     if (keyIds.length > 0)
-      throw new SvcError(
-        'SVC_PROTECT_KEY_LIST',
-        '--key-id is for keys of a service, and the configuration has none (svc.pii.kms)',
-      );
+      throw new SvcError('SVC_PROTECT_KEY_LIST', '--key-id needs a key service: configure svc.pii.kms');
     return createDecryptionKeys({ keys: all });
   }
   const ids = [...new Set([...namedKeyIds(config), ...keyIds])];

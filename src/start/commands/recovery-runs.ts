@@ -77,7 +77,7 @@ export function createRecoveryRuns(options: RecoveryRunsOptions): RecoveryRuns {
         latest[slot] = { ...(latest[slot] ?? begun), ...now };
       };
       latest[slot] = begun;
-      const what = `${name}: ${ask.dryRun ? 'dry run' : 'recovery'} ${begun.id}, asked for by ${by}`;
+      const what = `${name}: ${ask.dryRun ? 'dry run' : 'recovery'} ${begun.id}, requested by ${by}`;
       logger.info(`${what}, has begun`);
       const ending = work(place, ask, keep)
         .then(endOf, (error: unknown) => ({ state: 'FAILED' as const, error: lineOf(error) }))
@@ -121,7 +121,7 @@ function endOf(result: RecoveryResult): Partial<RecoveryRun> {
   const { stoppedBy, isInterrupted, isAtLimit } = result;
   if (stoppedBy !== undefined)
     return { ...counts, state: 'STOPPED', error: `the broker is away: ${printable(stoppedBy.message)}` };
-  if (isInterrupted) return { ...counts, state: 'STOPPED', error: 'the process was about to end' };
+  if (isInterrupted) return { ...counts, state: 'STOPPED', error: 'the process was shutting down' };
   return { ...counts, state: isAtLimit ? 'LIMIT' : 'DONE' };
 }
 
@@ -136,7 +136,7 @@ export function deadLetterPlace(config: Config): RecoveryPlace | string {
   if (dlqTopic === undefined)
     return 'There is no dead letter topic in this application: set svc.broker.dlq-topic.';
   if (!readsTopics(client))
-    return `svc reads dead letters from Kafka and from files; those of "${client}" are for the tools of that broker.`;
+    return `svc reads dead letters from Kafka and from files only. For those of "${client}", use the tools of that broker.`;
   return { kind: 'dlq', topic: dlqTopic, group: recoveryGroup };
 }
 

@@ -176,7 +176,7 @@ async function openSource(
   if (!readsTopics(client))
     throw new SvcError(
       'SVC_PUBLISH_BROKER',
-      `svc reads dead letters from Kafka and from files; those of "${client}" are for the tools of that broker`,
+      `svc reads dead letters from Kafka and from files only. For those of "${client}", use the tools of that broker`,
     );
   const { topic, group } = place;
   const reader = await openTopicReader(client, {

@@ -49,7 +49,7 @@ function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
   function isGone(owner: string): boolean {
     const is = isOwnerGone(owner);
     if (is && !taken.has(owner))
-      logger.info(`outbox: the process ${shownOwner(owner)} of this host is gone: its rows are taken over`);
+      logger.info(`outbox: the process ${shownOwner(owner)} of this host has ended; its rows are taken over`);
     if (is) taken.add(owner);
     return is;
   }
@@ -78,7 +78,7 @@ function heldText(others: readonly ShardHolder[]): string {
   });
   const more = others.length > mostNamed ? `, and by ${others.length - mostNamed} more` : '';
   const count = others.reduce((sum, { shards }) => sum + shards, 0);
-  return `${count} of ${shardCount} shards are held by other relays: ${named.join(', ')}${more}; a relay that is alive renews that and sends their rows, and rows of one that is gone wait until then`;
+  return `${count} of ${shardCount} shards are held by other relays: ${named.join(', ')}${more}. A live relay renews its shards and sends their rows. Rows of a dead relay wait until then`;
 }
 
 const ownerPattern = /^(.*:\d+):([0-9a-f]{32})\.(\d+)\.(\d+)\.(\d+):[0-9a-f-]{36}$/;

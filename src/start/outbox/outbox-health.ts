@@ -114,12 +114,12 @@ export function createOutboxHealth({
     if (state?.stalled === undefined || !last?.pending) return undefined;
     const { forMs, reason } = state.stalled;
     const why = reason ?? 'the database has not answered its claim of shards';
-    return `rows wait, and the relay of this process has neither claimed shards nor sent any since ${isoSeconds(clock.now() - forMs)}: ${why}`;
+    return `rows wait, but the relay of this process has neither claimed shards nor sent rows since ${isoSeconds(clock.now() - forMs)}: ${why}`;
   }
 
   function blocked(): string | undefined {
     if (!failedBlocks || !last?.failed || !last.pending) return undefined;
-    return `${last.failed} rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx --no svc outbox list --status FAILED"`;
+    return `${last.failed} rows are FAILED, and later rows of their aggregates wait (svc.outbox.on-failed: block). List them: npx --no svc outbox list --status FAILED`;
   }
 
   async function look(): Promise<void> {
@@ -261,7 +261,7 @@ export function manageOutbox(
       const filter = { ...(eventType !== undefined && { eventType }), ...(topic !== undefined && { topic }) };
       const only = [eventType, topic].filter((each) => each !== undefined).map((each) => ` of ${each}`);
       const { dryRun = false } = request;
-      const what = `since ${request.since}${printable(only.join(''))}, asked for by ${by}`;
+      const what = `since ${request.since}${printable(only.join(''))}, requested by ${by}`;
       const result = await (dryRun ? trial : replay)()
         .then(({ run }) => run({ ...request, filter }))
         .catch((error: unknown) => {
@@ -272,8 +272,8 @@ export function manageOutbox(
         });
       const { total, success, after } = result;
       // Whoever asked may not be there any more.
-      const stopped = after === undefined ? '' : `; it ended early, and goes on with after: ${after}`;
-      const sent = dryRun ? 'a dry run, none sent' : `${success} sent again`;
+      const stopped = after === undefined ? '' : `; it ended early, continue with after: ${after}`;
+      const sent = dryRun ? 'a dry run, nothing sent' : `${success} sent again`;
       logger.info(`outbox: replay of ${total} events ${what}: ${sent}${stopped}`);
       return result;
     },
@@ -460,7 +460,7 @@ export const foreignDrivers: readonly ForeignDriver[] = [
 ];
 
 export function foreignText(specifier: string): string {
-  return `svc does not follow transactions of the driver ${specifier}: run what makes events for the outbox within outbox.withTransaction(transaction, fn), or open it with outbox.runInTransaction`;
+  return `svc does not follow transactions of the driver ${specifier}. Call functions with outbox events inside outbox.withTransaction(transaction, fn), or open the transaction with outbox.runInTransaction`;
 }
 
 const firstPauseMs = 1_000;

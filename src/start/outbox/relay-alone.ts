@@ -93,7 +93,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     );
     void sayBroker(broker, logger);
     if (!stopping.aborted) await once(stopping, 'abort');
-    logger.info('relay: stops after the batch under way');
+    logger.info('relay: stops after the current batch');
     const { timeoutMs } = config.shutdown;
     const [isDone] = await Promise.all([relay.stop(timeoutMs), management.stopRuns(timeoutMs)]);
     return isDone;

@@ -26,15 +26,15 @@ export function refusalOf(
   if (!isForDebezium(settings)) return erases ? contradiction(erasedText(table)) : undefined;
   if (dialect === 'mysql' && !isRouted)
     return contradiction(
-      `the table ${table} has no column ${routeColumn}, without which Debezium sends no row of it: run what "npx --no svc outbox debezium --sql" prints, or set svc.outbox.publisher-enabled: true`,
+      `the table ${table} has no column ${routeColumn}, so Debezium sends none of its rows. Run the output of "npx --no svc outbox debezium --sql", or set svc.outbox.publisher-enabled: true`,
     );
   if (log !== 'none' || (dialect === 'postgres' && !erases)) return undefined;
   const missing =
     dialect === 'postgres'
-      ? 'its database has no logical replication slot (or one that has lost its log)'
+      ? 'its database has no logical replication slot, or one that has lost its log'
       : 'its server keeps no binary log';
   return contradiction(
-    `each row of ${table} is deleted in the transaction that wrote it (svc.outbox.publisher-enabled: false, retention-days: 0), and ${missing}, so that no connector can have it: create the connector first, or set svc.outbox.publisher-enabled: true and run what "npx --no svc outbox debezium --sql" prints then`,
+    `each row of ${table} is deleted in the transaction that wrote it (svc.outbox.publisher-enabled: false, retention-days: 0), and ${missing}, so no connector can read it. Create the connector first, or set svc.outbox.publisher-enabled: true and run the output of "npx --no svc outbox debezium --sql"`,
   );
 }
 
@@ -44,17 +44,17 @@ export function remarkOf(settings: SenderSettings, senders: Senders, isRelay: bo
   const { erases, isRouted, log, relays, oldestMs } = senders;
   if (isForDebezium(settings)) {
     if (relays > 0)
-      return `this process leaves the rows of ${table} to Debezium and deletes them at once, and relays that send rows run beside it: stop them, or set svc.outbox.publisher-enabled: true here as well`;
+      return `this process leaves the rows of ${table} to Debezium and deletes them at once, but relays send rows too. Stop the relays, or set svc.outbox.publisher-enabled: true here as well`;
     if (dialect === 'postgres' && !erases)
-      return `svc.outbox.retention-days is 0 for Debezium, and the table ${table} keeps its rows: run what "npx --no svc outbox debezium --sql" prints`;
+      return `svc.outbox.retention-days is 0 for Debezium, and the table ${table} keeps its rows: run the output of "npx --no svc outbox debezium --sql"`;
   }
   const isWaiting = oldestMs !== null && oldestMs > waitingMs;
   if (isRelay || relays > 0 || (!isWaiting && !erases)) return undefined;
   if (!isRouted)
-    return `rows of ${table} wait for ${spanOf(oldestMs ?? 0)}, and no relay of it runs: start "npx --no svc relay", or a process with svc.outbox.publisher-enabled: true and this table`;
+    return `rows of ${table} wait for ${spanOf(oldestMs ?? 0)}, but no relay of it runs. Start "npx --no svc relay", or a process with svc.outbox.publisher-enabled: true and this table`;
   // Who reads a binary log, nobody here knows.
   if (dialect !== 'postgres' || log === 'read') return undefined;
-  return `no relay of ${table} runs, and at the moment no connector reads the log of its database: look at Kafka Connect (GET /connectors/<name>/status)`;
+  return `no relay of ${table} runs, and currently no connector reads the log of its database: check Kafka Connect (GET /connectors/<name>/status)`;
 }
 
 /** No connector reads SQLite: its rows stay, whatever is set. */
@@ -68,7 +68,7 @@ function spanOf(ms: number): string {
 
 function erasedText(table: string): string {
   const trigger = quoteName('postgres', besideTable(partsOfTable(table)?.name ?? table, eraseSuffix));
-  return `a trigger of the table ${table} deletes each row in the transaction that wrote it, as for Debezium alone, and svc.outbox.publisher-enabled: false with retention-days: 0 is not what is set here: no relay would find an event. Run DROP TRIGGER ${trigger} ON ${quoteTable('postgres', table)}; or set both, if Debezium sends`;
+  return `a trigger of the table ${table} deletes each row in the transaction that wrote it, so no relay would find an event. That is for Debezium only, with svc.outbox.publisher-enabled: false and retention-days: 0. Run DROP TRIGGER ${trigger} ON ${quoteTable('postgres', table)}, or set both options if Debezium sends`;
 }
 
 /** Somebody else may change the table, or begin or stop to send, at any time; while calls fail for it, each look may end that. */
@@ -115,7 +115,7 @@ export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOp
     if (refusal !== undefined && refusal.message !== wasRefused?.message)
       logger.error(`outbox: ${refusal.message}`, { code: refusal.code });
     if (refusal === undefined && wasRefused !== undefined)
-      logger.info(`outbox: the table ${settings.table} fits the settings now: events are stored again`);
+      logger.info(`outbox: the table ${settings.table} fits the settings again: events are stored`);
     // How long rows wait is said once.
     if (remark !== undefined && last === undefined) logger.warn(`outbox: ${remark}`);
   }
@@ -128,10 +128,10 @@ export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOp
 
   async function look(): Promise<void> {
     await isolate(learn).catch((error: unknown) =>
-      logger.debug(`outbox: which views of the database write is not known: ${reasonOf(error)}`),
+      logger.debug(`outbox: svc cannot find out which views of the database write: ${reasonOf(error)}`),
     );
     await isolate(ask).catch((error: unknown) =>
-      logger.debug(`outbox: who sends the rows is not known: ${reasonOf(error)}`),
+      logger.debug(`outbox: svc cannot find out which process sends the rows: ${reasonOf(error)}`),
     );
     if (isStopped) return;
     timer = setTimeout(look, refusal === undefined ? lookMs : refusedLookMs).unref();
@@ -170,7 +170,7 @@ export function tellUnjoined(logger: Logger): TellsUnjoined {
       if (told.has(whose) || told.size >= mostTold) return;
       told.add(whose);
       logger.warn(
-        `outbox: an event of ${printable(whose)} was made outside any transaction: it is stored by itself, right after the call, and a process that ends between the two leaves what the call wrote without its event. Call the function within a transaction, or let such calls fail with svc.outbox.on-no-transaction: error (docs/outbox.md); this is said once for each target`,
+        `outbox: an event of ${printable(whose)} was made outside any transaction. svc stores it right after the call, not atomically: a process that ends in between loses the event. Call the function within a transaction, or let such calls fail with svc.outbox.on-no-transaction: error (docs/outbox.md). svc logs this once for each target`,
         { eventType, ...(target !== undefined && { target }) },
       );
     },
@@ -179,7 +179,7 @@ export function tellUnjoined(logger: Logger): TellsUnjoined {
       if (count === 0) return undefined;
       const first = [...told].slice(0, 5).map(printable).join(', ');
       const more = told.size > 5 ? ` and ${told.size - 5} more` : '';
-      return `${count} event${count === 1 ? ' was' : 's were'} made outside any transaction and stored by themselves, not atomic with what the calls wrote: ${first}${more}; see svc_outbox_unjoined_total, and docs/outbox.md for what to do`;
+      return `${count} event${count === 1 ? ' was' : 's were'} made outside any transaction, and stored separately, not atomically with the writes of the calls: ${first}${more}; see svc_outbox_unjoined_total, and docs/outbox.md for the remedy`;
     },
   };
 }

@@ -239,7 +239,7 @@ export function createDlqWaiting(
       waiting = await isolate(count);
     } catch (error) {
       waiting = null;
-      logger.debug(`dead letters that wait are not known: ${(error as Error).message}`);
+      logger.debug(`svc cannot count the dead letters: ${(error as Error).message}`);
     }
     isAsking = false;
     askAtMs = clock.monotonic() + freshMs;

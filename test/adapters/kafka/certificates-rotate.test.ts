@@ -54,7 +54,7 @@ describe('certificates that are replaced while svc runs', () => {
       assert.equal(warnings.length, 1);
       assert.match(
         warnings[0] ?? '',
-        /^the files in svc\.broker\.tls cannot be used .*; the certificates that were read before stay in use$/,
+        /^the files in svc\.broker\.tls cannot be used .*; the previous certificates stay in use$/,
       );
 
       replace({ [fixture('client.key')]: 'tls.key' });

@@ -58,7 +58,7 @@ describe('a port that wants a client certificate', () => {
         const { message } = await failureWith(tls);
         assert.match(
           message,
-          /refused the TLS connection .*cert-file and key-file|wants another client certificate/,
+          /refused the TLS connection .*cert-file and key-file|may need another client certificate/,
         );
         assert.deepEqual(seen, []);
       });

@@ -34,7 +34,7 @@ for (const { name, create } of kafkaClients)
       const line = lines.find((one) => one.includes('quota')) ?? '';
       assert.match(
         line,
-        /holds events back for 0\.7 s, by the quota producer_byte_rate .* of the client id "svc-tests"/,
+        /delays events for 0\.7 s, by the quota producer_byte_rate .* of the client id "svc-tests"/,
       );
       await broker.close(1_000);
     });

@@ -79,24 +79,24 @@ for (const { name, create, refusedUserCause } of kafkaClients) {
       assert.match(failure.message, /svc\.broker\.tls\.server-name/);
     });
 
-    it('says that the port may expect TLS', async () => {
+    it('says that the port may need TLS', async () => {
       const failure = await failureWith({});
       assert.equal(failure.kind, 'retriable');
       assert.match(
         failure.message,
-        /closed the connection before it was usable: the port may expect TLS \(svc\.broker\.tls\)/,
+        /closed the connection before it was usable: the port may need TLS \(svc\.broker\.tls\)/,
       );
     });
 
     it('says that the port does not speak TLS', async () => {
       const failure = await failureWith({ tls: { caFile: kafka.caFile } }, kafka.brokers);
-      assert.match(failure.message, /the port may not speak TLS|does not speak TLS/);
+      assert.match(failure.message, /the port may not use TLS|does not use TLS/);
     });
 
     it('says that the port takes no user and password', async () => {
       const failure = await failureWith({ sasl: user }, kafka.brokers);
       assert.deepEqual([failure.kind, failure.cause], ['fatal', 'ILLEGAL_SASL_STATE']);
-      assert.match(failure.message, /does not accept a user and password/);
+      assert.match(failure.message, /does not accept username and password/);
     });
 
     it('says that the mechanism is not offered', async () => {

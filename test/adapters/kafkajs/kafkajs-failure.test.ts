@@ -116,7 +116,7 @@ describe('kafkajs failures', () => {
       UNABLE_TO_GET_ISSUER_CERT_LOCALLY: /ca-file/,
       ERR_TLS_CERT_ALTNAME_INVALID: /another name.*svc\.broker\.tls\.server-name/,
       CERT_HAS_EXPIRED: /not valid at this time/,
-      EPROTO: /does not speak TLS/,
+      EPROTO: /does not use TLS/,
       ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: /cert-file/,
     };
     for (const [code, text] of Object.entries(messages)) {

@@ -44,7 +44,7 @@ describe('memory that a backup folder can cost', function () {
     for (const name of names) sparse(directory, name, 400_000_000);
     const { ids, unreadable, grownBytes } = await restored(directory);
     assert.deepEqual(ids, ['1001']);
-    const reason = `it is larger than ${maxEventBytes} bytes, and nothing that svc writes there is`;
+    const reason = `it is larger than ${maxEventBytes} bytes, so svc did not write it`;
     assert.deepEqual(
       unreadable,
       names.map((name) => `${name}: ${reason}`),

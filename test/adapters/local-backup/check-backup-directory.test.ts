@@ -49,7 +49,7 @@ describe('check of the backup folder at start', () => {
     await assert.rejects(checkBackupDirectory(path), refused);
     await assert.rejects(checkBackupDirectory(join(path, 'backup')), {
       ...refused,
-      message: `the backup folder "${path}/backup" is not used: ${path} cannot be written to (ENOTDIR): check svc.broker.dlq-backup-path and its rights`,
+      message: `the backup folder "${path}/backup" is not used: ${path} cannot be written to (ENOTDIR): check svc.broker.dlq-backup-path and its permissions`,
     });
     symlinkSync(dirname(path), `${path}-link`);
     await assert.rejects(checkBackupDirectory(`${path}-link`), refused);
@@ -77,6 +77,6 @@ describe('check of the backup folder at start', () => {
     for (const end = Date.now() + 2_000; lines.length === 0 && Date.now() < end; )
       await new Promise((resolve) => setTimeout(resolve, 5));
     assert.equal(lines.length, 1);
-    assert.match(lines[0] as string, /is not used: it cannot be made/);
+    assert.match(lines[0] as string, /is not used: it cannot be created/);
   });
 });

@@ -91,7 +91,7 @@ describe('what others have put into a backup folder', () => {
     utimesSync(temporary, 1, 1);
     await assert.rejects(restore(directory), {
       code: 'SVC_ADAPTERS_BACKUP_DIRECTORY',
-      message: /routes" is not used: it is a link or a file, and has to be a folder\. Move it away$/,
+      message: /routes" is not used: it is a link or a file, but must be a folder\. Move it away$/,
     });
     await removeOldTemporaries(directory, Date.now());
     assert.deepEqual(readdirSync(elsewhere).sort(), ['.0123456789abcdef.tmp', '1001.json', '1002.json']);
@@ -138,7 +138,7 @@ describe('what others have put into a backup folder', () => {
       writeFileSync(join(directory, `${segment}.done`), note);
       const { count, ids, unreadable } = await restore(directory);
       assert.deepEqual([count, ids], [3, ['1001', '1002', '1003']]);
-      const reason = 'it names what is not there: no line counts as done';
+      const reason = 'it names a missing file: no line counts as done';
       assert.deepEqual(unreadable, [{ place: `${segment}.done`, reason }]);
       assert.deepEqual(namesIn(directory), []);
       assert.deepEqual((await restore(directory)).ids, []);
@@ -169,8 +169,7 @@ describe('what others have put into a backup folder', () => {
       join(again, 'routes', '1001.json'),
       route + ' '.repeat(maxRouteBytes + 1 - Buffer.byteLength(route)),
     );
-    const reason = (bytes: number): string =>
-      `it is larger than ${bytes} bytes, and nothing that svc writes there is`;
+    const reason = (bytes: number): string => `it is larger than ${bytes} bytes, so svc did not write it`;
     const { ids, unreadable } = await restore(again);
     assert.deepEqual(ids, ['1002', '1003']);
     assert.deepEqual(unreadable, [

@@ -218,14 +218,14 @@ describe('local backup', () => {
       }
       const file = freshPath();
       writeFileSync(file, '');
-      assert.match(await refusal(file), /cannot be made \(EEXIST\)/);
+      assert.match(await refusal(file), /cannot be created \(EEXIST\)/);
     });
 
     it('is refused below a folder in which everybody may rename things', async () => {
       const directory = freshPath();
       if (process.getuid?.() === 0) execFileSync('chown', ['12345', dirname(directory)]);
       chmodSync(dirname(directory), 0o777);
-      assert.match(await refusal(directory), /everybody may rename/);
+      assert.match(await refusal(directory), /every user may rename/);
       chmodSync(dirname(directory), 0o1777);
       assert.equal(await refusal(directory), 'stored');
     });
@@ -237,7 +237,7 @@ describe('local backup', () => {
         execFileSync('chown', ['12345', directory]);
         assert.throws(
           () => openBackupDirectory(directory),
-          /belongs to another user \(id 12345\): run as that one, or chown it$/,
+          /belongs to another user \(id 12345\): run as that user, or chown it$/,
         );
       } else assert.throws(() => openBackupDirectory('/proc/1'), /belongs to another user/);
     });

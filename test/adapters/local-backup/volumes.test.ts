@@ -73,12 +73,12 @@ const places: readonly Place[] = [
   {
     name: 'hostPath with mode 0755 that belongs to root',
     make: (root) => folder(join(root, 'mount'), 0o755, [0, 0]),
-    refused: /belongs to root, and this user \(id 12345\) may not write in it: .*fsGroup in Kubernetes/,
+    refused: /belongs to root, and this user \(id 12345\) cannot write to it\. .*fsGroup in Kubernetes/,
   },
   {
     name: 'a subfolder of a hostPath with mode 0755 that belongs to root',
     make: (root) => join(folder(join(root, 'mount'), 0o755, [0, 0]), 'dlq-backup'),
-    refused: /cannot be made \(EACCES\)/,
+    refused: /cannot be created \(EACCES\)/,
   },
   {
     name: 'a folder of another user, whatever its mode',
@@ -88,7 +88,7 @@ const places: readonly Place[] = [
   {
     name: 'a subfolder of a folder that another user opened to everybody',
     make: (root) => join(folder(join(root, 'mount'), 0o777, [stranger, stranger]), 'dlq-backup'),
-    refused: /everybody may rename what is in/,
+    refused: /every user may rename entries of/,
   },
 ];
 

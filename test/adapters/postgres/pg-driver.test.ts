@@ -159,7 +159,7 @@ requiring('postgres', 'pg', function () {
     const query = (): void => {};
     // The package itself has to be compiled.
     const Client = Object.assign(function Client() {}, { Query, prototype: { query } });
-    assert.throws(() => patchDriver(pgDriver, { Client }), /pg-native: leave NODE_PG_FORCE_NATIVE out/);
+    assert.throws(() => patchDriver(pgDriver, { Client }), /pg-native: unset NODE_PG_FORCE_NATIVE/);
     assert.equal(Client.prototype.query, query);
   });
 

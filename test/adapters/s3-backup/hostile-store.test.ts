@@ -75,9 +75,9 @@ describe('a store that is not trusted', function () {
     assert.deepEqual(
       unreadable.map(({ place, reason }) => [place.slice(0, 26), reason]),
       [
-        ...foreign.slice(0, 3).map((key) => [key, 'it is no key of this backup']),
-        [long.slice(0, 26), 'it is not there any more'],
-        [long.slice(0, 26), 'it is no key of this backup'],
+        ...foreign.slice(0, 3).map((key) => [key, 'it is not a key of this backup']),
+        [long.slice(0, 26), 'it no longer exists'],
+        [long.slice(0, 26), 'it is not a key of this backup'],
       ],
     );
     assert.ok(s3.objects.has('other/2.json'));
@@ -134,7 +134,7 @@ describe('a store that is not trusted', function () {
 
   it('a page of the list that does not end is one line, in bounded memory', async () => {
     s3.page = () => 'endless';
-    await assert.rejects(restore(), { message: /its answer is too large for one of S3$/ });
+    await assert.rejects(restore(), { message: /its response is too large for S3$/ });
     assert.ok(s3.bytesSent < 3 * maxAnswerBytes, `${s3.bytesSent}`);
   });
 

@@ -162,7 +162,7 @@ describe('S3 backup', () => {
     ['reset', /the connection was cut$/],
     ['500', /the request failed \(InternalError, 500\)$/],
     ['503', /the request failed \(SlowDown, 503\)$/],
-    ['NoSuchBucket', /there is no such bucket/],
+    ['NoSuchBucket', /the bucket does not exist/],
     ['AccessDenied', /access denied: the credentials need/],
     ['SignatureDoesNotMatch', /the credentials are refused/],
   ];
@@ -210,7 +210,7 @@ describe('S3 backup', () => {
       s3.trouble = trouble;
       await assert.rejects(createS3Backup(settings()).store(backupEvent('1')), {
         code: 'SVC_ADAPTERS_BACKUP_FAILED',
-        message: `S3 bucket "bucket" at ${s3.endpoint}: what answers there said ${status}, and shows no object: check svc.broker.backup.s3-endpoint, and that the credentials have the right s3:GetObject`,
+        message: `S3 bucket "bucket" at ${s3.endpoint}: the server there answered ${status}, but shows no object: check svc.broker.backup.s3-endpoint, and that the credentials have the permission s3:GetObject`,
       });
     });
   }
@@ -219,7 +219,7 @@ describe('S3 backup', () => {
     const backup = createS3Backup(settings());
     await backup.store(backupEvent('1'));
     s3.trouble = '412 without HEAD';
-    await assert.rejects(backup.store(backupEvent('1')), /said 412, and shows no object/);
+    await assert.rejects(backup.store(backupEvent('1')), /answered 412, but shows no object/);
   });
 
   it('nothing listens there', async () => {
@@ -287,7 +287,7 @@ describe('S3 backup', () => {
         ['2'],
         [
           { place: archived, reason: 'it is in an archive: restore it in S3 first' },
-          { place: gone, reason: 'it is not there any more' },
+          { place: gone, reason: 'it no longer exists' },
         ],
       ],
     );

@@ -100,7 +100,7 @@ requiring('own-s3', 'S3 backup on a real server', function () {
       { bucket: 'nothing-here' },
       undefined,
       undefined,
-      /there is no such bucket/,
+      /the bucket does not exist/,
     ],
     ['a wrong secret', {}, undefined, 'wrong', /the credentials are refused/],
     ['an unknown key', {}, 'unknown', undefined, /the credentials are refused/],

@@ -45,10 +45,10 @@ describe('faults of a schema registry', () => {
 
   for (const [name, given, code, message] of [
     ['401', json(401, quoted), away, /other credentials \(401\)/],
-    ['403', json(403, quoted), away, /no rights on orders-value \(403\)/],
+    ['403', json(403, quoted), away, /no permission on orders-value \(403\)/],
     ['404', json(404, quoted), refused, /orders-value does not have this schema: register it/],
-    ['409', json(409, quoted), refused, /not compatible with what subject orders-value holds \(409\)/],
-    ['422', json(422, quoted), refused, /does not take the schema of subject orders-value/],
+    ['409', json(409, quoted), refused, /not compatible with subject orders-value \(409\)/],
+    ['422', json(422, quoted), refused, /does not accept the schema of subject orders-value/],
     ['500', json(500, quoted), away, /answers with status 500/],
     [
       'a redirect',
@@ -57,9 +57,9 @@ describe('faults of a schema registry', () => {
       /redirect \(302\)/,
     ],
     ['no JSON', (response: ServerResponse) => void response.end('<html>hunter2'), away, /is not JSON/],
-    ['no id', json(200, { id: 'hunter2' }), away, /gives no id of a schema/],
-    ['an id of five bytes', json(200, { id: 2 ** 32 }), away, /gives no id of a schema/],
-    ['an id below 0', json(200, { id: -1 }), away, /gives no id of a schema/],
+    ['no id', json(200, { id: 'hunter2' }), away, /returns no schema id/],
+    ['an id of five bytes', json(200, { id: 2 ** 32 }), away, /returns no schema id/],
+    ['an id below 0', json(200, { id: -1 }), away, /returns no schema id/],
     ['too much', json(200, { id: 1, schema: 'x'.repeat(4_194_304) }), away, /too large/],
     [
       'a cut line',
@@ -67,7 +67,7 @@ describe('faults of a schema registry', () => {
       away,
       /cannot be reached \(ECONNRESET\)/,
     ],
-    ['nothing', () => {}, away, /has not answered in time/],
+    ['nothing', () => {}, away, /did not answer in time/],
   ] as const)
     it(`${name}: a clear error without what the registry quotes`, async () => {
       answer = given;
@@ -98,7 +98,7 @@ describe('faults of a schema registry', () => {
     assert.equal(authorization, undefined);
     await assert.rejects(
       registry({ token: 'secret\n' }).register(subject),
-      says(away, /no HTTP header can carry/),
+      says(away, /HTTP headers do not allow/),
     );
   });
 
@@ -118,7 +118,7 @@ describe('faults of a schema registry', () => {
         await assert.rejects(registry({ url, ...wrong }).register(subject), {
           code: away,
           message:
-            /its certificate is not trusted \(\w+\): name its authority in svc\.serde\.schema-registry-ca-file/,
+            /its certificate is not trusted \(\w+\): add its authority to svc\.serde\.schema-registry-ca-file/,
         });
     } finally {
       secure.closeAllConnections();

@@ -6,7 +6,7 @@ const whole: FoundRecord = { topic: 'orders', key: 'a', headers: { a: 'b', empty
 
 describe('what a stored row can be instead of a record', () => {
   const bad: readonly (readonly [name: string, found: Partial<FoundRecord>, says: RegExp])[] = [
-    ['a number as a header', { headers: { a: 1 } }, /^its header "a" must be a text$/],
+    ['a number as a header', { headers: { a: 1 } }, /^its header "a" must be a string$/],
     ['null as a header', { headers: { a: null } }, /^its header "a" /],
     ['an object as a header', { headers: { a: {} } }, /^its header "a" /],
     ['an object with a length as a header', { headers: { a: { length: 0 } } }, /^its header "a" /],
@@ -14,7 +14,7 @@ describe('what a stored row can be instead of a record', () => {
     ['an empty list as a header', { headers: { a: [] } }, /^its header "a" /],
     ['true as a header', { headers: { a: true } }, /^its header "a" /],
     ['a bad header behind good ones', { headers: { a: 'b', c: 'd', e: 1 } }, /^its header "e" /],
-    ['a long name', { headers: { ['n'.repeat(9_000)]: 1 } }, /^its header "n{60}" must be a text$/],
+    ['a long name', { headers: { ['n'.repeat(9_000)]: 1 } }, /^its header "n{60}" must be a string$/],
     ['a list', { headers: ['a'] }, /^its headers must be an object in JSON$/],
     ['null', { headers: null }, /^its headers /],
     ['a text', { headers: 'a' }, /^its headers /],
@@ -26,7 +26,7 @@ describe('what a stored row can be instead of a record', () => {
     ['a topic of two dots', { topic: '..' }, /^its topic /],
     ['a topic of 250 characters', { topic: 't'.repeat(250) }, /^its topic /],
     ['a topic of bytes', { topic: Buffer.from('orders') }, /^its topic /],
-    ['a key of bytes', { key: Buffer.from('a') }, /^its record_key must be a text$/],
+    ['a key of bytes', { key: Buffer.from('a') }, /^its record_key must be a string$/],
     ['no key', { key: null }, /^its record_key /],
     ['a number for a payload', { payload: 1 }, /^its payload must be bytes$/],
     ['no payload', { payload: null }, /^its payload /],

@@ -91,7 +91,7 @@ requiring('vault', 'vault: keys in a K/V store', function () {
     await vault.call('POST', `${older}/customer`, { key });
     await refusal(get({ mount: older }), /no secret at .+ the engine must be kv-v1/);
     assert.equal((await get({ mount: older, engine: 'kv-v1' })).length, 32);
-    await refusal(get({ mount: 'nowhere' }), /nothing is mounted for nowhere\/data\/customer/);
+    await refusal(get({ mount: 'nowhere' }), /no engine is mounted for nowhere\/data\/customer/);
     await refusal(get({ mount: older, engine: 'kv-v1' }, 'none'), /there is no secret at .+\/none$/);
   });
 
@@ -101,7 +101,7 @@ requiring('vault', 'vault: keys in a K/V store', function () {
     assert.equal((await get({ token: await vault.createToken(allowed) })).length, 32);
     const elsewhere = await vault.createToken(`path "${mount}/data/other" { capabilities = ["read"] }`);
     await refusal(get({ token: elsewhere }), /no policy of the token allows .+\/data\/customer$/);
-    await refusal(get({ token: 'hvs.unknown' }), /the token is wrong or has expired/);
+    await refusal(get({ token: 'hvs.unknown' }), /the token is wrong, has expired/);
   });
 
   it('refuses a token that has expired', async () => {
@@ -109,7 +109,7 @@ requiring('vault', 'vault: keys in a K/V store', function () {
     const token = await vault.createToken(`path "${mount}/*" { capabilities = ["read"] }`, { ttl: '1s' });
     assert.equal((await get({ token })).length, 32);
     await sleep(1_500);
-    await refusal(get({ token }), /the token is wrong or has expired/);
+    await refusal(get({ token }), /the token is wrong, has expired/);
   });
 
   it('refuses an unknown namespace', async () => {
@@ -126,11 +126,11 @@ requiring('vault', 'vault: keys in a K/V store', function () {
     await writeFile(tokenFile, ' \n');
     await refusal(provider.getKey('customer'), /the token is empty/);
     await writeFile(tokenFile, 'hvs.old');
-    await refusal(provider.getKey('customer'), /wrong or has expired/);
+    await refusal(provider.getKey('customer'), /wrong, has expired/);
     await writeFile(tokenFile, `${vault.token}\n`);
     assert.equal((await provider.getKey('customer')).length, 32);
     await writeFile(tokenFile, `${vault.token}\r\nX-Evil: 1`);
-    await refusal(provider.getKey('customer'), /characters that no HTTP header can carry/);
+    await refusal(provider.getKey('customer'), /characters that HTTP headers do not allow/);
   });
 
   it('knows no key of the prototype', async () => {

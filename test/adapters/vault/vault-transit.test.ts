@@ -45,7 +45,7 @@ requiring('vault', 'vault: data keys by Transit', function () {
 
   it('needs a key for encryption', async () => {
     await vault.call('POST', `${mount}/keys/signing`, { type: 'ed25519' });
-    await refusal(open().generateDataKey('signing'), 'SVC_PROTECT_KEY_REFUSED', /not one for encryption/);
+    await refusal(open().generateDataKey('signing'), 'SVC_PROTECT_KEY_REFUSED', /not for encryption/);
   });
 
   it('lets a consumer decrypt that may not make keys', async () => {
@@ -65,7 +65,7 @@ requiring('vault', 'vault: data keys by Transit', function () {
     await refusal(
       provider.generateDataKey('customer'),
       'SVC_PROTECT_KEY_REFUSED',
-      /nothing is mounted for nowhere/,
+      /no engine is mounted for nowhere/,
     );
     const store = open({ mount: await vault.mount('kv-v2') });
     await refusal(store.generateDataKey('customer'), 'SVC_PROTECT_KEY_REFUSED', /^Vault at [^ ]+: \S/);

@@ -52,7 +52,7 @@ if (problems.length > 0) throw new Error(problems.map(({ message }) => message).
 let way: AppState['way'] = 'direct';
 let waySince = Date.now();
 function heed(message: string): void {
-  const isBehind = message.includes('events go behind earlier ones');
+  const isBehind = message.includes('new events wait behind earlier');
   if (!isBehind && !message.includes('events go to the topic again')) return;
   way = isBehind ? 'behind' : 'direct';
   waySince = Date.now();

@@ -12,7 +12,7 @@ describe('fields of a target in code', () => {
   });
 
   for (const [fields, message] of [
-    [{ eventType: 5 }, 'eventType must be a text'],
+    [{ eventType: 5 }, 'eventType must be a string'],
     [{ severity: 'LOUD' }, 'severity must be one of INFO, WARN, ERROR, CRITICAL'],
     [
       { topic: 'bad topic' },

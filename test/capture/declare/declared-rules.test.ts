@@ -28,7 +28,7 @@ describe('rules for personal data of a target in code', () => {
     const ofOrder = { key: '#order.email', payloadIndex: 1 };
     assert.match(
       refused({ ...ofOrder, params: ['by', 'order'] }),
-      /^SVC_PROTECT_RULE: key shows in clear what the rule for email protects \(MASK\): "#order\.email"\. Take another field$/,
+      /^SVC_PROTECT_RULE: key shows in clear what the rule for email protects \(MASK\): "#order\.email"\. Use another field$/,
     );
     assert.equal(refused({ ...ofOrder, params: ['order', 'by'] }), 'none');
   });

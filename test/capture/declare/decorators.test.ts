@@ -141,7 +141,9 @@ describe('PublishEvent', () => {
           2,
         );
         assert.equal(a.plain, 3);
-        assert.deepEqual(failures, ['Fields.plain: the field holds no function when it is initialized']);
+        assert.deepEqual(failures, [
+          'Fields.plain: the field does not hold a function when it is initialized',
+        ]);
       });
     }
   }
@@ -171,7 +173,7 @@ describe('PublishEvent', () => {
     connect();
     const decorate = PublishEvent({}) as unknown as (value: unknown, context: unknown) => unknown;
     assert.equal(decorate(class A {}, { kind: 'class', name: 'A' }), undefined);
-    assert.match(failures[0] ?? '', /^A: a class has no call/);
+    assert.match(failures[0] ?? '', /^A: a class is not called/);
   });
 
   it('reports a target that cannot be made, and the method runs', async () => {

@@ -27,7 +27,7 @@ describe('parameters with a default', () => {
     return report?.notes;
   };
   const one = (name: string) => [
-    `parameter ${name} has a default that expressions do not see: undefined where the caller leaves it out`,
+    `parameter ${name} has a default, which expressions do not see: undefined if the caller omits it`,
   ];
 
   it('are named by the check where an expression uses them, by whatever name', () => {
@@ -36,7 +36,7 @@ describe('parameters with a default', () => {
     assert.deepEqual(notes('order', '#p2.note'), one('p2'));
     assert.deepEqual(notes('Shop.prototype.sell', '#price'), one('price'));
     assert.deepEqual(notes('order', '#id', '#quantity', '#p2'), [
-      'parameters quantity, p2 have defaults that expressions do not see: undefined where the caller leaves it out',
+      'parameters quantity, p2 have defaults, which expressions do not see: undefined if the caller omits it',
     ]);
   });
 

@@ -51,7 +51,7 @@ describe('the plan of a target with an outbox', () => {
     [Number.NaN, 'no number'],
   ] as const)
     it(`${found} is none`, () => {
-      const says = 'the id of an aggregate is a text that is not empty, a number or a boolean.';
+      const says = 'the id of an aggregate is a non-empty string, a number or a boolean.';
       assert.throws(() => planOf({ outbox }).outbox?.aggregateId(callWith(id)), {
         code: 'SVC_OUTBOX_AGGREGATE_ID',
         message: `The aggregateId expression "#order.id" gave ${found}; ${says}`,
@@ -157,18 +157,17 @@ describe('an outbox in code', () => {
   });
 
   it('is refused as in the configuration', () => {
-    const off =
-      'outbox needs svc.outbox.enabled: true, and a direct send instead would not be part of the transaction';
+    const off = 'outbox needs svc.outbox.enabled: true: a direct send would not be part of the transaction';
     refused({ outbox }, off, config);
     refused({ outbox: {} }, 'outbox aggregateType is required; outbox aggregateId is required');
     refused({ outbox: null }, 'outbox must be an object');
     refused(
       { outbox, failOnError: false },
-      'failOnError false cannot go with outbox: an event that is not stored fails its transaction',
+      'failOnError false cannot be combined with outbox: an event that is not stored fails its transaction',
     );
     refused(
       { outbox, phase: 'AFTER', afterCommit: true },
-      'phase AFTER cannot go with outbox: an event of a transaction tells of a call that succeeded; afterCommit cannot go with outbox, whose events are sent only after the commit anyway',
+      'phase AFTER cannot be combined with outbox: an event of a transaction reports a call that succeeded; afterCommit cannot be combined with outbox, whose events are always sent after the commit',
     );
   });
 });

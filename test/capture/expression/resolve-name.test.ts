@@ -42,7 +42,7 @@ describe('the names of an expression', () => {
     );
     assert.match(
       refusal('#email', undefined),
-      /no name "email"\..*The names of the parameters are not known here\./u,
+      /no name "email"\..*The names of the parameters are unknown here\./u,
     );
   });
 

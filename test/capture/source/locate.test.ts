@@ -117,14 +117,14 @@ describe('capture: where a target’s module is', () => {
     ['./src/ordres.ts', 'no such file: ./src/ordres.ts (did you mean ./src/orders.ts?)'],
     ['./src/invoices.ts', 'no such file: ./src/invoices.ts'],
     ['./sources/orders.ts', 'no such file: ./sources/orders.ts (there is no folder ./sources)'],
-    ['src/orders.js', 'src/orders.js is read as the name of a package (did you mean ./src/orders.js?)'],
-    ['src/orders.ts', 'src/orders.ts is read as the name of a package (did you mean ./src/orders.ts?)'],
+    ['src/orders.js', 'src/orders.js is a package name (did you mean ./src/orders.js?)'],
+    ['src/orders.ts', 'src/orders.ts is a package name (did you mean ./src/orders.ts?)'],
     ['#nothing', 'the package.json above has no "imports" entry for #nothing'],
-    ['#gone', '#gone leads nowhere: no such file: ./dist/gone.js (there is no folder ./dist)'],
+    ['#gone', '#gone leads to no file: no such file: ./dist/gone.js (there is no folder ./dist)'],
     ['@acme/closed/inner', 'the package @acme/closed exports no "./inner"'],
     [
       '@acme/closed',
-      '@acme/closed leads nowhere: no such file: ./packages/closed/dist/index.js (there is no folder ./packages/closed/dist)',
+      '@acme/closed leads to no file: no such file: ./packages/closed/dist/index.js (there is no folder ./packages/closed/dist)',
     ],
   ];
   for (const [module, problem] of problems) {

@@ -44,7 +44,7 @@ describe('capture: a text that is nested deeply', function () {
     const found = findPaths('a.js', text, { goal: 'module', typed: false }, ['create']);
     assert.match(
       'problem' in found ? found.problem : '',
-      /^nested too deeply to be parsed: that may take 1\d{3} MB/,
+      /^nested too deeply to be parsed: it may need 1\d{3} MB/,
     );
   });
 });

@@ -12,7 +12,7 @@ describe('capture: where the parser cannot be loaded', function () {
   this.timeout(60_000);
 
   for (const [flags, named] of [
-    [['--no-addons'], /--no-addons leaves native addons out.*svc manifest/],
+    [['--no-addons'], /--no-addons disables native addons.*svc manifest/],
     [['--permission', '--allow-fs-read=*', '--allow-fs-write=*'], /add --allow-addons.*svc manifest/],
   ] as const)
     it(`with ${flags[0]} the report names the flag, and the application runs`, () => {

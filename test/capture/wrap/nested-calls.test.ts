@@ -81,7 +81,7 @@ describe('captured functions that call each other', () => {
     assert.deepEqual(
       told.map(({ line }) => line),
       [
-        'src/service.ts#create called src/repo.ts#insert: one call made two events, ORDER_CREATED and ORDER_INSERTED, with the same key. Keep one of them, usually that of the service, unless you want both events',
+        'src/service.ts#create called src/repo.ts#insert: one call made two events, ORDER_CREATED and ORDER_INSERTED, with the same key. Keep one of them, usually the target in the service, unless you want both events',
       ],
     );
   });

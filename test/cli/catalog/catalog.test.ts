@@ -75,7 +75,7 @@ describe('svc catalog', function () {
     const { code, stdout, stderr } = await svc();
     assert.deepEqual([code, stdout], [0, ''], stderr);
     assert.match(stderr, /^event-catalog: 5 event types, 13 files written$/m);
-    assert.match(stderr, /known at run time only: src\/orders\.ts:11;/);
+    assert.match(stderr, /known only at runtime: src\/orders\.ts:11;/);
     const found = entries();
     assert.deepEqual(
       Object.entries(found).map(([type, { from, topics, keys, payload }]) => [
@@ -136,7 +136,7 @@ describe('svc catalog', function () {
           '+ ORDER_CREATED payload.item is new',
           '! ORDER_PAID topic payments.v1 has it no more: it is in payments.v2',
           '+ ORDER_SENT  is new',
-          '! ORDER_SHIPPED  is not published any more',
+          '! ORDER_SHIPPED  is no longer published',
         ],
       ],
     );
@@ -171,7 +171,7 @@ describe('svc catalog', function () {
     await svc();
     edit('src/orders.ts', "'ORDER_SHIPPED'", "'ORDER_SENT'");
     const { stdout, stderr } = await svc();
-    assert.match(stdout, /^BREAKS {2}ORDER_SHIPPED: is not published any more$/m);
+    assert.match(stdout, /^BREAKS {2}ORDER_SHIPPED: is no longer published$/m);
     assert.match(stderr, /^1 change can break consumers$/m);
     assert.ok(readdirSync(join(folder, 'event-catalog/avro')).includes('ORDER_SENT.avsc'));
     assert.ok(!readdirSync(join(folder, 'event-catalog/avro')).includes('ORDER_SHIPPED.avsc'));
@@ -184,14 +184,14 @@ describe('svc catalog', function () {
         { 'event-catalog/svc.catalog.json': '<<<<<<< HEAD\n{}' },
         [],
         1,
-        /is no JSON: it holds a conflict of git$/m,
+        /is no JSON: it holds a Git conflict$/m,
       ],
-      [{ 'event-catalog/svc.catalog.json': '[]' }, [], 1, /is no catalog of svc$/m],
+      [{ 'event-catalog/svc.catalog.json': '[]' }, [], 1, /is not a catalog of svc$/m],
       [
         { 'event-catalog/svc.catalog.json': '{ "svcCatalog": 2, "events": {} }' },
         ['--check'],
         1,
-        /is a catalog of version 2, and this svc knows version 1: install the svc that has made it$/m,
+        /is a catalog of version 2, and this svc knows version 1: install the svc version that wrote it$/m,
       ],
       [
         {
@@ -200,10 +200,10 @@ describe('svc catalog', function () {
         },
         [],
         1,
-        /what it says of "A" is not what svc catalog writes$/m,
+        /its entry for "A" is not from svc catalog$/m,
       ],
       [{}, ['--check'], 1, /there is no catalog in event-catalog yet: npx --no svc catalog makes it$/m],
-      [{}, ['--check', '--against', 'gone.json'], 1, /^svc: gone\.json is not there$/m],
+      [{}, ['--check', '--against', 'gone.json'], 1, /^svc: gone\.json does not exist$/m],
       [{ 'svc.config.yaml': config.replace('orders.ts', 'orders.ts: [') }, [], 1, /^svc: svc\.config\.yaml/m],
       [{ 'svc.config.yaml': config.replace('ORDER_CREATED', '7') }, [], 1, /eventType/],
       [
@@ -222,7 +222,7 @@ describe('svc catalog', function () {
       ],
       [{}, ['--config', 'gone.yaml'], 1, /gone\.yaml/],
       [{}, ['--against', 'base.json'], 2, /--against goes with --check/],
-      [{}, ['--check', '--watch'], 2, /--check and --watch do not go together/],
+      [{}, ['--check', '--watch'], 2, /--check and --watch cannot be combined/],
       [{}, ['--since', '1h'], 2, /--since goes with --watch/],
       [{ 'event-catalog/json-schema': 'a file' }, [], 1, /event-catalog cannot be written \(E/],
     ];

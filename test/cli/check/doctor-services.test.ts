@@ -87,13 +87,13 @@ requiring('secure-kafka', 'svc doctor and rights on topics', function () {
     const [topic, group] = wrong(findings);
     assert.match(
       topic?.text ?? '',
-      /the user "svc" may not write to topic "read-only": give it the Write and Describe/,
+      /the user "svc" may not write to topic "read-only": grant it Write and Describe/,
     );
-    assert.match(group?.text ?? '', /may not use the group "nothing-but-seen": give it the Read permission/);
+    assert.match(group?.text ?? '', /may not use the group "nothing-but-seen": grant it Read/);
     for (const each of [topic, group])
       assert.equal(
         each?.fix,
-        'let the user of svc.broker.sasl describe and write its topics, and use its group',
+        'allow the user of svc.broker.sasl to describe and write its topics, and to use its group',
       );
     assert.deepEqual(
       of(findings, 'rights')
@@ -126,7 +126,7 @@ for (const [need, dialect, start, drop] of [
       const [found] = of(findings, 'triggers');
       // Rows are sent: it is no error.
       assert.deepEqual([code, found?.state], [0, 'warning'], JSON.stringify(findings));
-      assert.equal(found?.text, `${table} takes rows that no relay finds, which svc never writes`);
+      assert.equal(found?.text, `${table} accepts rows that no relay finds, which svc never writes`);
       const [, statement] =
         /^run the statement at a quiet time, as the owner of the table: (ALTER TABLE .*)$/.exec(
           found?.fix ?? '',

@@ -143,7 +143,7 @@ describe('what svc check and svc doctor doubt', function () {
 
     it('names both functions, both event types, and what to do', () => {
       assert.deepEqual(doubts([create, insert]), [
-        'svc.targets[0]: src/service.ts#OrderService.prototype.create calls src/repository.ts#OrderRepository.prototype.insert: one call makes two events, ORDER_CREATED and ORDER_INSERTED (svc.config.json:1). Keep one of them, usually that of the service, unless you want both events.',
+        'svc.targets[0]: src/service.ts#OrderService.prototype.create calls src/repository.ts#OrderRepository.prototype.insert: one call makes two events, ORDER_CREATED and ORDER_INSERTED (svc.config.json:1). Keep one of them, usually the target in the service, unless you want both events.',
       ]);
     });
   });
@@ -255,7 +255,7 @@ describe('what svc check and svc doctor doubt', function () {
         'of nothing',
         ['ORDER_CREATED', 'INVOICE_SENT'],
         '',
-        [/INVOICE_SENT, and no event of that type is known\b/],
+        [/INVOICE_SENT, but no target publishes that event type\b/],
       ],
       ['where code computes types', ['ORDER_CREATED', 'INVOICE_SENT'], 'publish({}, { eventType: x })', []],
       [

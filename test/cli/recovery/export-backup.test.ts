@@ -111,7 +111,7 @@ describe('svc backup export', function () {
     writeFileSync(join(cwd, 'full/x'), '');
     mkdirSync(join(cwd, 'open'), { mode: 0o755 });
     for (const [out, says] of [
-      ['full', /the folder ".*full" is not empty: name one that is, or that is not there yet/],
+      ['full', /the folder ".*full" is not empty: choose an empty or new one/],
       ['open', /others have rights in it/],
     ] as const) {
       const { code, stderr } = await exported('--out', out);

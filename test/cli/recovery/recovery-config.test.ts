@@ -63,7 +63,7 @@ describe('configuration of a recovery', () => {
     withFile('svc: { broker: [');
     wrongUse(() => read('--broker', 'a:1'), /is not valid YAML/);
     withFile('svc: { brokr: { dlqBackupPath: /data } }');
-    wrongUse(() => read('--broker', 'a:1'), /svc\.brokr: is not a known name/);
+    wrongUse(() => read('--broker', 'a:1'), /svc\.brokr: is an unknown name/);
     withFile('svc: { broker: { backup: { s3Enabled: true } } }');
     wrongUse(() => read('--broker', 'a:1'), /s3Bucket is required/);
   });

@@ -46,7 +46,7 @@ describe('the summary of a recovery', () => {
 not sent: 3 events: cannot reach Kafka
 not sent: 1 event: no topic
 not readable: a\\u001b[2Jb\\u202e.json: it is not a file
-what was not sent is still there
+unsent events are still there
 `,
     );
     const columns = listColumns({
@@ -82,7 +82,7 @@ what was not sent is still there
       isInterrupted: true,
       stoppedBy: { kind: 'retriable', cause: 'ECONNREFUSED', message },
     };
-    assert.match(summaryLines(away, true), /\nstopped: the broker is away\./);
+    assert.match(summaryLines(away, true), /\nstopped: the broker is unreachable\./);
     assert.equal(stoppedOf(away), message);
   });
 });

@@ -8,7 +8,7 @@ const sample = (atMs: number, published: number): Sample => ({
     remark: 'connect ECONNREFUSED 127.0.0.1:9092, and a long line of what else there is',
     state: 'CRITICAL',
     findings: [
-      '94.1 % of the events in the last five minutes got to their topics: the log says why\u001b[2J',
+      '94.1 % of the events in the last five minutes reached their topics: the log says why\u001b[2J',
     ],
   },
   events: { published, failed: null, dlq: 0, backup: 12, lost: 1_234_567_890 },

@@ -68,6 +68,6 @@ describe('svc tail --limit', function () {
   it('takes no --follow with --until', async () => {
     const { code, stderr } = await tail('--follow', '--since', '1h', '--until', '0s');
     assert.equal(code, 2);
-    assert.match(stderr, /--follow has no end/);
+    assert.match(stderr, /--follow and --until contradict/);
   });
 });

@@ -167,7 +167,7 @@ requiring('kafka', 'svc tail', function () {
     ['since in the future', ['--since', '2126-01-01'], /--since is in the future/],
     ['since that is no time', ['--since', 'yesterday'], /--since takes a time such as/],
     ['since behind until', ['--since', '1h', '--until', '2h'], /--since is not before --until/],
-    ['until that is past alone', ['--until', '2h'], /without --since only what comes from now on/],
+    ['until that is past alone', ['--until', '2h'], /Without --since, only new events/],
     ['a limit of none', ['--limit', '0'], /--limit takes a number of events, from 1/],
     ['a header without a value', ['--header', 'tenant'], /--header takes name=value/],
   ] as const)
@@ -211,7 +211,7 @@ requiring('kafka', 'svc tail', function () {
     );
     assert.deepEqual(
       lines.flatMap(({ problem }) => problem ?? []),
-      ['this is no envelope of svc: its CloudEvent lacks id, type, source or specversion, or is a batch'],
+      ['this is not an envelope of svc: its CloudEvent lacks id, type, source or specversion, or is a batch'],
     );
     const people = await tail(topic, ...window, '--type', 'ORDER');
     assert.equal(people.stdout.match(/ORDER {2}- {2}\{"email":"a@b\.example"\}/g)?.length, 2, people.stdout);
@@ -220,7 +220,7 @@ requiring('kafka', 'svc tail', function () {
   it('says that there is no such topic, and makes none', async () => {
     const topic = newTopic();
     const { code, stderr } = await tail(topic, '--since', '1h');
-    assert.deepEqual([code, stderr], [1, `svc: Kafka knows no topic "${topic}"\n`]);
+    assert.deepEqual([code, stderr], [1, `svc: Kafka has no topic "${topic}"\n`]);
   });
 
   it('follows topic files, of applications without a broker', async () => {

@@ -32,7 +32,7 @@ describe('options of the client for Kafka', () => {
     for (const acks of ['0', 0])
       assert.match(
         problemsOf({ acks })[0] ?? '',
-        /svc\.broker\.acks: counts an event as published when it was sent/,
+        /svc\.broker\.acks: counts an event as published once it is sent/,
       );
     for (const acks of [2, -1, 'some', true])
       assert.match(problemsOf({ acks })[0] ?? '', /must be one of all, 1, 0/);
@@ -47,10 +47,10 @@ describe('options of the client for Kafka', () => {
     for (const lease of ['auto', 'host', 'kafka']) assert.deepEqual(leaseIn(lease, kafka), []);
     for (const lease of ['auto', 'host']) assert.deepEqual(leaseIn(lease, { client: 'file' }), []);
     assert.deepEqual(leaseIn('kafka', { client: 'file' }), [
-      'svc.id-generator.lease: worker ids can be leased in Kafka only where events go to Kafka, and client is file (code). Use auto or host.',
+      'svc.id-generator.lease: worker ids can be leased in Kafka only if events go to Kafka, but client is file (code). Use auto or host.',
     ]);
     assert.deepEqual(leaseIn('database', kafka), [
-      'svc.id-generator.lease: leases worker ids in the database of the outbox, and is not yet available in this version, got a string (code). Use one of auto, host, kafka.',
+      'svc.id-generator.lease: leases worker ids in the database of the outbox, which this version does not support yet, got a string (code). Use one of auto, host, kafka.',
     ]);
   });
 
@@ -74,7 +74,7 @@ describe('options of the client for Kafka', () => {
     );
     assert.match(
       withTokens({ ...endpoint, token: 't' })[0] ?? '',
-      /oauthbearer\.token: cannot stand beside svc\.broker\.sasl\.oauthbearer\.token-endpoint-url/,
+      /oauthbearer\.token: cannot be combined with svc\.broker\.sasl\.oauthbearer\.token-endpoint-url/,
     );
     assert.match(
       withTokens({ ...endpoint, 'token-endpoint-url': 'http://login/token' })[0] ?? '',

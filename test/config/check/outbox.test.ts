@@ -7,7 +7,7 @@ import { folderWith, lines, loadCode, loadYaml, removeFolders } from '../config-
 
 const name = 'svc.outbox.datasource.url';
 const form =
-  'must be a URL that begins with postgres://, postgresql://, mysql:// or mariadb://, special characters of the password percent-encoded, or sqlite: and the path of a file';
+  'must be a postgres://, postgresql://, mysql:// or mariadb:// URL with percent-encoded special characters in the password, or sqlite: and a file path';
 
 describe('the datasource of the outbox', () => {
   afterEach(removeFolders);
@@ -176,11 +176,8 @@ describe('targets with an outbox', () => {
       'aggregateId must be a string or a function, got true (boolean) (code).',
     ],
     [{ ...good, result: 'function' }, 'result must be one of transaction, got a string (code).'],
-    [{ ...good, aggregateTyp: 'Order' }, 'has a field that is not known (code). Did you mean aggregateType?'],
-    [
-      { ...good, hunter2: 1 },
-      'has a field that is not known (code). Known are aggregateType, aggregateId, result.',
-    ],
+    [{ ...good, aggregateTyp: 'Order' }, 'has an unknown field (code). Did you mean aggregateType?'],
+    [{ ...good, hunter2: 1 }, 'has an unknown field (code). Known are aggregateType, aggregateId, result.'],
     [
       true,
       'must be an object, got true (boolean) (code). Write { aggregateType: Order, aggregateId: "#result.id" }.',
@@ -199,7 +196,7 @@ describe('targets with an outbox', () => {
 
   it('are left out while the outbox is off: a direct send would break the promise', () => {
     const says =
-      'svc.targets[0].outbox: needs svc.outbox.enabled: true, and a direct send instead would not be part of the transaction (code). Set svc.outbox.enabled: true, or remove outbox.';
+      'svc.targets[0].outbox: needs svc.outbox.enabled: true: a direct send would not be part of the transaction (code). Set svc.outbox.enabled: true, or remove outbox.';
     assert.deepEqual(problemsOf({ outbox: good }, {}), [says]);
     assert.deepEqual(problemsOf({ outbox: good }, { outbox: { ...on, enabled: false } }), [says]);
   });
@@ -207,23 +204,23 @@ describe('targets with an outbox', () => {
   for (const [fields, said] of [
     [
       { phase: 'BEFORE', payloadIndex: 0 },
-      'phase: BEFORE cannot go with outbox: an event of a transaction tells of a call that succeeded (code). Use AFTER_RETURNING, or remove outbox.',
+      'phase: BEFORE cannot be combined with outbox: an event of a transaction reports a call that succeeded (code). Use AFTER_RETURNING, or remove outbox.',
     ],
     [
       { phase: 'AFTER' },
-      'phase: AFTER cannot go with outbox: an event of a transaction tells of a call that succeeded (code). Use AFTER_RETURNING, or remove outbox.',
+      'phase: AFTER cannot be combined with outbox: an event of a transaction reports a call that succeeded (code). Use AFTER_RETURNING, or remove outbox.',
     ],
     [
       { callback: 'last' },
-      'callback: cannot go with outbox: nothing tells whether the transaction is still open at the callback (code). Take a function that returns a promise, or remove outbox.',
+      'callback: cannot be combined with outbox: the transaction may be over when the callback is called (code). Capture a function that returns a promise, or remove outbox.',
     ],
     [
       { afterCommit: true },
-      'afterCommit: cannot go with outbox, whose events are sent only after the commit anyway (code). Keep one of them.',
+      'afterCommit: cannot be combined with outbox, whose events are always sent after the commit (code). Keep one of them.',
     ],
     [
       { failOnError: false },
-      'failOnError: false cannot go with outbox: an event that is not stored fails its transaction (code). Remove failOnError, or remove outbox.',
+      'failOnError: false cannot be combined with outbox: an event that is not stored fails its transaction (code). Remove failOnError, or remove outbox.',
     ],
   ] as const)
     it(`do not go with ${JSON.stringify(fields)}`, () => {
@@ -236,7 +233,7 @@ describe('targets with an outbox', () => {
     const of = (aggregateId: unknown) =>
       problemsOf({ outbox: { ...good, aggregateId } }, { outbox: on, pii });
     assert.deepEqual(of('#result.customer.email'), [
-      'svc.targets[0].outbox.aggregateId: shows in clear what the rule for customer.email protects (MASK): "#result.customer.email" (code). Take another field.',
+      'svc.targets[0].outbox.aggregateId: shows in clear what the rule for customer.email protects (MASK): "#result.customer.email" (code). Use another field.',
     ]);
     assert.deepEqual(of('#result.customer.id'), []);
     assert.deepEqual(

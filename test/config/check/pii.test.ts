@@ -105,17 +105,17 @@ describe('svc.pii', () => {
     [['$'], 'has a path that must be a path such as customer.email, items[*].phone or **.ssn, got a string'],
     [
       ['a=FOO'],
-      'has a rule whose type is none of NAME, EMAIL, PHONE, ADDRESS, CARD, NATIONAL_ID, ACCOUNT, IP, CUSTOM, got a string',
+      'has a rule whose type is not one of NAME, EMAIL, PHONE, ADDRESS, CARD, NATIONAL_ID, ACCOUNT, IP, CUSTOM, got a string',
     ],
     [[{ path: 'a', stratgy: 'HASH' }], 'has a rule with the unknown field stratgy'],
     [
       [{ path: 'a', strategy: 'HASHED' }],
-      'has a rule whose strategy is none of MASK, ENCRYPT, HASH, EXCLUDE, got a string',
+      'has a rule whose strategy is not one of MASK, ENCRYPT, HASH, EXCLUDE, got a string',
     ],
     [[{ path: 'a', keyId: '../x' }], 'has a rule with an Invalid key id'],
     [[{ path: 7 }], 'must hold paths that are strings, got 7 (number)'],
     ['[{', 'is not valid JSON'],
-    [{ a: 7 }, 'says of path 1 neither a type nor a rule, got 7 (number)'],
+    [{ a: 7 }, 'gives path 1 neither a type nor a rule, got 7 (number)'],
     [[`${'a.'.repeat(32)}a`], 'has a path that must be a path of at most 32 steps'],
     [['a'.repeat(513)], 'has a path that must be a path of at most 512 characters'],
   ] as const) {
@@ -161,7 +161,7 @@ describe('svc.pii', () => {
       ...[8, 8, 8].map((line) => place(3, line)),
       place(4, 9),
     ]);
-    assert.match(said.join('\n'), /Invalid key id.*\n.*strategy is none of.*\n.*level is none of/);
+    assert.match(said.join('\n'), /Invalid key id.*\n.*strategy is not one of.*\n.*level is not one of/);
     const { targetProblems } = loadCode({ targets: [{ ...target, pii: ['a..b', 'c=FOO'] }] });
     assert.deepEqual(
       targetProblems[0]?.problems.map(({ name }) => name),
@@ -218,7 +218,7 @@ describe('svc.pii', () => {
           { id: 'a', key },
           { id: 'a', key },
         ],
-        /item 2 has an id that stands there twice/,
+        /item 2 has an id that is in the list twice/,
       ],
       [[{ id: 'a b', key }], /Invalid key id/],
       [
@@ -238,7 +238,7 @@ describe('svc.pii', () => {
     ];
     for (const [list, problem] of bad) assert.match(keys(...list).join('\n'), problem);
     const both = { defaultKey: key, keys: [{ id: 'default', key }] };
-    assert.match(problemsOf({ crypto: both }).join(), /which is that of svc.pii.crypto.default-key/);
+    assert.match(problemsOf({ crypto: both }).join(), /which svc.pii.crypto.default-key also has/);
   });
 
   it('refuses a rule whose key nobody has, or that encrypts no more', () => {
@@ -280,7 +280,7 @@ describe('svc.pii', () => {
     assert.equal(problems({ type: 'aws', keys: { default: 'alias/a' } }), '');
     assert.match(
       problems({ type: 'aws', aws: { defaultKeyArn: 'a' } }, { crypto: { defaultKey: key } }),
-      /must not be a guess/,
+      /must not guess/,
     );
     assert.match(
       problems({ type: 'vault', vault: { defaultKeyPath: 'a' } }),
@@ -298,7 +298,7 @@ describe('svc.pii', () => {
     const { problems, warnings } = loadCode({ pii: { enabled: false, fields: ['a.b'] } });
     assert.deepEqual(problems, []);
     assert.deepEqual(lines(warnings), [
-      'svc.pii.fields: has no effect while svc.pii.enabled is false: personal data is published as it is (code).',
+      'svc.pii.fields: has no effect while svc.pii.enabled is false: personal data is published in clear (code).',
     ]);
   });
 });
@@ -372,7 +372,7 @@ describe('a record key', () => {
       targets: [{ ...target, key: '#result.email' }],
     });
     assert.deepEqual(lines(targetProblems[0]?.problems ?? []), [
-      'svc.targets[0].key: shows in clear what the rule for email protects (MASK): "#result.email" (code). Take another field for the key; the default is the event id.',
+      'svc.targets[0].key: shows in clear what the rule for email protects (MASK): "#result.email" (code). Use another field for the key; the default is the event id.',
     ]);
   });
 
@@ -383,7 +383,7 @@ describe('a record key', () => {
       targets: [{ ...target, headers }],
     });
     assert.deepEqual(lines(targetProblems[0]?.problems ?? []), [
-      'svc.targets[0].headers.by: shows in clear what the rule for email protects (MASK): "#result.email" (code). Take another field.',
+      'svc.targets[0].headers.by: shows in clear what the rule for email protects (MASK): "#result.email" (code). Use another field.',
     ]);
   });
 });

@@ -31,7 +31,7 @@ management:
     assert.equal(
       loaded.problems.map(formatProblem).join('\n'),
       [
-        'svc.?: is not a known name (svc.config.yaml:8). All names stand in docs/configuration.md.',
+        'svc.?: is an unknown name (svc.config.yaml:8). docs/configuration.md lists all names.',
         'svc.id-generator.worker-id: workerId must be between 0 and 1023, got 1024 (svc.config.yaml:7). Allowed: 0 to 1023.',
         `svc.broker.topic: ${topic('a string').replace(':1)', ':4)')}`,
         'svc.broker.async-mode: must be true or false, got a string (svc.config.yaml:5).',
@@ -69,8 +69,8 @@ management:
       const all = [...problems, ...targetProblems.flatMap((one) => one.problems)];
       const [said = '', ...more] = lines(all);
       assert.deepEqual(more, []);
-      assert.ok(said.includes(`svc.${name}: is empty: YAML takes what begins with # for a comment`), said);
-      assert.match(said, /Put it in quotes/);
+      assert.ok(said.includes(`svc.${name}: is empty: YAML reads text after # as a comment`), said);
+      assert.match(said, /put it in quotes/i);
     });
 
   it('Kafka topic is required', () => {
@@ -111,7 +111,7 @@ management:
 
   it('a value in the place of a section', () => {
     assert.deepEqual(inSvc('broker: orders'), [
-      'svc.broker: must be a section, got a string (svc.config.yaml:3). Under it stand names such as svc.broker.client, svc.broker.bootstrap-servers, svc.broker.topic.',
+      'svc.broker: must be a section, got a string (svc.config.yaml:3). It has names such as svc.broker.client, svc.broker.bootstrap-servers, svc.broker.topic.',
     ]);
     assert.deepEqual(inSvc('broker:'), []);
   });
@@ -129,13 +129,13 @@ management:
     for (const [text, pair] of Object.entries(nearest)) {
       const [name, meant] = pair.split('|');
       assert.deepEqual(inSvc(text), [
-        `${name}: is not a known name (svc.config.yaml:3). Did you mean ${meant}?`,
+        `${name}: is an unknown name (svc.config.yaml:3). Did you mean ${meant}?`,
       ]);
     }
     const atTop = loadYaml('svc.broker.topic: a\nbroker: {}\nsvc.brokr.topik: 1\n').problems;
     assert.deepEqual(lines(atTop), [
-      'broker: is not a known name (svc.config.yaml:2). Did you mean svc.broker?',
-      'svc.brokr.topik: is not a known name (svc.config.yaml:3). Did you mean svc.broker.topic?',
+      'broker: is an unknown name (svc.config.yaml:2). Did you mean svc.broker?',
+      'svc.brokr.topik: is an unknown name (svc.config.yaml:3). Did you mean svc.broker.topic?',
     ]);
   });
 
@@ -182,7 +182,7 @@ management:
       broker: { sasl: { mechanism: 'scram-sha-256', username: 'me', password: 'x' } },
     });
     assert.deepEqual(lines(scram.warnings), [
-      'svc.broker.sasl.mechanism: lets whoever listens try out passwords, and read the events, because svc.broker.tls.enabled is false (code). Set svc.broker.tls.enabled: true.',
+      'svc.broker.sasl.mechanism: lets anyone on the network guess passwords and read the events, because svc.broker.tls.enabled is false (code). Set svc.broker.tls.enabled: true.',
     ]);
     for (const mechanism of ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer']) {
       const own =
@@ -200,8 +200,8 @@ management:
       'ca.pem': '',
     });
     assert.deepEqual(lines(loadConfig({ cwd, env: {} }).problems), [
-      'svc.broker.tls.key-file: is required: certificate and key go together. Set svc.broker.tls.key-file in the file, or the environment variable SVC_BROKER_TLS_KEY_FILE.',
-      'svc.broker.tls.cert-file: names a file that cannot be read (ENOENT) (svc.config.yaml:1). Correct the path or its rights.',
+      'svc.broker.tls.key-file: is required: set certificate and key together. Set svc.broker.tls.key-file in the file, or the environment variable SVC_BROKER_TLS_KEY_FILE.',
+      'svc.broker.tls.cert-file: names a file that cannot be read (ENOENT) (svc.config.yaml:1). Correct the path or its permissions.',
     ]);
     assert.deepEqual(lines(loadCode({ broker: { tls: { serverName: 'a' } } }).warnings), [
       'svc.broker.tls.server-name: has no effect while svc.broker.tls.enabled is false (code). Set svc.broker.tls.enabled: true.',
@@ -210,7 +210,7 @@ management:
 
   it('proxies that nobody named', () => {
     assert.deepEqual(lines(loadCode({ security: { useForwardedHeaders: true } }).warnings), [
-      'svc.security.use-forwarded-headers: believes nobody: svc.security.trusted-proxies is empty (code). List the addresses of your proxies.',
+      'svc.security.use-forwarded-headers: has no effect: svc.security.trusted-proxies is empty (code). List the addresses of your proxies.',
     ]);
     const security = { useForwardedHeaders: true, trustedProxies: ['10.0.0.0/8'] };
     assert.deepEqual(loadCode({ security }).warnings, []);
@@ -224,11 +224,11 @@ management:
     assert.deepEqual(loadCode({}, { server: { address: '0.0.0.0', token: 'x'.repeat(16) } }).problems, []);
     const behind = { publicUrl: 'https://ops.example.com/orders' };
     assert.deepEqual(lines(loadCode({}, { server: behind }).problems), [
-      'management.server.token: is required when management.server.public-url is set: the proxy makes everybody a local client (code). Set the environment variable MANAGEMENT_SERVER_TOKEN, or leave the proxy out.',
+      'management.server.token: is required when management.server.public-url is set: behind the proxy, every client looks local (code). Set the environment variable MANAGEMENT_SERVER_TOKEN, or remove the proxy.',
     ]);
     assert.deepEqual(loadCode({}, { server: { ...behind, token: 'x'.repeat(16) } }).problems, []);
     assert.deepEqual(lines(loadCode({}, { server: { token: 'x'.repeat(15) } }).problems), [
-      'management.server.token: must be 16 or more visible ASCII characters without spaces: shorter ones can be guessed (code).',
+      'management.server.token: must be 16 or more visible ASCII characters without spaces, because shorter ones can be guessed (code).',
     ]);
     for (const address of ['127.0.0.1', '127.255.255.255', '::1', 'LocalHost', '::ffff:127.0.0.1']) {
       assert.equal(isLoopback(address), true, address);
@@ -257,12 +257,12 @@ management:
     const topic = loadCode({}).config.broker.topic;
     const dlq = (dlqTopic: string) => loadCode({ broker: { dlqTopic } });
     assert.deepEqual(lines(dlq(topic).problems), [
-      'svc.broker.dlq-topic: dlqTopic must differ from topic: dead letters would be read as events (code). Name a topic of its own, such as orders.events.dlq.v1.',
+      'svc.broker.dlq-topic: dlqTopic must differ from topic: dead letters would be read as events (code). Name a separate topic, such as orders.events.dlq.v1.',
     ]);
     assert.deepEqual(dlq('orders.dlq').problems, []);
     const target = { module: './a.js', function: 'f', topic: 'orders.dlq' };
     assert.deepEqual(lines(loadCode({ broker: { dlqTopic: 'orders.dlq' }, targets: [target] }).problems), [
-      'svc.broker.dlq-topic: dlqTopic must differ from topic of target a.js#f: dead letters would be read as events (code). Name a topic of its own, such as orders.events.dlq.v1.',
+      'svc.broker.dlq-topic: dlqTopic must differ from topic of target a.js#f: dead letters would be read as events (code). Name a separate topic, such as orders.events.dlq.v1.',
     ]);
     assert.equal(loadCode({ broker: { dlqTopic: 'a b' } }).problems.length, 1);
     assert.equal(
@@ -278,7 +278,7 @@ management:
     for (const format of ['event', 'record']) {
       assert.deepEqual([...backup(format), ...backup(format, 'none')], []);
       assert.deepEqual(lines(backup(format, 'key')), [
-        `svc.broker.backup.drain.order: key needs the journal, and svc.broker.backup.format is ${format}: files keep no order (code). Remove it, or set svc.broker.backup.format: journal.`,
+        `svc.broker.backup.drain.order: key needs the journal, but svc.broker.backup.format is ${format}, and files keep no order (code). Remove it, or set svc.broker.backup.format: journal.`,
       ]);
     }
     assert.deepEqual([...backup('journal', 'key'), ...backup('journal', 'none')], []);
@@ -298,7 +298,7 @@ management:
       assert.equal(ofAvro({ schemaRegistryUrl: 'registry' }).problems.length, 2);
       for (const files of [{}, { broker: { ...broker, client: 'file' } }])
         assert.deepEqual(lines(loadCode({ ...files, serde: { type: 'AVRO', ...registry } }).problems), [
-          'svc.serde.type: must be JSON where events go to files (svc.broker.client: file) (code). Send them to Kafka (svc.broker.bootstrap-servers), or set the environment variable SVC_SERDE_TYPE=JSON.',
+          'svc.serde.type: must be JSON if events go to files (svc.broker.client: file) (code). Send them to Kafka (svc.broker.bootstrap-servers), or set the environment variable SVC_SERDE_TYPE=JSON.',
         ]);
     });
 
@@ -317,7 +317,7 @@ management:
     it('takes one way to sign in', () => {
       const { problems } = ofAvro({ schemaRegistryUsername: 'u', schemaRegistryToken: 'hunter2' });
       assert.deepEqual(lines(problems), [
-        'svc.serde.schema-registry-token: is a second way to sign in beside schema-registry-username (code). Keep one of them.',
+        'svc.serde.schema-registry-token: is a second way to sign in, besides schema-registry-username (code). Keep one of them.',
       ]);
     });
 
@@ -327,7 +327,7 @@ management:
         schemas: { A: 'none.avsc', C: ['a', 'b'] },
       });
       assert.deepEqual(lines(problems), [
-        'svc.serde.schema-registry-ca-file: names a file that cannot be read (ENOENT) (code). Correct the path or its rights.',
+        'svc.serde.schema-registry-ca-file: names a file that cannot be read (ENOENT) (code). Correct the path or its permissions.',
         'svc.serde.schemas: of event type A names a file that cannot be read (ENOENT) (code). Name one file with an Avro schema (.avsc).',
         'svc.serde.schemas: of event type C names more than one file (code). Name one file with an Avro schema (.avsc).',
       ]);
@@ -369,8 +369,8 @@ management:
         { module: './a.js', function: 'c', eventType: 'com.example.é', headers: { 'x-ce_id': "'1'" } },
       ];
       assert.deepEqual(lines(ofEvents({}, { targets }).problems), [
-        'svc.targets[0].headers: has a header whose name begins with ce_, where CloudEvents keep their attributes (code). Give it another name.',
-        'svc.targets[1].eventType: holds a control character, or another that no attribute of a CloudEvent may hold (code). Give it another name.',
+        'svc.targets[0].headers: has a header that begins with ce_, the prefix of CloudEvents attributes (code). Give it another name.',
+        'svc.targets[1].eventType: holds a control or other character that CloudEvents attributes do not allow (code). Give it another name.',
       ]);
       assert.deepEqual(loadCode({ targets }).problems, []);
     });

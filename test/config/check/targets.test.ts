@@ -178,10 +178,10 @@ svc:
   it('that cannot mean what they say get a warning', () => {
     const warningsOf = (target: object) => lines(loadCode({ targets: [{ ...good, ...target }] }).warnings);
     assert.deepEqual(warningsOf({ payload: '#p0', payloadIndex: 1 }), [
-      'svc.targets[0]: has both payload and payloadIndex; payload counts (code). Keep one of them.',
+      'svc.targets[0]: has both payload and payloadIndex; svc uses payload (code). Keep one of them.',
     ]);
     assert.deepEqual(warningsOf({ phase: 'BEFORE' }), [
-      'svc.targets[0]: makes its event before the function has returned anything: its payload is always null (code). Set payload or payloadIndex.',
+      'svc.targets[0]: makes its event before the function returns: its payload is always null (code). Set payload or payloadIndex.',
     ]);
     assert.deepEqual(warningsOf({ phase: 'BEFORE', payloadIndex: 0 }), []);
   });

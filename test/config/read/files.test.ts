@@ -118,7 +118,7 @@ describe('configuration files', () => {
       );
     });
 
-    it('may not be read', () => {
+    it('cannot be read: permission denied', () => {
       const cwd = folderWith({
         'package.json': '{ "name": "a" }',
         'svc.config.yaml': 'svc.broker.topic: orders',
@@ -128,8 +128,11 @@ describe('configuration files', () => {
       chmodSync(join(cwd, 'svc.config.yaml'), 0);
       chmodSync(join(cwd, 'closed'), 0);
       asOrdinaryUser(() => {
-        const fix = 'Give the user of the application the right to read it';
-        assert.equal(only(loadConfig({ cwd, env: {} })), `svc.config.yaml: may not be read. ${fix}.`);
+        const fix = "Give the application's user the right to read it";
+        assert.equal(
+          only(loadConfig({ cwd, env: {} })),
+          `svc.config.yaml: cannot be read: permission denied. ${fix}.`,
+        );
         // A folder that may not be looked into holds no configuration.
         assert.equal(
           loadConfig({ cwd: join(cwd, 'closed'), env: {} }).config.file,
@@ -142,7 +145,7 @@ describe('configuration files', () => {
       const loaded = load({ 'svc.toml': 'a = 1' }, { SVC_CONFIG: 'svc.toml' });
       assert.equal(
         only(loaded),
-        'svc.toml: has an ending that svc does not read (named by SVC_CONFIG). Name a .yaml, .yml, .json, .mjs or .ts file.',
+        'svc.toml: has an extension that svc does not read (named by SVC_CONFIG). Name a .yaml, .yml, .json, .mjs or .ts file.',
       );
     });
 
@@ -150,7 +153,7 @@ describe('configuration files', () => {
       const says = only(loadYaml('svc:\n  broker:\n    password: hunter2\n   topic: [a\n'));
       assert.match(says, /^svc\.config\.yaml: is not valid YAML: .+ \(line 4\)\.$/);
       assert.doesNotMatch(says, /hunter2/);
-      assert.match(only(loadYaml('svc: 1\nsvc: 2\n')), /a name stands there twice \(line 2\)\.$/);
+      assert.match(only(loadYaml('svc: 1\nsvc: 2\n')), /a name is in the list twice \(line 2\)\.$/);
       assert.match(only(loadYaml('svc: !!js/function x\n')), /its tag is not known/);
       assert.match(only(loadYaml('svc: {}\n---\nsvc: {}\n')), /more than one document/);
       assert.match(only(loadYaml('svc:\n\tbroker: 1\n')), /indented with tabs \(line 2\)/);
@@ -172,7 +175,7 @@ describe('configuration files', () => {
       ['7', 'a number'],
     ] as const) {
       it(`holds ${kind}`, () => {
-        const fix = 'Begin it with svc: and the names under it';
+        const fix = 'Begin the file with svc:, and put the names under it';
         assert.equal(
           only(loadYaml(text)),
           `svc.config.yaml: must hold names and values, got ${kind}. ${fix}.`,
@@ -183,11 +186,11 @@ describe('configuration files', () => {
     const modules: Record<string, [content: string, says: string | RegExp]> = {
       'top-level await': [
         'await 1; export default {}',
-        'svc.config.mjs: has a top-level await, or imports a module that has one. svc starts before the application and cannot wait: take the await out.',
+        'svc.config.mjs: has a top-level await, or imports a module that has one. svc starts before the application and cannot wait. Remove the await.',
       ],
       'an error': [
         "\nthrow new TypeError('no\\nway')",
-        /^svc\.config\.mjs: cannot be loaded: TypeError \(line 2\)\. Run node \/.*svc\.config\.mjs to see all that it says\.$/,
+        /^svc\.config\.mjs: cannot be loaded: TypeError \(line 2\)\. Run node \/.*svc\.config\.mjs to see the whole error\.$/,
       ],
       'a syntax error': [
         'export default {\n  svc: }',
@@ -203,11 +206,11 @@ describe('configuration files', () => {
       ],
       'a promise': [
         "export default Promise.reject(new Error('x'))",
-        'svc.config.mjs: exports a promise. svc starts before the application and cannot wait: export the object itself.',
+        'svc.config.mjs: exports a promise. svc starts before the application and cannot wait. Export the object itself.',
       ],
       'a function': [
         'export default () => ({})',
-        'svc.config.mjs: must hold names and values, got a function. Begin it with svc: and the names under it.',
+        'svc.config.mjs: must hold names and values, got a function. Begin the file with svc:, and put the names under it.',
       ],
     };
     for (const [what, [content, says]] of Object.entries(modules)) {
@@ -222,7 +225,7 @@ describe('configuration files', () => {
       const says = only(load({ 'a.cjs': 'throw 7' }, { SVC_CONFIG: 'a.cjs' }));
       assert.match(
         says,
-        /^a\.cjs: cannot be loaded: it threw something that is no error \(named by SVC_CONFIG\)\./,
+        /^a\.cjs: cannot be loaded: it threw something that is not an error \(named by SVC_CONFIG\)\./,
       );
     });
 
@@ -234,7 +237,7 @@ describe('configuration files', () => {
 
     it('has TypeScript that cannot be stripped', () => {
       const says = only(load({ 'svc.config.ts': 'enum A { B }\nexport default {}' }));
-      assert.match(says, /^svc\.config\.ts: has TypeScript syntax that Node cannot strip.*Leave out enums/);
+      assert.match(says, /^svc\.config\.ts: has TypeScript syntax that Node cannot strip.*Remove enums/);
     });
 
     it('is TypeScript on a Node that does not run it', () => {

@@ -43,7 +43,7 @@ describe('whose configuration is taken', () => {
         notFound,
         `no configuration: looked for svc.config.{yaml,yml,json,mjs,ts} in ${join(root, 'app/src/deep')} and the folders ` +
           `above it up to ${join(root, 'app')}, and for environment variables that begin with SVC_. ` +
-          `${join(root, 'svc.config.mjs')} lies outside the project and is not read. ` +
+          `${join(root, 'svc.config.mjs')} is outside the project and is not read. ` +
           'Create svc.config.yaml (npx --no svc init), or name a file in SVC_CONFIG.',
       );
     });
@@ -202,7 +202,7 @@ describe('whose configuration is taken', () => {
         chmodSync(cwd, 0o1777);
         assertNotTaken(
           load(cwd),
-          /is of another user \(uid 54321\) in a folder that everybody may write, and is not read/,
+          /belongs to another user \(uid 54321\) in a folder that every user may write, and is not read/,
         );
         chownSync(join(cwd, name), 0, 0);
         assert.equal(load(cwd).config.broker.topic, 'stolen');

@@ -182,7 +182,7 @@ requiring('postgres', 'outbox: functions of the application', function () {
 
     it('is out of reach else, and the error says what to do', async () => {
       const done = await run(files, [target], 'bundle.cjs');
-      assert.match(JSON.parse(done.stdout)[0], /in a bundle outbox\.watch/);
+      assert.match(JSON.parse(done.stdout)[0], /in a bundle, use outbox\.watch/);
       assert.deepEqual(done.events, []);
     });
   });

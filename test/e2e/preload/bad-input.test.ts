@@ -32,7 +32,7 @@ const linesOf = ({ stderr }: AppEnd): string[] =>
     .split('\n')
     .slice(0, -1)
     .filter((line) => !line.startsWith('svc: configuration /'));
-const notStarted = 'svc: error: not started because of the configuration; the application runs without it';
+const notStarted = 'svc: error: not started because of the configuration; the application runs without svc';
 
 describe('a configuration that is wrong: clear lines, and the application runs', function () {
   this.timeout(60_000);
@@ -97,7 +97,7 @@ describe('a configuration that is wrong: clear lines, and the application runs',
       'a dead letter topic that is the topic itself',
       { 'svc.config.json': configOf([target], { broker: { 'dlq-topic': 'events' } }) },
       [
-        /^svc: error: svc\.broker\.dlq-topic: dlqTopic must differ from topic: .* Name a topic of its own/,
+        /^svc: error: svc\.broker\.dlq-topic: dlqTopic must differ from topic: .* Name a separate topic/,
         notStarted,
       ],
     ],
@@ -231,7 +231,7 @@ describe('an environment that does not play along: clear lines, and the applicat
     const [line, ...more] = linesOf(end).filter((each) => /error|warn|lost/.test(each));
     assert.match(
       line as string,
-      /^svc: error: the backup folder ".*main\.mjs\/backup" is not used: .*main\.mjs cannot be written to \(ENOTDIR\): check svc\.broker\.dlq-backup-path and its rights$/,
+      /^svc: error: the backup folder ".*main\.mjs\/backup" is not used: .*main\.mjs cannot be written to \(ENOTDIR\): check svc\.broker\.dlq-backup-path and its permissions$/,
     );
     assert.deepEqual(more, []);
   });

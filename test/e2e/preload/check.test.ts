@@ -81,7 +81,7 @@ describe('what the source does not show', function () {
     assert.deepEqual(
       lines.filter((line) => line.includes('two events, ')),
       [
-        `svc: warn: capture: ${pair}. Keep one of them, usually that of the service, unless you want both events`,
+        `svc: warn: capture: ${pair}. Keep one of them, usually the target in the service, unless you want both events`,
       ],
     );
     const noted = lines.filter((line) =>
@@ -141,7 +141,7 @@ describe('svc check', function () {
     assert.deepEqual([none.code, none.stdout], [1, 'next: npx --no svc init\n']);
     assert.match(
       none.stderr,
-      /^svc: no configuration: .*SvcInstrumentation .*export them from svc\.config\.ts with defineConfig.*--config\n$/,
+      /^svc: no configuration: .*SvcInstrumentation .*Export them from svc\.config\.ts with defineConfig.*--config\n$/,
     );
     const inCode = await svc(['check', '--config', 'settings.mjs'], {
       'settings.mjs': `import { defineConfig } from 'svc';\nexport default defineConfig(${JSON.stringify(configOf(good))});`,
@@ -218,7 +218,7 @@ describe('svc check, with the start of the application', function () {
           'start: node --import svc/register dist/main.js loads 0 of 2 targets in files, by its imports',
           `  UNLOADED  src/orders.ts#createOrder  ${inPlaceOf('./dist/orders.js')}`,
           '  pending   src/plugin.ts#load',
-          '  not followed: what is named at dist/main.js:3 is known at run time only',
+          '  not followed: the name at dist/main.js:3 is known only at runtime',
           'next: do what the UNLOADED lines say, build, then run npx --no svc check again\n',
         ].join('\n'),
       ),
@@ -250,7 +250,10 @@ describe('svc check, with the start of the application', function () {
   it('0: Next.js before its build, of which nothing can be told', async () => {
     const end = await svc(['check'], { ...compiled, ...manifest('next start -p 80') });
     assert.equal(end.code, 0, end.stdout);
-    assert.match(end.stdout, /pending +src\/orders\.ts#createOrder +Next\.js bundles it: after next build/);
+    assert.match(
+      end.stdout,
+      /pending +src\/orders\.ts#createOrder +Next\.js bundles it: run this again after next build/,
+    );
   });
 
   it('0: a script that is something else is not looked at; 2: nor is one on the command line', async () => {
@@ -258,12 +261,12 @@ describe('svc check, with the start of the application', function () {
     assert.equal(end.code, 0, end.stdout);
     assert.match(
       end.stdout,
-      /^start: npm run build && node dist\/main\.js: no start of Node .*svc check -- node/m,
+      /^start: npm run build && node dist\/main\.js: not a start of Node .*svc check -- node/m,
     );
     for (const command of [['npm', 'start'], ['node', 'gone.js'], ['node']]) {
       const wrong = await svc(['check', '--', ...command], compiled);
       assert.deepEqual([wrong.code, wrong.stdout], [2, '']);
-      assert.match(wrong.stderr, /^svc: what follows -- is a start of Node with a file that is there/);
+      assert.match(wrong.stderr, /^svc: after --, give a start of Node with an existing file/);
     }
   });
 

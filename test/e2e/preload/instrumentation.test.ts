@@ -114,7 +114,7 @@ describe('SvcInstrumentation', function () {
     );
     assert.match(
       end.stderr,
-      /warn: SvcInstrumentation joins what svc\/register has started, and what it says of svc\.broker\.topic, svc\.targets does not count: write it into svc\.config\.\*/,
+      /warn: SvcInstrumentation joins the svc that svc\/register started, and ignores its own svc\.broker\.topic, svc\.targets\. Put these settings into svc\.config\.\*/,
     );
   });
 
@@ -177,7 +177,7 @@ describe('SvcInstrumentation', function () {
       run(['twice.mjs'], files, { OTEL_LOG_LEVEL: 'debug' }),
       run(['twice.mjs'], files),
     ]);
-    assert.match(loud.stdout + loud.stderr, /svc enable\(\) was called while svc runs: nothing to do/);
+    assert.match(loud.stdout + loud.stderr, /svc enable\(\) was called, but svc already runs/);
     assert.match(loud.stdout + loud.stderr, /svc disabled/);
     assert.doesNotMatch(quiet.stdout + quiet.stderr, /svc disabled/);
   });

@@ -95,14 +95,14 @@ describe('the end of a process', function () {
   it('process.exit() keeps its code, and what was in flight is in the backup', async () => {
     const run = await end(`setTimeout(() => { burst(); process.exit(6); }, 200);`);
     assert.deepEqual([run.code, run.signal], [6, null]);
-    assert.match(run.stderr, new RegExp(`written to the backup events=${eventCount}\\b`));
+    assert.match(run.stderr, new RegExp(`wrote the rest to the backup events=${eventCount}\\b`));
     assert.doesNotMatch(run.stderr, /lost/);
   });
 
   it('process.exit() before the first turn of the event loop is over: all of it is in the backup', async () => {
     const run = await end(`burst(); process.exit(6);`);
     assert.deepEqual([run.code, run.signal], [6, null]);
-    assert.match(run.stderr, new RegExp(`written to the backup events=${eventCount}\\b`));
+    assert.match(run.stderr, new RegExp(`wrote the rest to the backup events=${eventCount}\\b`));
     assert.doesNotMatch(run.stderr, /lost|error/);
   });
 
@@ -243,7 +243,7 @@ describe('the end of a process while the broker does not answer', function () {
     const tookMs = performance.now() - started;
     assert.equal(run.signal, 'SIGTERM');
     assert.ok(tookMs > 500, `${tookMs} ms`);
-    assert.match(run.stderr, /event kept in the backup: svc was told to end/);
+    assert.match(run.stderr, /event kept in the backup: svc had to stop/);
     assert.equal((await eventsIn(join(running.folder, 'dlq-backup'))).length, 2);
     assert.doesNotMatch(run.stderr, /lost/);
   });

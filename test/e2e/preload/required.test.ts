@@ -38,7 +38,7 @@ describe('svc.required', function () {
       'a wrong configuration',
       { svc: required },
       {},
-      /because svc\.required is true and the configuration is wrong$/m,
+      /svc\.required is true, so the process does not start: the configuration is wrong$/m,
     ],
     [
       'a target that cannot be patched',
@@ -74,7 +74,7 @@ describe('svc.required', function () {
       'no word of the log',
       { svc: { ...required, log: { level: 'off' } } },
       {},
-      /^svc: error: the process does not start, because svc\.required is true and the configuration is wrong\n$/,
+      /^svc: error: svc\.required is true, so the process does not start: the configuration is wrong\n$/,
     ],
   ];
   for (const [what, config, env, why] of refusals)
@@ -90,10 +90,7 @@ describe('svc.required', function () {
     const files = { 'main.mjs': main, 'svc.config.json': config, 'breaks.cjs': breaks };
     const end = await run({}, { files, env: { NODE_OPTIONS: '--require ./breaks.cjs' } });
     assert.deepEqual([end.code, end.stdout], [78, ''], end.stderr);
-    assert.match(
-      end.stderr,
-      /svc: could not start, nor does the process, because svc\.required is true: no name$/m,
-    );
+    assert.match(end.stderr, /svc: svc\.required is true, so the process does not start: no name$/m);
   });
 
   it('where svc works, and where it is switched off, the application runs', async () => {

@@ -75,10 +75,7 @@ requiring('kafka', 'worker threads that end early', function () {
         );
         for (const thread of wanted)
           for (let id = 0; id < events; id++) assert.ok(ids.includes(`${thread}-${id}`), `${thread}-${id}`);
-        assert.match(
-          (await app.kill('SIGTERM')).stderr,
-          /a worker thread was ended with events in its memory/,
-        );
+        assert.match((await app.kill('SIGTERM')).stderr, /a worker thread ended with events in its memory/);
       } finally {
         await app.kill('SIGKILL');
       }

@@ -116,7 +116,7 @@ describe('backup and its way back', function () {
       );
       const end = await running.ended;
       const { folder } = running;
-      assert.match(end.stderr, new RegExp(`written to the backup events=${count}\\b`));
+      assert.match(end.stderr, new RegExp(`wrote the rest to the backup events=${count}\\b`));
       assert.equal(filesIn(folder).length, fileCount);
       assert.equal(statSync(join(folder, 'dlq-backup')).mode & 0o777, 0o700);
 
@@ -279,7 +279,7 @@ describe('backup and its way back', function () {
       [['backup', 'restore', '--rate', '0'], '--rate takes'],
       [['backup', 'list', '--since', 'soon'], '--since takes a time'],
       [['backup', 'list', '--s3'], 'no bucket'],
-      [['backup', 'restore', '--s3', '--file', '1.json'], '--s3 means the bucket'],
+      [['backup', 'restore', '--s3', '--file', '1.json'], '--s3 is for the bucket'],
       [['backup', 'list', '--config', 'gone.yaml'], 'gone.yaml: does not exist'],
       [['backup', 'list', '--nonsense'], "unknown option '--nonsense'"],
     ] as const) {

@@ -59,7 +59,7 @@ describe('svc.telemetry.sdk: node, and what stands in its way', function () {
     const { end, tree, ownSpans } = await run({ app, args, files: otelFiles });
     assert.match(
       end.stderr,
-      /warn: svc\.telemetry\.sdk: node starts nothing, because the application has reg/,
+      /warn: svc\.telemetry\.sdk: node has no effect, because the application has already reg/,
     );
     assert.deepEqual([end.code, tree, end.topics.events?.length], [0, '', 1]);
     assert.ok((ownSpans as string[]).includes('send events'));
@@ -70,7 +70,7 @@ describe('svc.telemetry.sdk: node, and what stands in its way', function () {
     const args = ['--import', 'svc/register', '--import', './diag.mjs', '--import', './sdk.mjs', 'main.mjs'];
     const { end, tree, ownSpans } = await run({ app, args, files: { ...otelFiles, ...diagFile } });
     const said =
-      /error: the application starts an OpenTelemetry SDK of its own, which receives nothing.*set svc\.telemetry\.sdk: none/g;
+      /error: the application starts its own OpenTelemetry SDK, which receives nothing.*Set svc\.telemetry\.sdk: none/g;
     assert.equal(end.stderr.match(said)?.length, 1, end.stderr);
     assert.deepEqual([end.code, ownSpans], [0, []]);
     assert.match(tree, requestAndEvent);
@@ -122,7 +122,7 @@ describe('svc.telemetry.sdk: node, and what stands in its way', function () {
 
   it('OTEL_SDK_DISABLED=true: nothing is started, and events have ids all the same', async () => {
     const { end, tree } = await run({ app, env: { OTEL_SDK_DISABLED: 'true' } });
-    assert.match(end.stderr, /starts nothing, because OTEL_SDK_DISABLED is true/);
+    assert.match(end.stderr, /has no effect, because OTEL_SDK_DISABLED is true/);
     assert.deepEqual([end.code, tree, end.topics.events?.length], [0, '', 1]);
     assert.match(end.topics.events?.[0]?.value.metadata.trace.traceId, /^(?!0+$)[0-9a-f]{32}$/);
   });

@@ -238,7 +238,7 @@ it('ships', async () => {
   });
 
   it('without svc each runner fails, and the sentence says what is missing', async () => {
-    const sentence = /svc is not running in this process, .*start the tests with/;
+    const sentence = /svc is not running in this process, .*Start the tests with/;
     const all = [
       await runs(nodeTest.files, 'node --test'),
       await runs({ ...inCommonJs, 'jest.config.js': 'module.exports = {};\n' }, 'jest', 'commonjs'),

@@ -111,7 +111,7 @@ requiring('secure-kafka', 'the group of worker ids, while svc runs', function ()
         assert.equal(svc.lines.length, 1, svc.lines.join('\n'));
         assert.match(
           svc.lines[0] as string,
-          /^warn: no worker id from Kafka: the user "svc" may not use the group "svc-workers": give it the Read permission/,
+          /^warn: no worker id from Kafka: the user "svc" may not use the group "svc-workers": grant it Read/,
         );
       } finally {
         await admin.deleteAcls({ filters: [acl] });

@@ -29,7 +29,7 @@ describe('executors of the outbox', () => {
   it('says of a pool that it is one', () => {
     assert.throws(() => executorOf(new pg.Pool()), {
       code: 'SVC_OUTBOX_EXECUTOR',
-      message: /which is a pool/,
+      message: /it is a pool/,
     });
   });
 

@@ -15,7 +15,7 @@ describe('relay: failures', () => {
   const has = (sent: { records: readonly { headers: Readonly<Record<string, string>> }[] }, name: string) =>
     sent.records.some(({ headers }) => `${headers.aggregateId}${headers.seq}` === name);
 
-  it('tries a bad event again after 1, 2 and 4 seconds, keeps back its aggregate, then sets it aside', async () => {
+  it('tries a bad event again after 1, 2 and 4 seconds, blocks its aggregate, then sets it aside', async () => {
     its.broker.reply = (sent) => (has(sent, 'a1') ? invalid : undefined);
     const bad = rowOf('a', 1);
     await its.insert(bad, rowOf('b', 1), rowOf('a', 2));
@@ -166,7 +166,7 @@ describe('relay: failures', () => {
   it('sets a row that cannot be a record aside at once, in its turn, and asks the broker nothing', async () => {
     const bad = (aggregateId: string, sequence: number, rest: Partial<OutboxRow> = {}) => ({
       ...rowOf(aggregateId, sequence, rest),
-      fault: 'its header "a" must be a text',
+      fault: 'its header "a" must be a string',
     });
     await its.insert(
       rowOf('a', 1),
@@ -182,7 +182,8 @@ describe('relay: failures', () => {
       its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`),
       ['a1', 'b2', 'a3'],
     );
-    const says = 'SVC_PUBLISH_NOT_A_RECORD: it cannot be written as a record: its header "a" must be a text';
+    const says =
+      'SVC_PUBLISH_NOT_A_RECORD: it cannot be encoded as a record: its header "a" must be a string';
     assert.deepEqual(
       (await its.store.read({ statuses: ['FAILED'] }, 0, 9)).map(({ lastError }) => lastError),
       [says, says],
@@ -204,7 +205,7 @@ describe('relay: failures', () => {
     const [row] = await its.store.read({ statuses: ['FAILED'] }, 0, 9);
     assert.deepEqual(
       [row?.headers.seq, row?.retryCount, row?.lastError],
-      ['5', 1, 'SVC_PUBLISH_NOT_A_RECORD: it cannot be written as a record: TypeError'],
+      ['5', 1, 'SVC_PUBLISH_NOT_A_RECORD: it cannot be encoded as a record: TypeError'],
     );
     await relay.stop(1_000);
   });
@@ -221,7 +222,7 @@ describe('relay: failures', () => {
     await its.time.tickAsync(5_000);
     assert.deepEqual(names(), ['b1', 'b2']);
     assert.equal(relay.state().processed.failed, 1);
-    assert.match(its.said().join('\n'), /^error outbox: an event is FAILED and keeps back its aggregate/m);
+    assert.match(its.said().join('\n'), /^error outbox: an event is FAILED and blocks its aggregate/m);
     await relay.stop(1_000);
     // Another one, which has not seen it fail.
     const next = its.relay(settings);

@@ -51,7 +51,7 @@ describe('relay: stands by while others have all shards', () => {
       { standsBy: true, stalled: undefined, pending: null, timeSinceLastSuccessMs: null },
     );
     assert.deepEqual(its.said(), [
-      'info outbox: 64 relays send the rows already: this one stands by, and looks every 60 s whether it is needed',
+      'info outbox: 64 relays already send the rows. This relay stands by, and checks every 60 s whether it is needed',
     ]);
     const calls = its.store.calls.get('release');
     assert.equal(await relay.finish(1_000), true);
@@ -69,7 +69,7 @@ describe('relay: stands by while others have all shards', () => {
     assert.equal(relay.state().standsBy, undefined);
     await pass(2 * leaseMs, owners.slice(1));
     assert.ok([...its.store.table.leases.values()].some(({ owner }) => owner === 'late'));
-    assert.equal(its.said().at(-1), 'info outbox: the relay is needed, and stands by no longer');
+    assert.equal(its.said().at(-1), 'info outbox: this relay is needed, and starts');
   });
 
   it('sends the rows of all shards within that time where all others died at once', async () => {

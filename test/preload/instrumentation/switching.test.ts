@@ -35,7 +35,7 @@ describe('SvcInstrumentation, switched on and off', () => {
     assert.deepEqual(app.published(), [1]);
     assert.match(
       app.lines.join('\n'),
-      /warn: svc\.telemetry\.sdk: node does not count for SvcInstrumentation/,
+      /warn: svc\.telemetry\.sdk: node has no effect, because SvcInstrumentation/,
     );
   });
 
@@ -74,7 +74,7 @@ describe('SvcInstrumentation, switched on and off', () => {
       app.published().sort((a, b) => a - b),
       ids,
     );
-    assert.match(app.lines.join('\n'), /info: switched off by disable\(\): \d+ events under way go on/);
+    assert.match(app.lines.join('\n'), /info: switched off by disable\(\): \d+ events in flight continue/);
   });
 
   it('enable() after disable() has ended: captures again what was loaded before', async () => {
@@ -110,7 +110,7 @@ describe('SvcInstrumentation, switched on and off', () => {
     instrumentation.enable();
     await app.load()(1);
     assert.deepEqual(app.published(), [1]);
-    assert.ok(app.lines.includes('warn: enable() was called while svc runs: nothing to do'));
+    assert.ok(app.lines.includes('warn: enable() was called, but svc already runs'));
   });
 
   it('a second one does nothing and says so, with what it was given in vain', async () => {
@@ -122,10 +122,7 @@ describe('SvcInstrumentation, switched on and off', () => {
     await order(2);
     assert.deepEqual([app.published(), app.published('others')], [[1, 2], []]);
     const line = app.lines.find((one) => one.includes('more than one SvcInstrumentation'));
-    assert.match(
-      line ?? '',
-      /^warn: .*this one does nothing, and what it says of .*svc\.broker\.topic.* does not count$/,
-    );
+    assert.match(line ?? '', /^warn: .*this one does nothing, and ignores its own .*svc\.broker\.topic/);
     first.disable();
     await app.ended();
     second.disable();
@@ -166,7 +163,7 @@ describe('SvcInstrumentation, switched on and off', () => {
     assert.equal(instrumentation.getConfig().svc, config.svc);
     await order(1);
     assert.ok(
-      app.lines.includes('warn: setConfig(): svc.broker.topic will count after disable() and enable()'),
+      app.lines.includes('warn: setConfig(): svc.broker.topic takes effect after disable() and enable()'),
     );
     instrumentation.disable();
     instrumentation.enable();
@@ -174,7 +171,7 @@ describe('SvcInstrumentation, switched on and off', () => {
     assert.deepEqual([app.published(), app.published('others')], [[1], [2]]);
   });
 
-  it('joins what svc/register has started, and switches that off', async () => {
+  it('joins the svc that svc/register started, and switches that off', async () => {
     run(loadConfig({ env: {}, code: app.config() }));
     const instrumentation = app.make({});
     const order = app.load();

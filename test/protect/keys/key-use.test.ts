@@ -60,7 +60,7 @@ describe('what one key encrypts', () => {
     assert.throws(encrypt, {
       ...usedUp,
       message:
-        'the encryption key "k1" has encrypted 2 values, as many as one key may: make a new one the primary key',
+        'the encryption key "k1" has encrypted 2 values, the limit of one key. Make a new key the primary key',
     });
     const { usable, error } = sealer.keyState(undefined);
     assert.deepEqual([usable, error?.includes('"k1" has encrypted 2 values')], [false, true]);

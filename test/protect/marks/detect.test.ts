@@ -25,7 +25,7 @@ describe('the report mode', () => {
     it(`names the path of ${value}, once and without the value`, () => {
       const payload = { customer: { items: [{ field: value }, { field: value }] } };
       assert.deepEqual(reportOf(payload), [
-        `personal data? customer.items[*].field of E looks like ${kind} and carries no mark`,
+        `personal data? customer.items[*].field of E looks like ${kind} but is not marked`,
       ]);
     });
   }
@@ -54,7 +54,7 @@ describe('the report mode', () => {
 
   it('names no key of a map, and no key that stands in the value', () => {
     const people = { alice: { mail: 'a.b@example.com' } };
-    const said = 'looks like an e-mail address and carries no mark';
+    const said = 'looks like an e-mail address but is not marked';
     assert.deepEqual(reportOf({ users: new Map(Object.entries(people)) }), [
       `personal data? users.*.mail of E ${said}`,
     ]);
@@ -70,7 +70,7 @@ describe('the report mode', () => {
 
   it('names no key that is personal data in Base64, in hexadecimal or in a URL', () => {
     const mail = 'alice@example.com';
-    const said = 'looks like an e-mail address and carries no mark';
+    const said = 'looks like an e-mail address but is not marked';
     const keys = {
       base64: Buffer.from(mail).toString('base64url'),
       'base64 of more': Buffer.from(`user:${mail}`).toString('base64url'),
@@ -100,7 +100,7 @@ describe('the report mode', () => {
     class User {
       mail = 'a.b@example.com';
     }
-    const says = 'of E looks like an e-mail address and carries no mark';
+    const says = 'of E looks like an e-mail address but is not marked';
     assert.deepEqual(reportOf('a.b@example.com'), [`personal data? value ${says}`]);
     assert.deepEqual(reportOf({ user: new User() }), [`personal data? user.mail ${says}`]);
   });
@@ -108,7 +108,7 @@ describe('the report mode', () => {
   it('shows no key that may be personal data itself, and says that it is one', () => {
     const lines = reportOf({ byMail: { 'a.b@example.com': { n: 'a.c@example.com' }, 'x@example.com': 'y' } });
     assert.deepEqual(lines, [
-      'personal data? byMail.*.n of E looks like an e-mail address and carries no mark',
+      'personal data? byMail.*.n of E looks like an e-mail address but is not marked',
       'personal data? byMail.* of E has keys that look like an e-mail address; keys are never protected',
     ]);
   });
@@ -119,6 +119,6 @@ describe('the report mode', () => {
     );
     const lines = reportOf(paths);
     assert.equal(lines.length, 1001);
-    assert.equal(lines.at(-1), 'personal data? 1000 paths reported; more are not looked for');
+    assert.equal(lines.at(-1), 'personal data? 1000 paths reported; svc stops here');
   });
 });

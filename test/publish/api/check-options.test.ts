@@ -26,8 +26,8 @@ describe('options of publish()', () => {
   const known = 'severity, topic, eventType, key, headers, timeoutMs';
   for (const [options, message] of [
     [{ severity: 'LOUD', eventType: 5 }, 'severity must be one of INFO, WARN, ERROR, CRITICAL'],
-    [{ eventType: 5 }, 'eventType must be a text that is not empty'],
-    [{ eventType: ' ' }, 'eventType must be a text that is not empty'],
+    [{ eventType: 5 }, 'eventType must be a non-empty string'],
+    [{ eventType: ' ' }, 'eventType must be a non-empty string'],
     [{ topic: 'bad topic' }, topic],
     [{ topic: ['orders'] }, topic],
     [{ topic: 't'.repeat(250) }, topic],

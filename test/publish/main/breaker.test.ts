@@ -221,7 +221,7 @@ describe('breaker', () => {
     assert.deepEqual(lines, [
       'warn Circuit breaker is OPEN: new events go to the next tier until the cluster answers (cannot reach Kafka)',
       'debug Circuit breaker is HALF-OPEN: one event tests the cluster',
-      'debug Circuit breaker is OPEN: the cluster is still away (cannot reach Kafka)',
+      'debug Circuit breaker is OPEN: the cluster is still unreachable (cannot reach Kafka)',
       'debug Circuit breaker is HALF-OPEN: one event tests the cluster',
       'info Circuit breaker is CLOSED: events are sent to the cluster again',
     ]);

@@ -164,7 +164,7 @@ describe('queue, when sends fail', () => {
     const outcome = queue.publish(event('1'));
     await clock.tickAsync(1);
     assert.equal(await outcome, 'lost');
-    assert.deepEqual(lines, ['error a tier failed against its promise']);
+    assert.deepEqual(lines, ['error a tier violated its contract']);
   });
 
   describe('delivery deadline', () => {

@@ -21,7 +21,7 @@ describe('topics that refuse their events', () => {
     await clock.tickAsync(10);
     const warnings = () => lines.filter((line) => line.startsWith('warn'));
     assert.deepEqual(warnings(), [
-      'warn events wait for their topic, and go to the next tier soon: topic "main" does not exist',
+      'warn events wait for their topic, and will go to the next tier soon: topic "main" does not exist',
     ]);
     assert.equal(queue.refusals(), 'events of a topic are refused: topic "main" does not exist');
     assert.equal(queue.isRefused?.(event('4')), true);
@@ -66,7 +66,7 @@ describe('topics that refuse their events', () => {
     const closed = queue.close(1_000);
     await clock.tickAsync(1_000);
     await closed;
-    const told = 'svc was told to end before the event was acknowledged; last: topic "main" does not exist';
+    const told = 'svc had to stop before the event was acknowledged; last: topic "main" does not exist';
     assert.deepEqual(
       failed.map(({ failure: { cause, message, endedBy } }) => [cause, message, endedBy]),
       [1, 2].map(() => ['UNKNOWN_TOPIC_OR_PARTITION', told, 'shutdown']),

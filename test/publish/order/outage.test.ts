@@ -92,8 +92,8 @@ describe('an outage, with the order of keys', () => {
     assert.deepEqual(
       process.lines.filter((line) => line.startsWith('topic ')),
       [
-        'topic "orders": events go behind earlier ones of their partition that wait in the backup',
-        'topic "orders": nothing waits in the backup any more, events go to the topic again',
+        'topic "orders": new events wait behind earlier events of their partition in the backup',
+        'topic "orders": the backup is empty, and events go to the topic again',
       ],
     );
   });

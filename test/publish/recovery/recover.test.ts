@@ -218,7 +218,7 @@ describe('recover', () => {
     const { run, source } = setUp([lost], () => undefined);
     assert.deepEqual(
       [...(await run()).problems],
-      [['their topic is not known: recover them with --to <topic>', 1]],
+      [['their topic is unknown: recover them with --to <topic>', 1]],
     );
     assert.equal(source.left.size, 1);
     const named = setUp([lost], () => undefined, { fallbackTopic: 'there' });

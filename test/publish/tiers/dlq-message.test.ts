@@ -71,7 +71,7 @@ describe('dead letter', () => {
     assert.ok(letter.value.length + JSON.stringify(letter.headers).length < 1_000);
     assert.equal(
       fromDlqRecord(letter, 'p'),
-      'it holds no event, which was too large for it: it is in orders, partition 3, offset 42',
+      'it holds no event, because the event was too large: it is in orders, partition 3, offset 42',
     );
     const head = headOfDlqRecord(letter);
     assert.ok(typeof head !== 'string');

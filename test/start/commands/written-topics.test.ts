@@ -13,9 +13,9 @@ describe('topics that a recovery writes to', () => {
   for (const topic of ['orders', 'audit', 'named'])
     it(`${topic}: yes`, () => assert.equal(refusalOf(topic), undefined));
   for (const [topic, why] of [
-    ['others', /the configuration has no topic "others": .* --topic others$/],
-    ['dead', /that of the dead letters themselves$/],
-    ['named-dead', /that of the dead letters themselves$/],
+    ['others', /the configuration has no topic "others"\. .* --topic others$/],
+    ['dead', /is the dead letter topic itself$/],
+    ['named-dead', /is the dead letter topic itself$/],
     ['', /has no topic ""/],
   ] as const) {
     it(`${JSON.stringify(topic)}: no`, () => assert.match(refusalOf(topic) ?? '', why));

@@ -96,7 +96,7 @@ describe('health of the outbox', () => {
       stalled: { forMs: 21_000, reason: 'the shards cannot be claimed: too late' },
       expected: [
         'DOWN',
-        'rows wait, and the relay of this process has neither claimed shards nor sent any since 2026-03-04T10:00:00Z: the shards cannot be claimed: too late',
+        'rows wait, but the relay of this process has neither claimed shards nor sent rows since 2026-03-04T10:00:00Z: the shards cannot be claimed: too late',
         undefined,
       ],
     },
@@ -105,7 +105,7 @@ describe('health of the outbox', () => {
       stalled: { forMs: 21_000 },
       expected: [
         'DOWN',
-        'rows wait, and the relay of this process has neither claimed shards nor sent any since 2026-03-04T10:00:00Z: the database has not answered its claim of shards',
+        'rows wait, but the relay of this process has neither claimed shards nor sent rows since 2026-03-04T10:00:00Z: the database has not answered its claim of shards',
         undefined,
       ],
     },
@@ -122,7 +122,7 @@ describe('health of the outbox', () => {
       expected: [
         'UP',
         undefined,
-        '1 rows are FAILED, and later ones of their aggregates wait behind them (svc.outbox.on-failed: block): look at them with "npx --no svc outbox list --status FAILED"',
+        '1 rows are FAILED, and later rows of their aggregates wait (svc.outbox.on-failed: block). List them: npx --no svc outbox list --status FAILED',
       ],
     },
     {

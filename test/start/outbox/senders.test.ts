@@ -21,7 +21,7 @@ describe('who sends the rows of an outbox', () => {
       'a relay, and the trigger',
       relaying,
       debezium,
-      /Run DROP TRIGGER "events_erase" ON "app"\."events"; or set/,
+      /Run DROP TRIGGER "events_erase" ON "app"\."events", or set both/,
     ],
     [
       'a relay that keeps nothing, and the trigger',
@@ -64,7 +64,7 @@ describe('who sends the rows of an outbox', () => {
   const waiting = { ...plain, oldestMs: 60_001 };
   const remarked: readonly [string, SenderSettings, Senders, RegExp | undefined][] = [
     ['rows that wait for a minute', alone, { ...plain, oldestMs: 60_000 }, undefined],
-    ['rows that wait for longer, and no relay', alone, waiting, /wait for 1 min, and no relay of it runs/],
+    ['rows that wait for longer, and no relay', alone, waiting, /wait for 1 min, but no relay of it runs/],
     ['rows that wait for two hours', alone, { ...plain, oldestMs: 7_200_000 }, /wait for 2 h/],
     ['rows that wait for longer beside a relay', alone, { ...waiting, relays: 1 }, undefined],
     ['rows that a connector sends', alone, { ...waiting, isRouted: true, log: 'read' }, undefined],
@@ -77,8 +77,13 @@ describe('who sends the rows of an outbox', () => {
     ],
     ['Debezium that reads', erasing, debezium, undefined],
     ['Debezium that is away', erasing, { ...debezium, log: 'kept' }, /no connector reads the log/],
-    ['Debezium before its trigger', erasing, { ...plain, isRouted: true }, /keeps its rows: run what/],
-    ['Debezium beside relays', erasing, { ...debezium, relays: 2 }, /relays that send rows run beside it/],
+    [
+      'Debezium before its trigger',
+      erasing,
+      { ...plain, isRouted: true },
+      /keeps its rows: run the output of/,
+    ],
+    ['Debezium beside relays', erasing, { ...debezium, relays: 2 }, /relays send rows too/],
     ['SQLite, which has no Debezium', { ...erasing, dialect: 'sqlite' }, { ...plain, relays: 1 }, undefined],
   ];
   for (const [what, settings, senders, says] of remarked)

@@ -47,7 +47,7 @@ describe('a look at who sends the rows', () => {
     assert.equal(state.looks, 4);
     assert.deepEqual(lines, [
       'error outbox: a trigger of the table',
-      'debug outbox: who sends the rows is ',
+      'debug outbox: svc cannot find out wh',
       'info outbox: the table t fits the s',
     ]);
   });

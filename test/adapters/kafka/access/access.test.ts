@@ -199,7 +199,7 @@ requiring('secure-kafka', 'tokens and permissions', function () {
           assert.deepEqual([failure.kind, failure.cause], ['fatal', 'TOPIC_AUTHORIZATION_FAILED']);
           assert.equal(
             failure.message,
-            `${who} may not write to topic "closed": give it the Write and Describe permissions`,
+            `${who} may not write to topic "closed": grant it Write and Describe`,
           );
           assert.deepEqual(await broker.send('open', 0, [textRecord('x')]), { ok: true });
         }

@@ -30,9 +30,9 @@ describe('what metadata tell of a topic', () => {
   it('a partition without a leader, and an error that nobody knows here', () => {
     const partitions = led(1, -1);
     const found = topicAccess('orders', metadata({ partitions, topicAuthorizedOperations: write }), options);
-    assert.match(found.problem ?? '', /^a partition of topic "orders" has no leader now/);
+    assert.match(found.problem ?? '', /^a partition of topic "orders" currently has no leader/);
     const strange = topicAccess('orders', metadata({ errorCode: 99 }), options);
-    assert.equal(strange.problem, 'Kafka tells nothing of topic "orders" (error 99)');
+    assert.equal(strange.problem, 'Kafka does not describe topic "orders" (error 99)');
     assert.match(topicAccess('orders', undefined, options).problem ?? '', /does not exist/);
   });
 });

@@ -158,7 +158,7 @@ describe('sends to the leaders of partitions', () => {
       await time.tickAsync(lookMs);
       const { kind, cause, message } = failureOf(await sent);
       assert.deepEqual([kind, cause], ['unknown_outcome', 'TimeoutException']);
-      assert.match(message, /^the cluster was silent and is back, and a send to topic "t"/);
+      assert.match(message, /^the cluster was silent and is back, but a send to topic "t"/);
       await time.tickAsync(1);
       answer = hangs;
       void sendTo(sends, 1);

@@ -81,7 +81,7 @@ requiring('kafka', 'worker ids of a group, in Kafka', function () {
       await until(() => lines.length > 0);
       assert.match(
         lines.join('\n'),
-        /^no worker id from Kafka: the group "[^"]+" belongs to others: name another one/,
+        /^no worker id from Kafka: the group "[^"]+" belongs to another application: choose another group/,
       );
       assert.deepEqual(grants, []);
       await consumer.disconnect();
@@ -99,7 +99,7 @@ requiring('kafka', 'worker ids of a group, in Kafka', function () {
         await until(() => lines.length > 0);
         assert.equal(
           lines.join('\n'),
-          `no worker id from Kafka: the leader of the group "${group}" gave this process ${given}, which is no worker id: see who else is a member of it, and let only processes of svc read it; until then event ids carry a worker id of this host, which other hosts may use too`,
+          `no worker id from Kafka: the leader of the group "${group}" gave this process ${given}, which is not a worker id: check the members of the group, and grant Read on it only to processes with svc; until then event ids use a worker id of this host, which other hosts may also use`,
         );
         assert.ok(grants.every((grant) => grant === undefined));
         await leader.end();
@@ -170,7 +170,7 @@ requiring('secure-kafka', 'worker ids of a group, with permissions', function ()
       await until(() => lines.length > 0);
       assert.match(
         lines.join('\n'),
-        /^no worker id from Kafka: the user "[^"]+" may not use the group "closed": give it the Read permission on this group, or set svc\.id-generator\.lease to host; until then /,
+        /^no worker id from Kafka: the user "[^"]+" may not use the group "closed": grant it Read on this group, or set svc\.id-generator\.lease to host; until then /,
       );
       assert.deepEqual(grants, []);
     });

@@ -153,11 +153,11 @@ describe('createGroupLease', () => {
     for (const [type, pattern] of [
       [
         'GROUP_AUTHORIZATION_FAILED',
-        /the client "svc-tests" may not use the group "svc-workers": give it the Read permission/,
+        /the client "svc-tests" may not use the group "svc-workers": grant it Read/,
       ],
       [
         'INCONSISTENT_GROUP_PROTOCOL',
-        /the group "svc-workers" belongs to others: name another one in svc\.id-generator\.group/,
+        /the group "svc-workers" belongs to another application: choose another group in svc\.id-generator\.group/,
       ],
       ['GROUP_MAX_SIZE_REACHED', /group\.max\.size/],
       ['INVALID_SESSION_TIMEOUT', /group\.min\.session\.timeout\.ms/],
@@ -173,7 +173,7 @@ describe('createGroupLease', () => {
       assert.match(lines[0] ?? '', pattern);
       assert.match(
         lines[0] ?? '',
-        /^no worker id from Kafka: [^\n]*; until then event ids carry a worker id of this host/,
+        /^no worker id from Kafka: [^\n]*; until then event ids use a worker id of this host/,
       );
       await lease.close(0);
     }

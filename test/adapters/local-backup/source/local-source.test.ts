@@ -178,7 +178,7 @@ describe('recovery from a backup folder', () => {
     assert.deepEqual(
       batches.flatMap(({ unreadable }) => unreadable),
       [
-        { place: `${segment}:4`, reason: 'the line was cut off while it was written' },
+        { place: `${segment}:4`, reason: 'the line was cut off during its write' },
         { place: 'notes.json', reason: 'it holds no event' },
         { place: 'folder.json', reason: 'it is not a file' },
         { place: `${segment}:3`, reason: 'it holds no event' },
@@ -288,7 +288,7 @@ describe('recovery from a backup folder', () => {
       const source = createLocalSource({ directory, now: Date.now });
       await assert.rejects(source.open(true), {
         code: 'SVC_ADAPTERS_BACKUP_DIRECTORY',
-        message: `"${join(directory, 'recovered')}" is not used: it is a link or a file, and has to be a folder. Move it away`,
+        message: `"${join(directory, 'recovered')}" is not used: it is a link or a file, but must be a folder. Move it away`,
       });
       await source.close();
       assert.equal(namesIn(directory).length, 2);

@@ -60,7 +60,7 @@ describe('capture by source map: esbuild', function () {
       const id = `${module}#createOrdre`;
       assert.match(
         runApp(folder, [id], { main }).reports[id]?.reason ?? '',
-        /^its source is neither there nor in the source map, whose names do not lead to createOrdre \(/,
+        /^its source is missing, also from the source map, whose names do not lead to createOrdre \(/,
       );
     }
   });
@@ -132,7 +132,7 @@ export function used() { if (Date.now() < 0) throw new Error('before 1970'); ret
     for (const id of [same, unused])
       assert.match(
         reports[id]?.notes.join() ?? '',
-        /^inlined or dropped by the bundler, nothing of it is left there: let it keep .*publishEvent\(options, fn\) \(\.\/dist\/main\.cjs\)$/,
+        /^inlined or dropped by the bundler: make it keep .*publishEvent\(options, fn\) \(\.\/dist\/main\.cjs\)$/,
       );
   });
 
@@ -150,7 +150,7 @@ export function used() { if (Date.now() < 0) throw new Error('before 1970'); ret
     assert.equal(calls[id], 3);
     assert.match(
       reports[id]?.notes.join() ?? '',
-      /^in \.\/dist\/main\.cjs, also inlined by the bundler \(line 2\), where calls make no event: let it keep its/,
+      /^in \.\/dist\/main\.cjs, also inlined by the bundler \(line 2\), where calls make no event: make it keep its/,
     );
   });
 

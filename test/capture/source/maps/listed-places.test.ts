@@ -49,7 +49,7 @@ describe('svc.manifest.json, which another user may have written', () => {
   ])
     it(`refuses ${JSON.stringify(place)}`, () => {
       write(place);
-      const reason = 'it holds what svc manifest does not write: run svc manifest again';
+      const reason = 'svc manifest did not write it: run svc manifest again';
       assert.deepEqual(read(), { files: 0, problems: [reason] });
     });
 
@@ -59,7 +59,7 @@ describe('svc.manifest.json, which another user may have written', () => {
     assert.equal(files, 0);
     assert.match(
       problems.join(),
-      /^it is code that others may write \(mode 666\), and is not run: let the user/,
+      /^it is code that others may write \(mode 666\), and is not run: run svc manifest/,
     );
   });
 
