@@ -40,7 +40,7 @@ requiring('own-s3', 'svc and a store that does not let it in, while Kafka is awa
 
   for (const [what, settings, secret, says] of [
     ['a bucket that does not exist', { s3Bucket: 'nothing-here' }, undefined, /the bucket does not exist/],
-    ['a wrong secret', {}, 'not-the-secret', /the credentials are refused/],
+    ['a wrong secret', {}, 'not-the-secret', /the credentials were refused/],
   ] as const) {
     it(`${what}: the event is in the local backup`, async () => {
       if (secret !== undefined) process.env.AWS_SECRET_ACCESS_KEY = secret;

@@ -27,7 +27,7 @@ import {
   type ShardLease,
   stallMs,
   topicPauses,
-} from './partition-sends.ts';
+} from './pacing.ts';
 import { createWakeup, reasonOf } from './signal.ts';
 
 interface PipelineOptions {

@@ -31,7 +31,7 @@ import {
   type ShardLease,
   standbyMs,
   wakeDebounceMs,
-} from './partition-sends.ts';
+} from './pacing.ts';
 import {
   createDatabaseTime,
   createPipeline,

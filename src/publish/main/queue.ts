@@ -11,7 +11,6 @@ import { createTickBudget, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled, type KeyOrder, noOrder, spilled } from '../order/backup-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
-import { type BatchSettings, WaitingEvents } from './batch.ts';
 import {
   type Breaker,
   type BreakerSettings,
@@ -23,12 +22,14 @@ import {
 import { createClusterWatch } from './cluster-watch.ts';
 import {
   type BatchSender,
+  type BatchSettings,
   createBatchSender,
   createOrderGate,
   createPartitioner,
   createPartitionQueue,
   createSendStagger,
   type PartitionQueue,
+  WaitingEvents,
 } from './partition-queue.ts';
 import {
   createAdmission,

@@ -13,7 +13,7 @@ import { type Channel, openChannel } from '../../observe/thread-counts.ts';
 import { createNotifier } from '../../outbox/join.ts';
 import type { Notices } from '../../outbox/notices.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/partition-sends.ts';
+import { firstStorePauseMs, longestStorePauseMs } from '../../outbox/relay/pacing.ts';
 import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
 import { reasonOf } from '../../outbox/relay/signal.ts';
 import { isPassing } from '../../outbox/store-error.ts';

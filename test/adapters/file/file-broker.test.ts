@@ -139,7 +139,7 @@ describe('file broker', () => {
     const { before, after } = JSON.parse(stdout);
     for (const { failure } of [before.connect, before.send]) {
       assert.deepEqual([failure.kind, failure.cause], ['fatal', 'EACCES']);
-      assert.match(failure.message, /may not be written \(EACCES\): check its permissions/);
+      assert.match(failure.message, /cannot be written: permission denied \(EACCES\): check its permissions/);
     }
     assert.equal(before.describe, 'SVC_ADAPTERS_NOT_REACHABLE');
     assert.deepEqual(after, {

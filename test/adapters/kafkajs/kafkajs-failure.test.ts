@@ -22,7 +22,7 @@ const protocol = (type: string): Error =>
 
 describe('kafkajs failures', () => {
   const table: [type: string, before: SendFailureKind, after: SendFailureKind, text: RegExp][] = [
-    ['INVALID_TOPIC_EXCEPTION', 'fatal', 'fatal', /one of Kafka's own/],
+    ['INVALID_TOPIC_EXCEPTION', 'fatal', 'fatal', /is internal to Kafka/],
     [
       'UNKNOWN_TOPIC_OR_PARTITION',
       'retriable',

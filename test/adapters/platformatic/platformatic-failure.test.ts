@@ -116,7 +116,7 @@ describe('platformatic failures', () => {
       'retriable',
       'unknown_outcome',
       'ECONNRESET',
-      /closed the connection before|could not be used .*ECONNRESET/,
+      /closed the connection before|Kafka failed at .*ECONNRESET/,
     ],
     [
       socket('SELF_SIGNED_CERT_IN_CHAIN'),
@@ -145,7 +145,7 @@ describe('platformatic failures', () => {
       'retriable',
       'unknown_outcome',
       'ConnectionError',
-      /could not be used .*of ours/,
+      /Kafka failed at .*of ours/,
     ],
   ];
   for (const [error, before, after, cause, text] of table) {

@@ -164,7 +164,7 @@ describe('S3 backup', () => {
     ['503', /the request failed \(SlowDown, 503\)$/],
     ['NoSuchBucket', /the bucket does not exist/],
     ['AccessDenied', /access denied: the credentials need/],
-    ['SignatureDoesNotMatch', /the credentials are refused/],
+    ['SignatureDoesNotMatch', /the credentials were refused/],
   ];
   for (const [trouble, says] of troubles) {
     it(`${trouble}: one line, quickly, and one request`, async () => {

@@ -102,8 +102,8 @@ requiring('own-s3', 'S3 backup on a real server', function () {
       undefined,
       /the bucket does not exist/,
     ],
-    ['a wrong secret', {}, undefined, 'wrong', /the credentials are refused/],
-    ['an unknown key', {}, 'unknown', undefined, /the credentials are refused/],
+    ['a wrong secret', {}, undefined, 'wrong', /the credentials were refused/],
+    ['an unknown key', {}, 'unknown', undefined, /the credentials were refused/],
   ] as const) {
     it(`${what}: one line that says what to do`, async () => {
       if (key !== undefined) process.env.AWS_ACCESS_KEY_ID = key;

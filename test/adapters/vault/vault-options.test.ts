@@ -50,8 +50,8 @@ describe('vault options', () => {
   });
 
   it('need one token', () => {
-    refuses({ token: undefined }, /a token or a file/);
-    refuses({ tokenFile: '/run/token' }, /not both/);
+    refuses({ token: undefined }, /a token or a token file/);
+    refuses({ tokenFile: '/run/token' }, /either a token or a token file/);
     assert.ok(create({ token: undefined, tokenFile: '/run/token' }));
   });
 

@@ -118,7 +118,7 @@ describe('the caller of a function that is not async', () => {
       const slot = recordingSlot({ failOnError: true }, () => Promise.reject(fault));
       assert.equal(await wrapFunction(make as () => Promise<unknown>, slot)(), 1);
       assert.equal(slot.calls, 1);
-      assert.match(captureNotes()[0]?.reason ?? '', /nobody waits for its event/);
+      assert.match(captureNotes()[0]?.reason ?? '', /its caller does not wait for the event/);
     }
   });
 

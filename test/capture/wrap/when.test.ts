@@ -75,7 +75,10 @@ describe('a parameter that looks like a callback', () => {
 
   it('is named in the report, where it is the last one and nobody said what it is', () => {
     for (const last of ['callback', 'cb', 'done', 'next'])
-      assert.match(`${notesFor(['x', last])}`, new RegExp(`parameter ${last}: with callback: last`));
+      assert.match(
+        `${notesFor(['x', last])}`,
+        new RegExp(`its parameter ${last} is called \\(callback: last\\)`),
+      );
     assert.deepEqual(notesFor(['cb', 'x']), []);
     assert.deepEqual(notesFor(['x', 'cb'], { callback: 'last' }), []);
     assert.deepEqual(notesFor(['x', 'cb'], { phase: 'BEFORE' }), []);

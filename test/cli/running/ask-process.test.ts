@@ -136,6 +136,9 @@ describe('commands that ask a process', () => {
     const stamp = stampText(own);
     assert.equal((await askProcess({ url, token, stamp }, reset, 'POST')).status, 200);
     const earlier = stampText({ ...own, began: own.began + 1 });
-    await assert.rejects(askProcess({ url, token, stamp: earlier }, reset, 'POST'), /another process/);
+    await assert.rejects(
+      askProcess({ url, token, stamp: earlier }, reset, 'POST'),
+      /is not the process of its process file/,
+    );
   });
 });

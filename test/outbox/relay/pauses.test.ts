@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createPauses } from '../../../src/outbox/relay/partition-sends.ts';
+import { createPauses } from '../../../src/outbox/relay/pacing.ts';
 
 describe('relay: pauses', () => {
   function pauses() {

@@ -189,7 +189,7 @@ describe('createGroupLease', () => {
     await clock.tickAsync(10_000);
     assert.deepEqual(new Set(grants), new Set([undefined]));
     assert.equal(lines.length, 1);
-    assert.match(lines[0] ?? '', /^all 1,024 worker ids of the group "svc-workers" are taken: /);
+    assert.match(lines[0] ?? '', /^all 1,024 worker ids of the group "svc-workers" are taken\. /);
     free = Buffer.from([3, 255]);
     await clock.tickAsync(5_000);
     assert.equal(grants.at(-1)?.workerId, 1023);
