@@ -117,7 +117,7 @@ export function isPassing(error: unknown): boolean {
 const passing: ReadonlySet<string> = new Set(['SVC_OUTBOX_UNREACHABLE', 'SVC_OUTBOX_READ_ONLY']);
 
 export function strayRows(count: number, { database, table }: StoreFaultDetails): SvcError {
-  const rows = count === 1 ? '1 row that waits' : `${count} rows that wait`;
+  const rows = count === 1 ? '1 row' : `${count} rows`;
   return new SvcError(
     'SVC_OUTBOX_STRAY_ROWS',
     `the table ${table} in ${database} has ${rows} that no relay finds. svc did not write them: their shard is not 0 to 63, their id not 1 to 9007199254740991, or their status is unknown. Correct or delete them`,

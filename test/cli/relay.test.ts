@@ -225,7 +225,7 @@ describe('svc relay', function () {
         },
       },
       2,
-      /^svc: svc\.outbox\.publisher-enabled: false with svc\.outbox\.retention-days: 0 is for Debezium: .* set svc\.outbox\.retention-days to 1 or more/,
+      /^svc: svc\.outbox\.publisher-enabled: false with svc\.outbox\.retention-days: 0 is for Debezium, .* set svc\.outbox\.retention-days to 1 or more/,
     ],
     [
       { svc: { outbox: { enabled: true } } },

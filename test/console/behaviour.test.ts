@@ -46,10 +46,10 @@ requiring('chromium', 'what one can do with the console', function () {
     const first = await serve({ server });
     const seen = await open(first.address);
     const { page, shows } = seen;
-    await shows(/needs a token of this process/);
+    await shows(/You need a token of this process/);
     await page.type('#token', 'a-token-that-is-wrong');
     await page.keyboard.press('Enter');
-    await shows(/not, or no longer, right/);
+    await shows(/not valid, or no longer valid/);
     await page.$eval('#token', (field) => Object.assign(field, { value: '' }));
     await page.type('#token', token);
     await page.keyboard.press('Enter');
@@ -60,7 +60,7 @@ requiring('chromium', 'what one can do with the console', function () {
 
     await first.close();
     await serve({ server: { ...server, port: first.port, token: 'another-token-from-now-on' } });
-    await shows(/not, or no longer, right/);
+    await shows(/not valid, or no longer valid/);
     assert.match(await seen.text(), /shop-orders/);
     forgive(seen, /status of 401|ERR_CONNECTION/);
   });

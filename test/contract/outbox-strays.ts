@@ -89,7 +89,7 @@ export function testOutboxStrays(get: () => OutboxStoreUnderTest): void {
     await store.prepare();
     await assert.rejects(store.checkRows(), {
       code: 'SVC_OUTBOX_STRAY_ROWS',
-      message: new RegExp(`${table} .* has ${strays.length} rows that wait that no relay finds`),
+      message: new RegExp(`${table} .* has ${strays.length} rows that no relay finds`),
     });
     const guard = await store.missingGuard();
     // Where its own limit is beyond the numbers of JavaScript, so are all that follow.

@@ -112,7 +112,7 @@ describe('svc backup export', function () {
     mkdirSync(join(cwd, 'open'), { mode: 0o755 });
     for (const [out, says] of [
       ['full', /the folder ".*full" is not empty: choose an empty or new one/],
-      ['open', /others have rights in it/],
+      ['open', /other users have access to it/],
     ] as const) {
       const { code, stderr } = await exported('--out', out);
       assert.equal(code, 1);

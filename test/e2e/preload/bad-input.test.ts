@@ -339,7 +339,7 @@ describe('Node 20', function () {
       );
       assert.match(
         end.stderr,
-        /^svc: needs Node 22\.15\.0 or later, found 20\.\d+\.\d+; the application runs without it\n$/,
+        /^svc: needs Node 22\.15\.0 or later, found 20\.\d+\.\d+\. The application runs without svc\n$/,
       );
       assert.deepEqual(end.topics, {});
     });

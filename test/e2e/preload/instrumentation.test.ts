@@ -142,7 +142,7 @@ describe('SvcInstrumentation', function () {
     assert.deepEqual(end.topics, {});
     assert.match(
       end.stderr,
-      /orders\.mjs#order .*was loaded before svc, or never: .*start with node --import svc\/register/,
+      /orders\.mjs#order .*was loaded before svc, or never\. .*start with node --import svc\/register/,
     );
   });
 
@@ -303,7 +303,7 @@ describe('SvcInstrumentation without @opentelemetry/instrumentation', function (
   it('ends the process where svc is required', async () => {
     const end = await endOf({ app: aloneApp(), args: ['main.mjs'], files, env: { SVC_REQUIRED: 'true' } });
     assert.equal(end.code, 78, end.stderr);
-    assert.match(end.stderr, /the process does not start, because svc\.required is true/);
+    assert.match(end.stderr, /[Tt]he process does not start, because svc\.required is true/);
   });
 });
 

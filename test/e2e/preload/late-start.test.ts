@@ -35,7 +35,7 @@ describe('svc started by the code of the application', function () {
       if (!isTold) return assert.match(stderr, /UNLOADED +orders\.mjs#order/);
       assert.match(
         stderr,
-        /UNLOADED +orders\.mjs#order +was loaded before svc, or never: .*node --import svc\/register/,
+        /UNLOADED +orders\.mjs#order +was loaded before svc, or never\. .*node --import svc\/register/,
       );
     });
   }

@@ -108,7 +108,7 @@ describe('lines of the log', function () {
         const end = await run(config, { node: await findNode20(), env: variables });
         const [line, ...more] = linesOf(end);
         assert.deepEqual([line?.severity, more], ['ERROR', []]);
-        assert.match(String(line?.message), /^needs Node .*; the application runs without it$/);
+        assert.match(String(line?.message), /^needs Node .*\. The application runs without svc$/);
       });
   });
 

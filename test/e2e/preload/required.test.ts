@@ -115,7 +115,7 @@ describe('svc.required', function () {
         assert.deepEqual([end.code, end.stdout], [78, '']);
         assert.match(
           end.stderr,
-          /^svc: needs Node 22\.15\.0 or later, found 20\.\d+\.\d+; the process does not start, because svc\.required is true\n$/,
+          /^svc: needs Node 22\.15\.0 or later, found 20\.\d+\.\d+\. The process does not start, because svc\.required is true\n$/,
         );
       });
 
