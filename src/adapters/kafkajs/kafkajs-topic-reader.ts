@@ -43,6 +43,9 @@ interface Fetched {
 
 /** About 10 s of tries: a fresh cluster may take so long to say who keeps the offsets of a group. */
 const retry = { retries: 5 };
+/** And another 10 s to load them. */
+const mostLoadingTries = 40;
+const loadingMs = 250;
 /** The reading is over when nothing comes for so long: a partition can end in records that no consumer is ever shown. */
 const idleMs = 15_000;
 /** A broker answers a fetch after half a second, with or without records. One that takes longer than this hangs. */
@@ -82,9 +85,22 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka has no topic "${topic}"`);
   }
 
+  /** kafkajs does not ask again while the group's coordinator still loads its offsets, as after a start or a failover. */
+  async function committedOffsets(asked: Admin) {
+    for (let tries = 1; ; tries++)
+      try {
+        const [committed] = await asked.fetchOffsets({ groupId: options.group, topics: [topic] });
+        return committed;
+      } catch (error) {
+        const isLoading = protocolErrorIn(error) === 'COORDINATOR_LOAD_IN_PROGRESS';
+        if (!isLoading || tries > mostLoadingTries) throw error;
+        await sleep(loadingMs);
+      }
+  }
+
   async function readState(asked: Admin): Promise<void> {
     const ends = await asked.fetchTopicOffsets(topic);
-    const [committed] = await asked.fetchOffsets({ groupId: options.group, topics: [topic] });
+    const committed = await committedOffsets(asked);
     for (const { partition, low, high } of ends) {
       const found = committed?.partitions.find((one) => one.partition === partition);
       const offset = found === undefined || Number(found.offset) < 0 ? undefined : Number(found.offset);

@@ -209,7 +209,7 @@ requiring('kms', 'aws-kms', function () {
       front.fail({ kind: 'stall' });
       const { code, message } = await rejection(open({ keys, deadlineMs: 400 }).generateDataKey('customer'));
       assert.equal(code, unavailable);
-      assert.match(message, /not answered within 400 ms/);
+      assert.match(message, /did not answer within 400 ms/);
     });
 
     it('gives no key that is not 32 bytes', async () => {
