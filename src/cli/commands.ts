@@ -88,7 +88,7 @@ function addInit(svc: Command): void {
 function addCheck(svc: Command): void {
   const check = svc
     .command('check')
-    .summary('check which targets can be captured; --online: and what services allow')
+    .summary('check the targets; --online: also the broker and other services')
     .description('Reports which publish targets of svc.config.* svc finds.')
     .argument('[command...]', 'after --: the start command of the application')
     .usage('[options] [-- node <file>]')
@@ -130,7 +130,7 @@ compiled from the one that a target names.`,
 function addCatalog(svc: Command): void {
   const catalog = svc
     .command('catalog')
-    .summary('write all event types as schemas, TypeScript and AsyncAPI; --check in CI')
+    .summary('write all event types as schemas, TypeScript and AsyncAPI')
     .description(
       'Describes all event types, from configuration and code: a JSON Schema and an Avro\nschema each, TypeScript types, and an AsyncAPI document.',
     )

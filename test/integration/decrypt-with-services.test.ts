@@ -121,7 +121,7 @@ requiring(['own-kms', 'own-vault'], 'svc decrypt with keys of a service', functi
     const { keys: _, ...withoutNames } = ofVault();
     const alone = run(withoutNames, input);
     assert.deepEqual([alone.code, alone.emails[0]], [1, '1@example.com']);
-    assert.match(alone.err, /^svc: line 2, event 2, email: .*none of these: default \(SVC_PROTECT_KEY_UNK/);
+    assert.match(alone.err, /^svc: line 2, event 2, email: .*not among these: default \(SVC_PROTECT_KEY_UNK/);
     assert.deepEqual(run(withoutNames, input, ['--key-id', 'cards']).emails, both);
     const targets = [{ module: './a.ts', function: 'f', pii: ['email=EMAIL:ENCRYPT'] }];
     const rules = {

@@ -283,7 +283,7 @@ export async function inspectSchemas(config: Config): Promise<SchemasReport | un
       const isCompatible = await registry.isCompatible({ subject, schema });
       if (isCompatible !== false)
         return { eventType, subject, state: isCompatible === undefined ? 'new' : 'compatible' };
-      const problem = `the schema of ${eventType} is not compatible with what subject ${subject} holds: change the schema, or the compatibility of the subject`;
+      const problem = `the schema of ${eventType} is not compatible with subject ${subject}: change the schema, or the compatibility of the subject`;
       return { eventType, subject, problem };
     } catch (error) {
       return { eventType, ...(subject && { subject }), problem: (error as SvcError).message };
