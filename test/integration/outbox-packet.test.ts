@@ -85,7 +85,7 @@ for (const [name, startOwn] of [
       const last = await largest(1, maxPacketBytes, async (size) => (await order(size)) === 'stored');
       assert.match(
         await order(last + 1),
-        /^SVC_OUTBOX_TOO_LONG .*max_allowed_packet of the database is 262144,/,
+        /^SVC_OUTBOX_TOO_LONG .*max_allowed_packet of the database is 262144\./,
       );
       assert.equal(await order(last), 'stored');
       assert.deepEqual(await rows('SELECT CONNECTION_ID() AS id'), [before]);

@@ -150,7 +150,10 @@ describe('lines of the log', function () {
         args,
       });
       assert.equal(end.code, 78);
-      assert.match(end.stderr, /^svc: error: the process does not start, .* the configuration is wrong\n$/);
+      assert.match(
+        end.stderr,
+        /^svc: error: svc\.required is true, so the process does not start: the configuration is wrong\n$/,
+      );
       assert.ok(
         pinoLines(end).some(({ level, msg }) => level === 50 && /^svc\.broker\.topic: /.test(String(msg))),
       );

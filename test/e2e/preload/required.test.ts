@@ -44,13 +44,13 @@ describe('svc.required', function () {
       'a target that cannot be patched',
       configOf([target, { ...target, function: 'ordre' }], required),
       {},
-      /target main\.mjs#ordre cannot be patched: .*did you mean order[\s\S]*and 1 target cannot be patched$/m,
+      /target main\.mjs#ordre cannot be patched: .*did you mean order[\s\S]*process does not start: 1 target cannot be patched$/m,
     ],
     [
       'a target in TypeScript, where what it was compiled to is loaded',
       configOf([target, { module: './src/order.ts', function: 'order' }], required),
       {},
-      /target src\/order\.ts#order cannot be patched: \.\/order\.js is loaded in its place: write source maps in the build .*, or write module: \.\/order\.js\n.*and 1 target cannot be patched$/m,
+      /target src\/order\.ts#order cannot be patched: \.\/order\.js is loaded in its place: write source maps in the build .*, or write module: \.\/order\.js\n.*process does not start: 1 target cannot be patched$/m,
     ],
     [
       'targets that are refused',
@@ -62,7 +62,7 @@ describe('svc.required', function () {
         required,
       ),
       {},
-      /and 2 targets cannot be patched$/m,
+      /process does not start: 2 targets cannot be patched$/m,
     ],
     [
       'SVC_REQUIRED, and a file that cannot be read',
