@@ -156,10 +156,10 @@ describe('svc status and svc breaker reset', function () {
     await once(server, 'listening');
     const other = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const nothing = await svc('status', '--once', '--url', other);
-    assert.deepEqual([nothing.code, /does not serve health: it is no svc/.test(nothing.stderr)], [1, true]);
+    assert.deepEqual([nothing.code, /does not serve health: it is not svc/.test(nothing.stderr)], [1, true]);
     answers = { '/actuator/health/svc': '<p>hello', '/actuator/prometheus': '<p>' };
     const page = await svc('status', '--once', '--url', other);
-    assert.deepEqual([page.code, /is no svc/.test(page.stderr)], [1, true]);
+    assert.deepEqual([page.code, /is not svc/.test(page.stderr)], [1, true]);
     answers = {
       '/actuator/info': '{"svc":{"version":"0.0.9\\u001b[31m"}}',
       '/actuator/health/svc': '{"status":"DOWN","details":{"error":"nobody\\u001b[2J is there"}}',

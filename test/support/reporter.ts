@@ -4,6 +4,7 @@ import mocha from 'mocha';
 
 /** Of longer messages the beginning and the end: what a process wrote last says why it ended. */
 const LONGEST_HALF = 300;
+const LONGEST_END_MS = 60_000;
 
 /**
  * Mocha's spec reporter, which also leaves its counts in the file that `SVC_TEST_COUNTS` names, one JSON line a run, and what
@@ -35,6 +36,12 @@ class CountingReporter extends mocha.reporters.Spec {
         append(timesFile, { run, file: relative(process.cwd(), file), seconds: Math.round(ms / 1000) });
       const { passes, failures, pending } = this.stats;
       append(countsFile, { passed: passes, failed: failures, skipped: pending });
+      // A test that failed may leave a server open, and the run would never end.
+      setTimeout(() => {
+        const open = process.getActiveResourcesInfo().join(', ');
+        console.error(`mocha still runs a minute after its last test: ${open}`);
+        process.exit(1);
+      }, LONGEST_END_MS).unref();
     });
   }
 }

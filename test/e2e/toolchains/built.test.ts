@@ -81,6 +81,6 @@ describe('targets of sources that a build was made from', function () {
     rmSync(join(folder, 'svc.manifest.json'));
     const refused = await start(folder, 'server.cjs');
     assert.deepEqual([refused.code, refused.stdout], [78, ''], refused.stderr);
-    assert.match(refused.stderr, /and 9 targets cannot be patched$/m);
+    assert.match(refused.stderr, /process does not start: 9 targets cannot be patched$/m);
   });
 });
