@@ -11,6 +11,7 @@ import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-st
 import {
   createAggregateOrder,
   createPauses,
+  createWakeup,
   firstRetryMs,
   firstStorePauseMs,
   longestRetryMs,
@@ -24,11 +25,11 @@ import {
   type QueueEntry,
   type RelaySettings,
   type RowEnd,
+  reasonOf,
   type ShardLease,
   stallMs,
   topicPauses,
 } from './pacing.ts';
-import { createWakeup, reasonOf } from './signal.ts';
 
 interface PipelineOptions {
   readonly store: Pick<OutboxStore, 'ack' | 'fail'>;

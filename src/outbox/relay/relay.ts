@@ -17,6 +17,7 @@ import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';
 import {
   createShardLease,
+  createWakeup,
   firstStorePauseMs,
   keyOf,
   leaseMsFor,
@@ -26,6 +27,7 @@ import {
   maxPages,
   probeRows,
   type RelaySettings,
+  reasonOf,
   restartMs,
   restFactor,
   type ShardLease,
@@ -39,7 +41,6 @@ import {
   type Processed,
   type RelayCounters,
 } from './pipeline.ts';
-import { createWakeup, reasonOf } from './signal.ts';
 
 export interface RelayParts {
   /** Prepared by whoever closes it. */

@@ -4,7 +4,7 @@ import { isolate } from '../../observe/otel-api.ts';
 import { type ErasureSettings, eraseSuffix, erasesRows, routeColumn } from '../../outbox/erase-row.ts';
 import { besideTable, partsOfTable, quoteName, quoteTable } from '../../outbox/insert-row.ts';
 import type { OutboxStore, Senders } from '../../outbox/outbox-store.ts';
-import { reasonOf } from '../../outbox/relay/signal.ts';
+import { reasonOf } from '../../outbox/relay/pacing.ts';
 import { contradiction } from '../../outbox/store-error.ts';
 import type { Dialect } from '../../transaction/driver.ts';
 import { tellWritingViews } from '../../transaction/statements.ts';
