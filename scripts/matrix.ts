@@ -22,8 +22,8 @@ import {
 
 const NODES = ['22.15.0', '22', '24.0.0', '24', '26'];
 const RUN_TIMEOUT_MS = 40 * 60_000;
-/** Most of these tests wait for one process, so that two cores have work for four. Each run has servers and folders of its own. */
-const AT_ONCE = 4;
+/** Most of these tests wait for one process, so that two cores have work for three. Each run has servers and folders of its own. */
+const AT_ONCE = 3;
 
 const HELP = `Usage: npm run test:matrix -- [options] [mocha arguments]
 

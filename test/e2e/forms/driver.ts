@@ -25,7 +25,7 @@ exports.runForms = async function runForms(ids, load) {
     lines = [];
     try {
       const call = await load(id);
-      results[id] = { returned: plain(await within(20000, Promise.resolve(call()))), lines };
+      results[id] = { returned: plain(await within(60_000, Promise.resolve(call()))), lines };
     } catch (error) {
       results[id] = { error: String(error?.stack ?? error), lines };
     }

@@ -55,7 +55,7 @@ suite('NODE_OPTIONS reaches what starts the application, and svc runs in the app
         },
         args: args.map((each) => each.replace(/^node_modules/, `${app}/node_modules`)),
         env: { NODE_OPTIONS: '--import svc/register', MANAGEMENT_SERVER_PORT: String(port) },
-        timeoutMs: /watch/.test(name) ? 12_000 : 60_000,
+        timeoutMs: /watch/.test(name) ? 20_000 : 60_000,
       });
       const started = [...(stdout + stderr).matchAll(/svc: configuration/g)];
       assert.equal(started.length, module === undefined ? 0 : 1, stdout + stderr);
