@@ -58,7 +58,7 @@ function combinationsOf(nodes: readonly string[], otel: readonly string[] | unde
 /** More files than that are two runs of mocha, so that no lane is left alone with them at the end. */
 const MOST_FILES = 20;
 
-/** The files of a combination, in one or two parts. Neighbours in a folder are alike, and go to different parts. */
+/** The files of a combination, in one or two parts. Files beside each other are alike, and go to different parts. */
 function partsOf(files: readonly string[]): string[][] {
   if (files.length <= MOST_FILES) return [[...files]];
   return [0, 1].map((part) => files.filter((_, index) => index % 2 === part));

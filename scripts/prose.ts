@@ -13,7 +13,7 @@ const SOURCES = ['src/**/*.ts', 'console/*.{ts,tsx}', 'scripts/dashboard.ts', 'o
 const MAX_WORDS = 25;
 /** Up to a full stop that something other than a small letter follows; `svc` begins sentences as it is. */
 const SENTENCE = /\S[\s\S]*?(?:[.!?][)"”’*_]*(?=\s+(?:[^a-z]|svc\b))|$)/g;
-/** On the line before a literal: its text is given by somebody else. */
+/** On the line before a literal whose text comes from elsewhere. */
 const EXCEPTION = 'prose: as is';
 
 /** Turns of phrase that read as translated, and what to write instead. */
@@ -67,7 +67,7 @@ const NOT_OURS = ['ID', "id['’]?s", 'readme(s)?', 'regexp?(s)?', '(?<=(?:\\w+[
 const sentences: TextlintKernelRule['rule'] = (context) => {
   const check = (node: Parameters<typeof context.getSource>[0]): void => {
     if (node === undefined) return;
-    // Code and the addresses of links are no words; they keep their length, for the position.
+    // Code and the addresses of links are not words. They keep their length, so that positions stay right.
     const source = context
       .getSource(node)
       .replace(/`[^`]*`/g, (code) => '`'.repeat(code.length))
@@ -110,7 +110,7 @@ const isSentence = (message: string): boolean =>
   ) &&
   !/\n\s*\n|\n {2}|^[\w\s]{200,}$/.test(message);
 
-/** The text of a literal, a template or a sum of them; what is computed becomes `X`. */
+/** The text of a literal, a template or a sum of them, with `X` for each computed part. */
 function textOf(node: ts.Node): string | undefined {
   if (ts.isStringLiteralLike(node) || ts.isJsxText(node)) return node.text;
   if (ts.isTemplateExpression(node)) {
@@ -140,7 +140,7 @@ function messagesOf(file: string, source: string): Message[] {
   return found;
 }
 
-/** The annotations of alerts, for the people who are woken by them. */
+/** The texts of alerts. */
 function annotationsOf(source: string): Message[] {
   const { groups = [] } = load(source) as {
     groups?: { rules: { annotations?: Record<string, string> }[] }[];
@@ -187,9 +187,7 @@ async function check(file: string): Promise<string[]> {
 }
 
 const files =
-  process.argv.length > 2
-    ? process.argv.slice(2)
-    : globSync([...PAGES, ...SOURCES], { cwd: root, exclude: ['src/cli/init.ts'] });
+  process.argv.length > 2 ? process.argv.slice(2) : globSync([...PAGES, ...SOURCES], { cwd: root });
 const remarks = (await Promise.all(files.sort().map(check))).flat();
 for (const remark of remarks) process.stdout.write(`${remark}\n`);
 process.stdout.write(

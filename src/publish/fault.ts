@@ -101,6 +101,11 @@ export function makeRecords<T>(work: () => T): T {
     return work();
   } catch (error) {
     // Messages of Node quote values.
-    throw notARecord(error instanceof Error ? error.name : typeof error);
+    throw notARecord(nameOf(error));
   }
+}
+
+/** The name of an error. Its message may hold a payload. */
+export function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
 }

@@ -31,6 +31,12 @@ const renamed: Readonly<Record<string, string>> = {
   NOT_COORDINATOR_FOR_GROUP: 'NOT_COORDINATOR',
 };
 
+/** Kafka's answers while a cluster starts, or has just lost its controller or a coordinator. They pass. */
+export const passingRefusals: ReadonlySet<string> = new Set([
+  ...['COORDINATOR_LOAD_IN_PROGRESS', 'COORDINATOR_NOT_AVAILABLE', 'NOT_COORDINATOR', 'NOT_CONTROLLER'],
+  ...['REQUEST_TIMED_OUT', 'CONCURRENT_TRANSACTIONS', 'UNKNOWN_SERVER_ERROR'],
+]);
+
 export function toSendFailure(error: unknown, scene: FailureScene): SendFailure {
   const causes = allOf(error);
   const token = causes.find((cause) => cause instanceof TokenError);

@@ -45,6 +45,7 @@ import {
   NoCommonVersion,
   noSuchPartition,
   otherCount,
+  passingRefusals,
   protocolErrorIn,
   toSendFailure,
   who,
@@ -645,12 +646,6 @@ const laterOf = (one: ProducerId, other: ProducerId): ProducerId => (other.epoch
 const firstPauseMs = 50;
 const longestPauseMs = 1_000;
 
-/** Of a cluster that is starting, or has just lost its controller. */
-const passing = new Set([
-  ...['COORDINATOR_LOAD_IN_PROGRESS', 'COORDINATOR_NOT_AVAILABLE', 'NOT_COORDINATOR', 'NOT_CONTROLLER'],
-  ...['REQUEST_TIMED_OUT', 'CONCURRENT_TRANSACTIONS', 'UNKNOWN_SERVER_ERROR'],
-]);
-
 /** Asks the cluster for a producer id; `undefined` where it has none for this process, which is said once. */
 function newProducerOf(
   topics: Pick<Topics, 'ask'>,
@@ -676,7 +671,8 @@ function newProducerOf(
           return none(
             `${who(options)} may not be idempotent: grant it IdempotentWrite on the cluster (needed before Kafka 2.8), or set svc.broker.idempotence: false`,
           );
-        if (refusal === undefined || !passing.has(refusal) || systemClock.monotonic() >= endMs) throw error;
+        if (refusal === undefined || !passingRefusals.has(refusal) || systemClock.monotonic() >= endMs)
+          throw error;
         const pauseMs = backoffMs(tries, firstPauseMs, longestPauseMs);
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }

@@ -6,7 +6,7 @@ import { sleep } from '../../ground/builtins.ts';
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
-import { protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
+import { passingRefusals, protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
 import { countPartitions } from '../kafka/session.ts';
 import {
   type Channel,
@@ -44,8 +44,8 @@ interface Fetched {
 /** About 10 s of tries: a fresh cluster may take so long to say who keeps the offsets of a group. */
 const retry = { retries: 5 };
 /** And another 10 s to load them. */
-const mostLoadingTries = 40;
-const loadingMs = 250;
+const longestLoadingMs = 10_000;
+const loadingPauseMs = 250;
 /** The reading is over when nothing comes for so long: a partition can end in records that no consumer is ever shown. */
 const idleMs = 15_000;
 /** A broker answers a fetch after half a second, with or without records. One that takes longer than this hangs. */
@@ -85,16 +85,16 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka has no topic "${topic}"`);
   }
 
-  /** kafkajs does not ask again while the group's coordinator still loads its offsets, as after a start or a failover. */
+  /** kafkajs does not ask again while a coordinator moves or still loads its offsets, as after a start or a failover. */
   async function committedOffsets(asked: Admin) {
-    for (let tries = 1; ; tries++)
+    for (const endMs = systemClock.monotonic() + longestLoadingMs; ; )
       try {
         const [committed] = await asked.fetchOffsets({ groupId: options.group, topics: [topic] });
         return committed;
       } catch (error) {
-        const isLoading = protocolErrorIn(error) === 'COORDINATOR_LOAD_IN_PROGRESS';
-        if (!isLoading || tries > mostLoadingTries) throw error;
-        await sleep(loadingMs);
+        const isPassing = passingRefusals.has(protocolErrorIn(error) ?? '');
+        if (!isPassing || systemClock.monotonic() >= endMs) throw error;
+        await sleep(loadingPauseMs);
       }
   }
 

@@ -3,26 +3,21 @@ import type { Logger, QuietLog } from '../../observe/logger.ts';
 import { shardCount } from '../outbox-row.ts';
 import type { Aggregate, OutboxStore, StoredRow } from '../outbox-store.ts';
 
-/** Lets one loop sleep until something happens. Its timer holds no process. */
-interface Wakeup {
-  /** Ends the wait under way, or the next one at once. */
-  raise(): void;
-  /** Waits for `raise`, `ms` at most. One waits at a time. */
-  wait(ms: number): Promise<void>;
-}
-
 /** The most that a timer of Node takes. */
 const longestMs = 2 ** 31 - 1;
 
-export function createWakeup(): Wakeup {
+/** Lets one loop sleep until something happens. Its timer does not keep the process alive. */
+export function createWakeup() {
   let isRaised = false;
   let end: (() => void) | undefined;
   return {
-    raise() {
+    /** Ends the present wait, or the next one at once. */
+    raise(): void {
       isRaised = true;
       end?.();
     },
-    async wait(ms) {
+    /** Waits for `raise`, `ms` at most. One caller waits at a time. */
+    async wait(ms: number): Promise<void> {
       if (!isRaised && ms > 0) {
         await new Promise<void>((resolve) => {
           const timer = setTimeout(resolve, Math.min(Math.ceil(ms), longestMs)).unref();
@@ -48,55 +43,47 @@ interface Place {
   readonly failures: number;
 }
 
-/** Topics or partitions that take nothing for a while, each time twice as long. */
-export interface Pauses {
-  /** True: it was not paused before, nor has it been resumed since. */
-  pause(key: string): boolean;
-  /**
-   * Until the next pass begins, which reads the rows that were left out: in the middle of one, later rows would be sent
-   * before them.
-   */
-  has(key: string): boolean;
-  /** It took something. True: it was paused before. */
-  resume(key: string): boolean;
-  /** All are tried again from the next pass on, as if they never had been paused. */
-  forget(): void;
-  /** A pass begins: what has waited long enough is tried again. */
-  newPass(): void;
-  /** Milliseconds until the next one is tried again; `Infinity`: there is none. */
-  nextMs(): number;
-}
-
-interface PausesOptions {
-  readonly firstMs: number;
-  readonly longestMs: number;
-  readonly clock: Clock;
-}
-
 /** Places that are remembered; topic names can come from application data. */
 const maxPlaces = 10_000;
 
-export function createPauses({ firstMs, longestMs, clock }: PausesOptions): Pauses {
+export type Pauses = ReturnType<typeof createPauses>;
+
+/** Topics or partitions that get no sends for a while, each time for twice as long. */
+export function createPauses(options: {
+  readonly firstMs: number;
+  readonly longestMs: number;
+  readonly clock: Clock;
+}) {
+  const { firstMs, longestMs, clock } = options;
   const places = new Map<string, Place>();
   const paused = new Set<string>();
   return {
-    pause(key) {
+    /** True: it was not paused before, nor has it been resumed since. */
+    pause(key: string): boolean {
       const failures = (places.get(key)?.failures ?? 0) + 1;
       if (failures === 1 && places.size >= maxPlaces) places.delete(places.keys().next().value as string);
       places.set(key, { failures, untilMs: clock.monotonic() + backoffMs(failures, firstMs, longestMs) });
       paused.add(key);
       return failures === 1;
     },
-    has: (key) => paused.has(key),
-    resume(key) {
+    /**
+     * Until the next pass begins, which reads the rows that were left out. In the middle of a pass, later rows would be sent
+     * before them.
+     */
+    has: (key: string): boolean => paused.has(key),
+    /** It accepted something. True: it was paused before. */
+    resume(key: string): boolean {
       return places.size > 0 && !paused.has(key) && places.delete(key);
     },
-    forget: () => places.clear(),
-    newPass() {
+    /** All are tried again from the next pass on, as if they had never been paused. */
+    forget: (): void => places.clear(),
+    /** A pass begins: everything that has waited long enough is tried again. */
+    newPass(): void {
       const nowMs = clock.monotonic();
       for (const key of paused) if ((places.get(key)?.untilMs ?? 0) <= nowMs) paused.delete(key);
     },
-    nextMs() {
+    /** Milliseconds until the next one is tried again; `Infinity` if nothing is paused. */
+    nextMs(): number {
       let nextMs = Number.POSITIVE_INFINITY;
       for (const key of paused) nextMs = Math.min(nextMs, places.get(key)?.untilMs ?? 0);
       return Math.max(0, nextMs - clock.monotonic());
@@ -120,30 +107,14 @@ export interface QueueEntry {
   /** When it was taken in, and when the broker had it, by the monotonic clock. */
   readonly takenMs: number;
   sentMs?: number;
-  /** Its neighbours in its aggregate, as long as they matter. */
+  /** Its neighbors in its aggregate, as long as they matter. */
   previous: QueueEntry | undefined;
   next: QueueEntry | undefined;
   end: RowEnd | undefined;
 }
 
-/** The rows of each aggregate in their order: one that is deferred keeps back those behind it, and no others. */
-interface AggregateOrder {
-  /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so is this one. */
-  add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined;
-  /** A row that is not in memory is deferred, and what comes after it. */
-  block(row: Aggregate): void;
-  /** Returns the rows that have ended by it, itself the first: those behind one that is deferred are so too. */
-  end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[];
-  /** The row that has to be sent first, or with it. */
-  predecessorOf(entry: QueueEntry): QueueEntry | undefined;
-  /** Everything is read again from the first row: nothing is blocked. */
-  newPass(): void;
-  readonly blocked: number;
-  /** No more aggregates can be remembered. */
-  readonly isFull: boolean;
-}
-
-export function createAggregateOrder(): AggregateOrder {
+/** The rows of each aggregate in their order. A deferred row holds back only the rows behind it. */
+export function createAggregateOrder() {
   /** The last row in memory of each aggregate. */
   const last = new Map<string, QueueEntry>();
   const blocked = new Set<string>();
@@ -160,7 +131,8 @@ export function createAggregateOrder(): AggregateOrder {
   }
 
   return {
-    add(read) {
+    /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so is this one. */
+    add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined {
       const key = keyOf(read.row);
       if (blocked.has(key)) return undefined;
       const previous = last.get(key);
@@ -169,8 +141,10 @@ export function createAggregateOrder(): AggregateOrder {
       last.set(key, entry);
       return entry;
     },
-    block: (row) => block(keyOf(row)),
-    end(entry, end) {
+    /** A row that is not in memory is deferred, and everything behind it. */
+    block: (row: Aggregate): void => block(keyOf(row)),
+    /** Returns the rows that ended, `entry` first. Rows behind a deferred row are deferred as well. */
+    end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[] {
       const key = keyOf(entry.row);
       if (end !== 'deferred') {
         entry.end = end;
@@ -191,12 +165,15 @@ export function createAggregateOrder(): AggregateOrder {
       block(key);
       return ended;
     },
+    /** The row that must be sent first, or in the same batch. */
     predecessorOf,
-    newPass: () => blocked.clear(),
-    get blocked() {
+    /** Everything is read again from the first row: nothing is blocked. */
+    newPass: (): void => blocked.clear(),
+    get blocked(): number {
       return blocked.size;
     },
-    get isFull() {
+    /** No more aggregates can be remembered. */
+    get isFull(): boolean {
       return blocked.size >= maxBlocked;
     },
   };
@@ -286,29 +263,6 @@ export const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
 /** A partition that fails, doubling. */
 export const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };
 
-/** The shards whose rows this relay may send, and until when. */
-export interface ShardLease {
-  /** Empty where the lease may have ended. */
-  shards(): readonly number[];
-  /** A fencing token: changes with each time that the shard is taken; `undefined`: it is not held. What was read under another is not sent. */
-  epochOf(shard: number): number | undefined;
-  /** Whether it lasts for so long, by the monotonic clock. */
-  lasts(ms: number): boolean;
-  /** The table says that it is not held: nothing is sent of it before the next claim. */
-  lost(shard: number): void;
-  /** When the table last answered a claim, by the monotonic clock, or `run` began; `undefined`: before. */
-  readonly claimedAtMs: number | undefined;
-  /** As many relays as there are shards have them all: this one is not among them, and looks again from time to time. */
-  readonly standsBy: boolean;
-  /** The last claim was answered, and gave it no shard. */
-  readonly hasNone: boolean;
-  /** Why the last claim failed, until one succeeds. */
-  readonly failure: string | undefined;
-  /** Claims and renews until `stop`. */
-  run(): Promise<void>;
-  stop(): void;
-}
-
 interface ShardLeaseOptions {
   readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'release'>;
   readonly owner: string;
@@ -324,7 +278,10 @@ interface ShardLeaseOptions {
   readonly listen: (is: boolean) => void;
 }
 
-export function createShardLease(options: ShardLeaseOptions): ShardLease {
+export type ShardLease = ReturnType<typeof createShardLease>;
+
+/** The shards whose rows this relay may send, and until when. */
+export function createShardLease(options: ShardLeaseOptions) {
   const { store, owner, leaseMs, clock, say, logger, withoutSends, onClaim, listen } = options;
   const renewMs = leaseMs / 3;
   const epochs = new Map<number, number>();
@@ -382,23 +339,32 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
   }
 
   return {
-    shards: () => (lasts(0) ? [...epochs.keys()] : []),
-    epochOf: (shard) => (lasts(0) ? epochs.get(shard) : undefined),
+    /** Empty if the lease may have ended. */
+    shards: (): readonly number[] => (lasts(0) ? [...epochs.keys()] : []),
+    /** A fencing token: changes each time the shard is claimed; `undefined`: not held. Rows read under another epoch are not sent. */
+    epochOf: (shard: number): number | undefined => (lasts(0) ? epochs.get(shard) : undefined),
+    /** Whether it lasts for so long, by the monotonic clock. */
     lasts,
-    lost: (shard) => void epochs.delete(shard),
-    get claimedAtMs() {
+    /** The table says that it is not held: nothing of it is sent before the next claim. */
+    lost: (shard: number): void => void epochs.delete(shard),
+    /** When the table last answered a claim, by the monotonic clock, or `run` began; `undefined`: before. */
+    get claimedAtMs(): number | undefined {
       return claimedAtMs;
     },
-    get standsBy() {
+    /** As many relays as there are shards have them all. This one stands by, and looks again from time to time. */
+    get standsBy(): boolean {
       return standsBy;
     },
-    get hasNone() {
+    /** The last claim was answered, and gave it no shard. */
+    get hasNone(): boolean {
       return hasNone;
     },
-    get failure() {
+    /** Why the last claim failed, until one succeeds. */
+    get failure(): string | undefined {
       return failure;
     },
-    async run() {
+    /** Claims and renews until `stop`. */
+    async run(): Promise<void> {
       claimedAtMs = clock.monotonic();
       while (!isStopped) {
         try {
@@ -418,7 +384,7 @@ export function createShardLease(options: ShardLeaseOptions): ShardLease {
         }
       }
     },
-    stop() {
+    stop(): void {
       isStopped = true;
       pause.raise();
     },

@@ -139,7 +139,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     ...{ clock, maxInFlight: maxSends, limits: { maxEvents: maxSendRecords, maxBytes: maxSendBytes } },
     bytesOf: ({ row }) => row.payload.length,
     mayGo,
-    unended: { batches: new Map(), idOf: ({ row }) => row.eventId },
+    uncertain: { batches: new Map(), idOf: ({ row }) => row.eventId },
     // A row has nowhere else to go.
     splitsMaybeStored: true,
     toRecord: ({ row: { key, payload: value, headers } }, timestamp) => ({ key, value, headers, timestamp }),

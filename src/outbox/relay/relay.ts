@@ -3,6 +3,7 @@
 import { backoffMs, type Clock, within } from '../../ground/clock.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import type { Broker } from '../../publish/broker.ts';
+import { nameOf } from '../../publish/fault.ts';
 import {
   type Breaker,
   breakerOpen,
@@ -11,7 +12,6 @@ import {
   defaultBreaker,
 } from '../../publish/main/breaker.ts';
 import { createPartitionCounts, createTopicRefusals } from '../../publish/main/topic-refusals.ts';
-import { nameOf } from '../../publish/sender/sender.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
 import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';

@@ -5,7 +5,7 @@ import { type Logger, throttledLog } from '../../observe/logger.ts';
 import { clusterPollMs } from '../broker.ts';
 import type { BackupOrder, Pass } from '../order/backup-order.ts';
 import type { RecoverySource } from '../recovery-source.ts';
-import type { UnendedBatches } from '../sender/sender.ts';
+import type { UncertainBatches } from '../sender/sender.ts';
 import { type RecoverOptions, type RecoverReport, recover } from './recover.ts';
 
 /** Empties the local backup of a running process into the original topics when the cluster is back. */
@@ -108,7 +108,7 @@ const saySentMs = 10_000;
 function createDraining(options: DrainOptions): Draining {
   const { journal, clock, logger } = options;
   const say = throttledLog(logger, clock, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
-  const unended = new Map<RecoverySource, UnendedBatches>();
+  const uncertain = new Map<RecoverySource, UncertainBatches>();
   let isClosed = false;
   let drained = 0;
   let unsaid = 0;
@@ -137,15 +137,15 @@ function createDraining(options: DrainOptions): Draining {
     isReachable: () => isAnswered(options.ask(), answerMs),
     send(source, some) {
       let known = 0;
-      const ofSource: UnendedBatches = unended.get(source) ?? new Map();
-      unended.set(source, ofSource);
+      const ofSource: UncertainBatches = uncertain.get(source) ?? new Map();
+      uncertain.set(source, ofSource);
       return recover({
         ...options,
         ...some,
         isReachable: draining.isReachable,
         source,
         keepsOrder: true,
-        unended: ofSource,
+        uncertain: ofSource,
         // The next look is the next try.
         retryWaitsMs: [],
         dryRun: false,

@@ -10,7 +10,7 @@ import {
   createSender,
   keyOf,
   type TopicPartition,
-  type UnendedBatches,
+  type UncertainBatches,
 } from '../sender/sender.ts';
 import { fromDlqRecord } from '../tiers/dlq-message.ts';
 import type { TopicReader, TopicRecord } from '../topic-reader.ts';
@@ -42,7 +42,7 @@ export interface RecoverOptions {
   /** Events a second; 0: as fast as the broker takes them. */
   readonly ratePerSecond: number;
   /** What earlier runs of this process could not end: the same events are sent as the same batch, which a broker knows again. Default: none. */
-  readonly unended?: UnendedBatches;
+  readonly uncertain?: UncertainBatches;
   /** Waits before further tries of a failed send. Default: 1 s, 2 s, 4 s. */
   readonly retryWaitsMs?: readonly number[];
   /** Reads and filters, sends nothing, marks nothing. */
@@ -120,7 +120,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     ...{ clock, bytesOf, mayGo },
     maxInFlight: options.keepsOrder === true ? Number.POSITIVE_INFINITY : 1,
     limits: { maxEvents: maxBatchCount, maxBytes: maxSendBytes },
-    unended: { batches: options.unended ?? new Map(), idOf: ({ eventId }) => eventId },
+    uncertain: { batches: options.uncertain ?? new Map(), idOf: ({ eventId }) => eventId },
     toRecord: ({ key, value, headers }, timestamp) => ({ key, value, headers, timestamp }),
     send: ({ topic, partition }, records) =>
       options.send(topic, partition, records).catch((error: unknown) => {
@@ -212,16 +212,16 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     { key, topic, partition }: TopicPartition,
     { events, sends }: Batch<StoredEvent>,
     failure: SendFailure,
-  ): Promise<'again' | 'ended'> {
+  ): Promise<'resend' | 'ended'> {
     const isOfOne = faultOf(failure) === 'record';
     const isMoved = faultOf(failure) === 'partition';
     const waitMs = waitsMs[sends - 1];
     const isFinal = failure.kind === 'fatal' || failure.kind === 'too_large' || isMoved;
     if (!isFinal && waitMs !== undefined && !options.isStopped()) {
       await options.sleep(waitMs);
-      return 'again';
+      return 'resend';
     }
-    if (isMoved && (await isPlacedAnew(topic, partition, events))) return 'ended';
+    if (isMoved && (await isPlacedAgain(topic, partition, events))) return 'ended';
     if (failure.kind === 'too_large' && (await isSetAside(events, failure))) return 'ended';
     const isOutOfOrder = isOfOne || (await isOnlyTooLarge(events, failure));
     if (options.keepsOrder === true && !isOutOfOrder) {
@@ -239,8 +239,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     return 'ended';
   }
 
-  /** The topic has another number of partitions: without `keepsOrder` all that waits is placed anew at once, else by the next run. */
-  async function isPlacedAnew(
+  /** The topic has another number of partitions: without `keepsOrder` everything that waits is placed again at once, otherwise by the next run. */
+  async function isPlacedAgain(
     topic: string,
     partition: number | undefined,
     events: readonly StoredEvent[],

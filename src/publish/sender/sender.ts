@@ -2,7 +2,7 @@
 
 import { type Clock, inTime } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
-import { faultOf, passingOf } from '../fault.ts';
+import { faultOf, nameOf, passingOf } from '../fault.ts';
 import { createSendSlots, type SendSlots } from '../memory-limits.ts';
 
 export interface BatchLimits {
@@ -64,42 +64,39 @@ export function brokenPromise(error: unknown): SendResult {
   return { ok: false, failure: { kind: 'unknown_outcome', cause: nameOf(error), message } };
 }
 
-/** Of an error, its name: a message may hold a payload. */
-export function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : typeof error;
-}
-
 /**
- * What becomes of a batch that failed: its events have ended, or wait with whoever was asked; the same batch is sent again at once, in the same
- * slot; or its events are sent again as a new batch, whose records are made anew.
+ * What becomes of a batch that failed:
+ * - `ended`: the lane does nothing more with its events;
+ * - `resend`: the same batch is sent again at once, in the same slot;
+ * - `rebuild`: its events are sent as a new batch, with new records.
  */
-type AfterFailure = 'ended' | 'again' | 'anew';
+type AfterFailure = 'ended' | 'resend' | 'rebuild';
 
 interface LaneOptions<T, B extends Batch<T>> {
   readonly slots: SendSlots;
-  /** What is to be sent now, its try counted. `undefined`: nothing is, and the slot goes to another partition. */
+  /** The batch to send now, with its try counted. `undefined`: there is none, and the slot goes to another partition. */
   readonly next: () => B | undefined;
   /** Resolves in every case. */
   readonly send: (batch: B) => Promise<SendResult>;
   /** These are the next batches, before all others. */
   readonly putFirst: (batches: readonly Batch<T>[]) => void;
   readonly onStored: (batch: B) => void;
-  /** Called once for each send in vain. `isSplit`: the batch is sent in halves, whatever this returns. */
+  /** Called once for each failed send. `isSplit`: the batch is sent in halves, whatever this returns. */
   readonly onFailed: (
     batch: B,
     failure: SendFailure,
     isSplit: boolean,
   ) => AfterFailure | Promise<AfterFailure>;
-  /** A send has ended, and what follows from it was done. */
+  /** A send has ended, and its result has been handled. */
   readonly onSent: (batch: B, result: SendResult) => void;
-  /** A batch that may be stored is split as well: its events cannot end anywhere else. Default: it is kept whole. */
+  /** Also splits a batch that may be stored, because its events cannot end anywhere else. Default: it stays whole. */
   readonly splitsMaybeStored?: boolean;
 }
 
 /**
- * The sends of one partition: one at a time, in the order in which `next` gives batches. A batch that is too large, or holds
- * what is no record, is sent in halves, down to the one event that is to blame: it is never taken for a fault of the cluster.
- * A batch that may be stored keeps its events: that is how a broker knows it again.
+ * The sends of one partition: one at a time, in the order in which `next` gives batches. A batch that is too large, or that holds
+ * an invalid record, is sent in halves, down to the event at fault. That event is never taken for a fault of the cluster.
+ * A batch that may be stored keeps its events, because a broker recognizes it by them.
  */
 export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>) {
   let inFlight: B | undefined;
@@ -121,18 +118,18 @@ export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>) {
       const isWhole = tried.maybeStored && options.splitsMaybeStored !== true;
       const isSplit = faultOf(failure) === 'record' && tried.events.length > 1 && !isWhole;
       const answer = options.onFailed(tried, failure, isSplit);
-      // What is known at once is done at once: nobody may ask for a send of this partition in between.
+      // A known answer is acted upon in this turn. Otherwise a second send of this partition could start in between.
       const after = typeof answer === 'string' ? answer : await answer;
       if (isSplit) options.putFirst(splitBatch(tried));
-      else if (after === 'again') return send({ ...tried, sends: tried.sends + 1 });
-      else if (after === 'anew') options.putFirst([newBatch([...tried.events])]);
+      else if (after === 'resend') return send({ ...tried, sends: tried.sends + 1 });
+      else if (after === 'rebuild') options.putFirst([newBatch([...tried.events])]);
     }
     options.slots.release();
     options.onSent(batch, result);
   }
 
   return {
-    /** Sends what `next` gives, as soon as a slot is free. To be called again only when that was asked, or the send has ended. */
+    /** Sends what `next` gives, as soon as a slot is free. Call it again only after `next` was called or the send has ended. */
     ask: (): void => options.slots.acquire(begin),
     /** Until its answer is there. */
     get inFlight(): B | undefined {
@@ -148,7 +145,7 @@ export interface TopicPartition {
   readonly partition: number | undefined;
   /** Of both. */
   readonly key: string;
-  /** A send took too long, and may yet write its records: until it ends, nothing is sent behind its back. */
+  /** A send exceeded its time limit, and may still write its records. Nothing else is sent until it ends. */
   readonly isLate: boolean;
 }
 
@@ -157,24 +154,24 @@ export const keyOf = (topic: string, partition: number | undefined): string => `
 interface WaitingPartition<T> extends TopicPartition {
   isLate: boolean;
   waiting: T[];
-  /** Of batches that were split: they are sent before what waits. */
+  /** Parts of split batches, which are sent before `waiting`. */
   pieces: T[][];
   isBusy: boolean;
-  /** The records of its last batch, which are the same at each try. */
+  /** The records of its last batch, which are the same in each try. */
   sent: { readonly events: readonly T[]; readonly records: readonly BrokerRecord[] } | undefined;
   readonly lane: { ask(): void };
 }
 
-/** By `TopicPartition.key`: the last batch, of which nobody knows whether it is stored. Sent again as it was, a broker knows it. */
-export type UnendedBatches = Map<string, UnendedBatch>;
+/** By `TopicPartition.key`: the last batch, if its outcome is unknown. A broker recognizes it if it is sent again unchanged. */
+export type UncertainBatches = Map<string, UncertainBatch>;
 
-interface UnendedBatch {
+interface UncertainBatch {
   readonly ids: readonly string[];
   readonly records: readonly BrokerRecord[];
 }
 
 /** Partitions for which it is kept. */
-const maxUnended = 100;
+const maxUncertain = 100;
 
 interface SenderOptions<T> {
   readonly clock: Clock;
@@ -188,19 +185,19 @@ interface SenderOptions<T> {
     records: readonly BrokerRecord[],
     events: readonly T[],
   ) => Promise<SendResult>;
-  /** Default: whoever sends sets one. */
+  /** Default: `send` has its own limit. */
   readonly timeLimit?: {
     readonly limitMs: (events: readonly T[]) => number;
     readonly keepsAlive: boolean;
     readonly late: () => SendFailure;
   };
   /**
-   * What is to be done with an event that is the next of its partition; `batch`: those that are sent with it. `wait`: nothing, nor with what is
-   * behind it, until the next `pump`. `ended`: it has its end already.
+   * Decides about the next event of a partition; `batch`: the events that are sent with it. `wait`: it and the events behind it
+   * wait for the next `pump`. `ended`: it already has its end.
    */
   readonly mayGo: (event: T, to: TopicPartition, batch: ReadonlySet<T>) => 'send' | 'wait' | 'ended';
-  /** Of events that leave while nobody knows whether they are stored, and come back: their batches are found again by their ids. */
-  readonly unended?: { readonly batches: UnendedBatches; readonly idOf: (event: T) => string };
+  /** For events that leave with an unknown outcome and come back: their batches are found again by their ids. */
+  readonly uncertain?: { readonly batches: UncertainBatches; readonly idOf: (event: T) => string };
   readonly splitsMaybeStored?: boolean;
   /** A send begins. */
   readonly onSend?: (events: readonly T[]) => void;
@@ -217,14 +214,14 @@ interface SenderOptions<T> {
 
 /**
  * Sends events: several partitions at once.
- * - Events of a partition are sent in the order in which they were put, one send at a time. What is split goes before what waits.
- * - A send takes as much as its limits let in; one record, where the partition is not known.
+ * - Events of a partition are sent in the order in which they were put, one send at a time. Parts of a split batch go first.
+ * - A send takes as much as its limits allow, or one record if the partition is unknown.
  * - A batch that may be stored, and comes back, is sent again as it was: the same records, no more and no fewer.
  * - A send that outlasts its limit keeps its partition until it ends.
- * - Each event has one end: `onStored`, `onFailed`, `mayGo` or `takeAll`. What throws in `send` is a failed send.
+ * - Each event has one end: `onStored`, `onFailed`, `mayGo` or `takeAll`. An error that `send` throws is a failed send.
  */
 export function createSender<T>(options: SenderOptions<T>) {
-  const { clock, limits, mayGo, unended, timeLimit } = options;
+  const { clock, limits, mayGo, uncertain, timeLimit } = options;
   const slots = createSendSlots(options.maxInFlight);
   const partitions = new Map<string, WaitingPartition<T>>();
   const onIdle: (() => void)[] = [];
@@ -254,14 +251,14 @@ export function createSender<T>(options: SenderOptions<T>) {
       },
       putFirst: (batches) => one.pieces.unshift(...batches.map(({ events }) => [...events])),
       onStored({ events }) {
-        unended?.batches.delete(one.key);
+        uncertain?.batches.delete(one.key);
         options.onStored(one, events);
       },
       onFailed(batch, failure, isSplit) {
-        if (unended !== undefined && mayBeStored(failure)) {
-          const { batches, idOf } = unended;
+        if (uncertain !== undefined && mayBeStored(failure)) {
+          const { batches, idOf } = uncertain;
           batches.set(one.key, { ids: batch.events.map(idOf), records: one.sent?.records ?? [] });
-          if (batches.size > maxUnended) batches.delete(batches.keys().next().value as string);
+          if (batches.size > maxUncertain) batches.delete(batches.keys().next().value as string);
         }
         return options.onFailed(one, batch, failure, { isSplit, tookMs: clock.monotonic() - sinceMs });
       },
@@ -291,10 +288,10 @@ export function createSender<T>(options: SenderOptions<T>) {
   function next(one: WaitingPartition<T>): Batch<T> | undefined {
     const events = take(one);
     if (events.length > 0) {
-      const known = unended?.batches.get(one.key);
+      const known = uncertain?.batches.get(one.key);
       const isAgain =
         known?.ids.length === events.length &&
-        events.every((event, index) => unended?.idOf(event) === known.ids[index]);
+        events.every((event, index) => uncertain?.idOf(event) === known.ids[index]);
       if (isAgain) one.sent = { events, records: known.records };
       return { ...nextTry(newBatch(events)), maybeStored: isAgain };
     }
@@ -317,7 +314,7 @@ export function createSender<T>(options: SenderOptions<T>) {
 
   function choose(one: WaitingPartition<T>, source: readonly T[]): { events: T[]; examined: number } {
     const chosen = new Set<T>();
-    const again = unended?.batches.get(one.key)?.ids;
+    const again = uncertain?.batches.get(one.key)?.ids;
     let most = one.partition === undefined ? 1 : limits.maxEvents;
     let bytes = 0;
     let examined = 0;
@@ -326,7 +323,7 @@ export function createSender<T>(options: SenderOptions<T>) {
       const decision = mayGo(event, one, chosen);
       if (decision === 'ended') continue;
       if (decision === 'wait' || one.isLate) break;
-      if (again !== undefined && unended?.idOf(event) === again[0]) {
+      if (again !== undefined && uncertain?.idOf(event) === again[0]) {
         // It begins a batch, and is followed by those that followed it.
         if (chosen.size > 0) break;
         most = again.length;
@@ -368,12 +365,12 @@ export function createSender<T>(options: SenderOptions<T>) {
     },
     /** Sends what can be sent. */
     pump,
-    /** Gives up what is in no send, in the order of each partition. `topic`: only what is for it. */
+    /** Returns and forgets the events that are not in a send, in the order of each partition. `topic`: only those of this topic. */
     takeAll(topic?: string): T[] {
       const wanted = [...partitions.values()].filter((one) => topic === undefined || one.topic === topic);
       return wanted.flatMap((one) => [...one.pieces.splice(0).flat(), ...one.waiting.splice(0)]);
     },
-    /** Sends what can be sent. Resolves when nothing waits, and no send is under way that is worth waiting for. */
+    /** Sends what can be sent. Resolves when nothing waits, and no send is in flight that has not exceeded its limit. */
     idle: (): Promise<void> =>
       new Promise((resolve) => {
         onIdle.push(resolve);

@@ -6,10 +6,10 @@ import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.t
 import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../observe/outcomes.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
-import { doubtsCount, faultOf } from '../fault.ts';
+import { doubtsCount, faultOf, nameOf } from '../fault.ts';
 import { createMemory, createSendSlots, type Memory, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled } from '../order/backup-order.ts';
-import { type BatchLimits, createSender, nameOf } from '../sender/sender.ts';
+import { type BatchLimits, createSender } from '../sender/sender.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 
@@ -222,13 +222,13 @@ export function createDlqTier(options: DlqOptions): Tier {
     onFailed(_, { events: letters }, failure, { isSplit }) {
       const { kind, cause, message } = failure;
       options.onSendFailed(kind);
-      // It may have been made anew, with fewer partitions.
+      // It may have been created again, with fewer partitions.
       if (doubtsCount(failure)) partitionCount = undefined;
       const [letter] = letters;
       if (isSplit || letter === undefined) return 'ended';
       if (kind === 'too_large' && !letter.isSmaller) {
         letter.isSmaller = true;
-        return 'anew';
+        return 'rebuild';
       }
       if (kind !== 'too_large') say(cause, `dead letter topic "${topic}": ${message}`, { kind, cause });
       // Of one letter, it says nothing about the others.

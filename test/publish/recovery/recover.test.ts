@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { type RecoverOptions, recover } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
-import type { UnendedBatches } from '../../../src/publish/sender/sender.ts';
+import type { UncertainBatches } from '../../../src/publish/sender/sender.ts';
 
 function stored(id: number, rest: Partial<StoredEvent> = {}): StoredEvent {
   return {
@@ -307,13 +307,13 @@ describe('recover', () => {
   const noAnswer: SendFailure = { kind: 'unknown_outcome', cause: 'TimeoutException', message: 'no answer' };
 
   it('sends what may be stored as the same batch: at the next try, and in the next run of this process', async () => {
-    const unended: UnendedBatches = new Map();
+    const uncertain: UncertainBatches = new Map();
     let events = [stored(1), stored(3)];
     let answers = 0;
     const seen: (readonly BrokerRecord[])[] = [];
     const runs = async () => {
       const { run, sends } = setUp(events, () => (answers++ < 3 ? noAnswer : undefined), {
-        ...{ unended, retryWaitsMs: [1], keepsOrder: true },
+        ...{ uncertain, retryWaitsMs: [1], keepsOrder: true },
       });
       const report = await run();
       seen.push(...sends.map(({ records }) => records));
@@ -330,7 +330,7 @@ describe('recover', () => {
     const [first, ...others] = seen;
     for (const again of others.slice(0, 3)) assert.equal(again[0], first?.[0]);
     assert.equal(others[3]?.[0]?.headers.eventId, '5');
-    assert.equal(unended.size, 0);
+    assert.equal(uncertain.size, 0);
   });
 
   it('does not halve what may be stored', async () => {

@@ -73,7 +73,7 @@ const recovery = (keepsOrder: boolean): SenderTraits => ({
   make(broker, nowMs) {
     const left = new Map<string, StoredEvent>();
     const ends = new Map<string, End>();
-    const unended = new Map();
+    const uncertain = new Map();
     let isStopped = false;
     let running: Promise<unknown> | undefined;
     const source: RecoverySource = {
@@ -97,7 +97,7 @@ const recovery = (keepsOrder: boolean): SenderTraits => ({
       while (left.size > 0 && !isStopped) {
         const held = new Set<string | null>();
         const run = recover({
-          ...{ source, keepsOrder, unended, partitionOf, sleep, ratePerSecond: 0, dryRun: false },
+          ...{ source, keepsOrder, uncertain, partitionOf, sleep, ratePerSecond: 0, dryRun: false },
           ...(keepsOrder ? { retryWaitsMs: [] } : {}),
           send: broker.send,
           partitionsFor: broker.partitionsFor,
@@ -209,7 +209,7 @@ describe('the sender, with nothing around it', () => {
       },
       timeLimit: { limitMs: () => limitMs, keepsAlive: true, late: () => noAnswer },
       mayGo: () => 'send',
-      unended: { batches: new Map(), idOf: (id) => id },
+      uncertain: { batches: new Map(), idOf: (id) => id },
       onStored() {},
       onFailed: () => 'ended',
     });
