@@ -1,15 +1,23 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
 import { TextlintKernel, type TextlintKernelRule } from '@textlint/kernel';
 import markdown from '@textlint/textlint-plugin-markdown';
 import text from '@textlint/textlint-plugin-text';
 import { load } from 'js-yaml';
 import ts from 'typescript';
 
-// `npm run lint`: the English of the pages, and of the messages in the source. `node scripts/prose.ts <file>…` checks some files.
+// `npm run lint`: the English of the pages, and of the messages in the source. `node scripts/prose.ts <file or folder>…` checks some,
+// with `--comments` their comments as well.
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { comments: { type: 'boolean' } },
+});
 const root = resolve(import.meta.dirname, '..');
 const PAGES = ['*.md', 'docs/*.md', 'examples/*/README.md'];
 const SOURCES = ['src/**/*.ts', 'console/*.{ts,tsx}', 'scripts/dashboard.ts', 'ops/*.yaml', 'register.ts'];
+/** Folders whose comments are read as well. */
+const COMMENTED: readonly string[] = [];
 const MAX_WORDS = 25;
 /** Up to a full stop that something other than a small letter follows; `svc` begins sentences as it is. */
 const SENTENCE = /\S[\s\S]*?(?:[.!?][)"”’*_]*(?=\s+(?:[^a-z]|svc\b))|$)/g;
@@ -140,6 +148,38 @@ function messagesOf(file: string, source: string): Message[] {
   return found;
 }
 
+/** Consecutive `//` lines are one text, as is a block; its tags and its code are not prose. */
+function commentsOf(file: string, source: string): Message[] {
+  const tree = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true);
+  const lineOf = (at: number): number => tree.getLineAndCharacterOfPosition(at).line + 1;
+  const ranges = new Map<number, ts.CommentRange>();
+  const visit = (node: ts.Node): void => {
+    for (const range of ts.getLeadingCommentRanges(source, node.getFullStart()) ?? [])
+      ranges.set(range.pos, range);
+    for (const range of ts.getTrailingCommentRanges(source, node.getEnd()) ?? [])
+      ranges.set(range.pos, range);
+    for (const child of node.getChildren(tree)) if (!ts.isJSDoc(child)) visit(child);
+  };
+  visit(tree);
+  const found: (Message & { end: number })[] = [];
+  for (const { pos, end } of [...ranges.values()].sort((a, b) => a.pos - b.pos)) {
+    const text = source
+      .slice(pos, end)
+      .replace(/^\/\*\*?|\*\/$|^\/\/ ?/g, '')
+      .replace(/^ *\* ?/gm, '')
+      .replace(/^ *@.*$/gm, '')
+      // Each entry of a list is a sentence.
+      .replace(/[.;:,]?\s*\n\s*- /g, '. ')
+      .replace(/\s+/g, ' ')
+      .trim();
+    const last = found.at(-1);
+    if (source.startsWith('//', pos) && last !== undefined && last.end === lineOf(pos) - 1) {
+      found[found.length - 1] = { ...last, text: `${last.text} ${text}`, end: lineOf(end) };
+    } else found.push({ line: lineOf(pos), text, end: lineOf(end) });
+  }
+  return found.filter(({ text }) => text !== '' && !/^(biome-ignore|@ts-|<reference)/.test(text));
+}
+
 /** The texts of alerts. */
 function annotationsOf(source: string): Message[] {
   const { groups = [] } = load(source) as {
@@ -153,6 +193,9 @@ function annotationsOf(source: string): Message[] {
     text: each.replace(/\{\{.*?\}\}/g, 'X'),
   }));
 }
+
+const readsComments = (file: string): boolean =>
+  values.comments === true || COMMENTED.some((folder) => file.startsWith(folder));
 
 async function check(file: string): Promise<string[]> {
   const source = readFileSync(join(root, file), 'utf8');
@@ -173,7 +216,9 @@ async function check(file: string): Promise<string[]> {
     });
     return messages.map(({ loc, message }) => `${file}:${loc.start.line} ${message}`);
   }
-  const found = file.endsWith('.yaml') ? annotationsOf(source) : messagesOf(file, source);
+  const found = file.endsWith('.yaml')
+    ? annotationsOf(source)
+    : [...messagesOf(file, source), ...(readsComments(file) ? commentsOf(file, source) : [])];
   const { messages } = await kernel.lintText(found.map((each) => each.text).join('\n'), {
     ext: '.txt',
     filePath: `${file}.txt`,
@@ -187,7 +232,11 @@ async function check(file: string): Promise<string[]> {
 }
 
 const files =
-  process.argv.length > 2 ? process.argv.slice(2) : globSync([...PAGES, ...SOURCES], { cwd: root });
+  positionals.length > 0
+    ? positionals.flatMap((name) =>
+        /\.\w+$/.test(name) ? [name] : globSync(`${name}/**/*.{ts,tsx,md}`, { cwd: root }),
+      )
+    : globSync([...PAGES, ...SOURCES], { cwd: root });
 const remarks = (await Promise.all(files.sort().map(check))).flat();
 for (const remark of remarks) process.stdout.write(`${remark}\n`);
 process.stdout.write(
