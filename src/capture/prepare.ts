@@ -1,6 +1,7 @@
 // capture/: from the functions of an application to calls that svc hears of. On top: what all of its rooms share.
 
 import type Cluster from 'node:cluster';
+import { syncBuiltinESMExports } from 'node:module';
 import { isMainThread } from 'node:worker_threads';
 import { type Clock, systemClock } from '../ground/clock.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
@@ -34,6 +35,7 @@ import type { BuiltFile, SourceTarget } from './source/rewrite-text.ts';
 import { buildsOf, inBuilds, type Located, locate, missingFile, shownPath } from './source/target-files.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
+import { hideWrappers } from './wrap/imitate.ts';
 
 /** The capture of a process (or of a worker thread), from before its modules load to its end. */
 export interface Capture {
@@ -66,6 +68,11 @@ export const unloadedAfterMs = 30_000;
 export function prepare(targets: readonly CaptureTarget[], options: PrepareOptions): Capture {
   const { baseDir, clock = systemClock } = options;
   const preparedMs = clock.monotonic();
+  if (targets.length > 0) {
+    hideWrappers();
+    // Before a module of the application imports `node:util/types`.
+    syncBuiltinESMExports();
+  }
   const records = new Map<string, TargetRecord>();
   const doubles: TargetRecord[] = [];
   const failures = createFailureLog(options.logger);

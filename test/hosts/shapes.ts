@@ -171,6 +171,24 @@ out.push(inspect({ service: m.create, deep: [m.walk] }), [...m.walk()]); await m
     targets: { create: 1, arrow: 1, walk: 1, 'Named.make': 1 },
   },
   {
+    title: 'what V8 knows of a function',
+    text: `export async function create(x) { return x; }
+export function* walk() { yield 1; }
+export async function* tail() { yield 1; }
+export const arrow = async (a, b = 1) => a;
+export class Named { static async make() { return 1; } plain() { return 1; } }`,
+    use: `const { types, inspect } = process.getBuiltinModule('node:util');
+const own = await import('node:util/types');
+const text = Function.prototype.toString;
+for (const f of [m.create, m.walk, m.tail, m.arrow, m.Named.make, m.Named.prototype.plain]) out.push(types.isAsyncFunction(f), types.isGeneratorFunction(f), own.isAsyncFunction(f), own.isGeneratorFunction(f), text.call(f));
+for (const f of [text, types.isAsyncFunction, own.isGeneratorFunction]) out.push(String(f), f.name, f.length, 'prototype' in f, Object.getPrototypeOf(f) === Function.prototype, inspect(f), Object.getOwnPropertyNames(f).join());
+for (const no of [undefined, 1, {}, 'async () => {}']) { out.push(types.isAsyncFunction(no)); try { text.call(no); } catch (error) { out.push(error.name, error.message); } }
+try { new text(); } catch (error) { out.push(error.message); }
+out.push(Object.keys(types).length, Object.keys(Function.prototype).length, text.call(new Proxy(m.create, {})), text.call(class A { x = 1 }));
+await m.create(1); [...m.walk()]; for await (const x of m.tail()) out.push(x); await m.arrow(1); await m.Named.make(); new m.Named().plain();`,
+    targets: { create: 1, walk: 1, tail: 1, arrow: 1, 'Named.make': 1, 'Named.prototype.plain': 1 },
+  },
+  {
     title: 'a class that is constructed',
     text: 'export class Order { constructor(x) { this.x = x; } static kinds = [1]; }\nexport class Sub extends Order {}',
     use: "const inspect = process.getBuiltinModule('node:util').inspect; out.push(inspect(m.Order), inspect(m.Sub), inspect(new m.Order(1)), new m.Sub(2) instanceof m.Order);",

@@ -1,7 +1,7 @@
 import { types } from 'node:util';
 import { shared } from '../../ground/lifecycle.ts';
 import { inEachForm } from '../../ground/names.ts';
-import { type Callable, functionText, originalOf, textOf } from '../captured-functions.ts';
+import { type Callable, functionText, originalOf, remember, textOf } from '../captured-functions.ts';
 
 /** Own keys of every function, set one by one or not at all. `arguments` and `caller` are poison in strict mode. */
 const ownOfFunctions = new Set<string | symbol>(['length', 'name', 'prototype', 'arguments', 'caller']);
@@ -12,8 +12,59 @@ interface Metadata {
   defineMetadata?(key: unknown, value: unknown, target: object): void;
 }
 
+type Question = (this: unknown, value?: unknown) => unknown;
+
+const hidden = shared('hidden-wrappers', () => ({ done: false }));
+
+/**
+ * Three built-in questions tell a wrapper from its function by what V8 knows of it. From now on they answer for the function. Each
+ * looks like the built-in one. With `--frozen-intrinsics` the text stays that of the wrapper.
+ */
+export function hideWrappers(): void {
+  if (hidden.done) return;
+  hidden.done = true;
+  const innermost = (value: unknown): unknown => {
+    let inner = value;
+    for (let next = originalOf(inner); next !== undefined; next = originalOf(inner)) inner = next;
+    return inner;
+  };
+  const replace = (owner: object, key: string, makeAnswer: (builtIn: Question) => Question): void =>
+    attempt(() => {
+      const place = Object.getOwnPropertyDescriptor(owner, key) as PropertyDescriptor;
+      const builtIn = place.value as Question;
+      const question = makeAnswer(builtIn);
+      copyDescriptor('name', question, builtIn);
+      copyDescriptor('length', question, builtIn);
+      if (Reflect.defineProperty(owner, key, { ...place, value: question })) remember(question, builtIn);
+    });
+  // Methods, as the built-in ones have no `prototype` and cannot stand after `new`.
+  replace(
+    Function.prototype,
+    'toString',
+    (builtIn) =>
+      ({
+        ask() {
+          return Reflect.apply(builtIn, innermost(this), []);
+        },
+      }).ask,
+  );
+  for (const key of ['isAsyncFunction', 'isGeneratorFunction'] as const) {
+    replace(
+      types,
+      key,
+      (builtIn) =>
+        ({
+          ask(value: unknown) {
+            return builtIn(innermost(value));
+          },
+        }).ask,
+    );
+  }
+}
+
 /** Makes `wrapper` look like `original`: name, length, prototype, statics, reflect-metadata, text. Never throws. */
 export function imitate(wrapper: Callable, original: Callable): void {
+  hideWrappers();
   attempt(() => Object.setPrototypeOf(wrapper, layerOf(original)));
   copyDescriptor('name', wrapper, original);
   copyDescriptor('length', wrapper, original);

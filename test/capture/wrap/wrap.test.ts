@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { types } from 'node:util';
 import { afterEach, describe, it } from 'mocha';
 import 'reflect-metadata';
 import { slotOf, undeclared } from '../../../src/capture/captured-functions.ts';
 import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
+import { wrapFactory } from '../../../src/capture/wrap/wrap-property.ts';
 import { runOwnWork, startOwnWork } from '../../../src/ground/lifecycle.ts';
 import { recordingSlot } from '../recording-slot.ts';
 
@@ -96,6 +98,11 @@ describe('wrapFunction: what an application sees', () => {
     const wrapped = wrapFunction(async () => 1, recordingSlot());
     assert.equal(wrapped.constructor.name, 'AsyncFunction');
     assert.equal(Object.prototype.toString.call(wrapped), '[object AsyncFunction]');
+    const again = wrapFactory(wrapped, { f: recordingSlot() });
+    assert.equal(types.isAsyncFunction(wrapped), true);
+    assert.equal(types.isAsyncFunction(again), true);
+    assert.equal(types.isGeneratorFunction(wrapped), false);
+    assert.equal(Function.prototype.toString.call(again), 'async () => 1');
   });
 
   it('is no constructor where the function is none', () => {
