@@ -7,8 +7,10 @@ import { dirname, resolve } from 'node:path';
 // - OpenTelemetry: on the second line as well, on the newest Node of each line. Forms and toolchains capture in the same way
 //   with both lines, and have been through it with the newer one.
 // - What an ORM or a driver sends, what lies on disk, what Node says of a text it cannot read, what goes to a Kafka that is killed
-//   or hangs, what a configuration says, and what svc writes to its log: the newest Node of each line. How drivers are loaded is held on every Node by outbox/outbox.test.ts and
-//   telemetry/drivers.test.ts, and events go to a real Kafka there in preload/flush, process-end, tracing and worker-ends.
+//   or hangs, what a configuration says, what a framework or a bundler does, and what svc writes to its log: the newest Node of
+//   each line. How drivers are loaded is held on every Node by outbox/outbox.test.ts and telemetry/drivers.test.ts, how files of
+//   each form are loaded by forms/, install/ and the other toolchains. Events go to a real Kafka there in preload/flush,
+//   process-end, tracing and worker-ends.
 // - Neither: `npm test` has run it, with the Node of the tests.
 const root = resolve(import.meta.dirname, '..');
 
@@ -18,6 +20,7 @@ export const NEWEST_NODES = ['22', '24', '26'];
 const MEETS_OTEL = ['install', 'metrics', 'preload', 'telemetry'];
 
 const ONCE_A_LINE = [
+  'context/adapters.test.ts',
   'context/users.test.ts',
   'outbox/crud.test.ts',
   'outbox/functions.test.ts',
@@ -25,17 +28,23 @@ const ONCE_A_LINE = [
   'metrics/consumed.test.ts',
   'metrics/exporters.test.ts',
   'metrics/prometheus.test.ts',
+  'metrics/several-processes.test.ts',
   'preload/bad-input.test.ts',
   'preload/config-sources.test.ts',
   'preload/delivery.test.ts',
   'preload/hung-broker.test.ts',
   'preload/log-lines.test.ts',
+  'preload/required.test.ts',
   'preload/secrets.test.ts',
+  'preload/switches.test.ts',
   'recovery/backup.test.ts',
   'recovery/recovery-end.test.ts',
   'telemetry/sdk-file.test.ts',
   'telemetry/sdk-input.test.ts',
+  'toolchains/bundlers.test.ts',
   'toolchains/key-service.test.ts',
+  'toolchains/nest.test.ts',
+  'toolchains/nextjs.test.ts',
 ];
 
 /** What they look at hangs on package managers, commands, documents, databases or svc's source, which are the same whatever Node is under test. */
