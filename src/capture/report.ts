@@ -1,4 +1,5 @@
 import { shared } from '../ground/lifecycle.ts';
+import { lazyPattern } from '../ground/names.ts';
 import { type TargetState, targetStates } from '../observe/outcomes.ts';
 import type { Nest, NestedEvent } from './call.ts';
 import type { CallCounts } from './slot.ts';
@@ -120,13 +121,16 @@ export function clearCaptureNotes(): void {
   notes.clear();
 }
 
+const betweenWords = lazyPattern(String.raw`[^\p{L}\p{N}]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})`, 'u');
+const camelCase = lazyPattern(String.raw`^\p{Ll}+\p{Lu}[\p{L}\p{N}]*$`, 'u');
+
 /** What an event is about: `order` of `ORDER_CREATED`, `order item` of `OrderItemAdded`, `order` of `createOrder`. */
 export function subjectOf(eventType: string): string {
   const words = eventType
-    .split(/[^\p{L}\p{N}]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u)
+    .split(betweenWords())
     .filter((word) => word !== '')
     .map((word) => word.toLowerCase());
-  const isVerbFirst = /^\p{Ll}+\p{Lu}[\p{L}\p{N}]*$/u.test(eventType);
+  const isVerbFirst = camelCase().test(eventType);
   return (isVerbFirst ? words.slice(1) : words.slice(0, -1)).join(' ');
 }
 

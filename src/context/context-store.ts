@@ -4,6 +4,7 @@ import { isTooBig } from '../ground/bounds.ts';
 import { nodeCrypto } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
+import { lazyPattern } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
 import { otelApi, registeredContextManager } from '../observe/otel-api.ts';
 
@@ -151,7 +152,7 @@ const maxValueLength = 256;
 
 const printableAscii = /^[\x20-\x7e]+$/;
 const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-const invisible = /\p{C}/u;
+const invisible = lazyPattern(String.raw`\p{C}`, 'u');
 
 /** The request's headers with lower-case names; `undefined` outside a request. HTTP/1 parses them at the first use. */
 function requestHeaders(scope: ContextScope): IncomingHttpHeaders | undefined {
@@ -182,7 +183,8 @@ export function printable(value: string | null, maxLength: number): string | nul
 /** Text of any script from outside, fit for an event: 1 to 256 characters, no control or format characters, else `null`. */
 export function boundedText(value: unknown): string | null {
   const text = scalarText(value);
-  if (text === null || text.length === 0 || text.length > maxValueLength || invisible.test(text)) return null;
+  if (text === null || text.length === 0 || text.length > maxValueLength || invisible().test(text))
+    return null;
   return text;
 }
 

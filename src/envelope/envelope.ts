@@ -1,6 +1,7 @@
 // envelope/: what surrounds the payload of an event, and the ids that no two events share.
 
 import { attributePrefix, type Severity } from '../ground/event-fields.ts';
+import { lazyPattern } from '../ground/names.ts';
 
 /** The service that publishes. What is not known is `null`. */
 export interface Source {
@@ -80,18 +81,18 @@ export const attributeHeaders: readonly string[] = [...core, ...Object.values(ex
   (name) => attributePrefix + name,
 );
 
-const eachNotInTexts = /[\p{Cc}\p{Cs}\p{NChar}]/gu;
+const eachNotInTexts = lazyPattern(String.raw`[\p{Cc}\p{Cs}\p{NChar}]`, 'gu');
 const usual = /^[\x20-\x7e]*$/;
 
 /** With `U+FFFD` in the place of each character that no attribute may hold. */
 export function attributeText(text: string): string {
-  return usual.test(text) ? text : text.replace(eachNotInTexts, '\ufffd');
+  return usual.test(text) ? text : text.replace(eachNotInTexts(), '\ufffd');
 }
 
 /** JSON in which those characters are escaped, so that nothing is lost. */
 export function attributeJson(value: unknown): string {
   const json = JSON.stringify(value);
-  return usual.test(json) ? json : json.replace(eachNotInTexts, escaped);
+  return usual.test(json) ? json : json.replace(eachNotInTexts(), escaped);
 }
 
 function escaped(character: string): string {

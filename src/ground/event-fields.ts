@@ -1,4 +1,5 @@
 import { isTooBig } from './bounds.ts';
+import { lazyPattern } from './names.ts';
 
 /** How bad an event is. Default: INFO. */
 export type Severity = 'INFO' | 'WARN' | 'ERROR' | 'CRITICAL';
@@ -69,9 +70,12 @@ export function isAttributeHeader(name: string): boolean {
   return name.toLowerCase().startsWith(attributePrefix);
 }
 
+const usual = /^[\x20-\x7e]*$/;
+const notInAttributes = lazyPattern(String.raw`[\p{Cc}\p{Cs}\p{NChar}]`, 'u');
+
 /** False for what holds a control character, a lone surrogate or a noncharacter of Unicode: no attribute of a CloudEvent may. */
 export function isAttributeText(text: string): boolean {
-  return !/[\p{Cc}\p{Cs}\p{NChar}]/u.test(text);
+  return usual.test(text) || !notInAttributes().test(text);
 }
 
 // What event ids look like: read here, made in `envelope/`.

@@ -2,6 +2,7 @@ import { writeSync } from 'node:fs';
 import type { Clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared, startOwnWork } from '../ground/lifecycle.ts';
+import { lazyPattern } from '../ground/names.ts';
 
 /**
  * PORT: where svc's own lines go. Never throws, never holds payload values. Synchronous, unless the application's is not.
@@ -140,18 +141,20 @@ function formatFields(fields: Readonly<Record<string, unknown>>): string {
  * What may steer a terminal or show text in another order than it has: control characters, directions (bidi), marks that
  * cannot be seen, separators of lines, halves of characters. The joiners U+200C and U+200D stay: words of some languages and emoji are made of them.
  */
-const unprintable = /(?!\u200c|\u200d)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+const unprintable = lazyPattern(String.raw`(?!\u200c|\u200d)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]`, 'gu');
+const plain = /^[\x20-\x7e]*$/;
 /** The same, but for the line ends that JSON with an indent has between its values: within texts it escapes them itself. */
-const unprintableInJson = /(?!\u200c|\u200d|\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+const unprintableInJson = lazyPattern(String.raw`(?!\u200c|\u200d|\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]`, 'gu');
 
 /** A text from elsewhere, safe for a terminal and on one line: each character that is not is shown as `\u202e`. */
 export function printable(text: string): string {
-  return text.replace(unprintable, escaped);
+  return plain.test(text) ? text : text.replace(unprintable(), escaped);
 }
 
 /** A value as JSON that is safe for a terminal. Whoever parses it gets the same value: the escapes are those of JSON. */
 export function printableJson(value: unknown, indent?: number): string {
-  return JSON.stringify(value, null, indent).replace(unprintableInJson, escaped);
+  const json = JSON.stringify(value, null, indent);
+  return plain.test(json) ? json : json.replace(unprintableInJson(), escaped);
 }
 
 /** A long text without its middle: names come first, reasons last. */

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { uuidForm } from '../ground/event-fields.ts';
+import { lazyPattern } from '../ground/names.ts';
 import { type Budget, refusal } from './budget.ts';
 
 /**
@@ -113,22 +114,23 @@ export function fold(text: string): string {
     return spaces.test(upper) ? upper.replace(/\s+/g, ' ') : upper;
   }
   const folded = text.normalize('NFKC').toUpperCase().trim();
-  return odd.test(folded) ? folded.replace(unseen, '').replace(/\s+/g, ' ').trim() : folded;
+  return odd().test(folded) ? folded.replace(unseen(), '').replace(/\s+/g, ' ').trim() : folded;
 }
 
 /** Letters and digits alone: spellings of a value differ most in separators, spaces, quotes and accents. */
 export function squeeze(folded: string): string {
   if (isAscii.test(folded)) return folded.replace(/[^A-Za-z0-9]+/g, '');
-  return folded.normalize('NFKD').replace(/[^\p{L}\p{N}]+/gu, '');
+  return folded.normalize('NFKD').replace(separators(), '');
 }
 
 // Nearly all texts are ASCII and need no tables of Unicode.
 const isAscii = /^[\0-\x7f]*$/;
 const spaces = /\s\s/;
-const odd = /\p{Cf}|\s\s/u;
-const unseen = /\p{Cf}/gu;
+const odd = lazyPattern(String.raw`\p{Cf}|\s\s`, 'u');
+const unseen = lazyPattern(String.raw`\p{Cf}`, 'gu');
+const separators = lazyPattern(String.raw`[^\p{L}\p{N}]+`, 'gu');
 
-const letterOrDigit = /[\p{L}\p{N}]/u;
+export const letterOrDigit = lazyPattern(String.raw`[\p{L}\p{N}]`, 'u');
 
 /** Whether `part` stands in `text` with no letter or digit beside it. */
 export function holdsWord(text: string, part: string): boolean {
@@ -139,7 +141,7 @@ export function holdsWord(text: string, part: string): boolean {
 }
 
 function isInWord(text: string, at: number): boolean {
-  return at >= 0 && at < text.length && letterOrDigit.test(text.charAt(at));
+  return at >= 0 && at < text.length && letterOrDigit().test(text.charAt(at));
 }
 
 /** A text inside a text inside a text, as JSON in a URL in JSON. */
@@ -260,9 +262,9 @@ function textIn(bytes: Buffer): string | undefined {
   const isWide = bytes.length % 2 === 0 && bytes.length > 3 && bytes[1] === 0 && bytes[3] === 0;
   if (!isWide && !isUtf8(bytes)) return undefined;
   const text = bytes.toString(isWide ? 'utf16le' : 'utf8');
-  return isShown.test(text) ? text : undefined;
+  return isShown().test(text) ? text : undefined;
 }
-const isShown = /^[^\p{Cc}\p{Cn}\p{Co}]*(?:[\r\n\t][^\p{Cc}\p{Cn}\p{Co}]*)*$/u;
+const isShown = lazyPattern(String.raw`^[^\p{Cc}\p{Cn}\p{Co}]*(?:[\r\n\t][^\p{Cc}\p{Cn}\p{Co}]*)*$`, 'u');
 
 function unescapeForm(text: string): string {
   return unescapeUrl(text.replaceAll('+', ' '));

@@ -1,10 +1,11 @@
 import { nodeNet } from '../ground/builtins.ts';
 import { shared } from '../ground/lifecycle.ts';
+import { lazyPattern } from '../ground/names.ts';
 import type { FieldRule, PiiLevel, PiiType } from '../ground/pii-rule.ts';
 
 /** What mail servers accept. */
 const longestOfEmail = { local: 64, domain: 255 };
-const topLevel = /^(?:[\p{L}\p{M}]{1,24}|xn--[a-z0-9-]{1,59})$/u;
+const topLevel = lazyPattern(String.raw`^(?:[\p{L}\p{M}]{1,24}|xn--[a-z0-9-]{1,59})$`, 'u');
 const stars = '*'.repeat(longestOfEmail.domain);
 const [at, dot, space] = [0x40, 0x2e, 0x20];
 
@@ -58,7 +59,7 @@ function beginning(part: string, end: string, isAscii: boolean): string {
 function isTopLevel(text: string, start: number): boolean {
   for (let index = start; index < text.length; index++) {
     const unit = text.charCodeAt(index) | 0x20;
-    if (unit < 0x61 || unit > 0x7a) return topLevel.test(text.slice(start));
+    if (unit < 0x61 || unit > 0x7a) return topLevel().test(text.slice(start));
   }
   return text.length > start && text.length - start <= 24;
 }
@@ -200,7 +201,12 @@ function isSpace(text: string, at: number): boolean {
 }
 
 /** Digits of any script, as they are written between countries; an extension at the end. */
-const form = /^(?:tel:)?[\p{Nd}\s+().\-/]{7,40}(?:(?:;?ext\.?=?|x|#) ?\p{Nd}{1,6})?$/iu;
+const form = lazyPattern(
+  String.raw`^(?:tel:)?[\p{Nd}\s+().\-/]{7,40}(?:(?:;?ext\.?=?|x|#) ?\p{Nd}{1,6})?$`,
+  'iu',
+);
+const digits = lazyPattern(String.raw`\p{Nd}`, 'gu');
+const numbers = lazyPattern(String.raw`\p{N}`, 'gu');
 const threeGroups = /^(\d{3})(-?)(\d{3,4})-?(\d{4})$/;
 const most = 20;
 
@@ -209,8 +215,8 @@ const most = 20;
  * short ones); STRONG hides all digits but the first group of `010-1234-5678`. Punctuation stays, fewer than 7 digits are no number.
  */
 function maskPhone(text: string, level: PiiLevel): string {
-  if (text.length > 64 || !form.test(text)) return fullMask;
-  const count = text.match(/\p{Nd}/gu)?.length ?? 0;
+  if (text.length > 64 || !form().test(text)) return fullMask;
+  const count = text.match(digits())?.length ?? 0;
   if (count < 7 || count > most) return fullMask;
   const groups = threeGroups.exec(text);
   switch (level) {
@@ -227,7 +233,7 @@ function maskPhone(text: string, level: PiiLevel): string {
 
 function hide(text: string, isHidden: (index: number) => boolean): string {
   let index = 0;
-  return text.replace(/\p{Nd}/gu, (digit) => (isHidden(index++) ? '*' : digit));
+  return text.replace(digits(), (digit) => (isHidden(index++) ? '*' : digit));
 }
 
 /** WEAK the part behind the last comma, its digits hidden (`****, ***** Berlin`); else `****`. */
@@ -236,7 +242,7 @@ function maskAddress(text: string, level: PiiLevel): string {
   if (level !== 'WEAK' || comma < 0 || text.length - comma > 64) return fullMask;
   const last = text.slice(comma + 1).trim();
   if (last === '' || /[\r\n]/.test(last) || text.slice(0, comma).trim() === '') return fullMask;
-  return `${fullMask}, ${last.replace(/\p{N}/gu, '*')}`;
+  return `${fullMask}, ${last.replace(numbers(), '*')}`;
 }
 
 /** WEAK `411111******1111` (the most that PCI DSS lets be shown), NORMAL the last 4 digits, STRONG `****`. 13 to 19 digits. */

@@ -7,6 +7,7 @@ import {
   encodingsOf,
   fold,
   holdsWord,
+  letterOrDigit,
   mayHoldEncoded,
   readingsOf,
   squeeze,
@@ -658,7 +659,7 @@ function add<Key>(rules: Map<Key, FieldRule[]>, key: Key, rule: FieldRule): void
 
 function holds(text: string, part: string): boolean {
   if (part.length >= shortest.part) return text.length > part.length && text.includes(part);
-  return part.length >= shortest.word && /[\p{L}\p{N}]/u.test(part) && holdsWord(text, part);
+  return part.length >= shortest.word && letterOrDigit().test(part) && holdsWord(text, part);
 }
 
 /** Of a number or text that is a time, its milliseconds; else NaN. */

@@ -2,7 +2,7 @@ import { isDate, isMap, isPromise, isSet, isTypedArray } from 'node:util/types';
 import { isTooBig } from '../../ground/bounds.ts';
 import { systemClock } from '../../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../../ground/errors.ts';
-import { nearestNames } from '../../ground/names.ts';
+import { lazyPattern, nearestNames } from '../../ground/names.ts';
 
 /** What an expression can see of one call. */
 export interface ExpressionScope {
@@ -200,6 +200,8 @@ export const maxListLength = 10_000_000;
 /** Characters of a string that `+` or `join` makes, parts that `split` makes: projections could double one without end. */
 export const maxMadeLength = 1_048_576;
 
+const breaking = lazyPattern(String.raw`[\p{Cc}\p{Cs}\u2028\u2029]`, 'gu');
+
 /** The error of an expression: the text around the place on one line, and a caret below the place. */
 export function expressionError(
   ...[code, what, text, offset, reason]: [ErrorCode, 'refused' | 'failed', string, number, string]
@@ -208,7 +210,7 @@ export function expressionError(
   const head = from > 0 ? '…' : '';
   const tail = offset + 30 < text.length ? '…' : '';
   // A line break or a lone surrogate in the text must not break the two lines.
-  const line = text.slice(from, offset + 30).replace(/[\p{Cc}\p{Cs}\u2028\u2029]/gu, ' ');
+  const line = text.slice(from, offset + 30).replace(breaking(), ' ');
   const caret = `${' '.repeat(head.length + offset - from)}^`;
   return new SvcError(
     code,

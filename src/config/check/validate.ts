@@ -2,7 +2,7 @@
 
 import { types } from 'node:util';
 import { keyIdPattern, keyIdProblem, keyLengthBytes, readKeyText } from '../../ground/event-fields.ts';
-import { editDistance, isNamedValues, nearestName } from '../../ground/names.ts';
+import { editDistance, isNamedValues, lazyPattern, nearestName } from '../../ground/names.ts';
 import { ownName } from '../../ground/own-parts.ts';
 import {
   type PathRule,
@@ -494,9 +494,11 @@ export function describeType(value: unknown): string {
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
+const invisible = lazyPattern(String.raw`\p{C}`, 'gu');
+
 /** A name that somebody else wrote, on one line. */
 export function printable(text: string): string {
-  return shorten(text.replace(/\p{C}/gu, '?'), 200);
+  return shorten(text.replace(invisible(), '?'), 200);
 }
 
 function shorten(text: string, most = 80): string {

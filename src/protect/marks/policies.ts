@@ -1,5 +1,6 @@
 // marks/: which rule holds for a value: marks of classes, paths of the configuration.
 
+import { lazyPattern } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { readingsOf } from '../clear-texts.ts';
@@ -147,7 +148,10 @@ function decoded(key: string): readonly string[] {
   return key.length > longestKey ? [] : readingsOf(key, () => {});
 }
 
-const email = /[^\s@<>,;:"'()]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/u;
+const email = lazyPattern(
+  String.raw`[^\s@<>,;:"'()]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}`,
+  'u',
+);
 const international = /^\+\d[\d\s().-]{6,22}$/;
 const national = /^(?:0\d{1,4}[\s./-]|\(\d{2,5}\)\s?|\d{3}[.-])\d{3,4}[\s.-]?\d{3,5}$/;
 const digitsOnly = /^[2-6]\d{3}(?:[ -]?\d){9,15}$/;
@@ -157,7 +161,7 @@ function kindOf(value: string, type: string): string | undefined {
   const text = value.length > longestText ? value.slice(0, longestText) : value;
   if (digitsOnly.test(text) && isLuhn(text)) return 'a card number';
   if (type !== 'string' || text.length < 5) return undefined;
-  if (text.includes('@') && email.test(text)) return 'an e-mail address';
+  if (text.includes('@') && email().test(text)) return 'an e-mail address';
   if (iban.test(text) && isIban(text)) return 'an IBAN';
   if (text.length <= 24 && (international.test(text) || national.test(text))) return 'a phone number';
   return undefined;
