@@ -152,7 +152,8 @@ describe('docs/management.md', () => {
         assert.equal(findingsOf(measure(at + step))[0]?.state, state, `${name} beyond ${at}`);
         assert.notEqual(findingsOf(measure(at))[0]?.state, state, `${name} at ${at}`);
       }
-      for (const file of testsOf('Tests of the thresholds', name)) assert.ok(existsSync(join(root, file)), file);
+      for (const file of testsOf('Tests of the thresholds', name))
+        assert.ok(existsSync(join(root, file)), file);
     }
   });
 });
