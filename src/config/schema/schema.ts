@@ -259,7 +259,7 @@ const serviceOptions = {
 
 /** Where events go, how they get there, and what becomes of those that their topic did not take. */
 const brokerOptions = {
-  /** Client that sends the events. `kafkajs` and `platformatic` (package `@platformatic/kafka`) send to Kafka. `file` writes a file per topic on this machine. `memory` keeps events for tests. */
+  /** Client that sends the events. `kafkajs` and `platformatic` send to Kafka. `file` writes a file per topic. `memory` keeps events for tests. */
   'svc.broker.client': oneOf(clientNames, undefined, {
     registeredBy: 'registerBroker',
     defaultText: 'kafkajs if svc.broker.bootstrap-servers is set, otherwise file',
@@ -278,9 +278,9 @@ const brokerOptions = {
   'svc.broker.request-timeout-ms': ms(1, 30_000),
   /** Longest wait for a connection to a broker. */
   'svc.broker.connection-timeout-ms': ms(1, 3_000),
-  /** Replicas that must confirm an event: `all` in-sync ones, the leader (`1`), or none (`0`). Less than `all` loses events without notice when a broker fails. */
+  /** Replicas that must confirm an event: `all` in-sync ones, the leader (`1`), or none (`0`). Less than `all` can lose events without notice. */
   'svc.broker.acks': oneOf(['all', '1', '0'], 'all'),
-  /** Idempotent producer: Kafka stores each batch once, however often svc sends it. Needs `svc.broker.acks: all`. If false, a batch whose answer was lost may be stored twice. */
+  /** Idempotent producer: Kafka stores each batch once, however often svc sends it. Needs `svc.broker.acks: all`. */
   'svc.broker.idempotence': flag(true),
   /** Compression of sends. `snappy` and `lz4` need the client `platformatic`. Recovery reads all of them. */
   'svc.broker.compression': oneOf(compressions, 'none'),
@@ -314,13 +314,13 @@ const brokerOptions = {
   'svc.broker.sasl.mechanism': oneOf(saslMechanisms),
   /** SASL username. */
   'svc.broker.sasl.username': text('text'),
-  /** SASL password. Prefer the environment variable to the file. */
+  /** SASL password. */
   'svc.broker.sasl.password': secret(),
-  /** Endpoint that issues tokens (OAuth client credentials). svc renews them before they expire. Needs `client-id` and `client-secret`. */
+  /** Endpoint that issues tokens (OAuth client credentials). Needs `client-id` and `client-secret`. */
   'svc.broker.sasl.oauthbearer.token-endpoint-url': text('url'),
   /** Client id for the token endpoint. */
   'svc.broker.sasl.oauthbearer.client-id': text('text'),
-  /** Client secret for the token endpoint. Prefer the environment variable to the file. */
+  /** Client secret for the token endpoint. */
   'svc.broker.sasl.oauthbearer.client-secret': secret(),
   /** Scope to request from the token endpoint. */
   'svc.broker.sasl.oauthbearer.scope': text('text'),
@@ -360,7 +360,7 @@ const brokerOptions = {
   'svc.broker.backup.s3-region': text('text', {
     defaultText: 'as the AWS SDK finds it (AWS_REGION, profile)',
   }),
-  /** Address of a compatible store, such as MinIO or Ceph. The bucket name goes into the path. */
+  /** Address of a compatible store, such as MinIO. The bucket name goes into the path. */
   'svc.broker.backup.s3-endpoint': text('url', { defaultText: 'AWS' }),
   /** Format of the local backup. `journal`: segments that many events share, in order. `event`: a file for each event. `record`: the same, with the reason and the time. `event` and `record` keep no order. */
   'svc.broker.backup.format': oneOf(['journal', 'event', 'record'], 'journal'),
@@ -370,7 +370,7 @@ const brokerOptions = {
   'svc.broker.backup.max-bytes': integer(1, 1024 ** 5, { unit: 'bytes', default: 10 * 1024 ** 3 }),
   /** A running process sends its local backup to the original topics when Kafka is back. */
   'svc.broker.backup.drain.enabled': flag(true),
-  /** Events of the backup sent per second. With `drain.order: key`, this limits only events that an ended process left and that no new event waits behind. All others are sent at full speed. */
+  /** Events of the backup sent per second. With `drain.order: key`, this limits only events that an ended process left and that no new event waits behind. */
   'svc.broker.backup.drain.rate': integer(1, 1_000_000, { unit: 'events/s', default: 500 }),
   /** Order over an outage. `key`: later events of a partition queue behind those in the backup. `none`: later events go to the topic at once. */
   'svc.broker.backup.drain.order': oneOf(['key', 'none'], undefined, {
@@ -474,7 +474,7 @@ const piiOptions = {
   'svc.pii.enabled': flag(true),
   /** Rules for all payloads: `customer.email`, `items[*].phone`, `**.ssn` (at any depth). Each is a path, `path=TYPE:STRATEGY:LEVEL`, or `{ path, type, strategy, level, keyId, masker }`. */
   'svc.pii.fields': { type: 'rules', default: [] },
-  /** `report` warns once per path about unmarked values that look like personal data (email, phone, card, IBAN). It costs time: use it in tests and staging. */
+  /** `report` warns once per path about unmarked values that look like personal data. It costs time: use it in tests and staging. */
   'svc.pii.detect': oneOf(['off', 'report'], 'off'),
   /** Key for ENCRYPT: 32 bytes in Base64 (or 32 characters). Its id is `default`. */
   'svc.pii.crypto.default-key': secret('text', { aliases: ['PII_ENCRYPTION_KEY'] }),
