@@ -33,7 +33,7 @@ const sections: readonly (readonly [prefix: string, title: string])[] = [
 const head = `<!-- Made by scripts/generate-config-docs.ts: change the options in src/config, not this page. -->
 # Configuration
 
-A configuration that publishes the calls of one function, and all options:
+A configuration that publishes the calls of one function, and all options. Options without a default are unset.
 
 \`\`\`yaml
 # yaml-language-server: $schema=./node_modules/svc/svc.config.schema.json
@@ -108,7 +108,7 @@ function targetRow(field: TargetField): string {
 
 function defaultOf(option: Option | TargetField): string {
   if ('defaultText' in option && option.defaultText !== undefined) return option.defaultText;
-  if (option.default === undefined) return 'unset';
+  if (option.default === undefined) return '';
   const value = Array.isArray(option.default) ? option.default.join(', ') : String(option.default);
   return value === '' ? 'empty' : `\`${value}\``;
 }
