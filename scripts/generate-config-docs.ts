@@ -33,7 +33,7 @@ const sections: readonly (readonly [prefix: string, title: string])[] = [
 const head = `<!-- Made by scripts/generate-config-docs.ts: change the options in src/config, not this page. -->
 # Configuration
 
-This page lists all options. This configuration publishes the calls of one function:
+A configuration that publishes the calls of one function, and all options. Options without a default are unset.
 
 \`\`\`yaml
 # yaml-language-server: $schema=./node_modules/svc/svc.config.schema.json
@@ -51,8 +51,8 @@ management:
 ## The file
 
 svc reads \`svc.config.yaml\`, \`.yml\`, \`.json\`, \`.mjs\` or \`.ts\`, in this order. It searches the working directory and the folders above it, up to the
-nearest package.json or the root of its workspace. The line \`svc: configuration …\` names the file. To choose another, set \`SVC_CONFIG\`,
-or use \`--config\` with commands.
+nearest package.json or the root of its workspace. To choose another file, set \`SVC_CONFIG\`, or use \`--config\` with commands. The log names the
+file, or where svc searched.
 
 - **Order.** Defaults, the file, environment variables, code: later values win. A list is replaced as a whole.
 - **Names.** Nested or dotted (\`svc.broker.topic: orders\`), in kebab-case or camelCase (\`asyncMode\`). Don't set a name twice. A name without a
@@ -64,13 +64,12 @@ or use \`--config\` with commands.
 - **Code.** \`.mjs\` and \`.ts\` files export the object as \`default\`, and can contain functions. \`defineConfig({ svc: { … } })\` of \`svc\` checks its types.
   The file runs synchronously before the application: don't use top-level \`await\`, and don't import application code, which svc could
   then no longer patch. \`.ts\` needs Node 22.18 or later, or a loader such as tsx.
-- **Mistakes.** svc reports all of them at the start, with the place and the fix. It then doesn't start, and your application runs without it.
-  A mistake in a target omits only that target. Messages show no values and no unknown names (\`svc.?\`), except fields of targets.
-- **No file.** svc logs where it searched.
+- **Mistakes.** svc reports all of them at the start, with the place and the fix. Your application then runs without svc. A mistake in a target omits
+  only that target. Messages show no values, and no unknown names (\`svc.?\`) outside targets.
 - **Off.** With \`svc.enabled: false\` in the environment or in code, svc doesn't read the file.
-- **Permissions.** svc refuses a file that it found and others can change. Code must belong to the user of the process or the superuser, and nobody else may write
-  it or its folder. YAML and JSON of another user are refused in a folder that everybody can write. \`SVC_CONFIG\` skips this check:
-  use it in a container that runs as root on files of another user.
+- **Permissions.** svc refuses a file that others can change. Code must belong to the user of the process or root, and nobody else may write it or its folder.
+  svc refuses YAML and JSON of another user in a folder that everybody can write. \`SVC_CONFIG\` skips this check: use it in a container that runs
+  as root on files of another user.
 `;
 
 /** The whole of docs/configuration.md. */
@@ -109,7 +108,7 @@ function targetRow(field: TargetField): string {
 
 function defaultOf(option: Option | TargetField): string {
   if ('defaultText' in option && option.defaultText !== undefined) return option.defaultText;
-  if (option.default === undefined) return 'unset';
+  if (option.default === undefined) return '';
   const value = Array.isArray(option.default) ? option.default.join(', ') : String(option.default);
   return value === '' ? 'empty' : `\`${value}\``;
 }
@@ -142,11 +141,12 @@ const formNames: Readonly<Record<FormatName, string>> = {
 
 function valuesOf(option: Option | TargetField): string {
   const isBareText = option.type === 'string' && option.format === undefined;
-  const parts: string[] = [isBareText ? 'text' : (typeNames[option.type] ?? option.type)];
+  const isRange = option.type === 'integer' && option.min !== undefined;
+  const parts: string[] = [isBareText ? 'text' : isRange ? '' : (typeNames[option.type] ?? option.type)];
   if (option.type === 'enum' || option.values)
     parts.push((option.values ?? []).map((value) => `\`${value}\``).join(', '));
-  if (option.min !== undefined) parts.push(`${option.min} to ${option.max}`);
-  if ('unit' in option && option.unit) parts.push(option.unit);
+  const unit = 'unit' in option && option.unit ? ` ${option.unit}` : '';
+  if (option.min !== undefined) parts.push(`${option.min} to ${option.max}${unit}`);
   if (option.format) parts.push(formNames[option.format]);
   if ('registeredBy' in option && option.registeredBy)
     parts.push(`or a name that \`${option.registeredBy}()\` has`);

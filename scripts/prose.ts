@@ -14,7 +14,7 @@ const { values, positionals } = parseArgs({
   options: { comments: { type: 'boolean' } },
 });
 const root = resolve(import.meta.dirname, '..');
-const PAGES = ['*.md', 'docs/*.md', 'examples/*/README.md'];
+const PAGES = ['*.md', 'docs/**/*.md', 'examples/*/README.md'];
 const SOURCES = ['src/**/*.ts', 'console/*.{ts,tsx}', 'scripts/dashboard.ts', 'ops/*.yaml', 'register.ts'];
 /** Folders whose comments are read as well. */
 const COMMENTED: readonly string[] = [];

@@ -18,6 +18,32 @@ function anchorsOf(page: string): string[] {
   );
 }
 
+/** Words in a row that two pages may share, outside code, headings and the addresses of links. */
+const MAX_SHARED = 11;
+
+describe('pages for users', () => {
+  it('no two share more than eleven words in a row', () => {
+    const first = new Map<string, string>();
+    const repeated = new Set<string>();
+    for (const page of pages) {
+      if (/internals|architecture|^examples/.test(page)) continue;
+      const text = readFileSync(join(root, page), 'utf8')
+        .replace(/^ *```[\s\S]*?^ *```/gm, ' ¦ ')
+        .replace(/^#.*$/gm, ' ¦ ')
+        .replace(/\]\([^)]*\)/g, ']');
+      const words = text.toLowerCase().match(/¦|[\p{L}\p{N}_.%-]*[\p{L}\p{N}_]/gu) ?? [];
+      for (let at = 0; at + MAX_SHARED < words.length; at += 1) {
+        const run = words.slice(at, at + MAX_SHARED + 1).join(' ');
+        if (run.includes('¦')) continue;
+        const other = first.get(run) ?? page;
+        if (other !== page) repeated.add(`${other}, ${page}: ${run}`);
+        first.set(run, other);
+      }
+    }
+    assert.deepEqual([...repeated], []);
+  });
+});
+
 describe('links of the documents', () => {
   for (const page of pages)
     it(`${page.replaceAll('\\', '/')}: each leads to a file and a heading that are there`, () => {

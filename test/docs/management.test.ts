@@ -23,6 +23,9 @@ function rowsOf(heading: string): string[][] {
       .map((cell) => cell.trim()),
   );
 }
+/** The tests that a row of internals names, for the first cell of a row. */
+const testsOf = (heading: string, first: string): string[] =>
+  codes(rowsOf(heading).find(([cell]) => cell === first)?.[1] ?? assert.fail(first));
 const codes = (cell: string): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, code]) => code as string);
 
 type Json = Readonly<Record<string, unknown>>;
@@ -52,10 +55,17 @@ describe('docs/management.md', () => {
     );
   });
 
+  /** A cell may name an endpoint whose fields it has too. */
+  const fieldsOf = (answers: string): string[] =>
+    codes(answers).flatMap((code) => {
+      const other = rows.find(([endpoint]) => endpoint === `\`${code}\``);
+      return other === undefined ? code : codes(other[4] as string);
+    });
+
   for (const { method, path, ids, action, hasDryRun } of routes)
     it(`says of ${method} ${path} with what it is exposed, who may ask, each field, and its test`, () => {
       const row = rows.find(([endpoint]) => endpoint === `\`${method} ${path}\``) ?? assert.fail();
-      const [, exposedWith = '', needs = '', takes = '', answers = '', tests = ''] = row;
+      const [endpoint = '', exposedWith = '', needs = '', takes = '', answers = ''] = row;
       assert.deepEqual(codes(exposedWith), ids);
       assert.deepEqual(codes(needs), action === undefined ? [] : [action]);
       assert.equal(/dry run/.test(needs), hasDryRun === true);
@@ -70,10 +80,10 @@ describe('docs/management.md', () => {
         ([, answer]) => (answer as Json).description !== 'What is wrong.',
       );
       assert.deepEqual(
-        [...new Set(codes(answers))].sort(),
+        [...new Set(fieldsOf(answers))].sort(),
         [...namesIn(own.map(([, answer]) => answer))].sort(),
       );
-      const files = codes(tests);
+      const files = testsOf('Tests of the endpoints', endpoint);
       assert.ok(files.length > 0);
       for (const file of files) {
         assert.ok(existsSync(join(root, file)), file);
@@ -136,7 +146,7 @@ describe('docs/management.md', () => {
       thresholds.map(([name]) => codes(name as string)[0]),
       Object.keys(measures),
     );
-    for (const [name = '', warning = '', critical = '', test = ''] of thresholds) {
+    for (const [name = '', warning = '', critical = ''] of thresholds) {
       const measure = measures[codes(name)[0] as string] as (value: number) => Measured;
       for (const [state, cell] of [
         ['WARNING', warning],
@@ -149,7 +159,8 @@ describe('docs/management.md', () => {
         assert.equal(findingsOf(measure(at + step))[0]?.state, state, `${name} beyond ${at}`);
         assert.notEqual(findingsOf(measure(at))[0]?.state, state, `${name} at ${at}`);
       }
-      assert.ok(existsSync(join(root, codes(test)[0] as string)), test);
+      for (const file of testsOf('Tests of the thresholds', name))
+        assert.ok(existsSync(join(root, file)), file);
     }
   });
 });

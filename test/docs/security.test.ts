@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '../..');
 
-describe('docs/security.md', () => {
-  const page = readFileSync(join(root, 'docs/security.md'), 'utf8');
+describe('docs/internals/security.md', () => {
+  const page = readFileSync(join(root, 'docs/internals/security.md'), 'utf8');
   const [, list = ''] = page.split('## Attacks that are tested\n');
   const rows = (list.split(/^## /m)[0] as string)
     .split('\n')

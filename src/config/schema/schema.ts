@@ -215,7 +215,7 @@ function isPort(text: string): boolean {
 const serviceOptions = {
   /** Switches svc on. If false, svc patches and loads nothing. */
   'svc.enabled': flag(true),
-  /** If true, the process doesn't start without svc: it ends with exit code 78 and logs why. Reasons: an invalid configuration, an old Node, or a target that can't be patched or whose compiled file is loaded in its place. In the environment, it applies even if the configuration file can't be read. */
+  /** If true, the process doesn't start without svc: it ends with exit code 78 and logs why. Reasons: an invalid configuration, an old Node, or a target that can't be patched or whose build is loaded in its place. In the environment, it applies even if the file can't be read. */
   'svc.required': flag(false),
   /** Captures calls. If false, only `publish()` makes events. */
   'svc.aop.enabled': flag(true),
@@ -259,7 +259,7 @@ const serviceOptions = {
 
 /** Where events go, how they get there, and what becomes of those that their topic did not take. */
 const brokerOptions = {
-  /** Client that sends the events. `kafkajs` and `platformatic` (package `@platformatic/kafka`) send to Kafka. `file` writes a file per topic on this machine. `memory` keeps events for tests. */
+  /** Client that sends the events. `kafkajs` and `platformatic` send to Kafka. `file` writes a file per topic. `memory` keeps events for tests. */
   'svc.broker.client': oneOf(clientNames, undefined, {
     registeredBy: 'registerBroker',
     defaultText: 'kafkajs if svc.broker.bootstrap-servers is set, otherwise file',
@@ -272,15 +272,15 @@ const brokerOptions = {
   'svc.broker.client-id': text('text', { default: 'svc' }),
   /** false: a captured async function resolves once its event is acknowledged, or after `svc.broker.max-wait-ms`. true: calls don't wait. Synchronous functions never wait. */
   'svc.broker.async-mode': flag(false),
-  /** Longest wait of a captured call for its event. After it, the call returns normally and the event continues in the background. With `failOnError`, the call fails with `TimeoutException` (`SVC_PUBLISH_TIMEOUT`), and the event may still arrive. */
+  /** Longest wait of a captured call for its event. After it, the call returns normally, or fails with `failOnError` (`SVC_PUBLISH_TIMEOUT`). The event may still arrive. */
   'svc.broker.max-wait-ms': ms(1, 2_000),
   /** Longest wait for a broker to answer a request. */
   'svc.broker.request-timeout-ms': ms(1, 30_000),
   /** Longest wait for a connection to a broker. */
   'svc.broker.connection-timeout-ms': ms(1, 3_000),
-  /** Replicas that must confirm an event: `all` in-sync ones, the leader (`1`), or none (`0`). Less than `all` loses events without notice when a broker fails. */
+  /** Replicas that must confirm an event: `all` in-sync ones, the leader (`1`), or none (`0`). Less than `all` can lose events without notice. */
   'svc.broker.acks': oneOf(['all', '1', '0'], 'all'),
-  /** Idempotent producer: Kafka stores each batch once, however often svc sends it. Needs `svc.broker.acks: all`. If false, a batch whose answer was lost may be stored twice. */
+  /** Idempotent producer: Kafka stores each batch once, however often svc sends it. Needs `svc.broker.acks: all`. */
   'svc.broker.idempotence': flag(true),
   /** Compression of sends. `snappy` and `lz4` need the client `platformatic`. Recovery reads all of them. */
   'svc.broker.compression': oneOf(compressions, 'none'),
@@ -294,7 +294,7 @@ const brokerOptions = {
   'svc.broker.batch.max-events': integer(1, 5_000, { unit: 'events', default: 500 }),
   /** Bytes per send. A larger event is sent alone. Stay below `message.max.bytes` of the brokers (1 MB by default). */
   'svc.broker.batch.max-bytes': integer(1024, 100 * 1024 ** 2, { unit: 'bytes', default: 900_000 }),
-  /** Longest wait of an event for others to share its send, if its partition is busy or was sent to within that time. The wait is 5 ms if the last send had one event. Small sends to several partitions of a topic then leave one after the other, within as long again. Events don't wait if the partition was idle, or from 100 events or 128 KiB on. With `svc.broker.async-mode: false` the wait is 2 ms if the last send had 10 events or more, otherwise none. */
+  /** Longest wait of an event for others to share its send, while its partition is busy. 5 ms if the last send had one event, none if the partition was idle, or from 100 events or 128 KiB on. With `svc.broker.async-mode: false`, 2 ms at most. */
   'svc.broker.batch.linger-ms': integer(0, 60_000, { unit: 'ms', default: 20 }),
   /** Total time for an event, retries included. The last two seconds (a quarter of less than eight) are reserved for the dead letter topic and the backup. */
   'svc.broker.delivery-timeout-ms': ms(1, 30_000),
@@ -314,13 +314,13 @@ const brokerOptions = {
   'svc.broker.sasl.mechanism': oneOf(saslMechanisms),
   /** SASL username. */
   'svc.broker.sasl.username': text('text'),
-  /** SASL password. Prefer the environment variable to the file. */
+  /** SASL password. */
   'svc.broker.sasl.password': secret(),
-  /** Endpoint that issues tokens (OAuth client credentials). svc renews them before they expire. Needs `client-id` and `client-secret`. */
+  /** Endpoint that issues tokens (OAuth client credentials). Needs `client-id` and `client-secret`. */
   'svc.broker.sasl.oauthbearer.token-endpoint-url': text('url'),
   /** Client id for the token endpoint. */
   'svc.broker.sasl.oauthbearer.client-id': text('text'),
-  /** Client secret for the token endpoint. Prefer the environment variable to the file. */
+  /** Client secret for the token endpoint. */
   'svc.broker.sasl.oauthbearer.client-secret': secret(),
   /** Scope to request from the token endpoint. */
   'svc.broker.sasl.oauthbearer.scope': text('text'),
@@ -360,9 +360,9 @@ const brokerOptions = {
   'svc.broker.backup.s3-region': text('text', {
     defaultText: 'as the AWS SDK finds it (AWS_REGION, profile)',
   }),
-  /** Address of a compatible store, such as MinIO or Ceph. The bucket name goes into the path. */
+  /** Address of a compatible store, such as MinIO. The bucket name goes into the path. */
   'svc.broker.backup.s3-endpoint': text('url', { defaultText: 'AWS' }),
-  /** Format of the local backup. `journal`: segments that many events share, in order. `event`: a file with each event (`<eventId>.json`). `record`: a file with each event, the reason and the time (`<epoch_millis>.json`). `event` and `record` keep no order, and use segments if many events come at once. */
+  /** Format of the local backup. `journal`: segments that many events share, in order. `event`: a file for each event. `record`: the same, with the reason and the time. `event` and `record` keep no order. */
   'svc.broker.backup.format': oneOf(['journal', 'event', 'record'], 'journal'),
   /** Event files in the folder, with `format: event` or `record`. Further events go to segments. */
   'svc.broker.backup.max-files': integer(0, 1_000_000, { unit: 'files', default: 10_000 }),
@@ -370,9 +370,9 @@ const brokerOptions = {
   'svc.broker.backup.max-bytes': integer(1, 1024 ** 5, { unit: 'bytes', default: 10 * 1024 ** 3 }),
   /** A running process sends its local backup to the original topics when Kafka is back. */
   'svc.broker.backup.drain.enabled': flag(true),
-  /** Events of the backup sent per second. With `drain.order: key`, this limits only events that an ended process left and that no new event waits behind. All others are sent at full speed. */
+  /** Events of the backup sent per second. With `drain.order: key`, this limits only events that an ended process left and that no new event waits behind. */
   'svc.broker.backup.drain.rate': integer(1, 1_000_000, { unit: 'events/s', default: 500 }),
-  /** Order over an outage. `key`: while events of a partition wait in the local backup, its later events queue behind them. `none`: later events go to the topic at once, and those in the backup arrive after them. */
+  /** Order over an outage. `key`: later events of a partition queue behind those in the backup. `none`: later events go to the topic at once. */
   'svc.broker.backup.drain.order': oneOf(['key', 'none'], undefined, {
     defaultText: '`key`; `none` where `svc.broker.backup.format` is `event` or `record`',
   }),
@@ -382,7 +382,7 @@ const brokerOptions = {
 const contextOptions = {
   /** Takes the client address from `svc.security.forwarded-header`, if the proxies in `svc.security.trusted-proxies` vouch for it. */
   'svc.security.use-forwarded-headers': flag(false),
-  /** Header that your proxies write: `x-forwarded-for`, `forwarded` (RFC 7239), or one with a single address, such as `cf-connecting-ip` or `x-real-ip`. svc reads no other. */
+  /** Header that your proxies write: `x-forwarded-for`, `forwarded` (RFC 7239), or one with a single address, such as `x-real-ip`. svc reads no other. */
   'svc.security.forwarded-header': text('header-name', { default: 'x-forwarded-for' }),
   /** Addresses and ranges of trusted proxies. `unix` trusts all clients of a server on a Unix domain socket. */
   'svc.security.trusted-proxies': list('trusted-proxy', []),
@@ -402,7 +402,7 @@ const contextOptions = {
 
 /** The management server. */
 const managementOptions = {
-  /** Port of the management server. 0 takes a free port, -1 starts no server. If a configured port is in use, svc logs a warning and starts no server. Processes of `node:cluster` and pm2 take the next free port. */
+  /** Port of the management server. 0 takes a free port, -1 starts no server. If a configured port is in use, svc logs a warning and starts no server. */
   'management.server.port': integer(-1, 65_535, {
     defaultText: `${usualPorts.first}, or the next free one up to ${usualPorts.first + usualPorts.count - 1}`,
   }),
@@ -412,7 +412,7 @@ const managementOptions = {
   'management.server.token': secret('management-token'),
   /** Bearer token for endpoints that change or send something, such as a replay. It can read as well. If set, `management.server.token` can only read. Without either token, actions are off. */
   'management.server.action-token': secret('management-token', { defaultText: 'management.server.token' }),
-  /** Address of the management server behind a TLS proxy: svc accepts requests to its host and from its origin. Every request then needs `management.server.token`, local ones too, because behind a proxy all clients look local. The bare status of health, liveness and readiness and the console's files need no token. */
+  /** Address of the management server behind a TLS proxy: svc accepts requests to its host and from its origin. Local requests then need a token too, because behind a proxy all clients look local. */
   'management.server.public-url': text('url'),
   /** Actions that are switched off over HTTP for every token. */
   'management.actions.exclude': { type: 'list', values: actionIds, default: [] },
@@ -442,7 +442,7 @@ const outboxOptions = {
   'svc.outbox.table': text('table', { default: 'svc_outbox_events' }),
   /** When svc creates a missing table: `embedded` in SQLite only, `always`, or `never`. Otherwise a missing table is an error. */
   'svc.outbox.initialize-schema': oneOf(['embedded', 'always', 'never'], 'embedded'),
-  /** What happens to a call outside any transaction. `autocommit` stores its event separately, right after the call, and logs that once per event type. `error` fails the call, but its writes stay. The same applies if the call's own transaction commits before its result is known. */
+  /** What happens to a call outside any transaction. `autocommit` stores its event separately, right after the call. `error` fails the call, but its writes stay. The same applies if the call's own transaction commits before its result is known. */
   'svc.outbox.on-no-transaction': oneOf(['error', 'autocommit'], 'autocommit'),
   /** Sends rows from this process. If false, `svc relay` or another tool such as Debezium sends them. */
   'svc.outbox.publisher-enabled': flag(true),
@@ -474,7 +474,7 @@ const piiOptions = {
   'svc.pii.enabled': flag(true),
   /** Rules for all payloads: `customer.email`, `items[*].phone`, `**.ssn` (at any depth). Each is a path, `path=TYPE:STRATEGY:LEVEL`, or `{ path, type, strategy, level, keyId, masker }`. */
   'svc.pii.fields': { type: 'rules', default: [] },
-  /** `report` warns once per path about unmarked values that look like personal data (email, phone, card, IBAN). It costs time: use it in tests and staging. */
+  /** `report` warns once per path about unmarked values that look like personal data. It costs time: use it in tests and staging. */
   'svc.pii.detect': oneOf(['off', 'report'], 'off'),
   /** Key for ENCRYPT: 32 bytes in Base64 (or 32 characters). Its id is `default`. */
   'svc.pii.crypto.default-key': secret('text', { aliases: ['PII_ENCRYPTION_KEY'] }),
@@ -493,7 +493,7 @@ const piiOptions = {
   'svc.pii.kms.enabled': flag(false),
   /** `aws`: AWS KMS (install `@aws-sdk/client-kms`). `vault`: HashiCorp Vault or OpenBao. */
   'svc.pii.kms.type': oneOf(['aws', 'vault'], undefined, { registeredBy: 'registerKeyProvider' }),
-  /** What happens to events while their key is unavailable. `refuse`, or `hold` in memory: at most `svc.broker.buffer.max-events`, each for `svc.broker.delivery-timeout-ms`, and later events wait behind them. Outbox events are always refused, because their transaction can't wait. */
+  /** What happens to events while their key is unavailable. `refuse`, or `hold` in memory: at most `svc.broker.buffer.max-events`, each for `svc.broker.delivery-timeout-ms`, and later events wait behind them. Outbox events are always refused. */
   'svc.pii.kms.on-unavailable': oneOf(['refuse', 'hold'], 'refuse'),
   /** The service's name of each key, by the `keyId` of rules: `{ customer: arn:… }`. The first of a list makes new keys. Default: the same name. */
   'svc.pii.kms.keys': { type: 'names' },
@@ -561,7 +561,7 @@ const serdeOptions = {
   'svc.serde.subject-name-strategy': oneOf(['topic', 'record', 'topic-record'], 'topic-record'),
   /** Registers missing schemas. If false, the registry must have them. */
   'svc.serde.auto-register': flag(true),
-  /** Where events with an unknown schema id go while the registry is away. `wait`: they stay in memory during the retries, then go to the backup. `backup`: they go there at once, as JSON, and are encoded once the registry answers. */
+  /** Where events with an unknown schema id go while the registry is away. `wait`: to memory during the retries, then to the backup. `backup`: there at once. */
   'svc.serde.on-registry-unavailable': oneOf(['wait', 'backup'], 'wait'),
 } as const satisfies Rows;
 

@@ -20,7 +20,7 @@ import { requiring } from '../../support/requires.ts';
 const [user, group] = [12_345, 2_000];
 const stranger = 23_456;
 
-/** One place that a container gets for the backup. `docs/platforms.md` has the same rows (tested). */
+/** One place that a container gets for the backup. `docs/internals/platforms.md` has the same rows (tested). */
 interface Place {
   readonly name: string;
   /** Makes it below an empty folder of root's, as the platform does; gives the path for `svc.broker.dlq-backup-path`. */
@@ -172,9 +172,9 @@ requiring('superuser', 'places that containers give for the backup', function ()
   }
 });
 
-describe('docs/platforms.md', () => {
+describe('docs/internals/platforms.md', () => {
   it('has a row for each place, with what happens there', () => {
-    const page = readFileSync(new URL('../../../docs/platforms.md', import.meta.url), 'utf8');
+    const page = readFileSync(new URL('../../../docs/internals/platforms.md', import.meta.url), 'utf8');
     const rows = [...page.matchAll(/^\| (.+) \| (used|refused).* \|$/gm)].map(([, name, what]) => [
       name,
       what,

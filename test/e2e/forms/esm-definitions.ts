@@ -117,7 +117,7 @@ export default () => [create(1), removeOrder(2), cancel(3)];`,
   },
   {
     id: 'esm-reexport',
-    title: 'Called through modules that re-export it (`export *`, `export * as`, named)',
+    title: 'Called through modules that export it again (`export *`, `export * as`, named)',
     kind,
     files: {
       'orders.mjs': 'export function createOrder(id) { here(); return id; }\n',

@@ -31,7 +31,7 @@ export default async () => [await charge(1), refund(2), pay(3), await all.charge
   },
   {
     id: 'package-esm-reexport',
-    title: 'ES module package whose entry re-exports inner files, and a subpath of it',
+    title: 'ES module package whose entry exports inner files, and a subpath of it',
     kind,
     files: {
       '/node_modules/pkg-barrel/package.json': manifest('pkg-barrel', {

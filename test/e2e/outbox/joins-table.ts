@@ -18,7 +18,7 @@ function row(library: Library): string {
     title,
     [...versions, ...(server === 'mysql' ? ['MySQL 8.0.31'] : [])].join(', '),
     library.hasOneConnection ? '✓, one after the other' : '✓',
-    hasNoBegin ? 'it has none' : '✓',
+    hasNoBegin ? 'not available' : '✓',
     hasNoCallbackResult ? 'no' : '✓',
     remark,
     `\`${id}\``,

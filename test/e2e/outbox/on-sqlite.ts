@@ -133,7 +133,7 @@ export const onSqlite: readonly Library[] = [
     dependencies: betterSqlite3,
     database: better,
     hasNoCallbackResult: true,
-    remark: 'Of its own `transaction()`, which is synchronous, `result: transaction` is known',
+    remark: 'Its own `transaction()` is synchronous: there, `result: transaction` is known',
   },
   {
     ...inFile,

@@ -72,7 +72,7 @@ export const orms: readonly Library[] = [
     dependencies: { ...pg, typeorm: '1.1.1', 'reflect-metadata': '0.2.2' },
     database: typeormOn('postgres', "type: 'text'"),
     remark:
-      '`save()` and `remove()` outside of `transaction()` open one of their own: `result: transaction` is the entity, with its generated id. Without a transaction `insert()`, `update()` and `delete()` write by themselves',
+      '`save()` and `remove()` outside `transaction()` open their own: `result: transaction` is the entity, with its generated id. Without a transaction, `insert()`, `update()` and `delete()` write by themselves',
   },
   {
     id: 'sequelize',
@@ -89,6 +89,6 @@ export const orms: readonly Library[] = [
     dependencies: { ...pg, '@mikro-orm/core': '7.2.1', '@mikro-orm/postgresql': '7.2.1' },
     database: mikro,
     remark:
-      '`persist()` writes nothing: name the function that flushes, or call it all in `transactional()`, which flushes before its COMMIT. `flush()` outside of it opens one of its own: `result: transaction` is the entity',
+      '`persist()` writes nothing: name the function that flushes, or call everything in `transactional()`, which flushes before its COMMIT. `flush()` outside it opens its own transaction: `result: transaction` is the entity',
   },
 ];

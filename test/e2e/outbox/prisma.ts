@@ -60,7 +60,7 @@ export const prisma: readonly Library[] = [
     database: database('./generated/client'),
     hasNoBegin: true,
     remark:
-      'A nested write outside of `$transaction()` opens one of its own: `result: transaction` is what it gives. Other writes there write by themselves. Of `$transaction([…])` the results are not known before the COMMIT',
+      'A nested write outside `$transaction()` opens its own: `result: transaction` is its result. Other calls there write by themselves. The results of `$transaction([…])` are unknown before the COMMIT',
   },
   {
     id: 'prisma-js',
@@ -72,6 +72,6 @@ export const prisma: readonly Library[] = [
     database: database('@prisma/client'),
     hasNoBegin: true,
     remark:
-      'Nested writes as above. With an `output` of its own this generator copies its runtime there, out of reach: transactions are followed through the driver only',
+      'Nested writes as above. With its own `output`, this generator copies its runtime there, where svc cannot change it. svc then follows transactions through the driver only',
   },
 ];

@@ -77,7 +77,7 @@ export const queryBuilders: readonly Library[] = [
     dependencies: { ...pg, knex: '3.3.0' },
     database: knex,
     remark:
-      'A callback that returns no promise, and calls `trx.commit()` itself, has no result before the COMMIT',
+      'A callback that returns no promise and calls `trx.commit()` itself has no result before the COMMIT',
   },
   {
     id: 'knex-cjs',
