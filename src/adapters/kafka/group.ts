@@ -20,10 +20,10 @@ import {
 import { protocolErrorIn, toSendFailure, who } from './send-failure.ts';
 import { type Address, keyOf, type LoadTransport, parseAddress } from './transport.ts';
 
-/** On top of what a broker waits for the other members. */
+/** On top of the time that a broker waits for the other members. */
 const answerMs = 5_000;
 
-/** Groups by their bare requests: the consumers of the clients want topics. */
+/** Groups through bare requests, because the clients' consumers require topics. */
 export function createKafkaGroup(options: KafkaClientOptions, load: LoadTransport): GroupAccess {
   const loadTransport = loadOnce(() => load(options));
 
@@ -57,7 +57,7 @@ export function createKafkaGroup(options: KafkaClientOptions, load: LoadTranspor
   };
 }
 
-/** Asked of one broker after the other, as long as none answers. */
+/** Asks one broker after the other until one answers. */
 async function findCoordinator(
   open: Connections,
   { brokers }: KafkaClientOptions,
@@ -77,32 +77,35 @@ async function findCoordinator(
   throw failure;
 }
 
-// worker ids through a consumer group: Kafka sees to it that no two members have one.
+// worker ids through a consumer group: Kafka gives no two members the same one.
 
-/** After so long without a heartbeat Kafka takes a member out of the group, and no sooner. */
+/** Kafka removes a member after this long without a heartbeat. */
 const sessionTimeoutMs = 10_000;
-/** So long a change of the group waits for members that live. Not below the session, which a lease counts on. */
+/** How long a rebalance waits for live members. A lease relies on it being no shorter than the session. */
 const rebalanceTimeoutMs = 20_000;
 const heartbeatMs = 3_000;
-/** A worker id is used only so long after it was given: whoever had it before has let go of it by then. */
+/** A worker id is first used this long after it was assigned: its previous owner has stopped using it by then. */
 export const takeOverMs = 6_000;
 /**
- * A lease is as long as this after the last heartbeat was sent. It outlives the session: Kafka waits up to one session for a
- * member that died before it tells the others of a change, and they must not lose what they have meanwhile. A second is
- * left for clocks that do not run alike.
+ * The length of a lease after its last heartbeat was sent. It outlives the session, because Kafka waits up to one session for a
+ * dead member before it tells the others of a rebalance. They must keep their ids meanwhile. One second is left for clock
+ * drift.
  */
 export const leaseMs = sessionTimeoutMs + takeOverMs - 1_000;
 
 const openLimitMs = 15_000;
-/** Kafka answers when every member has joined, or is given up: who asks anew before then makes them all wait longer. */
+/**
+ * Kafka answers when every member has joined or was removed. A member that joins again before then makes all of them wait
+ * longer.
+ */
 const joinLimitMs = rebalanceTimeoutMs + 5_000;
 const heartbeatLimitMs = 5_000;
 const leaveLimitMs = 1_000;
 const shortestPauseMs = 200;
 const longestPauseMs = 10_000;
-/** Somebody has to change a setting first. */
+/** An operator has to change a setting first. */
 const refusedPauseMs = 300_000;
-/** Before it is said that there is no worker id yet: a cluster that restarts is back by then. */
+/** Failures before the first warning: a cluster that restarts is back by then. */
 const quietFailureCount = 6;
 
 export interface GroupLeaseOptions {
@@ -120,9 +123,8 @@ interface Held {
 }
 
 /**
- * A lease of a worker id through membership of a group in Kafka, without a topic and without a record: the leader of the
- * group gives each member a number (`assignWorkerIds`), members bring the one that they hold, and a member that is silent is
- * taken out by Kafka.
+ * A lease of a worker id through membership of a Kafka group, without a topic and without a record. The leader gives each
+ * member a number (`assignWorkerIds`), members bring the one that they hold, and Kafka removes silent members.
  */
 export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
   const { access, group, maxWorkerId, refusals, clock, logger } = options;
@@ -274,17 +276,17 @@ function later({ wallMs, monotonicMs }: Instant, ms: number): Instant {
   return { wallMs: wallMs + ms, monotonicMs: monotonicMs + ms };
 }
 
-/** So that those who failed together do not come back together. */
+/** Members that failed together must not come back together. */
 function withJitter(ms: number): number {
   return ms * (0.75 + Math.random() / 2);
 }
 
-/** Waits that keep no process alive, and that end together. */
+/** Unref'd waits that end together. */
 interface Backoffs {
   pause(ms: number): Promise<void>;
-  /** Rejects where `work` is not done in time; what it does then is up to whoever started it. */
+  /** Rejects if `work` takes longer. `work` itself continues. */
   limited<T>(ms: number, work: Promise<T>): Promise<T>;
-  /** The pause that runs is over, and so is each one from now on. */
+  /** Ends the current pause and all later ones. */
   end(): void;
 }
 
@@ -320,7 +322,7 @@ function createPauses(): Backoffs {
 export interface GroupRefusals {
   readonly byError: Readonly<Record<string, string>>;
   readonly noneFree: string;
-  /** The leader gave something else than a worker id. */
+  /** The leader assigned something other than a worker id. */
   wrong(given: string): string;
   notYet(reason: string): string;
 }
@@ -372,35 +374,34 @@ export function refusalOf(errorName: string | undefined, { byError }: GroupRefus
 }
 
 /**
- * A connection to the coordinator of a group, for this group alone: a broker answers the requests of a connection in turn,
- * and joining takes seconds. Calls reject with errors of the client, and when the connection is closed.
+ * A connection to the coordinator of one group, used for nothing else: a broker answers the requests of a connection in turn,
+ * and a join takes seconds. Calls reject with errors of the client, and when the connection is closed.
  */
 export interface GroupConnection {
   /** An empty `memberId`: as a new member. */
   join(memberId: string, metadata: Buffer): Promise<Joined>;
-  /** `assignments`: from the leader only. Resolves with what it gave to this member. */
+  /** `assignments`: from the leader only. Resolves with the assignment of this member. */
   sync(membership: Membership, assignments: readonly GroupAssignment[]): Promise<Buffer>;
   heartbeat(membership: Membership): Promise<void>;
   leave(membership: Membership): Promise<void>;
-  /** At once. */
   close(): void;
 }
 
 /** How one client of Kafka takes part in a group. */
 export interface GroupAccess {
   open(settings: GroupSettings): Promise<GroupConnection>;
-  /** Of Kafka's protocol, such as `REBALANCE_IN_PROGRESS`, where it was Kafka that refused. */
+  /** Kafka's name of the error, such as `REBALANCE_IN_PROGRESS`; `undefined` if Kafka did not answer. */
   errorName(error: unknown): string | undefined;
   /** One line for an operator. */
   describe(error: unknown): string;
 }
 
-/** What a member of the group of workers tells its leader when it joins. */
+/** A member's metadata when it joins. */
 export interface WorkerIdClaim {
   readonly workerId: number;
-  /** Of the group, in which the leader gave it that worker id last. */
+  /** The generation of the group in which it got this worker id. */
   readonly generation: number;
-  /** Whether its lease still runs; otherwise it would like to have the same one again. */
+  /** Whether its lease still runs. If not, it asks for the same id again. */
   readonly isHeld: boolean;
 }
 
@@ -416,7 +417,7 @@ export function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
   return bytes;
 }
 
-/** `undefined` where this member has none, or none that could be. */
+/** `undefined` for a new member, or an invalid claim. */
 function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefined {
   if (bytes.length < claimBytes) return undefined;
   const workerId = bytes.readUInt16BE(0);
@@ -424,10 +425,10 @@ function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefi
   return { workerId, generation: bytes.readInt32BE(2), isHeld: bytes.readUInt8(6) === 1 };
 }
 
-/** What the leader gave: a worker id, what cannot be one, or neither, as none was free. */
+/** The leader's assignment. Neither field is set if no id was free. */
 export interface Given {
   readonly workerId?: number;
-  /** For an operator. */
+  /** Describes an invalid assignment to an operator. */
   readonly noWorkerId?: string;
 }
 
@@ -440,8 +441,8 @@ export function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
 }
 
 /**
- * A worker id for each member, the same whoever leads. Holders keep theirs; of two that claim one, whoever was given it in the
- * later generation: the other was away meanwhile. Then those who had one before, then the lowest free ones.
+ * A worker id for each member, independent of who leads. Members with a running lease keep theirs. If two claim one id, the
+ * later generation wins, because the other member was away. Then come earlier owners, then the lowest free ids.
  */
 export function assignWorkerIds(members: readonly GroupMember[], maxWorkerId: number): GroupAssignment[] {
   const claims = members

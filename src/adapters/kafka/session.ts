@@ -53,11 +53,11 @@ import {
 import { createTopics, type Topics } from './topics.ts';
 import { keyOf, type LoadTransport } from './transport.ts';
 
-// one producer for both clients: who leads which partition, connections, requests, time-outs, what became of a send.
+// one producer for all clients: leaders of partitions, connections, requests, time-outs, outcomes of sends.
 
-/** A client of Kafka, loaded and ready to connect. It rejects with errors that `toSendFailure` understands. */
+/** A loaded client of Kafka. It rejects with errors that `toSendFailure` understands. */
 export interface KafkaSession {
-  /** One try, of at least one record. Where it rejects, nothing of them was written. Without `partition`: by the first key, as in Java. */
+  /** One try, of at least one record. If it rejects, nothing was written. Without `partition`: by the first key, as in Java. */
   send(
     topic: string,
     partition: number | undefined,
@@ -71,18 +71,18 @@ export interface KafkaSession {
   describe(): Promise<ClusterInfo>;
   traffic(): BrokerTraffic;
   heldBack(topic?: string, partition?: number): HeldBack | undefined;
-  /** At once. */
   close(): void;
 }
 
-/** For sends, as far as there are topics: those of one topic go over one. */
+/** Connections for sends to one broker. All sends of a topic use the same one. */
 const mostPerBroker = 8;
 
 export async function openSession(load: LoadTransport, options: KafkaClientOptions): Promise<KafkaSession> {
   const transport = await load(options);
   const pace = createDialPace<unknown>(systemClock);
   const throttle = createThrottle(options);
-  // A broker answers the requests of a connection in turn: questions do not wait behind slow sends, nor topics behind one another.
+  // A broker answers the requests of a connection in turn: questions do not wait behind slow sends, nor topics behind one
+  // another.
   const open = (): Connections => createConnections(transport, options, pace, throttle);
   const toAsk = open();
   const toSend = Array.from({ length: mostPerBroker }, open);
@@ -132,7 +132,7 @@ function isIdempotent({ idempotence = true, acks = 'all', logger }: KafkaClientO
   return idempotence && acks === 'all';
 }
 
-/** Asks this one thing, over connections of its own. */
+/** Asks over its own connections, and closes them. */
 export async function countPartitions(
   load: LoadTransport,
   options: KafkaClientOptions,
@@ -151,7 +151,7 @@ interface Sends {
   /**
    * Never rejects.
    *
-   * @param placedBy how many partitions the topic had when this one was chosen; where it has another number, nothing is sent
+   * @param placedBy the number of partitions when this one was chosen. If the topic has another number now, nothing is sent
    */
   send(
     topic: string,
@@ -177,10 +177,10 @@ interface SendsParts {
   readonly sequences?: Sequences | undefined;
 }
 
-/** So many times the mean of its answers is unusual for a cluster that is slow. */
+/** A send is late after this many times the mean answer time. */
 const usualAnswers = 3;
 
-/** One broker that hangs is given its time-out before the next one is asked, which answers in this time or is away, too. */
+/** A broker that hangs uses up its time limit before the next one is asked. That one answers in this time, or is away too. */
 const answerMs = 500;
 
 interface InFlight {
@@ -189,13 +189,13 @@ interface InFlight {
   readonly leader: Node;
   readonly begunMs: number;
   writtenMs?: number;
-  /** Once it is open, and the records are written to it. */
+  /** Set once the records are written to it. */
   connection?: BrokerConnection;
-  /** May be written to another connection as well: the broker stores the batch once by its numbers. */
+  /** May be written to another connection as well: the broker stores the batch once by its sequence. */
   request?: KafkaRequest<number | undefined> | undefined;
   /** The answer of that other connection. */
   second?: Promise<number | undefined>;
-  /** Why it was let go of. */
+  /** Why it was abandoned. */
   failure?: SendFailure;
 }
 
@@ -213,12 +213,12 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
   const acks = ackNumbers[options.acks ?? 'all'];
 
   /**
-   * Drops the connection that it waits on, or waits for, where another broker leads its partition by now, or where the cluster was
-   * silent since it was written, and answers again: it fails by that.
+   * Drops the connection of this send if another broker leads its partition now, or if the cluster was silent since the send
+   * and answers again. The send fails by that.
    */
   async function abandonHungSend(send: InFlight): Promise<void> {
     const { topic, partition } = send;
-    // A broker that holds this process back reads nothing meanwhile.
+    // A broker reads nothing while it throttles this process.
     if (systemClock.monotonic() - throttle.untilMs(keyOf(send.leader)) < stallAfterMs) return;
     let leader: Node | undefined;
     const asking = topics.refresh(topic).then(
@@ -228,7 +228,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       () => {},
     );
     const limitMs = options.connectionTimeoutMs + answerMs;
-    // Who waits for the send keeps the process alive.
+    // The caller of the send keeps the process alive.
     await inTime(asking, { limitMs, keepsAlive: false, late: () => {} });
     if (leader === undefined || !inFlight.has(send)) return;
     if (keyOf(leader) !== keyOf(send.leader)) {
@@ -237,13 +237,14 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     } else if (send.writtenMs !== undefined && send.writtenMs <= silentAtMs()) {
       send.failure = connectionDead(topic);
     } else await askAgain(send);
-    // It may be one that is not given out any more.
+    // The connection may be retired already.
     if (send.failure !== undefined) send.connection?.destroy();
   }
 
   /**
-   * Its leader is the same, and perhaps slow; or this one connection is dead without a word. Where the broker answers over another one,
-   * the batch is written there, too: stored once by its numbers, it costs no try, and is answered soon where the first is dead.
+   * The leader is the same: it is slow, or this connection is dead without a word. If the broker answers over another
+   * connection, the batch is written there too. The broker stores it once by its sequence, it counts as no retry, and a dead
+   * connection no longer delays it.
    */
   async function askAgain(send: InFlight): Promise<void> {
     const { topic, leader, connection, writtenMs, request } = send;
@@ -293,7 +294,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     return offset ?? -1;
   }
 
-  /** Of a batch that was written twice the first answer counts. */
+  /** The first answer counts if the batch was written twice. */
   async function firstAnswered(
     entry: InFlight,
     connection: BrokerConnection,
@@ -308,7 +309,6 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     }
   }
 
-  /** One try. */
   async function attempt(
     topic: string,
     partition: number,
@@ -336,7 +336,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       const written = entry?.connection !== undefined;
       const verdict = entry?.failure === undefined ? verdictOf(protocolErrorIn(error), written) : 'maybe';
       if (place !== undefined && verdict === 'stored') return { verdict, result: { ok: true } };
-      // Whatever it was: the next send asks who leads the partition.
+      // After any error, the next send asks who leads the partition.
       topics.forget(topic);
       return {
         verdict,
@@ -369,23 +369,23 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
   };
 }
 
-/** Kafka says so before it stores anything, of this try at least. */
+/** Kafka refuses these before it stores anything of this try. */
 const refusals = new Set([
   ...['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'CORRUPT_MESSAGE', 'INVALID_TIMESTAMP'],
   ...['TOPIC_AUTHORIZATION_FAILED', 'INVALID_TOPIC_EXCEPTION', 'INVALID_REQUIRED_ACKS', 'POLICY_VIOLATION'],
   ...['NOT_ENOUGH_REPLICAS', 'UNSUPPORTED_COMPRESSION_TYPE', 'UNSUPPORTED_VERSION'],
 ]);
 
-/** The producer may go on, in another epoch. */
+/** The producer may continue in another epoch. */
 const misplaced = new Set([
   ...['OUT_OF_ORDER_SEQUENCE_NUMBER', 'UNKNOWN_PRODUCER_ID', 'INVALID_PRODUCER_EPOCH'],
   ...['INVALID_PRODUCER_ID_MAPPING', 'PRODUCER_FENCED'],
 ]);
 
-/** Topics in the form of Kafka before 0.11, and clusters before 2.8 where the user has no right to be idempotent. */
+/** Topics in the format of Kafka before 0.11, and clusters before 2.8 whose user may not be idempotent. */
 const unplaced = new Set(['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'CLUSTER_AUTHORIZATION_FAILED']);
 
-/** @param type what Kafka has answered, by its own name. A leader that has just lost its partition may have stored the batch before. */
+/** @param type Kafka's name of the error. A leader that has just lost its partition may have stored the batch before */
 export function verdictOf(type: string | undefined, written: boolean): Verdict {
   if (!written) return 'refused';
   if (type === undefined) return 'maybe';
@@ -417,7 +417,7 @@ function connectionDead(topic: string): SendFailure {
   return { kind: 'unknown_outcome', cause: 'TimeoutException', message };
 }
 
-/** `leader` is `undefined` where there is no such partition. */
+/** `leader` is `undefined` if there is no such partition. */
 async function leaderOf(
   topics: Topics,
   topic: string,
@@ -438,11 +438,11 @@ async function leaderOf(
 const leaderNotAvailable = 5;
 
 /**
- * What became of one try:
- * - `stored`: it is in the topic, by this try or by an earlier one;
+ * The result of one try:
+ * - `stored`: it is in the topic, by this try or an earlier one;
  * - `refused`: this try has stored nothing;
- * - `maybe`: nobody knows;
- * - `misplaced`: Kafka knows the producer otherwise than this process, and has stored nothing;
+ * - `maybe`: unknown;
+ * - `misplaced`: Kafka's state of the producer differs from ours, and nothing was stored;
  * - `unplaced`: this topic, or this cluster, takes no batch of a producer with an id.
  */
 type Verdict = 'stored' | 'refused' | 'maybe' | 'misplaced' | 'unplaced';
@@ -455,16 +455,16 @@ export interface Tried<T> {
 }
 
 /**
- * Kafka takes each batch of a partition once: it carries the id and the epoch of its producer and the number of its first record, and the
- * broker, which remembers the last five, knows what it has. So a batch that is sent again has the numbers that it had, and the next one
- * has those behind it. As in Kafka's own producer (KIP-360), a batch whose fate stays unknown ends the epoch: nothing that may
- * still be on its way is taken after a batch of the next one. The epoch is that of the partition, as the broker counts it.
+ * Kafka stores each batch of a partition once. A batch carries the id and epoch of its producer and the sequence of its first
+ * record, and the broker remembers the last five. A batch that is sent again keeps its sequence, and the next batch continues
+ * it. As in Kafka's own producer (KIP-360), a batch with an unknown outcome ends the epoch. A late copy of it is refused after
+ * a batch of the next epoch. Each partition has its own epoch, as on the broker.
  */
 interface Sequences {
   /**
-   * Sends of one partition run one after another. The same records, by their first one and their number, are the same batch.
-   * `attempt` is called again where that helps, and never rejects. Rejects where no producer id can be had. The `endOffset` that it gets is
-   * the offset after the last stored batch, or 0 if that is not known. A batch before it is in a topic that was created again.
+   * Sends of one partition run one after another. The same first record and count mean the same batch. `attempt` never rejects,
+   * and may be called again. Rejects if there is no producer id. Its `endOffset` is the offset after the last stored batch, or
+   * 0 if that is not known. A batch before it is in a topic that was created again.
    */
   send<T>(
     topic: string,
@@ -484,7 +484,7 @@ interface Unended {
   maybeStored: boolean;
 }
 
-/** What one partition was sent. */
+/** The state of one partition. */
 interface Lane {
   producer: ProducerId | undefined;
   next: number;
@@ -492,36 +492,39 @@ interface Lane {
   unended: Unended | undefined;
   /** Takes no batch of a producer with an id. */
   isPlain: boolean;
-  /** Sends that run, or wait for their turn. */
+  /** Sends that run or wait. */
   waiting: number;
   last: Promise<unknown>;
   /** Used since `forgetOne` last passed over it. */
   isUsed: boolean;
 }
 
-/** Kafka counts to here, and begins at 0 again. */
+/** Kafka's sequences wrap to 0 here. */
 const sequenceEnd = 2 ** 31;
 const lastEpoch = 2 ** 15 - 1;
 const mostTries = 4;
-/** A user may be given the right to have one. */
+/** The user may be granted the right meanwhile. */
 const askAgainMs = 60_000;
-/** Partitions that are remembered; topics can be named by application data. */
+/** Partitions that are remembered. Topics can be named by application data. */
 const usualLanes = 10_000;
 
-/** @param newProducer a new id; `undefined`: the cluster has none, and batches have no numbers. May reject: it is asked again the next time */
+/**
+ * @param newProducer a new id; `undefined`: the cluster gives none, and batches have no sequence. May reject: it is called
+ * again the next time
+ */
 export function createSequences(
   newProducer: () => Promise<ProducerId | undefined>,
   maxLanes = usualLanes,
 ): Sequences {
   const lanes = new Map<string, Lane>();
-  /** What a partition begins with that is not remembered. */
+  /** The id and epoch of a partition that is not remembered. */
   let current: ProducerId | undefined;
   let asking: Promise<void> | undefined;
-  /** When the cluster had none last, on the monotonic clock. */
+  /** When the cluster last gave no id, on the monotonic clock. */
   let noneAtMs = Number.NEGATIVE_INFINITY;
   const hasNone = (): boolean => systemClock.monotonic() - noneAtMs < askAgainMs;
 
-  /** For one send more. */
+  /** Counts one more send. */
   function laneOf(key: string): Lane {
     let lane = lanes.get(key);
     if (lane === undefined) {
@@ -537,13 +540,13 @@ export function createSequences(
   }
 
   /**
-   * Forgets one that was not used lately. A used one has a second chance. Moving it to the end at each use would rebuild the map every few
-   * sends, and V8 keeps the old tables and what they hold until a full garbage collection.
+   * Forgets a partition that was not used lately. A used one has a second chance. Moving it to the end at each use would
+   * rebuild the map every few sends, and V8 keeps the old tables until a full garbage collection.
    */
   function forgetOne(): void {
     for (const [key, lane] of lanes) {
       const { waiting, producer, unended, isUsed } = lane;
-      // Of what may be stored, the numbers are needed still.
+      // A batch that may be stored still needs its sequence.
       if (waiting > 0 || unended !== undefined) continue;
       lanes.delete(key);
       if (isUsed) {
@@ -551,7 +554,7 @@ export function createSequences(
         lanes.set(key, lane);
         continue;
       }
-      // Its numbers are used up, in this epoch.
+      // Its sequences are used up in this epoch.
       if (producer !== undefined && producer.id === current?.id)
         current = producer.epoch < lastEpoch ? laterOf(current, nextEpoch(producer)) : undefined;
       return;
@@ -646,7 +649,7 @@ const laterOf = (one: ProducerId, other: ProducerId): ProducerId => (other.epoch
 const firstPauseMs = 50;
 const longestPauseMs = 1_000;
 
-/** Asks the cluster for a producer id; `undefined` where it has none for this process, which is said once. */
+/** Asks the cluster for a producer id; `undefined` if it gives none to this process, with one warning. */
 function newProducerOf(
   topics: Pick<Topics, 'ask'>,
   options: KafkaClientOptions,
@@ -686,15 +689,15 @@ function isUnknown(error: unknown): boolean {
   return false;
 }
 
-/** How long a send may take before its leader is asked for; a cluster that is well answers in milliseconds. */
+/** How long a send may take before its leader is checked. A healthy cluster answers in milliseconds. */
 export const stallAfterMs = 3_000;
-/** How often it is asked for then: a new one takes some seconds to be elected, and is to be used soon. */
+/** How often the leader is checked. The election of a new one takes some seconds. */
 export const lookMs = 500;
 
 /**
- * A broker that stops without closing its connections answers nothing, and a request waits for it up to its time-out, long after
- * the cluster has chosen another leader. So sends that take long are let go of as soon as waiting is in vain, and their retries go to
- * the new leader. Returns what is to be called when a send begins.
+ * A broker that stops without closing its connections answers nothing, and a request waits until its time-out, long after the
+ * cluster has a new leader. So late sends are abandoned as soon as waiting is in vain, and their retries go to the new leader.
+ * Returns the function to call when a send begins.
  *
  * @param inFlight in the order of their begin
  * @param abandon never rejects

@@ -24,46 +24,46 @@ import { type Address, keyOf, parseAddress } from './transport.ts';
 
 interface Topic {
   readonly fetchedAtMs: number;
-  /** `undefined` where the broker tells no ids of topics. */
+  /** `undefined` if the broker tells no topic ids. */
   readonly id: string | undefined;
-  /** By partition; `undefined` where it has none now. */
+  /** By partition; `undefined`: no leader now. */
   readonly leaders: readonly (Node | undefined)[];
 }
 
-/** What the cluster says of its brokers and topics. Everything rejects with errors that `toSendFailure` knows. */
+/** The cluster's brokers and topics. Rejects with errors that `toSendFailure` knows. */
 export interface Topics {
-  /** From memory, where it is known. The topic is made by Kafka where that is allowed. */
+  /** From the cache if possible. Kafka may create the topic if that is allowed. */
   find(topic: string): Topic | Promise<Topic>;
   /** Asks the cluster. */
   refresh(topic: string): Promise<Topic>;
-  /** At once, as far as it is known. */
+  /** From the cache only. */
   leaderOf(topic: string, partition: number): Node | undefined;
   /** The next `find` asks the cluster. */
   forget(topic: string): void;
-  /** `undefined` where Kafka does not know the topic. Never creates it. Whoever asks places records by it. */
+  /** `undefined` if Kafka does not know the topic. Never creates it. Callers place records by it. */
   partitionCount(topic: string): Promise<number | undefined>;
-  /** What `partitionCount` was last, where it was asked for: a topic that has another number now would have them elsewhere. */
+  /** The last result of `partitionCount`. If a topic has another number now, its records belong to other partitions. */
   placedBy(topic: string): number | undefined;
   /** Whether its id differs from the one at the last `partitionCount`: it was deleted and created again (KIP-516). */
   isRecreated(topic: string): boolean;
-  /** As `partitionCount`, of who places nothing by it. */
+  /** As `partitionCount`, for callers that place no records by it. */
   isThere(topic: string): Promise<boolean>;
   describe(): Promise<ClusterInfo>;
-  /** What any broker can answer. */
+  /** For questions that any broker can answer. */
   ask<T>(request: KafkaRequest<T>): Promise<T>;
 }
 
-/** Partitions may be added to a topic, which nobody tells us. */
+/** Partitions may be added to a topic without notice. */
 const maxAgeMs = 300_000;
 /** Topics can be named by application data. */
 const maxTold = 10_000;
-/** Where no broker confirms, none says either that it leads the partition no more. */
+/** Without acks, no broker says that it no longer leads the partition. */
 const maxAgeUnconfirmedMs = 2_000;
-/** Any broker has the answers at hand: one that takes longer is not worth waiting for. */
+/** Any broker has the answers at hand. */
 const longestAnswerMs = 5_000;
 
 interface TopicsParts {
-  /** Hears of the first try of each question. */
+  /** Called with the first try of each question. */
   readonly notice?: Silence['notice'];
   readonly throttle?: Throttle;
 }
@@ -83,13 +83,13 @@ export function createTopics(
   let brokers: readonly Address[] = [];
   let lastDescribed: ClusterMetadata | undefined;
 
-  /** The brokers to ask, those first that answered before. */
+  /** The brokers to ask, connected ones first. */
   function candidates(): Address[] {
     const each = new Map([...seeds, ...brokers].map((address) => [keyOf(address), address]));
     return [...each.values()].sort((a, b) => Number(connections.has(b)) - Number(connections.has(a)));
   }
 
-  /** When it may be asked. A seed may be any of the brokers, under another name. */
+  /** When a broker may be asked. A seed may be any of the brokers, under another name. */
   function heldUntilMs(address: Address): number {
     const key = keyOf(address);
     const isKnown = brokers.some((broker) => keyOf(broker) === key);
@@ -101,7 +101,7 @@ export function createTopics(
 
   const isHeldBack = (): boolean => freeOf(candidates()).length === 0;
 
-  /** All of them hold this process back by a quota: they are there, and are asked when the first of them may be. */
+  /** Waits while all brokers throttle this process. They are up, and are asked as soon as the first throttle ends. */
   async function untilOneIsFree(): Promise<void> {
     while (isHeldBack()) {
       const firstMs = Math.min(...candidates().map(heldUntilMs));
@@ -117,7 +117,7 @@ export function createTopics(
       return connection.ask(request);
     };
     const late = (): never => {
-      // It would be asked first the next time.
+      // Otherwise the next question would ask it first.
       connection?.destroy();
       throw new BrokerError(keyOf(address), new NoAnswer(limitMs));
     };
@@ -136,7 +136,7 @@ export function createTopics(
         return await askOne(address, request, limitMs);
       } catch (error) {
         failure ??= error;
-        // Refused by one, refused by all.
+        // The other brokers would refuse it too.
         if (isAnswer(error)) throw error;
         signal.throwIfAborted();
       }
@@ -148,7 +148,7 @@ export function createTopics(
     if (isHeldBack()) await untilOneIsFree();
     let triedAtMs = Number.NEGATIVE_INFINITY;
     return firstAnswer((signal, isAgain) => {
-      // The one that was asked may be dead without a word.
+      // The connection of the last try may be dead without a word.
       if (isAgain) connections.renew(triedAtMs);
       triedAtMs = systemClock.monotonic();
       const asking = askEach(request, signal);
@@ -219,20 +219,19 @@ export function createTopics(
     },
     isThere: async (topic) => (await countOf(topic)) !== undefined,
     async describe() {
-      // Brokers that hold this process back are there, and want to be asked nothing.
+      // Brokers that throttle this process are up, and must not be asked now.
       const described = (isHeldBack() && lastDescribed) || (await describing(() => ask([], false)));
       return { clusterId: described.clusterId, nodeCount: described.brokers.length };
     },
   };
 }
 
-/** Throws a `ProtocolError` where the one topic that was asked for is refused. */
+/** Throws a `ProtocolError` if the one requested topic is refused. */
 function partitionsIn({ topics }: ClusterMetadata): TopicMetadata['partitions'] {
   for (const { errorCode } of topics) checkCode(errorCode);
   return topics.flatMap(({ partitions }) => partitions);
 }
 
-/** Of the one topic that was asked for. */
 function idIn({ topics: [topic] }: ClusterMetadata): string | undefined {
   return topic?.id;
 }
