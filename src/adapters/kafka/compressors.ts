@@ -16,8 +16,7 @@ const compressed: Readonly<Record<'gzip' | 'zstd', (data: Buffer) => Promise<Buf
 };
 
 /**
- * The codec for batches that svc encodes itself. gzip and zstd come from Node. snappy and lz4 come from the package, and run on
- * this thread.
+ * The codec for batches that svc encodes. gzip and zstd are Node's. snappy and lz4 are the package's, and run on this thread.
  */
 export async function compressionOf(name: KafkaCompression = 'none'): Promise<Compression | undefined> {
   if (name === 'none') return undefined;
@@ -42,11 +41,9 @@ const unzipped = promisify<Buffer, ZlibOptions, Buffer>(unzip) as Inflate<ZlibOp
 const unzstd = promisify<Buffer, ZstdOptions, Buffer>(zstdDecompress) as Inflate<ZstdOptions>;
 
 /**
- * The records of a compressed batch. gzip and zstd expand in Node's thread pool. snappy and lz4 expand on this thread, a few
- * milliseconds in one turn of the event loop.
- *
- * @throws `SVC_ADAPTERS_BATCH_TOO_LARGE`, before it takes more memory, if the batch expands to more than `limitBytes`: anyone
- * who may write to a topic can make 400 KB that expand to 400 MB.
+ * The records of a compressed batch. Node's thread pool expands gzip and zstd. This thread expands snappy and lz4, a few
+ * milliseconds in one turn of the event loop. Any producer of the topic can make 400 KB that expand to 400 MB: above
+ * `limitBytes`, it rejects with `SVC_ADAPTERS_BATCH_TOO_LARGE` before it takes the memory.
  */
 export async function expand(
   codec: Codec,

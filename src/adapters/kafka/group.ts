@@ -374,7 +374,7 @@ export function refusalOf(errorName: string | undefined, { byError }: GroupRefus
 }
 
 /**
- * A connection to the coordinator of one group, used for nothing else: a broker answers the requests of a connection in turn,
+ * A connection to the coordinator of one group, used for nothing else. A broker answers the requests of a connection in turn,
  * and a join takes seconds. Calls reject with errors of the client, and when the connection is closed.
  */
 export interface GroupConnection {

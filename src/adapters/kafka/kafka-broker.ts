@@ -1,10 +1,10 @@
 // kafka/: Kafka through any of its clients. A client is a transport: it connects and signs in. The rest is here.
 //
-// - transport.ts: the port of a client, from an address to a signed-in socket;
-// - connections.ts: one connection for each broker: frames, versions, time-outs, retirement, reconnects;
-// - session.ts: the produce requests of one client: leaders, sequences of batches, outcomes, brokers that hang;
-// - protocol.ts: each request as a value: how it is written, how its answer is read, the names of Kafka's errors;
-// - send-failure.ts: from an error of svc, a client or Node to a failure of records, with a line for the operator
+// A client's port is transport.ts: from an address to a signed-in socket.
+// Connections to brokers are in connections.ts: frames, versions, time-outs, retirement, reconnects.
+// Produce requests are in session.ts: leaders, sequences of batches, outcomes, brokers that hang.
+// Requests as values are in protocol.ts: how to write them, how to read their answers, the names of Kafka's errors.
+// Failures are in send-failure.ts: from an error of svc, a client or Node to a line for the operator.
 
 import { backoffMs, systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';

@@ -36,7 +36,7 @@ export interface KafkaTokenOptions {
   readonly extensions?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Who must confirm a record: all replicas in sync, the leader, or no broker. */
+/** Confirmation of a record: by all replicas in sync, by the leader, or none. */
 type KafkaAcks = 'all' | '1' | '0';
 
 export type { KafkaCompression };
@@ -67,7 +67,7 @@ export type Certificates = () => ConnectionOptions;
 
 /**
  * Certificates and keys are replaced while a process runs, so each connection reads the files again. Reading is synchronous,
- * because connections are few. If the files cannot be read or used, the last good ones stay in use, and one line says so.
+ * because connections are few. If the files cannot be read or used, the last good ones stay in use, with a warning.
  *
  * @throws SvcError that names the setting, if the first read fails
  */

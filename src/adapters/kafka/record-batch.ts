@@ -2,10 +2,8 @@ import type { KafkaCompression } from '../../ground/management.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import { makeRecords } from '../../publish/fault.ts';
 
-// Kafka's record batch, version 2: https://kafka.apache.org/documentation/#recordbatch
-//
-// svc writes the bytes of a produce request itself, in one pass over one buffer, because both clients take several times as
-// long.
+// Kafka's record batch, version 2: https://kafka.apache.org/documentation/#recordbatch. svc writes it itself, in one pass over
+// one buffer. Both clients take several times as long.
 
 export interface Compression {
   /** Number of the codec: the lowest bits of the attributes of a batch. */

@@ -541,7 +541,7 @@ export function createSequences(
 
   /**
    * Forgets a partition that was not used lately. A used one has a second chance. Moving it to the end at each use would
-   * rebuild the map every few sends, and V8 keeps the old tables until a full garbage collection.
+   * rebuild the map every few sends. V8 keeps the old tables until a full garbage collection.
    */
   function forgetOne(): void {
     for (const [key, lane] of lanes) {

@@ -14,24 +14,24 @@ import {
 } from './private-files.ts';
 import { countLines, doneFile, generationOf, readDone, readLines } from './segment.ts';
 
-/** A line of a segment, found again without reading what is before it. */
+/** A line of a segment, located so that it can be read alone. */
 interface IndexedLine {
   /** Position of its segment in the list of the reader. */
   readonly segment: number;
-  /** Of the line, from 0. */
+  /** Number of the line, from 0. */
   readonly number: number;
   /** In bytes. */
   readonly start: number;
   readonly bytes: number;
-  /** Its place in time: `orderOf` its event id. */
+  /** `orderOf` its event id. */
   readonly id: bigint;
 }
 
-/** The lines of many segments in the order of their event ids: 28 bytes a line, so that a million of them fit. */
+/** The lines of many segments in the order of their event ids. A line takes 28 bytes, so that a million lines fit in memory. */
 export interface LineIndex {
-  /** `generation`: those of a lower one come first, whatever their ids. Default: 0. */
+  /** Lower generations come first, whatever their ids. Default: 0. */
   add(line: IndexedLine, generation?: number): void;
-  /** In order. Those whose ids are equal stay as they were added. */
+  /** In order. Lines with equal ids keep the order of their `add`. */
   sorted(): Generator<OrderedLine, undefined>;
 }
 
@@ -39,7 +39,7 @@ interface OrderedLine extends IndexedLine {
   readonly generation: number;
 }
 
-/** Lines that were added in their order. Segments are, nearly: a few runs, merged as they are read, hold nobody up. */
+/** Lines that were added in their order. Segments are nearly sorted, so a merge of a few runs blocks no other work. */
 interface Run {
   readonly generation: number;
   at: number;
@@ -96,7 +96,7 @@ export function createLineIndex(): LineIndex {
   };
 }
 
-/** The smallest of many that grow one at a time. */
+/** The smallest of many items that grow one at a time. */
 function createHeap<T>(
   items: readonly T[],
   comesFirst: (a: T, b: T) => boolean,
@@ -117,7 +117,7 @@ function createHeap<T>(
   for (let at = (heap.length >> 1) - 1; at >= 0; at--) sinkFrom(at);
   return {
     first: () => heap[0],
-    /** The first one has grown, or is at its end. */
+    /** The first item has grown, or is at its end. */
     sink(isKept) {
       const last = isKept ? undefined : heap.pop();
       if (last !== undefined && heap.length > 0) heap[0] = last;
@@ -126,7 +126,7 @@ function createHeap<T>(
   };
 }
 
-/** Of a line as svc writes it without parsing the rest of it; `undefined` where it is no event. */
+/** Reads the id without parsing the rest of a line in svc's form. `undefined`: not an event. */
 function eventIdIn(text: string): string | undefined {
   return /^\{"eventId":"([0-9a-f-]{1,36})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
 }
@@ -134,12 +134,12 @@ function eventIdIn(text: string): string | undefined {
 /** The name of an event file, or a line of a segment. */
 export type Entry = string | IndexedLine;
 
-/** Sorted at once, and merged at once: a few milliseconds, and then the application has its turn. */
+/** Entries sorted or merged in one turn of the event loop, a few milliseconds. */
 const atOnce = { sorted: 500, merged: 4_000 };
 
 /**
- * Names of event files in the order of their ids, of a million within seconds. Those without an id come first. What is sorted are numbers,
- * as an object for each name would be work for the garbage collector, which lets nobody have a turn.
+ * Names of event files in the order of their ids, a million within seconds. Names without an id come first. It sorts numbers,
+ * because an object for each name would cause long garbage collections.
  */
 export async function sortNames(names: readonly string[]): Promise<string[]> {
   const [high, low] = [new Uint32Array(names.length), new Uint32Array(names.length)];
@@ -184,7 +184,7 @@ function idOf(file: string): bigint {
   const stem = basename(file, '.json');
   // `<epoch_millis>.json` says nothing about the id in it.
   if (/^\d{13}$/.test(stem)) return 0n;
-  // The second of one id has a number behind it.
+  // Later files of one id have a number after it.
   return orderOf(stem) || orderOf(stem.replace(/-\d+$/, ''));
 }
 
@@ -193,7 +193,7 @@ function byNumber(a: string, b: string): number {
   return a.length - b.length || (a < b ? -1 : 1);
 }
 
-/** Files are of no journal. @param files names in their order */
+/** Event files belong to no journal. @param files names in their order */
 export function* inOrder(files: readonly string[], index: LineIndex): Generator<Entry> {
   const lines = index.sorted();
   let line = lines.next().value;
@@ -222,7 +222,7 @@ export function bySegment(entries: readonly Entry[]): Map<number, IndexedLine[]>
   return lines;
 }
 
-/** Lines that are read at once, for they stand one behind the other. */
+/** Groups of consecutive lines, which one read gets. */
 function adjacent(lines: readonly IndexedLine[]): IndexedLine[][] {
   const groups: IndexedLine[][] = [];
   let end = -1;
@@ -253,18 +253,18 @@ export async function readPlaces(path: string, lines: readonly IndexedLine[]): P
   }
 }
 
-/** Of one batch; one event that is larger comes alone. Two batches are in memory at once. */
+/** Limits of one batch. A larger event comes alone. Two batches are in memory at once. */
 const openFiles = 32;
 const batchBytes = 8 * 1024 * 1024;
 
-/** What is read at once. */
+/** One batch. */
 export interface Cut {
   readonly entries: readonly Entry[];
-  /** It is so large that nothing else is to be held beside it. */
+  /** So large that no other batch fits in memory beside it. */
   readonly isLarge: boolean;
 }
 
-/** `size` entries at most. */
+/** Batches of at most `size` entries. */
 export async function* cutEntries(
   directory: string,
   all: Iterable<Entry>,
@@ -275,7 +275,7 @@ export async function* cutEntries(
   let bytes = 0;
   for (const entry of all) {
     const isFile = typeof entry === 'string';
-    // What is larger is not read at all.
+    // A larger file is not read.
     const entryBytes = isFile ? await plannedBytes(join(directory, entry)) : entry.bytes;
     const isFull = entries.length >= size || fileCount >= openFiles || bytes + entryBytes > batchBytes;
     if (isFull && entries.length > 0) {
@@ -291,17 +291,17 @@ export async function* cutEntries(
   if (entries.length > 0) yield { entries, isLarge: bytes > batchBytes };
 }
 
-/** What of a segment is known while it is read. */
+/** The state of a segment that is read. */
 export interface Progress {
   readonly done: Ranges;
-  /** Lines that are no events. They keep the segment where it is. */
+  /** Lines that are not events. They keep the segment in the folder. */
   unreadable: number;
-  /** Known when the segment has been read to its end. */
+  /** Set when the segment has been read to its end. */
   lineCount: number | undefined;
   isMoved: boolean;
-  /** The greatest of the ids of its lines that are not done; known when it has been read to its end. */
+  /** The greatest id of its unhandled lines. Set when the segment has been read to its end. */
   lastId: bigint | undefined;
-  /** Done, and not on the disk: it could not be written. */
+  /** Handled lines that could not be written to the disk. */
   readonly unnoted: Set<number>;
 }
 
@@ -310,19 +310,19 @@ export function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Pro
   return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false, lastId: undefined };
 }
 
-/** So many lines of a segment that are no events are named one by one. */
+/** Lines without an event that are reported one by one, for each segment. */
 const maxNamed = 100;
 /** Of one segment: ten times what the end of a process can leave in one. */
 const mostLines = 10_000_000;
 
-/** The journal of this process: ended segments, of which no event before `from` is wanted. */
+/** The journal of this process: its ended segments. Events before `from` are not wanted. */
 export interface OwnSegments {
   readonly names: readonly string[];
   /** `orderOf` an event id. */
   readonly from: bigint;
 }
 
-/** Those in which something may be wanted. Nobody writes to them: what was found in them before holds. */
+/** The segments that may hold wanted events. They have no writer, so earlier results hold. */
 export function toRead({ names, from }: OwnSegments, known: ReadonlyMap<string, Progress>) {
   return { segments: names.filter((name) => from <= (known.get(name)?.lastId ?? from)), from };
 }
@@ -332,7 +332,7 @@ export interface Scan {
   readonly unreadable: readonly Unreadable[];
 }
 
-/** Puts the lines of a segment that are not done, and not before `from`, into the index. What is wrong with it is named, and keeps it where it is. */
+/** Adds unhandled lines of a segment from `from` on to the index. Problems are reported, and keep the segment in the folder. */
 export async function scanSegment(
   directory: string,
   name: string,
@@ -354,7 +354,7 @@ export async function scanSegment(
     done = unreadableBecause(error);
   }
   if (typeof done === 'string') {
-    // Sent twice rather than never: a note of the right kind takes its place with the first lines that are sent.
+    // Events are sent twice rather than never. The first handled lines replace the invalid note.
     const reason = `${done}: no line counts as done`;
     unreadable.push({ place: basename(doneFile(path)), reason });
   }
@@ -369,7 +369,7 @@ export async function scanSegment(
     for await (const { number, text, isWhole, start, bytes } of readLines(path)) {
       if (number >= mostLines) throw missing(`it has more than ${mostLines} lines`);
       if (!isWhole) {
-        // Written when the process died, so never counted as stored.
+        // Its process died during the write, so it never counted as stored.
         refuse(`${name}:${number + 1}`, 'the line was cut off during its write');
         continue;
       }

@@ -63,7 +63,7 @@ import {
   writeDone,
 } from './segment.ts';
 
-// the way back: reading what a backup folder holds, whoever wrote it.
+// the way back: reads the events of a backup folder, whichever process wrote them.
 
 export interface LocalSourceOptions {
   readonly directory: string;
@@ -71,18 +71,18 @@ export interface LocalSourceOptions {
   readonly own?: (() => Promise<OwnSegments>) | undefined;
   /** Only this file of the folder, an event file or a segment. */
   readonly file?: string | undefined;
-  /** Also what was set aside: for a list. */
+  /** Also events that were set aside, for a list. */
   readonly withAside?: boolean | undefined;
-  /** Of all that is set aside. Default: 1 GiB. */
+  /** Limit for all events that are set aside. Default: 1 GiB. */
   readonly maxAsideBytes?: number | undefined;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
-/** Where processed files go. */
+/** Folder of handled files. */
 export const recoveredFolder = 'recovered';
 
-/** Lines: the application has its turn in between. */
+/** Lines in one turn of the event loop. */
 const parsedAtOnce = 100;
 
 const usualAsideBytes = 1024 ** 3;
@@ -90,8 +90,8 @@ const usualAsideBytes = 1024 ** 3;
 const inUse = 'a running process still writes to it: run the command again later';
 
 /**
- * A local backup folder: event files, and the lines of all segments, together in the order of their event ids, for events of
- * one key can lie in either. Processed files move to `recovered/`.
+ * A local backup folder: event files and the lines of all segments, in the order of their event ids. Events of one key can be
+ * in both. Handled files move to `recovered/`.
  */
 export function createLocalSource(options: LocalSourceOptions): RecoverySource {
   const { directory } = options;
@@ -113,7 +113,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     const wanted = options.file === undefined ? undefined : basename(options.file);
     const files: string[] = [];
     const segments: string[] = [];
-    // A hundred thousand names at once would hold up the application.
+    // Reading a hundred thousand names at once would block the application.
     for await (const { name } of await opendir(real, { bufferSize: 100 })) {
       if (wanted !== undefined && name !== wanted) continue;
       if (isEventFile(name)) files.push(name);
@@ -122,12 +122,12 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     return { files: await sortNames(files), segments: segments.sort() };
   }
 
-  /** For a recovery, what dead processes left open is taken over; what living ones write is theirs. */
+  /** A recovery takes over open segments of dead processes, and leaves those of live ones. */
   async function takeSegment(place: string): Promise<string | Unreadable> {
     const path = join(real, place);
     const reason = await whyNot(path);
     const isOpen = lock !== undefined && place.endsWith(openSuffix);
-    // What its writer has ended meanwhile is there under another name.
+    // A segment that its writer has ended meanwhile has another name.
     if (reason !== undefined && !(isOpen && reason === gone))
       return { place, reason, ...(reason !== notFile && { mayPass: true }) };
     if (!isOpen) return place;
@@ -190,7 +190,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     return moved;
   }
 
-  /** With its route, so that it could be restored from there once more. */
+  /** Moves the route as well, so that the event can be restored from there. */
   async function moveFile(name: string, to = recoveredFolder): Promise<void> {
     const moved = await move(name, to);
     await rename(join(real, routesFolder, name), join(real, to, routesFolder, moved)).catch(() => {});
@@ -206,7 +206,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       await writeDone(real, join(real, name), state.done);
       state.unnoted.clear();
     } catch (error) {
-      // On a full disk this process goes on, for it remembers; whoever comes after it would send these once more.
+      // On a full disk this process continues, because it remembers. A later process would send these events again.
       if (!isDiskFull(error)) throw error;
     }
     await moveFinished(name, state);
@@ -237,11 +237,11 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 
     async hasEvents() {
       try {
-        // The first one will do, of a hundred thousand.
+        // The first of a hundred thousand is enough.
         for await (const { name } of await opendir(placeOfEvents(directory)))
           if (isEventFile(name) || segmentName.test(name)) return true;
       } catch {
-        // There is no such folder, or it may not be read.
+        // The folder does not exist, or is not readable.
       }
       return false;
     },
@@ -271,7 +271,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       }
       const plans = cutEntries(real, inOrder(files, index), size);
       const readOne = ({ entries }: Cut): Promise<StoredBatch> => readAll(entries, scanned);
-      // Who only looks must not name what is gone by then.
+      // A list must not report files that are gone by then.
       if (isTaking) yield* readAhead(plans, readOne);
       else for await (const cut of plans) yield await readOne(cut);
     },
@@ -319,7 +319,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   };
 }
 
-/** Whatever the file system refuses becomes one line, as the port promises. */
+/** Turns each error of the file system into one line, as the port requires. */
 export function withOneLineErrors(source: RecoverySource, directory: string): RecoverySource {
   const { setAside } = source;
   const orLine = async <T>(work: () => Promise<T>): Promise<T> => {
@@ -350,10 +350,7 @@ export function withOneLineErrors(source: RecoverySource, directory: string): Re
   };
 }
 
-/**
- * Reads one batch ahead: the next one is there when the one before it has been sent. A large one is read in its turn, and
- * nothing beside it. What was begun is over when this ends.
- */
+/** Reads one batch ahead, while the one before it is sent. A large batch is read alone. At the end, no read is in flight. */
 export async function* readAhead<Plan extends { readonly isLarge: boolean }, Batch>(
   plans: AsyncIterable<Plan>,
   read: (plan: Plan) => Promise<Batch>,
@@ -363,7 +360,7 @@ export async function* readAhead<Plan extends { readonly isLarge: boolean }, Bat
     for await (const plan of plans) {
       const last = ahead;
       ahead = plan.isLarge ? undefined : read(plan);
-      // Its failure is told when its turn has come.
+      // `await last` reports it later.
       ahead?.catch(() => {});
       if (last !== undefined) yield await last;
       if (plan.isLarge) yield await read(plan);
@@ -374,12 +371,12 @@ export async function* readAhead<Plan extends { readonly isLarge: boolean }, Bat
   }
 }
 
-/** The event of a file, with what `routes/` says about it. */
+/** The event of a file, with its route in `routes/`. */
 export async function readEventFile(directory: string, name: string): Promise<StoredEvent | Unreadable> {
   const value = await readStored(join(directory, name), maxEventBytes);
   if (typeof value === 'string') return { place: name, reason: value };
   const route = await readStored(join(directory, routesFolder, name), maxRouteBytes);
-  // Without a route it would go where somebody else's says.
+  // Without its own route, the event would go to a wrong topic.
   if (typeof route === 'string' && route !== gone)
     return { place: name, reason: `its route, ${routesFolder}/${name}: ${route}` };
   const event =
@@ -389,7 +386,7 @@ export async function readEventFile(directory: string, name: string): Promise<St
   return event ?? { place: name, reason: 'it holds no event' };
 }
 
-/** For a list: behind what waits in a folder, what was set aside in it as too large. */
+/** For a list: the events of a folder, then those that were set aside in it as too large. */
 export function withAside(source: RecoverySource, aside: RecoverySource): RecoverySource {
   let hasAside = false;
   const placed = <T extends { readonly place: string }>(one: T): T => ({

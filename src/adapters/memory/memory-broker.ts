@@ -16,7 +16,7 @@ const closedFailure: SendFailure = {
   message: 'the memory broker is closed: svc has stopped',
 };
 
-/** Keeps every record in memory, for tests: nothing is ever dropped. Takes the topic names that Kafka takes. */
+/** Keeps every record in memory. Accepts Kafka's topic names only. */
 export function createMemoryBroker(options: MemoryBrokerOptions = {}): Broker {
   const store = options.store ?? sharedMemoryStore();
   let closed = false;
@@ -61,7 +61,7 @@ export interface MemoryStore {
   append(topic: string, records: readonly BrokerRecord[]): void;
   all(): readonly StoredRecord[];
   clear(): void;
-  /** Calls `listener` after each append; the result stops it. */
+  /** Calls `listener` after each append. Returns a function that removes it. */
   onAppend(listener: () => void): () => void;
 }
 
@@ -84,7 +84,7 @@ export function createMemoryStore(): MemoryStore {
   };
 }
 
-/** The one of this process, which `svc/testing` reads. */
+/** The store of this process, which `svc/testing` reads. */
 export function sharedMemoryStore(): MemoryStore {
   return shared('memory-broker', createMemoryStore);
 }

@@ -9,19 +9,19 @@ import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/reco
 import { decodeEvent, decodeRecord, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
 import { maxObjectBytes, openS3Store, type S3Settings, type S3Store } from './s3-client.ts';
 
-/** Name of the metadata that holds topic, key and headers, in Base64: metadata is ASCII. */
+/** Name of the metadata with topic, key and headers, in Base64, because metadata is ASCII. */
 export const routeMetadata = 'svc-route';
-/** S3 takes 2 KB of metadata in all. An event with more to say is stored as a record. */
+/** S3 accepts 2 KB of metadata. A longer route is stored with the event as a record. */
 const maxRouteLength = 1_800;
 
-/** As many as the SDK has sockets for: a request that waits for one would use up its time there. */
+/** The number of sockets of the SDK. A request that waits for a socket would spend its time limit there. */
 const maxRequests = 50;
-/** By then nobody waits for the answer any more, see `EventBackupStrategy`. */
+/** The caller has given up by then, see `EventBackupStrategy`. */
 const longestWaitMs = 30_000;
 
 /**
- * Events as objects, `<prefix>/yyyy/MM/dd/<eventId>.json` by the UTC day of the backup. An object that is there already
- * is the same event: it is left alone. The AWS SDK is loaded at the first event.
+ * Events as objects, `<prefix>/yyyy/MM/dd/<eventId>.json` by the UTC day of the backup. An existing object is the same event,
+ * and stays. The AWS SDK is loaded at the first event.
  */
 export function createS3Backup(settings: S3Settings): EventBackupStrategy {
   const requests = createSendSlots(maxRequests);
@@ -59,8 +59,8 @@ export function createS3Backup(settings: S3Settings): EventBackupStrategy {
 }
 
 /**
- * Stores a probe that no recovery reads, and deletes it. Rejects with one line where the bucket does not take it; resolves with its
- * key where it stays there, because deleting it is not allowed.
+ * Stores a probe that no recovery reads, and deletes it. Rejects with one line if the bucket refuses it. Resolves with its key
+ * if deleting is not allowed, so that it stays.
  */
 export async function probeS3(settings: S3Settings): Promise<string | undefined> {
   const store = await openS3Store(settings);
@@ -76,7 +76,7 @@ export async function probeS3(settings: S3Settings): Promise<string | undefined>
   }
 }
 
-/** It could not be read again. */
+/** An object of this size could not be read again. */
 function tooLarge(bucket: string, bytes: number): SvcError {
   const message = `an event of ${bytes} bytes is more than svc stores in S3 bucket "${bucket}" in one piece (${maxObjectBytes} bytes)`;
   return new SvcError('SVC_ADAPTERS_BACKUP_FULL', message);
@@ -92,7 +92,7 @@ function keyOf(prefix: string, { eventId, backedUpAt }: BackupEvent): string {
   return `${folderOf(prefix)}${day}/${backupName(eventId)}.json`;
 }
 
-/** Without a slash at its beginning and without `..`, which tools that copy a bucket to files would follow. */
+/** Without a leading slash and without `..`, which tools that copy a bucket to files would follow. */
 export function folderOf(prefix: string): string {
   const parts = prefix.split('/').filter((part) => part !== '' && part !== '.' && part !== '..');
   return parts.length === 0 ? '' : `${parts.join('/')}/`;
@@ -103,24 +103,24 @@ const atOnce = 16;
 const batchBytes = 16 * 1024 * 1024;
 /** In one run. */
 const mostKeys = 1_000_000;
-/** As S3 has it, in characters: they are bytes at least. */
+/** S3's limit. It counts bytes, and each character has at least one. */
 const longestKey = 1_024;
-/** Thousands of requests to a store that is busy now and then: one of them that is refused does not end the run. */
+/** A recovery sends thousands of requests. One refusal of a busy store must not end it. */
 const attempts = 3;
 
 interface Entry {
   readonly key: string;
-  /** As the list says; more of it is not read. */
+  /** From the list. Further bytes are not read. */
   readonly bytes: number;
-  /** Why it is not read at all. */
+  /** Why it is not read. */
   readonly reason: string | undefined;
 }
 
-/** The objects of an S3 backup, oldest day first. Processed ones move to `<prefix>/recovered/`. Nothing locks a bucket. */
+/** The objects of an S3 backup, oldest day first. Handled ones move to `<prefix>/recovered/`. A bucket has no lock. */
 export function createS3Source(settings: S3Settings): RecoverySource {
   const folder = folderOf(settings.prefix);
   let store: S3Store | undefined;
-  /** Of what was read: what somebody writes under its key meanwhile was not sent, and is not moved. */
+  /** The content that was read. Another content under the same key was not sent, so it is not moved. */
   const etags = new WeakMap<StoredEvent, string | undefined>();
 
   async function* listed(): AsyncGenerator<Entry> {
@@ -131,7 +131,7 @@ export function createS3Source(settings: S3Settings): RecoverySource {
     }
   }
 
-  /** A store that lists what is elsewhere would have it moved, or deleted. */
+  /** A store that lists foreign keys would have them moved or deleted. */
   function whyNot(key: string, bytes: number): string | undefined {
     const parts = key.split('/');
     if (!key.startsWith(folder) || parts.includes('..') || parts.includes('.') || key.length > longestKey)
@@ -164,7 +164,7 @@ export function createS3Source(settings: S3Settings): RecoverySource {
       return count;
     },
     async *read(size) {
-      // The keys first: what is moved meanwhile must not shift the pages of the list.
+      // Lists all keys first, because moved objects would shift the pages of the list.
       const all = new Map<string, Entry>();
       let isCut = false;
       for await (const entry of listed()) {
@@ -196,7 +196,7 @@ export function createS3Source(settings: S3Settings): RecoverySource {
   };
 }
 
-/** At most so many, and no more bytes than may be in memory, unless one alone has them. */
+/** Batches of at most `most` entries and `batchBytes`. A larger entry comes alone. */
 function* inBatches(entries: Iterable<Entry>, most: number): Generator<Entry[]> {
   let batch: Entry[] = [];
   let bytes = 0;

@@ -4,21 +4,21 @@ import { crc32 } from 'node:zlib';
 import { SvcError } from '../../ground/errors.ts';
 import { type OwnS3Client, ownS3Client } from '../../ground/own-parts.ts';
 
-/** An object: as large as an event that the local backup takes. */
+/** Limit for an object: as large as an event in the local backup. */
 export const maxObjectBytes = 128 * 1024 * 1024;
-/** Any other answer: a page of a list has a thousand keys of a kilobyte at most. */
+/** Limit for other answers: a page of a list has at most a thousand keys of a kilobyte. */
 export const maxAnswerBytes = 16 * 1024 * 1024;
 
-/** More came than anybody may send. Its name is what the client makes of it. */
+/** The client reports its name. */
 class AnswerTooLarge extends Error {
   override readonly name = 'AnswerTooLarge';
 }
 
-/** At most so many bytes of a body, whatever its length says. */
+/** At most `maxBytes` of a body, whatever its length says. */
 async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
   let bytes = 0;
-  // Leaving the loop ends the connection that the rest would come over.
+  // Leaving the loop ends the connection.
   for await (const piece of body) {
     bytes += piece.length;
     if (bytes > maxBytes) throw new AnswerTooLarge();
@@ -27,7 +27,7 @@ async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number): Prom
   return Buffer.concat(pieces, bytes);
 }
 
-/** The same for who reads the stream to its end by himself. */
+/** The same limit for a stream that the SDK reads to its end. */
 function limitBytes(body: Readable, maxBytes: number): Readable {
   let bytes = 0;
   const limited = new Transform({
@@ -45,43 +45,43 @@ function limitBytes(body: Readable, maxBytes: number): Readable {
 export interface S3Settings {
   readonly bucket: string;
   readonly prefix: string;
-  /** Default: as the AWS SDK finds it. */
+  /** Default: the region that the AWS SDK finds. */
   readonly region?: string | undefined;
-  /** A compatible store; buckets are then named in the path. */
+  /** A compatible store. Its buckets are in the path. */
   readonly endpoint?: string | undefined;
-  /** Longest wait for the answer to one request. Default 5 s. */
+  /** Time limit for the answer to one request. Default: 5 s. */
   readonly timeoutMs?: number | undefined;
-  /** How often a request is tried that fails for now: no answer, 503 and the like. Default 1: the next strategy is the retry. */
+  /** Tries of a request with a transient failure, such as 503. Default: 1, because the next strategy is the retry. */
   readonly attempts?: number | undefined;
-  /** Told once, where the store refuses the checksums that the SDK sends, and is sent none from then on. */
+  /** Called once if the store refuses the checksums of the SDK. Later requests send no checksum. */
   readonly onNoChecksums?: ((message: string) => void) | undefined;
 }
 
 interface S3Object {
   readonly body: Buffer;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Tells this content of the key from another one. */
+  /** Identifies the content of the key. */
   readonly etag: string | undefined;
 }
 
-/** The few requests that svc makes. They reject with a one-line `SvcError`. */
+/** The requests of svc. They reject with a one-line `SvcError`. */
 export interface S3Store {
   /**
-   * `exists`: an object of this key was there already, and is untouched. Rejects where the answer does not show that the store has
-   * it now: anything may listen at an endpoint.
+   * `exists`: the key has an object already, which stays. Rejects if the answer does not prove that the store has the object,
+   * because an endpoint may be any server.
    */
   put(key: string, body: Buffer, metadata: Record<string, string>): Promise<'stored' | 'exists'>;
-  /** A text says why this object cannot be had, while others can. More than `maxBytes` of it is never in memory. */
+  /** A text says why this object cannot be read while others can. Holds at most `maxBytes` in memory. */
   get(key: string, maxBytes?: number): Promise<S3Object | string>;
-  /** What the store says is below a prefix, as it says it. */
+  /** The list of the store, unchecked. */
   list(prefix: string): AsyncIterable<Listed>;
   delete(key: string): Promise<void>;
-  /** An object that is gone has been moved by somebody else. One with another ETag than the given one has been written anew, and stays. */
+  /** Does nothing if the object is gone, because another process has moved it. An object with another ETag stays. */
   move(from: string, to: string, etag?: string): Promise<void>;
   close(): void;
 }
 
-/** The part of `@aws-sdk/client-s3` that is used. */
+/** The part of `@aws-sdk/client-s3` that svc uses. */
 interface Vendor {
   readonly S3Client: new (options: object) => Client;
   readonly PutObjectCommand: Command;
@@ -114,7 +114,7 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
   let isConditional = true;
   let hasChecksums = true;
 
-  /** `make` anew for each client: a command is changed by its way out. `means`: another header that the store may not know. */
+  /** Calls `make` for each client, because sending changes a command. `means`: another header that the store may not know. */
   async function send<Answer>(make: () => object, means?: 'condition'): Promise<Answer> {
     const isWithChecksums = hasChecksums;
     try {
@@ -133,7 +133,7 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
     return (await client.send(command, { abortSignal: AbortSignal.timeout(timeoutMs * attempts) })) as Answer;
   }
 
-  /** Requests that are under way with the old client end there. */
+  /** The old client closes after its requests in flight. */
   function dropChecksums(): void {
     hasChecksums = false;
     const old = client;
@@ -176,13 +176,13 @@ export async function openS3Store(settings: S3Settings): Promise<S3Store> {
         if (await isThere(key)) return 'exists';
         throw noStore(settings, 412);
       }
-      // Older compatible stores know no conditional put; event ids are unique anyway.
+      // Older compatible stores have no conditional put. Event ids are unique anyway.
       if (nameOf(error) === 'NotImplemented') {
         if (isConditional) {
           isConditional = false;
           return put(key, Body, Metadata);
         }
-        // It was not that: it does not say which header it means.
+        // Another header was the reason; the answer does not say which.
         if (hasChecksums && own === undefined) {
           dropChecksums();
           isConditional = true;
@@ -243,7 +243,7 @@ function makeClient(vendor: Vendor, settings: S3Settings, hasChecksums: boolean)
   const { region, endpoint, timeoutMs = usualTimeoutMs, attempts = 1 } = settings;
   const client = new vendor.S3Client({
     ...(region !== undefined && { region }),
-    // A compatible store has no region of its own, but the signature needs one.
+    // A compatible store has no region, but the signature needs one.
     ...(endpoint !== undefined && { endpoint, forcePathStyle: true, region: region ?? 'us-east-1' }),
     ...(!hasChecksums && withoutChecksums),
     maxAttempts: attempts,
@@ -254,15 +254,15 @@ function makeClient(vendor: Vendor, settings: S3Settings, hasChecksums: boolean)
   return client;
 }
 
-/** For commands that S3 itself requires none of. */
+/** Only for commands that S3 requires them for. */
 const withoutChecksums = {
   requestChecksumCalculation: 'WHEN_REQUIRED',
   responseChecksumValidation: 'WHEN_REQUIRED',
 } as const;
 
 /**
- * Compatible stores of before 2025 know no `x-amz-checksum-crc32`, which newer SDKs send with each object. Some name it, others say
- * that a header or the content is not as they know it.
+ * Compatible stores of before 2025 do not know `x-amz-checksum-crc32`, which newer SDKs send with each object. Some name it,
+ * others report an unexpected header or content.
  */
 function refusesChecksums(error: unknown): boolean {
   const status = statusOf(error);
@@ -279,7 +279,7 @@ function checksumRefused(isOwn: boolean): string {
     : `it refuses the checksum of the SDK, and gets no checksum from now on: set ${set} to save the first request`;
 }
 
-/** The body of an object is left to `get`. */
+/** `get` bounds the body of an object. */
 function boundAnswers(next: Handler, { commandName }: { commandName?: string }): Handler {
   return async (args) => {
     const answer = await next(args);
@@ -304,7 +304,7 @@ async function load(): Promise<Vendor> {
   }
 }
 
-/** By the name of the error, as S3 and its relatives give it. Its own message can hold parts of the request. */
+/** By the name of the error, as in S3 and compatible stores. Its message can hold parts of the request. */
 function toSvcError(error: unknown, settings: S3Settings, timeoutMs: number): SvcError {
   if (error instanceof SvcError) return error;
   const name = nameOf(error);
@@ -317,7 +317,7 @@ function failed({ bucket, endpoint }: S3Settings, says: string): SvcError {
   return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', `S3 ${where}: ${says}`);
 }
 
-/** It said that it has the object. */
+/** The answer claimed that the object exists. */
 function noStore(settings: S3Settings, status: 200 | 412): SvcError {
   return failed(
     settings,
@@ -364,7 +364,7 @@ function statusOf(error: unknown): number | undefined {
   return (error as { $metadata?: { httpStatusCode?: number } })?.$metadata?.httpStatusCode;
 }
 
-/** What a store lists of one object. Nothing of it is trusted. */
+/** One object in the list of a store. Untrusted. */
 interface Listed {
   readonly Key?: string;
   readonly Size?: number;
@@ -378,15 +378,15 @@ interface Page {
 /** Ten million objects, at a thousand a page. */
 export const mostPages = 10_000;
 
-/** A list that goes round in a circle, or does not end. */
+/** A list that repeats, or does not end. */
 export class EndlessList extends Error {
   override readonly name = 'EndlessList';
 }
 
-/** The pages of a list, until it ends; whatever tokens come, it does. */
+/** The pages of a list. It always ends, whatever tokens come. */
 export async function* listPages(page: (token: string | undefined) => Promise<Page>): AsyncGenerator<Page> {
   let token: string | undefined;
-  // A token that comes again is met by one that is kept: it is exchanged at ever longer distances.
+  // One kept token detects a cycle. It is replaced at ever longer distances.
   let kept: string | undefined;
   let keptUntil = 1;
   for (let count = 1; ; count++) {
@@ -401,7 +401,7 @@ export async function* listPages(page: (token: string | undefined) => Promise<Pa
   }
 }
 
-/** What S3 and its relatives say when they have stored an object. */
+/** The answer of S3 and compatible stores to a put. */
 interface PutAnswer {
   readonly ETag?: string | undefined;
   readonly ChecksumCRC32?: string | undefined;
@@ -409,9 +409,9 @@ interface PutAnswer {
 }
 
 /**
- * Whether an answer could only be given by a store that has these bytes: a wrong endpoint says 200 as well. The ETag is their MD5,
- * but for keys of AWS KMS, as the answer says then; newer SDKs have the store compare a checksum. Stores with ETags of their own
- * are asked once more.
+ * Whether the answer proves that a store has these bytes: a wrong endpoint may say 200 as well. The ETag is their MD5, except
+ * for keys of AWS KMS, which the answer shows. With newer SDKs, the store compares a checksum. Stores with other ETags get one
+ * more request.
  */
 function provesStored({ ETag, ChecksumCRC32, ServerSideEncryption }: PutAnswer, body: Buffer): boolean {
   if (ETag === undefined || ETag === '') return false;
@@ -419,7 +419,7 @@ function provesStored({ ETag, ChecksumCRC32, ServerSideEncryption }: PutAnswer, 
   const checksum = Buffer.alloc(4);
   checksum.writeUInt32BE(crc32(body));
   if (ChecksumCRC32 === checksum.toString('base64')) return true;
-  // There is no MD5 then.
+  // FIPS mode has no MD5.
   if (getFips() === 1) return false;
   return ETag.replaceAll('"', '').toLowerCase() === createHash('md5').update(body).digest('hex');
 }

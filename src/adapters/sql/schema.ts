@@ -1,4 +1,4 @@
-// sql/: the tables of an outbox and what is done with them, which the adapters of SQLite, PostgreSQL and MySQL share.
+// sql/: the tables of an outbox and the statements on them, for the adapters of SQLite, PostgreSQL and MySQL.
 
 import { type DialectName, insertColumns, partsOfTable, quoteName } from '../../outbox/insert-row.ts';
 import { badTable } from '../../outbox/store-error.ts';
@@ -15,31 +15,31 @@ import {
   type Work,
 } from './statement.ts';
 
-/** How tables are made where there are none. */
+/** Options for new tables. */
 export interface Layout {
-  /** PostgreSQL: the rows in a partition for each day, the first that of this time. Milliseconds since the epoch. */
+  /** PostgreSQL: rows in a partition for each day, from this time on. Milliseconds since the epoch. */
   readonly partitionedFrom?: number | undefined;
 }
 
 export interface Step {
   readonly sql: string;
-  /** A query that gives a row where it is done already. MySQL commits each step, and what was cut off there is begun anew. */
+  /** A query that returns a row if the step is done. MySQL commits each step, so an interrupted migration starts over. */
   readonly isDone?: string | undefined;
-  /** Tables that are made by this svc have it from the beginning. */
+  /** New tables have it from the first version on. */
   readonly isForOlder?: boolean | undefined;
 }
 
-/** What brings the tables from the version before to this one. */
+/** The steps from the version before to this one. */
 export interface Migration {
   readonly version: number;
-  /** Each can be run twice: by itself, or as its `isDone` says. */
+  /** Each can run twice: by itself, or by its `isDone`. */
   steps(dialect: DialectName, table: string, layout: Layout): readonly Step[];
 }
 
 /**
- * Processes of several versions run side by side while an application is updated, old ones on new tables. So a version only adds
- * what the statements of older ones can live with: a column with a default, an index, a table. What they cannot live with has to make
- * them fail: a column that has another name from then on, which `tryStatements` notices.
+ * During a deployment, processes of an older version run on newer tables. So a version only adds what older statements
+ * tolerate: a column with a default, an index, a table. Any other change must make them fail, such as a renamed column, which
+ * `tryStatements` notices.
  */
 export const migrations: readonly Migration[] = [
   {
@@ -47,7 +47,7 @@ export const migrations: readonly Migration[] = [
     steps: (dialect, table, layout) => firstVersion(dialect, table, layout).map((sql) => ({ sql })),
   },
   {
-    // Rows are refused that no relay would find.
+    // Refuses rows that no relay would find.
     version: 2,
     steps: guardSteps,
   },
@@ -57,7 +57,7 @@ export const versionOf = (known: readonly Migration[]): number => known.at(-1)?.
 
 export const schemaVersion: number = versionOf(migrations);
 
-/** The table that knows the version, made before all others. */
+/** The table of the version, created before all others. */
 export function schemaTable(dialect: DialectName, table: string): string {
   const { schema } = tablesOf(dialect, table);
   const [time, ending] = {
@@ -74,12 +74,12 @@ export function noteVersion(dialect: DialectName, table: string, version: number
 
 export interface DdlOptions extends Layout {
   readonly grants?: Grantees | undefined;
-  /** The version that is there: only what comes after it. Default: none. */
+  /** The existing version. Returns later steps only. Default: none. */
   readonly from?: number | undefined;
   readonly migrations?: readonly Migration[];
 }
 
-/** The tables as text: for whoever makes them by hand, or in migrations of the application. */
+/** The tables as SQL text, to create them by hand or in migrations of the application. */
 export function ddl(dialect: DialectName, table: string, options: DdlOptions = {}): string {
   if (partsOfTable(table) === undefined) throw badTable();
   const { grants = {}, from = 0, migrations: known = migrations, partitionedFrom } = options;
@@ -109,15 +109,15 @@ const otherColumns = [
   'failed_at',
 ] as const;
 
-/** The version of the tables; 0: of none that svc has made. */
+/** The version of the tables; 0: not made by svc. */
 export function* readVersion({ schema }: Tables): Work<number> {
   const [found] = yield* query(`SELECT MAX(version) AS version FROM ${schema}`);
   return Number(found?.version ?? 0);
 }
 
 /**
- * Everything that will be done, done to no row: a database looks at rights and columns all the same. So it is noticed at the
- * start, not at the first event.
+ * Runs each kind of statement on no row, because a database checks rights and columns anyway. Faults show at start, not at the
+ * first event.
  */
 export function* tryStatements({ rows, shards, relays }: Tables): Work<void> {
   const given = insertColumns.join(', ');
@@ -134,7 +134,7 @@ export function* tryStatements({ rows, shards, relays }: Tables): Work<void> {
 }
 
 export interface MigrateOptions extends Layout {
-  /** The longest wait for another process that is at it. */
+  /** The longest wait for another process that migrates. */
   readonly limitMs: number;
   readonly migrations?: readonly Migration[] | undefined;
 }
@@ -145,9 +145,9 @@ export interface Migrated {
 }
 
 /**
- * Brings the tables to the next version, where there is one: each version is a transaction of its own, as far as the database can
- * roll back a CREATE TABLE. One process at a time: the others wait, and find it done. `undefined`: another has had the lock for
- * all of the time.
+ * Migrates the tables to the next version, if there is one. Each version is one transaction, as far as the database can roll
+ * back a CREATE TABLE. One process at a time: the others wait, and find it done. `undefined`: another process held the lock for
+ * the whole time.
  */
 export function* migrate(
   dialect: Dialect,
@@ -202,7 +202,7 @@ export function grantStatements(dialect: DialectName, table: string, grantees: G
   ];
 }
 
-/** A user of MySQL may be given with the host that it comes from: `name@host`. */
+/** A user of MySQL may include the host that it comes from: `name@host`. */
 function grantee(dialect: DialectName, who: string): string {
   if (dialect !== 'mysql') return `"${who.replaceAll('"', '""')}"`;
   const at = who.lastIndexOf('@');

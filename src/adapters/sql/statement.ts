@@ -16,9 +16,9 @@ import { rowStatuses } from '../../outbox/outbox-store.ts';
 export interface Statement {
   readonly sql: string;
   readonly values: readonly SqlValue[];
-  /** Whether it gives rows; else it is counted what it changed. */
+  /** Whether it returns rows. If not, `count` is the number of changed rows. */
   readonly hasRows: boolean;
-  /** Without values: read along an index, row by row, whatever the database has come to believe about the table. */
+  /** Statements without values only: read along an index, row by row, whatever the statistics of the table say. */
   readonly isInOrder?: boolean;
 }
 
@@ -26,14 +26,14 @@ export type SqlRow = Readonly<Record<string, unknown>>;
 
 export interface StatementResult {
   readonly rows: readonly SqlRow[];
-  /** Rows that were changed. */
+  /** Changed rows. */
   readonly count: number;
 }
 
 /**
- * Statements that follow from each other's results. The logic stands once, and each database runs it its own way: servers with
- * an `await` per statement, SQLite in one go, as an application that is let in between would wait for our lock, and block
- * the thread that has to give it back.
+ * Statements that depend on each other's results. The logic exists once, and each database runs it in its own way. Servers
+ * await each statement. SQLite runs all of them without a pause: otherwise the application would wait for svc's lock, and block
+ * the thread that has to release it.
  */
 export type Work<T> = Generator<Statement, T, StatementResult>;
 
@@ -42,19 +42,19 @@ export function* query(sql: string, ...values: readonly SqlValue[]): Work<readon
 }
 
 /**
- * The statistics of a queue are always those of another hour: with an empty table in mind, PostgreSQL would sort the whole
- * backlog for each batch, to take the first rows of it.
+ * The statistics of a queue are always outdated. If they show an empty table, PostgreSQL sorts the whole backlog for each
+ * batch, to take its first rows.
  */
 export function* queryInOrder(sql: string): Work<readonly SqlRow[]> {
   return (yield { sql, values: [], hasRows: true, isInOrder: true }).rows;
 }
 
-/** Returns how many rows it changed. */
+/** Returns the number of changed rows. */
 export function* command(sql: string, ...values: readonly SqlValue[]): Work<number> {
   return (yield { sql, values, hasRows: false }).count;
 }
 
-/** A piece of a condition, with its parameters. */
+/** A part of a condition, with its parameters. */
 export interface Condition {
   readonly sql: string;
   readonly values: readonly SqlValue[];
@@ -93,36 +93,36 @@ export function runWorkAtOnce<T>(work: Work<T>, run: (statement: Statement) => S
   return step.value;
 }
 
-/** What the three databases say differently. */
+/** The differences between the three databases. */
 export interface Dialect {
   readonly name: DialectName;
-  /** The database's clock, the same within one statement, so that an index can be searched with it. */
+  /** The database's clock. It is constant within one statement, so that an index can be searched with it. */
   readonly now: string;
   /** The clock and a parameter in milliseconds. */
   readonly nowPlusMs: string;
   readonly nowMinusMs: string;
   /** A parameter in milliseconds since the epoch, as a time of the tables. */
   readonly timeOfMs: string;
-  /** Milliseconds since the epoch of a time. */
+  /** A time in milliseconds since the epoch. */
   msOf(time: string): string;
-  /** Exactly the text that is a parameter, whatever the collation. */
+  /** Compares a text exactly, whatever the collation. */
   equals(column: string): string;
   isOneOf(column: string, numbers: readonly number[]): Condition;
-  /** Among what a query gives, which is asked once. */
+  /** Among the results of a query, which runs once. */
   isIn(column: string, select: string): string;
-  /** To read along an index where the database would take another one: stands after the table. */
+  /** Follows the table's name. Forces an index where the database would choose another one. */
   useIndex(index: string): string;
-  /** `INSERT`, a row that is there already aside. */
+  /** `INSERT` that skips existing rows. */
   insertMissing(table: string, columns: string, rows: string): string;
   /** Stores `owner` with a new time. Parameters: the owner, milliseconds, and milliseconds again. */
   aliveUntil(table: string): string;
-  /** None in SQLite: a transaction that writes is alone in the file. */
+  /** Not needed in SQLite, where a writing transaction is alone in the file. */
   readonly locks: Locks | undefined;
 }
 
-/** So that one instance of many does what is named. They end with the transaction, or are given back before. */
+/** Named locks: one instance of many does a task. A lock ends with the transaction, or with `unlock`. */
 interface Locks {
-  /** `false`: another has it. */
+  /** `false`: another instance holds it. */
   tryLock(name: string): Work<boolean>;
   /** Waits for it, `limitMs` at most. */
   lock(name: string, limitMs: number): Work<boolean>;
@@ -131,7 +131,8 @@ interface Locks {
 
 const postgres: Dialect = {
   name: 'postgres',
-  // Not clock_timestamp(), which no index can be searched with, nor now(), which stands still in a transaction that waits.
+  // Not clock_timestamp(), which no index can be searched with. Not now() either, which stands still in a transaction that
+  // waits.
   now: 'statement_timestamp()',
   nowPlusMs: `(statement_timestamp() + ?::float8 * interval '1 millisecond')`,
   nowMinusMs: `(statement_timestamp() - ?::float8 * interval '1 millisecond')`,
@@ -142,7 +143,7 @@ const postgres: Dialect = {
     sql: `${column} = ANY(?::bigint[])`,
     values: [`{${integers(numbers).join(',')}}`],
   }),
-  // As an array: joined with IN, each shard would be looked for in all the ids.
+  // As an array: a join with IN would look up each shard in all the ids.
   isIn: (column, select) => `${column} = ANY(ARRAY(${select}))`,
   useIndex: () => '',
   insertMissing: (table, columns, rows) =>
@@ -171,7 +172,7 @@ const mysql: Dialect = {
   nowMinusMs: '(UTC_TIMESTAMP(3) - INTERVAL (? * 1000) MICROSECOND)',
   timeOfMs: timeOfMs.mysql,
   msOf: (time) => `(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', ${time}) / 1000)`,
-  // Its collations take texts for equal that end in blanks.
+  // Its collations ignore trailing blanks.
   equals: (column) => `CAST(${column} AS BINARY) = CAST(? AS BINARY)`,
   isOneOf(column, numbers) {
     const listed = integers(numbers).join(',');
@@ -196,7 +197,7 @@ function* lockInMysql(name: string, limitMs: number): Work<boolean> {
   return Number(rows[0]?.locked) === 1;
 }
 
-/** Locks are the server's: the database is part of their names. */
+/** Locks belong to the server, so the database is part of their names. */
 export const mysqlLock = `CONCAT('svc-outbox-', MD5(CONCAT(COALESCE(DATABASE(), ''), ' ', ?)))`;
 
 const sqliteNow = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
@@ -207,7 +208,7 @@ const sqlite: Dialect = {
   nowPlusMs: `(${sqliteNow} + ?)`,
   nowMinusMs: `(${sqliteNow} - ?)`,
   timeOfMs: timeOfMs.sqlite,
-  // What is beyond the numbers of JavaScript, node:sqlite throws.
+  // node:sqlite throws for integers that a JavaScript number cannot hold.
   msOf: (time) => `(${time} * 1.0)`,
   equals: (column) => `${column} = ?`,
   isOneOf: (column, numbers) => ({
@@ -229,21 +230,21 @@ export function lockKeys(name: string): readonly [number, number] {
   return [crc32('svc outbox') | 0, crc32(name) | 0];
 }
 
-/** Beyond it a number of JavaScript is not exact: the next id would pass for this one. */
+/** JavaScript numbers beyond it are not exact: the next id would equal this one. */
 export const highestId: number = Number.MAX_SAFE_INTEGER;
 
-/** They stand in a statement: nothing else gets through. */
+/** The numbers become part of a statement, so everything else is dropped. */
 export function integers(numbers: readonly number[]): readonly number[] {
   return numbers.filter((number) => Number.isSafeInteger(number));
 }
 
-/** The tables of one outbox, as they stand in a statement. */
+/** The quoted tables of one outbox. */
 export interface Tables {
   readonly rows: string;
   readonly shards: string;
   readonly relays: string;
   readonly schema: string;
-  /** Of the statuses, in MySQL. */
+  /** The index on the status, in MySQL. */
   readonly statusIndex: string;
 }
 
@@ -257,21 +258,21 @@ export function tablesOf(dialect: DialectName, table: string): Tables {
   };
 }
 
-/** What of a stored row becomes the record, as it was found: SQLite stores anything in any column. */
+/** The columns that become the record, unchecked: SQLite stores any value in any column. */
 export interface FoundRecord {
   readonly topic: unknown;
   readonly key: unknown;
-  /** Read as JSON; `undefined`: it was none. */
+  /** Parsed JSON; `undefined`: not JSON. */
   readonly headers: unknown;
   readonly payload: unknown;
 }
 
-/** Characters of a name that is told. */
+/** Characters of a name in a message. */
 const longestName = 60;
 
 /**
- * Why a row cannot become a record; `undefined` where it can. Rows of svc always can; in what somebody else has inserted, one of them would
- * be refused by the client each time, and look as if the cluster were away.
+ * Why a row cannot become a record; `undefined` if it can. Rows of svc always can. The client would refuse a bad row of another
+ * program each time, which would look like an outage of the cluster.
  */
 export function rowFault({ topic, key, headers, payload }: FoundRecord): string | undefined {
   if (typeof topic !== 'string' || !topicNamePattern.test(topic)) return `its topic must be ${topicNameForm}`;
@@ -285,7 +286,7 @@ export function rowFault({ topic, key, headers, payload }: FoundRecord): string 
   return undefined;
 }
 
-/** What version 1 of the tables is made of. `partitionedFrom`: in PostgreSQL, in days from that time on. */
+/** The statements of version 1. `partitionedFrom`: PostgreSQL, in days from that time on. */
 export function firstVersion(
   dialect: DialectName,
   table: string,
@@ -305,7 +306,7 @@ const makers: Readonly<
   postgres: (table, partitionedFrom) => {
     const { rows, shards, relays } = tablesOf('postgres', table);
     const isPartitioned = partitionedFrom !== undefined;
-    // A key of a table in partitions holds what they are made by.
+    // The key of a partitioned table must contain the partition column.
     return [
       `CREATE TABLE IF NOT EXISTS ${rows} (
   id bigint GENERATED ALWAYS AS IDENTITY${isPartitioned ? '' : ' PRIMARY KEY'},
@@ -338,7 +339,7 @@ const makers: Readonly<
   },
   mysql: (table) => {
     const { rows, shards, relays, statusIndex } = tablesOf('mysql', table);
-    // No partial indexes there: those of the table begin with the status.
+    // MySQL has no partial indexes, so these begin with the status.
     return [
       `CREATE TABLE IF NOT EXISTS ${rows} (
   id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -402,8 +403,8 @@ const makers: Readonly<
 const nameOf = (table: string): string => partsOfTable(table)?.name ?? table;
 
 /**
- * PENDING by (id, shard) and not the other way round: a relay that holds many shards reads in the order of ids and skips those of
- * others within the index; with the shard first it would have to sort the whole backlog for each batch.
+ * PENDING by (id, shard), not by (shard, id). A relay with many shards reads in the order of ids, and skips other shards within
+ * the index. With the shard first, it would sort the whole backlog for each batch.
  */
 function index(
   dialect: 'postgres' | 'sqlite',
@@ -414,17 +415,17 @@ function index(
 ): string {
   const { schema, name: plain } = partsOfTable(table) ?? { schema: undefined, name: table };
   const named = quoteName(dialect, besideTable(plain, `_${name}`));
-  // PostgreSQL puts an index beside its table; SQLite wants the schema at the index instead.
+  // PostgreSQL creates an index beside its table. SQLite requires the schema at the index.
   return dialect === 'sqlite' && schema !== undefined
     ? `CREATE INDEX IF NOT EXISTS ${quoteName(dialect, schema)}.${named} ON ${quoteName(dialect, plain)} ${columns} WHERE status = '${status}'`
     : `CREATE INDEX IF NOT EXISTS ${named} ON ${tablesOf(dialect, table).rows} ${columns} WHERE status = '${status}'`;
 }
 
-// Rows are refused that no relay would ever find: those of somebody else, with a shard, an id or a status that svc never gives.
+// Guards refuse rows that no relay would find: rows of other programs, with an invalid shard, id or status.
 
-/** A copy of the table, which MySQL and MariaDB make for a constraint, keeps writers waiting: of no more rows than this. */
+/** For a constraint, MySQL and MariaDB copy the table, which blocks writers. Larger tables get none. */
 const mostCopied = 100_000;
-/** What is held up waits so long at most. */
+/** The longest time that others are blocked. */
 const lockLimitSeconds = 2;
 
 const nameOfOfValidRows = (table: string): string => partsOfTable(table)?.name ?? table;
@@ -435,29 +436,29 @@ const statuses = rowStatuses.map((status) => `'${status}'`).join(', ');
 const known = (row = ''): string =>
   `${row}shard BETWEEN 0 AND ${shardCount - 1} AND ${row}status IN (${statuses})`;
 const whole = (row = ''): string => `${row}id BETWEEN 1 AND ${highestId} AND ${known(row)}`;
-/** MySQL and MariaDB take no constraint over a number that they give by themselves. */
+/** MySQL and MariaDB allow no constraint over an auto-increment column. */
 const enforced = (dialect: 'postgres' | 'mysql'): string => (dialect === 'mysql' ? known() : whole());
 
-/** For a table that is being made. SQLite has triggers, which older tables can be given as well. */
+/** For a new table. SQLite has triggers, which older tables can get as well. */
 function validConstraint(dialect: 'postgres' | 'mysql', table: string): string {
   return `CONSTRAINT ${quoteName(dialect, guardOf(table))} CHECK (${enforced(dialect)})`;
 }
 
-/** The statement that makes a table of an older svc refuse such rows, whatever it holds already; in SQLite one of two. */
+/** The statement that makes an older table refuse such rows, whatever it holds already. In SQLite, one of two. */
 function guardStatement(dialect: DialectName, table: string): string {
   if (dialect === 'sqlite') return trigger(table, 'INSERT');
   const add = `ALTER TABLE ${tablesOf(dialect, table).rows} ADD ${validConstraint(dialect, table)}`;
   return dialect === 'postgres' ? `${add} NOT VALID` : add;
 }
 
-/** As a `Step` of the schema, which stands on this. */
+/** As `Step` of the schema, which imports this file. */
 interface GuardStep {
   readonly sql: string;
   readonly isDone?: string;
   readonly isForOlder?: boolean;
 }
 
-/** They fail on no table: not for rows that it holds, and not for those of an application that wait. */
+/** They fail on no table: neither for existing rows, nor for transactions of an application that wait. */
 export function guardSteps(dialect: DialectName, table: string): readonly GuardStep[] {
   const sql = guardStatement(dialect, table);
   const { rows } = tablesOf(dialect, table);
@@ -482,7 +483,7 @@ function inMysql(table: string): string {
   return `TABLE_SCHEMA = ${schema === undefined ? 'DATABASE()' : `'${schema}'`} AND TABLE_NAME = '${name}'`;
 }
 
-/** After it: before, SQLite has not given the id yet. */
+/** AFTER, because SQLite has not assigned the id before. */
 function trigger(table: string, event: string): string {
   const { schema, name } = partsOfTable(table) ?? { schema: undefined, name: table };
   const named = quoteName('sqlite', guardOf(table, `_${event.slice(0, 6).toLowerCase()}`));
@@ -500,30 +501,30 @@ function foundGuard(dialect: DialectName, table: string): string {
   }[dialect];
 }
 
-/** Rows that no relay finds, counted. */
+/** The number of rows that no relay finds. */
 export function* countStrays(dialect: DialectName, table: string): Work<number> {
   const sql = `SELECT COUNT(*) AS row_count FROM ${tablesOf(dialect, table).rows} WHERE NOT (${whole()})`;
   return Number((yield* query(sql))[0]?.row_count);
 }
 
-/** What makes the table refuse them, where it does not. */
+/** The statement that makes the table refuse them; `undefined`: it does already. */
 export function* missingGuard(dialect: DialectName, table: string): Work<string | undefined> {
   const found = yield* query(foundGuard(dialect, table));
   return found.length > 0 ? undefined : guardStatement(dialect, table);
 }
 
-// A table of PostgreSQL in partitions, one for each day (UTC) in which rows are stored, and one for what has no other.
+// A partitioned table of PostgreSQL: one partition for each day (UTC), and a default partition for all other rows.
 
-/** Rows are short-lived: the general settings would let the table grow to a multiple of what is in it. */
+/** Rows are short-lived. With the usual settings, the table would grow to a multiple of its content. */
 const rowSettings =
   ' WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_scale_factor = 0.01, toast.autovacuum_vacuum_cost_delay = 0)';
 
 const dayMs = 86_400_000;
-/** Today, and so many days ahead: a database that cannot be changed for some days costs nothing. */
+/** Today, and this many days ahead, so that some days without a change of the database do no harm. */
 export const daysAhead = 3;
-/** The application's INSERTs wait behind whoever waits for a table: so nobody waits for long. */
+/** The application's INSERTs wait behind the wait for a table lock, so it is short. */
 const lockLimitMs = 200;
-/** What is done while they may wait. */
+/** Limit for statements that block INSERTs. */
 const workLimitMs = 2_000;
 
 /** As `20261122`. */
@@ -544,7 +545,7 @@ function bounds(dayStartMs: number): readonly [from: string, to: string] {
 const suffixOf = (dayStartMs: number): string => `_p${dayOf(dayStartMs)}`;
 const defaultSuffix = '_default';
 
-/** With the table, before it holds a row. */
+/** Created with the table, before it holds a row. */
 function firstPartitions(table: string, nowMs: number): readonly string[] {
   const { rows } = tablesOf('postgres', table);
   const partition = (suffix: string, of: string): string =>
@@ -558,13 +559,13 @@ function firstPartitions(table: string, nowMs: number): readonly string[] {
 
 interface PartitionWork {
   readonly isPartitioned: boolean;
-  /** Days that have none yet. */
+  /** Days without a partition. */
   readonly missing: readonly number[];
-  /** Days that are over for longer than `ageMs`, the oldest first. */
+  /** Days that ended more than `ageMs` ago, the oldest first. */
   readonly old: readonly number[];
 }
 
-/** What there is to do. Partitions that svc has not made are nobody's business here. */
+/** Partitions to add and to drop. Partitions that svc has not made are ignored. */
 export function* lookAtPartitions(table: string, ageMs: number): Work<PartitionWork> {
   const { rows } = tablesOf('postgres', table);
   const { msOf, now } = dialects.postgres;
@@ -597,8 +598,8 @@ function dayOfPartition(table: string, name: string): number | undefined {
 }
 
 /**
- * Made beside the table and then attached, which no INSERT of the application waits for. `false`: another instance is at it, or rows of
- * that day lie in the default partition already, where they stay.
+ * Creates the partition and then attaches it, which blocks no INSERT of the application. `false`: another instance does it, or
+ * the default partition has rows of that day, where they stay.
  */
 export function* addPartition(table: string, dayStartMs: number): Work<boolean> {
   const { rows } = tablesOf('postgres', table);
@@ -609,7 +610,7 @@ export function* addPartition(table: string, dayStartMs: number): Work<boolean> 
     rows,
     partition,
   );
-  // By another instance, since this one has looked.
+  // Another instance was faster.
   if (there !== undefined) return false;
   const [from, to] = bounds(dayStartMs);
   const [other] = yield* query(
@@ -624,15 +625,15 @@ export function* addPartition(table: string, dayStartMs: number): Work<boolean> 
 }
 
 /**
- * Drops a day whose rows are all PUBLISHED for longer than `ageMs`. A transaction may have stored a row on that day and commit
- * only now: so it is looked at when nobody else has the table any more. `false`: there are others, or another instance is at it.
+ * Drops a day whose rows have all been PUBLISHED for longer than `ageMs`. A late commit may still add a row to that day, so the
+ * final check needs an exclusive lock. `false`: it has other rows, or another instance does it.
  */
 export function* dropPartition(table: string, dayStartMs: number, ageMs: number): Work<boolean> {
   const { rows } = tablesOf('postgres', table);
   if (!(yield* takeTurn(rows))) return false;
   const partition = quoteTable('postgres', table, suffixOf(dayStartMs));
   if (yield* isNeeded(partition, ageMs)) return false;
-  // In the order in which others take them.
+  // In the order of other transactions.
   yield* command(`LOCK TABLE ONLY ${rows} IN ACCESS EXCLUSIVE MODE`);
   yield* command(`LOCK TABLE ${partition} IN ACCESS EXCLUSIVE MODE`);
   if (yield* isNeeded(partition, ageMs)) return false;
@@ -640,7 +641,7 @@ export function* dropPartition(table: string, dayStartMs: number, ageMs: number)
   return true;
 }
 
-/** Each through an index of its own. */
+/** Each condition uses a separate index. */
 function* isNeeded(partition: string, ageMs: number): Work<boolean> {
   const some = (where: string): string => `EXISTS (SELECT 1 FROM ${partition} WHERE ${where})`;
   const kept = [

@@ -55,7 +55,7 @@ export const nodeSqliteDriver: DriverPatch = {
   },
 };
 
-/** A statement keeps to itself which database it is of, and its text may be that of many. */
+/** The database and text of a statement, which the driver does not expose. */
 interface Prepared {
   readonly database: object;
   readonly text: string;
@@ -108,7 +108,7 @@ function fileOf(handle: DatabaseSync): string | null {
   }
 }
 
-/** What was not committed goes with the handle. */
+/** Closing a handle rolls its open transaction back. */
 function endWith(database: object, name: string | symbol, connections: Connections): void {
   const methods = database as Record<string | symbol, Method | undefined>;
   const original = methods[name];
@@ -122,7 +122,7 @@ function endWith(database: object, name: string | symbol, connections: Connectio
 
 type Tell = (handle: object, text: unknown, send: () => unknown) => unknown;
 
-/** From Node 24.9 on; their class is not exported. */
+/** From Node 24.9 on. Their class is not exported. */
 function patchTagStores(database: Methods, tell: Tell): void {
   const createTagStore = database.createTagStore as Method;
   const owners = new WeakMap<object, object>();
@@ -173,7 +173,7 @@ interface DatabaseMethods {
   transaction: BetterSqlite3DriverMethod;
 }
 
-/** What `transaction()` returns: a function that has four of its kind as properties. */
+/** The result of `transaction()`: a function with four variants as properties. */
 type TransactionFunction = BetterSqlite3DriverMethod &
   Readonly<Record<(typeof variants)[number], BetterSqlite3DriverMethod>>;
 
@@ -212,7 +212,7 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
   const tell = (handle: Database, text: unknown, send: () => unknown): unknown =>
     isOwnWork() || typeof text !== 'string' ? send() : tellStatement(connectionOf(handle), text, send);
 
-  /** Their class is the native module's own: it is reached through the first of them. */
+  /** Their class is native and not exported, so the first statement leads to it. */
   function patchStatements(handle: Database, first: () => unknown): void {
     try {
       const statement = first() as SqliteDriverStatement;
@@ -256,7 +256,7 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
     return result;
   };
   prototype.transaction = function (this: unknown, ...args) {
-    // Its BEGIN and COMMIT are statements as others are, made without `prepare`.
+    // Its BEGIN and COMMIT are ordinary statements, made without `prepare`.
     patchStatements(this as Database, () => Reflect.apply(prepare, this, ['SELECT 1']));
     const [work] = args;
     const given = typeof work === 'function' ? [tellsResult(work as BetterSqlite3DriverMethod)] : args;
@@ -264,7 +264,7 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
   };
 }
 
-/** What the callback returns is known before the COMMIT. */
+/** Records the result of the callback before the COMMIT. */
 function tellsResult(work: BetterSqlite3DriverMethod): BetterSqlite3DriverMethod {
   return function (this: unknown, ...args) {
     const value = Reflect.apply(work, this, args);
@@ -274,7 +274,7 @@ function tellsResult(work: BetterSqlite3DriverMethod): BetterSqlite3DriverMethod
   };
 }
 
-/** Its four functions, each of which is a part of the application of its own. */
+/** Runs each of the four variants in its own scope. */
 function inScopes(made: TransactionFunction): TransactionFunction {
   if (variants.some((name) => typeof made[name] !== 'function')) return made;
   const wrap = (original: BetterSqlite3DriverMethod): BetterSqlite3DriverMethod =>
@@ -301,26 +301,26 @@ function ownStatements<Handle extends object>(
     ofSvc.set(handle, known);
     const own = known.get(text) ?? (Reflect.apply(prepare, handle, [text]) as Runnable);
     known.set(text, own);
-    // Own work, which the patched method lets pass.
+    // The patched method ignores svc's own work.
     own.run(...values);
   };
 }
 
-/** What is needed of a handle, whichever driver it is of: all of it answers at once. */
+/** The part of a handle that svc uses, synchronous in both drivers. */
 interface SqliteHandle {
   isInTransaction(): boolean;
   /** With the driver's own methods. */
   run(statement: Statement): void;
 }
 
-/** A prepared statement of either. */
+/** A prepared statement of either driver. */
 interface Runnable {
   run(...values: readonly unknown[]): unknown;
 }
 
 const dialect: Dialect = 'sqlite';
 
-/** Connections whose COMMIT was refused, and what begins an empty transaction there: see `tellStatement`. */
+/** Connections with a refused COMMIT, and a function that begins an empty transaction, see `tellStatement`. */
 const refused = new WeakMap<WatchedConnection, () => void>();
 
 function openSession(handle: SqliteHandle, connection: WatchedConnection): DriverSession {
@@ -336,7 +336,7 @@ function openSession(handle: SqliteHandle, connection: WatchedConnection): Drive
       try {
         handle.run(statement);
       } finally {
-        // An error may have ended the transaction: a full disk does.
+        // An error, such as a full disk, may have ended the transaction.
         connection.answered(status(), status() === 'none' ? 'rolled_back' : undefined);
       }
       if (statement.text === 'ROLLBACK')
@@ -347,9 +347,9 @@ function openSession(handle: SqliteHandle, connection: WatchedConnection): Drive
 }
 
 /**
- * Sends a statement of the application, and tells its connection before and after. Throws where a COMMIT must not be sent: svc has
- * rolled back then. SQLite itself would have left the transaction open, and takes no ROLLBACK without one, whose error would
- * hide ours: an application that sends it next has an empty one to roll back.
+ * Sends a statement of the application, and notifies its connection before and after. If svc refuses a COMMIT, it rolls back
+ * and throws. SQLite itself would keep the transaction open, and the application's ROLLBACK would fail and hide our error. So
+ * that ROLLBACK gets an empty transaction.
  */
 function tellStatement<R>(connection: WatchedConnection | undefined, text: string, send: () => R): R {
   if (connection === undefined) return send();
@@ -368,7 +368,7 @@ function tellStatement<R>(connection: WatchedConnection | undefined, text: strin
   }
 }
 
-/** Of the transaction that a statement has ended, if it was in one. */
+/** How a statement ended its transaction, if it was in one. */
 function endAfter(text: string, status: TransactionStatus, isTaken: boolean): TransactionEnd | undefined {
   const kind = kindOf(text, dialect).is;
   if (!isTaken || kind === 'rollback') return status === 'none' || isTaken ? 'rolled_back' : undefined;
@@ -376,18 +376,18 @@ function endAfter(text: string, status: TransactionStatus, isTaken: boolean): Tr
 }
 
 /**
- * Two copies of SQLite in one process undo each other's locks on a file, and damage it (sqlite.org/howtocorrupt.html, 2.2.1): svc
- * opens the application's file with the very driver that the application uses, and lets go of it as soon as that turns out
- * to be another one than it has taken.
+ * Two copies of SQLite in one process undo each other's locks on a file, and damage it (sqlite.org/howtocorrupt.html, 2.2.1).
+ * So svc opens the application's file with the application's own driver. It closes the file as soon as that driver turns out to
+ * be another one.
  */
 const used = shared('sqlite-driver', () => ({
-  /** The first one that the application has loaded. */
+  /** The first driver that the application has loaded. */
   first: undefined as SqliteDriver | undefined,
-  /** Files on which it uses another one. */
+  /** Files for which the application uses another driver. */
   onFile: new Map<string, SqliteDriver>(),
-  /** One that svc has no patch for. */
+  /** A driver without a patch. */
   foreign: undefined as string | undefined,
-  /** Of those who have a file open. */
+  /** Of stores with an open file. */
   listeners: new Set<() => void>(),
 }));
 
@@ -395,7 +395,7 @@ export function usedDriver(path: string): SqliteDriver | undefined {
   return used.onFile.get(realPath(path)) ?? used.first;
 }
 
-/** The name of a driver with a SQLite of its own, where svc would open the file beside it. */
+/** The name of a driver with its own SQLite, if svc would open the file beside it. */
 export function foreignSqlite(path: string): string | undefined {
   return usedDriver(path) === undefined ? used.foreign : undefined;
 }
@@ -406,7 +406,7 @@ export function onOtherDriver(listener: () => void): () => void {
   return () => void used.listeners.delete(listener);
 }
 
-/** Before the application can open a file with it. svc itself loads drivers, too: that counts for nothing. */
+/** Before the application can open a file with it. Drivers that svc loads do not count. */
 function driverIsLoaded(driver: SqliteDriver): void {
   if (isOwnWork() || used.first !== undefined) return;
   used.first = driver;
@@ -438,12 +438,12 @@ function realPath(path: string): string {
   }
 }
 
-/** The longest that the start of a process waits for another one that has the file. */
+/** How long the start waits for another process that has the file. */
 const busyMs = 2_000;
 
 /**
- * Makes the tables before the application's first turn, in which its first event may be stored. What is wrong with them, the
- * store tells when it is prepared.
+ * Creates the tables before the application runs, because its first turn may store an event. The store reports problems when it
+ * is prepared.
  */
 export function prepareSqliteAtOnce(url: string, table: string): void {
   const database = loadNodeSqlite().open(pathOf(url));
@@ -457,7 +457,7 @@ export function prepareSqliteAtOnce(url: string, table: string): void {
       database.exec('COMMIT');
     }
   } finally {
-    // Before the application opens it: two copies of SQLite in one process undo each other's locks.
+    // Before the application opens it, because two copies of SQLite undo each other's locks.
     database.close();
   }
 }

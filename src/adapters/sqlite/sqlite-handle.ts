@@ -2,7 +2,7 @@ import type { SqlValue } from '../../outbox/insert-row.ts';
 import { badUrl } from '../../outbox/store-error.ts';
 import type { SqlRow, Statement, StatementResult } from '../sql/statement.ts';
 
-/** One connection to a file, with either driver. Everything is done when it returns. */
+/** One connection to a file, with either driver. Synchronous. */
 export interface SqliteHandle {
   run(statement: Statement): StatementResult;
   exec(sql: string): void;
@@ -13,7 +13,7 @@ export interface SqliteDriver {
   open(path: string): SqliteHandle;
 }
 
-/** What `better-sqlite3` and `node:sqlite` have alike. */
+/** The common part of `better-sqlite3` and `node:sqlite`. */
 interface Database {
   prepare(sql: string): {
     all(...values: readonly SqlValue[]): unknown[];
@@ -26,7 +26,7 @@ interface Database {
 /** The class that a driver exports. */
 export type DatabaseClass = new (path: string, options: { readonly timeout: number }) => Database;
 
-/** Statements that are kept prepared; those of operators' commands differ from call to call. */
+/** Prepared statements that are kept. Operators' commands all differ. */
 const mostPrepared = 50;
 
 function handleOf(database: Database): SqliteHandle {
@@ -52,17 +52,17 @@ function handleOf(database: Database): SqliteHandle {
 
 const ofClass = new WeakMap<DatabaseClass, SqliteDriver>();
 
-/** The same one for the same class. */
+/** Returns the same driver for the same class. */
 export function driverOf(Class: DatabaseClass): SqliteDriver {
   const driver = ofClass.get(Class) ?? { open: (path) => handleOf(new Class(path, { timeout: 0 })) };
   ofClass.set(Class, driver);
   return driver;
 }
 
-// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
+// A variable: type checkers and bundlers must not require an optional peer.
 const packageName: string = 'better-sqlite3';
 
-/** Rejects where the package is not installed, or not made for this Node. */
+/** Rejects if the package is not installed, or not built for this Node. */
 export async function loadBetterSqlite(): Promise<SqliteDriver> {
   const { default: Class } = (await import(packageName)) as { default: DatabaseClass };
   return driverOf(Class);
@@ -73,14 +73,14 @@ export function loadNodeSqlite(): SqliteDriver {
   return driverOf(DatabaseSync as unknown as DatabaseClass);
 }
 
-/** `better-sqlite3` where that is installed. */
+/** `better-sqlite3` if it is installed, else `node:sqlite`. */
 export function loadSqlite(): Promise<SqliteDriver> {
   return loadBetterSqlite().catch(loadNodeSqlite);
 }
 
 /**
- * Node says on the first use of it that SQLite is experimental (22.15 to 22.x): that is not the application's doing. Only that
- * one warning is kept back, and only while the module is loaded, which nothing else comes between.
+ * Suppresses the warning of Node 22 that SQLite is experimental, which the application did not cause. It is suppressed only
+ * during this synchronous load.
  */
 function withoutWarning<T>(load: () => T): T {
   const { emitWarning } = process;
