@@ -5,7 +5,7 @@ import { eraseSuffix, routeColumn } from '../../outbox/erase-row.ts';
 import { besideTable, partsOfTable, quoteName, quoteTable } from '../../outbox/insert-row.ts';
 import { badTable } from '../../outbox/store-error.ts';
 
-export type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
+type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
 
 export interface ConnectorOptions {
   readonly kind: ConnectorKind;
@@ -268,7 +268,7 @@ function inMysql({ table }: ConnectorSqlOptions, columns: readonly HeaderColumn[
 }
 
 /** A header of an outbox record, and its column for Debezium. */
-export interface HeaderColumn {
+interface HeaderColumn {
   readonly header: string;
   readonly column: string;
   /** Whether a record may lack it. */
@@ -279,10 +279,10 @@ export interface HeaderColumn {
  * Separates the topic from the headers that a record lacks, in the column of the route: `orders.v1#tracestate`. No topic
  * contains one.
  */
-export const routeMark = '#';
+const routeMark = '#';
 
 /** In the order in which svc writes them. `names`: the application's headers. */
-export function headerColumns(names: readonly string[]): readonly HeaderColumn[] {
+function headerColumns(names: readonly string[]): readonly HeaderColumn[] {
   const taken = new Set<string>();
   const columnOf = (header: string): string => {
     const plain = besideTable(header.toLowerCase().replaceAll(/[^a-z0-9]/g, '_'), '_header');

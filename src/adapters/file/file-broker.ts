@@ -9,7 +9,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import type { AskAccess, Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
-export interface FileBrokerOptions {
+interface FileBrokerOptions {
   /** Folder of the topics, each in `<topic>.ndjson`. Created if missing, readable for its owner only. */
   readonly directory: string;
 }
@@ -142,7 +142,7 @@ async function checkFolder(folder: string): Promise<void> {
   await access(folder, constants.W_OK | constants.X_OK);
 }
 
-export interface TopicFile {
+interface TopicFile {
   /** Appends whole lines. Concurrent appends are written together, in the order of their calls. */
   append(lines: Buffer): Promise<SendResult>;
 }
@@ -157,7 +157,7 @@ const tornCheckMs = 10;
 /** A larger write() would delay other work on the disk. */
 const maxWriteBytes = 4 * 1024 * 1024;
 
-export function createTopicFile(path: string): TopicFile {
+function createTopicFile(path: string): TopicFile {
   let pending: Append[] = [];
   let writing = false;
 
@@ -268,7 +268,7 @@ export function topicNameProblem(topic: string): string | undefined {
 }
 
 /** `unknown_outcome` if a part of the records may be in the file. */
-export function toSendFailure(error: unknown, path: string, mayBeWritten = false): SendFailure {
+function toSendFailure(error: unknown, path: string, mayBeWritten = false): SendFailure {
   const cause = (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.name : 'Error');
   return { kind: mayBeWritten ? 'unknown_outcome' : kindOf(cause), cause, message: messageOf(cause, path) };
 }

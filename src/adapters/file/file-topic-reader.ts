@@ -9,7 +9,7 @@ import { readBounded } from '../../ground/files.ts';
 import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { topicNameProblem } from './file-broker.ts';
 
-export interface FileTopicReaderOptions {
+interface FileTopicReaderOptions {
   /** Folder of the topics. */
   readonly directory: string;
   readonly topic: string;
@@ -90,7 +90,7 @@ export function createFileTopicReader(options: FileTopicReaderOptions): TopicRea
 }
 
 /** The value keeps the bytes of the line. A line that is not JSON becomes a record without a value. */
-export function toRecord(text: string, offset: number): TopicRecord {
+function toRecord(text: string, offset: number): TopicRecord {
   try {
     const { key, headers, timestamp } = JSON.parse(text);
     // Quotes inside key and headers are escaped, so the first hit is the name.
@@ -105,7 +105,7 @@ function failed(message: string): SvcError {
   return new SvcError('SVC_ADAPTERS_NOT_REACHABLE', message);
 }
 
-export interface FileTopicTailOptions extends TailRange {
+interface FileTopicTailOptions extends TailRange {
   /** Folder of the topics. */
   readonly directory: string;
 }

@@ -108,7 +108,7 @@ const refusedPauseMs = 300_000;
 /** Failures before the first warning: a cluster that restarts is back by then. */
 const quietFailureCount = 6;
 
-export interface GroupLeaseOptions {
+interface GroupLeaseOptions {
   readonly access: GroupAccess;
   readonly group: string;
   readonly maxWorkerId: number;
@@ -319,7 +319,7 @@ function createPauses(): Backoffs {
 }
 
 /** Lines for an operator about a group that gives no worker ids. */
-export interface GroupRefusals {
+interface GroupRefusals {
   readonly byError: Readonly<Record<string, string>>;
   readonly noneFree: string;
   /** The leader assigned something other than a worker id. */
@@ -426,7 +426,7 @@ function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefi
 }
 
 /** The leader's assignment. Neither field is set if no id was free. */
-export interface Given {
+interface Given {
   readonly workerId?: number;
   /** Describes an invalid assignment to an operator. */
   readonly noWorkerId?: string;

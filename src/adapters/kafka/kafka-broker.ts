@@ -170,7 +170,7 @@ function createWorkUnderWay(): WorkUnderWay {
   };
 }
 
-export type Send = (
+type Send = (
   topic: string,
   partition: number | undefined,
   records: readonly BrokerRecord[],
@@ -178,7 +178,7 @@ export type Send = (
   placedBy?: number,
 ) => Promise<SendResult>;
 
-export interface PatientSendOptions {
+interface PatientSendOptions {
   readonly send: Send;
   /** Whether the topic exists. Rejects if one of its partitions has no leader. */
   readonly isReady: (topic: string) => Promise<boolean>;

@@ -15,7 +15,7 @@ export interface VendorCompression {
   readonly compressSync: (data: Buffer) => Buffer;
 }
 
-export interface VendorSasl {
+interface VendorSasl {
   /** The last parameter is called with the broker's last answer. */
   authenticate(...parameters: unknown[]): void;
 }

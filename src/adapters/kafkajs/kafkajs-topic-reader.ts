@@ -210,7 +210,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   };
 }
 
-export function toRecord(
+function toRecord(
   partition: number,
   { key, value, headers, offset, timestamp }: KafkaMessage,
 ): TopicRecord {
@@ -293,7 +293,7 @@ export function writeMarks(marks: Marks): { offset: number; metadata: string } {
   return { offset: marks.base, metadata };
 }
 
-export interface KafkajsTopicTailOptions extends KafkajsClientOptions, TailRange {}
+interface KafkajsTopicTailOptions extends KafkajsClientOptions, TailRange {}
 
 /** The inner cluster of kafkajs, because its consumers need a group. */
 interface Cluster {

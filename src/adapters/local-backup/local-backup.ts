@@ -294,7 +294,7 @@ export interface Waiting {
 }
 
 /** How long events of a stream wait for others, to share one fsync. */
-export const lingerMs = 5;
+const lingerMs = 5;
 /** From this many on, events do not wait. */
 const worthwhileCount = 200;
 
@@ -307,7 +307,7 @@ const maxBatchCount = 1_000;
 const maxBatchBytes = 4 * 1024 * 1024;
 
 /** Takes one batch of waiting events, at least one. */
-export function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
+function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
   let bytes = 0;
   let count = 0;
   while (count < waiting.length && count < maxBatchCount && (count === 0 || bytes < maxBatchBytes)) {
@@ -317,7 +317,7 @@ export function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): O
 }
 
 /** A folder of event files only. */
-export interface EventFiles {
+interface EventFiles {
   /** One file each, on the disk before it resolves. Resolves with the events that are too large. */
   store(events: readonly StoredEvent[]): Promise<Unreadable[]>;
 }

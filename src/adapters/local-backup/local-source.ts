@@ -80,7 +80,7 @@ export interface LocalSourceOptions {
 }
 
 /** Folder of handled files. */
-export const recoveredFolder = 'recovered';
+const recoveredFolder = 'recovered';
 
 /** Lines in one turn of the event loop. */
 const parsedAtOnce = 100;
@@ -320,7 +320,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 }
 
 /** Turns each error of the file system into one line, as the port requires. */
-export function withOneLineErrors(source: RecoverySource, directory: string): RecoverySource {
+function withOneLineErrors(source: RecoverySource, directory: string): RecoverySource {
   const { setAside } = source;
   const orLine = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
@@ -372,7 +372,7 @@ export async function* readAhead<Plan extends { readonly isLarge: boolean }, Bat
 }
 
 /** The event of a file, with its route in `routes/`. */
-export async function readEventFile(directory: string, name: string): Promise<StoredEvent | Unreadable> {
+async function readEventFile(directory: string, name: string): Promise<StoredEvent | Unreadable> {
   const value = await readStored(join(directory, name), maxEventBytes);
   if (typeof value === 'string') return { place: name, reason: value };
   const route = await readStored(join(directory, routesFolder, name), maxRouteBytes);

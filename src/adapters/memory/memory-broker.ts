@@ -5,7 +5,7 @@ import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import { shared } from '../../ground/lifecycle.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
-export interface MemoryBrokerOptions {
+interface MemoryBrokerOptions {
   /** Default: the store of this process, which `svc/testing` reads. */
   readonly store?: MemoryStore;
 }

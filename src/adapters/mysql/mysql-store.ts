@@ -73,7 +73,7 @@ interface MysqlModule {
   createConnection(options: object): MysqlConnection;
 }
 
-export const loadMysql = (): MysqlModule => loadDriver('mysql2');
+const loadMysql = (): MysqlModule => loadDriver('mysql2');
 
 /** The driver escapes texts by this mode: no NO_BACKSLASH_ESCAPES. STRICT truncates nothing. */
 const session = [
@@ -87,7 +87,7 @@ const mysqlBlocker = `SELECT ${processColumns} FROM performance_schema.data_lock
 const mysqlTableBlocker = `SELECT ${processColumns} FROM performance_schema.metadata_locks w JOIN performance_schema.threads r ON r.THREAD_ID = w.OWNER_THREAD_ID JOIN performance_schema.metadata_locks h ON h.OBJECT_TYPE = w.OBJECT_TYPE AND h.OBJECT_SCHEMA = w.OBJECT_SCHEMA AND h.OBJECT_NAME = w.OBJECT_NAME AND h.LOCK_STATUS = 'GRANTED' AND h.OWNER_THREAD_ID <> w.OWNER_THREAD_ID JOIN performance_schema.threads b ON b.THREAD_ID = h.OWNER_THREAD_ID JOIN information_schema.PROCESSLIST p ON p.ID = b.PROCESSLIST_ID WHERE r.PROCESSLIST_ID = ? AND w.OBJECT_TYPE = 'TABLE' AND w.LOCK_STATUS = 'PENDING' LIMIT 1`;
 const mariadbBlocker = `SELECT ${processColumns} FROM information_schema.INNODB_LOCK_WAITS w JOIN information_schema.INNODB_TRX r ON r.trx_id = w.requesting_trx_id JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id JOIN information_schema.PROCESSLIST p ON p.ID = b.trx_mysql_thread_id WHERE r.trx_mysql_thread_id = ? LIMIT 1`;
 
-export async function connectMysql(url: string, timeoutMs: number): Promise<ServerConnection> {
+async function connectMysql(url: string, timeoutMs: number): Promise<ServerConnection> {
   const { createConnection } = loadMysql();
   const connection = createConnection({
     uri: url.replace(/^mariadb:/, 'mysql:'),
@@ -249,7 +249,7 @@ const unknownDatabase = 1049;
 const deadlock = 1213;
 
 /** Made from the code only, because the message holds values. */
-export function toMysqlError(error: unknown, details: StoreFaultDetails, isSigningIn = false): SvcError {
+function toMysqlError(error: unknown, details: StoreFaultDetails, isSigningIn = false): SvcError {
   if (error instanceof SvcError) return error;
   const { code, errno } = error as MysqlError;
   // When signing in, the database of the URL; afterwards, that of the table.
@@ -268,10 +268,10 @@ function faultOf({ code, errno, fatal }: MysqlError): StoreFault {
   return fatal === true || !/^ER_/.test(String(code)) ? 'unreachable' : 'statement';
 }
 
-export function isPassingInMysql(error: unknown): boolean {
+function isPassingInMysql(error: unknown): boolean {
   return (error as MysqlError | undefined)?.errno === deadlock;
 }
 
-export function isReadOnlyInMysql(error: unknown): boolean {
+function isReadOnlyInMysql(error: unknown): boolean {
   return faults[Number((error as MysqlError | undefined)?.errno)] === 'readOnly';
 }

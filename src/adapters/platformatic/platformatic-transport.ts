@@ -77,7 +77,7 @@ function connect(connection: VendorConnection, { host, port }: Address): Promise
 }
 
 /** Signs in one connection. */
-export interface SignIn {
+interface SignIn {
   /** The package's option. */
   readonly sasl: object;
   /** How long the broker keeps the connection open; 0: no limit. Known once it is signed in. */
@@ -99,7 +99,7 @@ type Done = (error: Error | null, answer?: SignedIn) => void;
  * in again on a connection in use, where a record sent meanwhile breaks it, and keep the process alive until then. So svc hides
  * the length of the session from it, and replaces the connection in time.
  */
-export async function createSignIn(
+async function createSignIn(
   vendor: PlatformaticModule,
   sasl: KafkaSaslOptions,
   timeoutMs: number,

@@ -83,7 +83,7 @@ interface PgModule {
   readonly Client: new (config: object) => PgClient;
 }
 
-export const loadPg = (): PgModule => loadDriver('pg');
+const loadPg = (): PgModule => loadDriver('pg');
 
 /** All columns as text, except bytes: an application can change the parsers of `pg` for the whole process. */
 const types = {
@@ -101,7 +101,7 @@ function bytesOf(text: string): Buffer {
 }
 
 /** The callbacks of a listening connection. */
-export interface Heard {
+interface Heard {
   notice(payload: string): void;
   lost(): void;
 }
@@ -238,7 +238,7 @@ const faults: Readonly<Record<string, StoreFault>> = {
 };
 
 /** Made from the code only, because message, detail and hint hold values. */
-export function toPostgresError(error: unknown, details: StoreFaultDetails): SvcError {
+function toPostgresError(error: unknown, details: StoreFaultDetails): SvcError {
   if (error instanceof SvcError) return error;
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = typeof code === 'string' ? code : undefined;
@@ -259,16 +259,16 @@ function faultOf(code: string | undefined, message: string): StoreFault {
 }
 
 /** Serialization failure, deadlock. */
-export function isPassingInPostgres(error: unknown): boolean {
+function isPassingInPostgres(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
   return code === '40001' || code === '40P01';
 }
 
-export function isReadOnlyInPostgres(error: unknown): boolean {
+function isReadOnlyInPostgres(error: unknown): boolean {
   return faults[String((error as { code?: unknown } | undefined)?.code)] === 'readOnly';
 }
 
-export interface PostgresNoticesOptions {
+interface PostgresNoticesOptions {
   readonly table: string;
   /** The database of the store. Notices go out between its other work. */
   readonly database: Pick<SqlDatabase, 'run'>;

@@ -10,7 +10,7 @@ import { decodeEvent, decodeRecord, encodeRecord, encodeRoute } from '../../publ
 import { maxObjectBytes, openS3Store, type S3Settings, type S3Store } from './s3-client.ts';
 
 /** Name of the metadata with topic, key and headers, in Base64, because metadata is ASCII. */
-export const routeMetadata = 'svc-route';
+const routeMetadata = 'svc-route';
 /** S3 accepts 2 KB of metadata. A longer route is stored with the event as a record. */
 const maxRouteLength = 1_800;
 
@@ -93,7 +93,7 @@ function keyOf(prefix: string, { eventId, backedUpAt }: BackupEvent): string {
 }
 
 /** Without a leading slash and without `..`, which tools that copy a bucket to files would follow. */
-export function folderOf(prefix: string): string {
+function folderOf(prefix: string): string {
   const parts = prefix.split('/').filter((part) => part !== '' && part !== '.' && part !== '..');
   return parts.length === 0 ? '' : `${parts.join('/')}/`;
 }

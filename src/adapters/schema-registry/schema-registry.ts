@@ -110,12 +110,12 @@ function fieldOf(body: unknown, name: string): unknown {
 }
 
 /** The registry gave no usable answer. The schema may be fine. */
-export function awayError(address: string, why: string): SvcError {
+function awayError(address: string, why: string): SvcError {
   return new SvcError('SVC_SERIALIZE_REGISTRY_AWAY', `schema registry at ${address}: ${why}`);
 }
 
 /** One line for an operator. The text of an answer may quote a schema, and is never shown. */
-export function answerError({ status }: JsonAnswer, address: string, subject: string): SvcError {
+function answerError({ status }: JsonAnswer, address: string, subject: string): SvcError {
   const refused = refusalOf(status, subject);
   if (refused !== undefined)
     return new SvcError('SVC_SERIALIZE_SCHEMA_REFUSED', `schema registry at ${address}: ${refused}`);
@@ -145,7 +145,7 @@ function awayWhy(status: number, subject: string): string {
 }
 
 /** The answer is missing or incomplete. */
-export function transportError(thrown: unknown, address: string): SvcError {
+function transportError(thrown: unknown, address: string): SvcError {
   const { code } = thrown as NodeJS.ErrnoException;
   const word = typeof code === 'string' && /^\w{1,60}$/.test(code) ? code : 'unknown error';
   return awayError(address, whyOf(word));

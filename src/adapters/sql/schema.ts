@@ -16,7 +16,7 @@ import {
 } from './statement.ts';
 
 /** Options for new tables. */
-export interface Layout {
+interface Layout {
   /** PostgreSQL: rows in a partition for each day, from this time on. Milliseconds since the epoch. */
   readonly partitionedFrom?: number | undefined;
 }
@@ -58,7 +58,7 @@ export const versionOf = (known: readonly Migration[]): number => known.at(-1)?.
 export const schemaVersion: number = versionOf(migrations);
 
 /** The table of the version, created before all others. */
-export function schemaTable(dialect: DialectName, table: string): string {
+function schemaTable(dialect: DialectName, table: string): string {
   const { schema } = tablesOf(dialect, table);
   const [time, ending] = {
     postgres: ['timestamptz NOT NULL DEFAULT statement_timestamp()', ''],
@@ -68,7 +68,7 @@ export function schemaTable(dialect: DialectName, table: string): string {
   return `CREATE TABLE IF NOT EXISTS ${schema} (version integer NOT NULL PRIMARY KEY, applied_at ${time})${ending}`;
 }
 
-export function noteVersion(dialect: DialectName, table: string, version: number): string {
+function noteVersion(dialect: DialectName, table: string, version: number): string {
   return dialects[dialect].insertMissing(tablesOf(dialect, table).schema, 'version', `(${version})`);
 }
 
@@ -133,13 +133,13 @@ export function* tryStatements({ rows, shards, relays }: Tables): Work<void> {
   yield* command(`DELETE FROM ${relays} WHERE 1 = 0`);
 }
 
-export interface MigrateOptions extends Layout {
+interface MigrateOptions extends Layout {
   /** The longest wait for another process that migrates. */
   readonly limitMs: number;
   readonly migrations?: readonly Migration[] | undefined;
 }
 
-export interface Migrated {
+interface Migrated {
   readonly before: number;
   readonly after: number;
 }
@@ -171,14 +171,14 @@ export function* migrate(
   }
 }
 
-export interface Grantees {
+interface Grantees {
   /** The user of `svc.outbox.datasource.url`. */
   readonly relay?: string | undefined;
   /** The user of the application's own connections, which insert. */
   readonly application?: string | undefined;
 }
 
-export function grantStatements(dialect: DialectName, table: string, grantees: Grantees): readonly string[] {
+function grantStatements(dialect: DialectName, table: string, grantees: Grantees): readonly string[] {
   if (dialect === 'sqlite') return [];
   const { rows, shards, relays, schema } = tablesOf(dialect, table);
   const { schema: place } = partsOfTable(table) ?? {};

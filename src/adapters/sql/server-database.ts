@@ -32,7 +32,7 @@ export interface ServerConnection {
   destroy(): void;
 }
 
-export interface ServerDatabaseOptions {
+interface ServerDatabaseOptions {
   /** Loads the driver. The time-out excludes it, because it waits for no server. */
   readonly load: () => unknown;
   /** Applies the same time-out. */

@@ -183,14 +183,14 @@ const names: Readonly<Record<number, string>> = {
   26: 'SQLITE_NOTADB',
 };
 
-export function toSqliteError(error: unknown, details: StoreFaultDetails): SvcError {
+function toSqliteError(error: unknown, details: StoreFaultDetails): SvcError {
   if (error instanceof SvcError) return error;
   const code = nameOf(error as SqliteError);
   return storeError(faultOf(code, String((error as SqliteError).message)), { ...details, code });
 }
 
 /** Another connection has the file. */
-export function isBusy(error: unknown): boolean {
+function isBusy(error: unknown): boolean {
   return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(nameOf((error ?? {}) as SqliteError) ?? '');
 }
 
