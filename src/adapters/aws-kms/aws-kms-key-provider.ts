@@ -150,7 +150,6 @@ interface AwsKmsClientOptions {
   readonly maxAttempts?: number | undefined;
 }
 
-/** The part of a `KMSClient` that svc uses. */
 interface AwsKmsClient {
   send(command: object, options: { abortSignal: AbortSignal }): Promise<AwsKmsAnswer>;
   destroy(): void;
@@ -173,7 +172,6 @@ interface GenerateInput {
   readonly EncryptionContext: Record<string, string> | undefined;
 }
 
-/** The part of the package that svc uses. */
 interface AwsKmsModule {
   readonly KMSClient: new (config: object) => AwsKmsClient;
   readonly DecryptCommand: new (input: DecryptInput) => object;

@@ -223,7 +223,6 @@ $svc$`,
   ];
 }
 
-/** A function and its trigger have one name. */
 function triggerOf(table: string, suffix: string, when: string): readonly string[] {
   const rows = quoteTable('postgres', table);
   const trigger = quoteName('postgres', besideTable(partsOfTable(table)?.name ?? table, suffix));
@@ -267,7 +266,6 @@ function inMysql({ table }: ConnectorSqlOptions, columns: readonly HeaderColumn[
   return [`ALTER TABLE ${quoteTable('mysql', table)}\n${lines.join(',\n')}`];
 }
 
-/** A header of an outbox record, and its column for Debezium. */
 interface HeaderColumn {
   readonly header: string;
   readonly column: string;

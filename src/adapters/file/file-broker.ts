@@ -9,11 +9,6 @@ import { SvcError } from '../../ground/errors.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import type { AskAccess, Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
-interface FileBrokerOptions {
-  /** Folder of the topics, each in `<topic>.ndjson`. Created if missing, readable for its owner only. */
-  readonly directory: string;
-}
-
 const closedFailure: SendFailure = {
   kind: 'fatal',
   cause: 'Closed',
@@ -23,19 +18,18 @@ const closedFailure: SendFailure = {
 /**
  * Topics as files with one partition, one record a line, for development and demonstrations. A record is acknowledged once the
  * operating system has it, without fsync.
+ *
+ * @param options `directory`: folder of the topics, each in `<topic>.ndjson`. Created if missing, readable for its owner only
  */
-export function createFileBroker(options: FileBrokerOptions): Broker {
+export function createFileBroker(options: { readonly directory: string }): Broker {
   const directory = resolve(options.directory);
-  const files = new Map<string, TopicFile>();
+  const files = new Map<string, ReturnType<typeof createTopicFile>>();
   const inFlight = new Set<Promise<SendResult>>();
   let closed = false;
 
-  function fileOf(topic: string): TopicFile {
-    let file = files.get(topic);
-    if (file === undefined) {
-      file = createTopicFile(join(directory, `${topic}.ndjson`));
-      files.set(topic, file);
-    }
+  function fileOf(topic: string) {
+    const file = files.get(topic) ?? createTopicFile(join(directory, `${topic}.ndjson`));
+    files.set(topic, file);
     return file;
   }
 
@@ -142,22 +136,16 @@ async function checkFolder(folder: string): Promise<void> {
   await access(folder, constants.W_OK | constants.X_OK);
 }
 
-interface TopicFile {
-  /** Appends whole lines. Concurrent appends are written together, in the order of their calls. */
-  append(lines: Buffer): Promise<SendResult>;
-}
-
 interface Append {
   readonly lines: Buffer;
   readonly settle: (result: SendResult) => void;
 }
 
-const lineFeedOfTopicFile = 0x0a;
 const tornCheckMs = 10;
 /** A larger write() would delay other work on the disk. */
 const maxWriteBytes = 4 * 1024 * 1024;
 
-function createTopicFile(path: string): TopicFile {
+function createTopicFile(path: string) {
   let pending: Append[] = [];
   let writing = false;
 
@@ -181,7 +169,8 @@ function createTopicFile(path: string): TopicFile {
   }
 
   return {
-    append: (lines) =>
+    /** Appends whole lines. Concurrent appends are written together, in the order of their calls. */
+    append: (lines: Buffer): Promise<SendResult> =>
       new Promise((settle) => {
         pending.push({ lines, settle });
         if (writing) return;
@@ -240,7 +229,7 @@ async function isTorn(file: FileHandle): Promise<boolean> {
   const { size } = await file.stat();
   if (size === 0) return false;
   const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
-  return buffer[0] !== lineFeedOfTopicFile;
+  return buffer[0] !== lineFeed;
 }
 
 /** Removes the part of a failed write, unless another process has written since. */

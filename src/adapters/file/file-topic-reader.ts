@@ -9,20 +9,17 @@ import { readBounded } from '../../ground/files.ts';
 import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { topicNameProblem } from './file-broker.ts';
 
-interface FileTopicReaderOptions {
-  /** Folder of the topics. */
-  readonly directory: string;
-  readonly topic: string;
-  readonly group: string;
-}
-
 /** Limit for the ranges of handled lines. */
 const mostDoneBytes = 16 * 1024 ** 2;
 
 const valueName = ',"value":';
 
 /** Reads a topic file. Line numbers are the offsets. Handled lines are stored beside it, in `<topic>.<group>.done.json`. */
-export function createFileTopicReader(options: FileTopicReaderOptions): TopicReader {
+export function createFileTopicReader(options: {
+  readonly directory: string;
+  readonly topic: string;
+  readonly group: string;
+}): TopicReader {
   const directory = resolve(options.directory);
   const file = join(directory, `${options.topic}.ndjson`);
   const doneFile = join(directory, `${options.topic}.${options.group}.done.json`);
@@ -105,16 +102,16 @@ function failed(message: string): SvcError {
   return new SvcError('SVC_ADAPTERS_NOT_REACHABLE', message);
 }
 
-interface FileTopicTailOptions extends TailRange {
-  /** Folder of the topics. */
-  readonly directory: string;
-}
-
 const everyMs = 250;
 const pieceBytes = 64 * 1024;
 
 /** Follows a topic file. Line numbers are the offsets. */
-export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileTopicTailOptions): TopicTail {
+export function createFileTopicTail({
+  directory,
+  topic,
+  fromMs,
+  untilMs,
+}: TailRange & { readonly directory: string }): TopicTail {
   const file = join(resolve(directory), `${topic}.ndjson`);
   let handle: FileHandle | undefined;
   let position = 0;

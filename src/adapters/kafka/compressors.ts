@@ -5,9 +5,14 @@ import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { KafkaCompression } from './kafka-client-options.ts';
 import { loadPlatformatic, type VendorCompression } from './platformatic-module.ts';
-import { type Compression, codecNumbers } from './record-batch.ts';
+import type { Compression } from './record-batch.ts';
 
 type Codec = Exclude<KafkaCompression, 'none'>;
+/** The compression bits in the attributes of a batch. */
+export const codecNumbers = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const satisfies Record<
+  KafkaCompression,
+  number
+>;
 
 /** Node compresses these in its thread pool. */
 const compressed: Readonly<Record<'gzip' | 'zstd', (data: Buffer) => Promise<Buffer>>> = {
@@ -144,7 +149,6 @@ function* snappyBlocks(data: Buffer): Generator<Block> {
   }
 }
 
-/** The size at the beginning of a block. */
 function snappySize(data: Buffer, { from, end }: Block): Progress {
   let size = 0;
   for (let index = 0; index < 5 && from + index < end; index++) {

@@ -42,7 +42,7 @@ interface Opening {
 export function createConnections(
   transport: Transport,
   options: KafkaClientOptions,
-  pace: DialPace<unknown> = createDialPace(systemClock),
+  pace = createDialPace<unknown>(systemClock),
   throttle: Throttle = createThrottle(options),
 ): Connections {
   const open = new Map<string, BrokerConnection>();
@@ -246,15 +246,6 @@ function versionOf({ key, name, oldest, newest }: KafkaRequest<unknown>, version
   return version;
 }
 
-/** Requests and answers over one socket. Each answer carries the id of its request. */
-interface SocketRequests {
-  isOpen(): boolean;
-  /** Resolves with the answer, without its head. If no answer is due, it resolves at once. */
-  send(key: number, version: number, body: readonly Buffer[], isAnswered: boolean): Promise<Buffer>;
-  /** Closes at once and fails requests in flight. */
-  destroy(): void;
-}
-
 interface Waiting {
   resolve(answer: Buffer): void;
   reject(error: Error): void;
@@ -264,7 +255,8 @@ interface Waiting {
 const longestAnswer = 256 * 1024 * 1024;
 const nothing = Buffer.alloc(0);
 
-function createSocketRequests(socket: Socket, clientId: string): SocketRequests {
+/** Requests and answers over one socket. Each answer carries the id of its request. */
+function createSocketRequests(socket: Socket, clientId: string) {
   const client = Buffer.from(clientId, 'utf8');
   const waiting = new Map<number, Waiting>();
   let lastId = 0;
@@ -301,7 +293,8 @@ function createSocketRequests(socket: Socket, clientId: string): SocketRequests 
 
   return {
     isOpen: () => end === undefined && socket.writable,
-    send(key, version, body, isAnswered) {
+    /** Resolves with the answer, without its head. If no answer is due, it resolves at once. */
+    send(key: number, version: number, body: readonly Buffer[], isAnswered: boolean): Promise<Buffer> {
       if (end !== undefined) return Promise.reject(end);
       lastId = (lastId + 1) & 0x7fffffff;
       const id = lastId;
@@ -317,7 +310,8 @@ function createSocketRequests(socket: Socket, clientId: string): SocketRequests 
         if (!isAnswered) resolve(nothing);
       });
     },
-    destroy: () => fail(new Error('closed by svc')),
+    /** Closes at once and fails requests in flight. */
+    destroy: (): void => fail(new Error('closed by svc')),
   };
 }
 
@@ -400,60 +394,6 @@ function lineOf(
   return `Kafka delays events for ${(forMs / 1_000).toFixed(1)} s, by the quota ${quotaOf(request)} of ${client}${user}. Events wait in memory: raise the quota, or send less`;
 }
 
-/** A healthy broker answers in milliseconds. */
-const silentMs = 2_000;
-/** The bound for slow networks. */
-const longestSilentMs = 10_000;
-
-/**
- * When the whole cluster was last silent: neither a question to any broker nor a send had an answer. Older connections may be
- * dead without a word, as after the loss of a machine or network. A send on such a connection would wait long after the cluster
- * is back.
- */
-export interface Silence {
-  /** Passes on the result of the question. `over`: aborted once another connection has answered. */
-  notice<T>(question: Promise<T>, over?: AbortSignal): Promise<T>;
-  /** On the monotonic clock. */
-  lastAtMs(): number;
-}
-
-/**
- * @param onSilent called each time, and again every 2 s while there is no answer
- * @param heard the last answer to a send. The cluster is silent after 2 s without one, or after twice the time that it took, at
- * most 10 s
- */
-export function createSilence(clock: Clock, onSilent: () => void, heard: () => Answer | undefined): Silence {
-  let lastAtMs = Number.NEGATIVE_INFINITY;
-  return {
-    async notice(question, over) {
-      let timer: NodeJS.Timeout | undefined;
-      let hasLooked = false;
-      const look = (): void => {
-        if (hasLooked && over?.aborted) return;
-        hasLooked = true;
-        const nowMs = clock.monotonic();
-        const { atMs, tookMs } = heard() ?? { atMs: Number.NEGATIVE_INFINITY, tookMs: 0 };
-        const leftMs = atMs + Math.min(Math.max(silentMs, 2 * tookMs), longestSilentMs) - nowMs;
-        if (leftMs <= 0) {
-          lastAtMs = nowMs;
-          onSilent();
-        }
-        lookAfter(leftMs > 0 ? leftMs : silentMs);
-      };
-      const lookAfter = (delayMs: number): void => {
-        timer = setTimeout(look, delayMs).unref();
-      };
-      lookAfter(silentMs);
-      try {
-        return await question;
-      } finally {
-        clearTimeout(timer);
-      }
-    },
-    lastAtMs: () => lastAtMs,
-  };
-}
-
 /** Beside the first try. */
 const maxRetries = 2;
 
@@ -514,69 +454,6 @@ export function firstAnswer<T>(
   });
 }
 
-/** Shares one question: callers get the answer of the question in flight. */
-export function oneAtATime<T>(): (ask: () => Promise<T>) => Promise<T> {
-  let inFlight: Promise<T> | undefined;
-  return (ask) => {
-    inFlight ??= ask().finally(() => {
-      inFlight = undefined;
-    });
-    return inFlight;
-  };
-}
-
-/** The window of Kafka's own clients. The mean covers the last full window and the current one. */
-const windowMs = 30_000;
-
-export interface Answer {
-  /** On the monotonic clock. */
-  readonly atMs: number;
-  readonly tookMs: number;
-}
-
-export interface AnswerTimes {
-  record(ms: number): void;
-  last(): Answer | undefined;
-  /** Milliseconds, over the last 30 to 60 seconds; `null`: no answers. */
-  mean(): number | null;
-}
-
-interface Window {
-  count: number;
-  sumMs: number;
-}
-
-export function createAnswerTimes(clock: Clock): AnswerTimes {
-  const empty = (): Window => ({ count: 0, sumMs: 0 });
-  let startMs = clock.monotonic();
-  let before = empty();
-  let now = empty();
-  let last: Answer | undefined;
-
-  function turn(): void {
-    const turns = Math.floor((clock.monotonic() - startMs) / windowMs);
-    if (turns === 0) return;
-    startMs += turns * windowMs;
-    before = turns === 1 ? now : empty();
-    now = empty();
-  }
-
-  return {
-    record(ms) {
-      turn();
-      last = { atMs: clock.monotonic(), tookMs: ms };
-      now.count++;
-      now.sumMs += ms;
-    },
-    last: () => last,
-    mean() {
-      turn();
-      const count = before.count + now.count;
-      return count === 0 ? null : (before.sumMs + now.sumMs) / count;
-    },
-  };
-}
-
 /** Attempts to connect to brokers that refused, in each `clusterPollMs`. */
 const maxTries = 2;
 
@@ -589,21 +466,14 @@ const away = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN'
  * tried longest ago are tried, and the others get their last refusal. As soon as one broker accepts a connection, all are tried
  * again at once.
  */
-interface DialPace<Refusal> {
-  /** The last refusal of a broker that must not be tried yet; `undefined`: try it. */
-  refusal(address: string): Refusal | undefined;
-  /** `code`: of Node. */
-  failed(address: string, code: string | undefined, refusal: Refusal): void;
-  connected(): void;
-}
-
-export function createDialPace<Refusal>(clock: Clock): DialPace<Refusal> {
+export function createDialPace<Refusal>(clock: Clock) {
   /** In the order of the last try. */
   const refusals = new Map<string, Refusal>();
   let triedAtMs: number[] = [];
 
   return {
-    refusal(address) {
+    /** The last refusal of a broker that must not be tried yet; `undefined`: try it. */
+    refusal(address: string): Refusal | undefined {
       const refusal = refusals.get(address);
       if (refusal === undefined) return undefined;
       const nowMs = clock.monotonic();
@@ -617,14 +487,15 @@ export function createDialPace<Refusal>(clock: Clock): DialPace<Refusal> {
       refusals.set(address, refusal);
       return undefined;
     },
-    failed(address, code, refusal) {
+    /** `code`: of Node. */
+    failed(address: string, code: string | undefined, refusal: Refusal): void {
       if (code === undefined || !away.has(code)) return;
       const isNew = !refusals.has(address);
       refusals.delete(address);
       refusals.set(address, refusal);
       if (isNew) triedAtMs.push(clock.monotonic());
     },
-    connected() {
+    connected(): void {
       refusals.clear();
       triedAtMs = [];
     },

@@ -5,17 +5,14 @@ import type { Logger } from '../../observe/logger.ts';
 import { type Connections, createConnections } from './connections.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import {
-  coordinatorRequest,
-  type GroupAssignment,
-  type GroupMember,
-  type GroupSettings,
-  heartbeatRequest,
-  type Joined,
-  joinRequest,
-  leaveRequest,
-  MemberIdRequired,
-  type Membership,
-  syncRequest,
+  AnswerReader,
+  blob,
+  checkCode,
+  int32,
+  type KafkaRequest,
+  list,
+  ProtocolError,
+  text,
 } from './protocol.ts';
 import { protocolErrorIn, toSendFailure, who } from './send-failure.ts';
 import { type Address, keyOf, type LoadTransport, parseAddress } from './transport.ts';
@@ -85,13 +82,13 @@ const sessionTimeoutMs = 10_000;
 const rebalanceTimeoutMs = 20_000;
 const heartbeatMs = 3_000;
 /** A worker id is first used this long after it was assigned: its previous owner has stopped using it by then. */
-export const takeOverMs = 6_000;
+const takeOverMs = 6_000;
 /**
  * The length of a lease after its last heartbeat was sent. It outlives the session, because Kafka waits up to one session for a
  * dead member before it tells the others of a rebalance. They must keep their ids meanwhile. One second is left for clock
  * drift.
  */
-export const leaseMs = sessionTimeoutMs + takeOverMs - 1_000;
+const leaseMs = sessionTimeoutMs + takeOverMs - 1_000;
 
 const openLimitMs = 15_000;
 /**
@@ -281,21 +278,12 @@ function withJitter(ms: number): number {
   return ms * (0.75 + Math.random() / 2);
 }
 
-/** Unref'd waits that end together. */
-interface Backoffs {
-  pause(ms: number): Promise<void>;
-  /** Rejects if `work` takes longer. `work` itself continues. */
-  limited<T>(ms: number, work: Promise<T>): Promise<T>;
-  /** Ends the current pause and all later ones. */
-  end(): void;
-}
-
-function createPauses(): Backoffs {
+function createPauses() {
   let isOver = false;
   let wake: () => void = () => {};
 
   return {
-    pause(ms) {
+    pause(ms: number): Promise<void> {
       if (isOver) return Promise.resolve();
       return new Promise((resolve) => {
         const timer = setTimeout(resolve, ms).unref();
@@ -305,20 +293,21 @@ function createPauses(): Backoffs {
         };
       });
     },
-    limited(ms, work) {
+    /** Rejects if `work` takes longer. `work` itself continues. */
+    limited<T>(ms: number, work: Promise<T>): Promise<T> {
       const late = (): never => {
         throw new Error(`no answer within ${ms} ms`);
       };
       return inTime(work, { limitMs: ms, keepsAlive: false, late });
     },
-    end() {
+    /** Ends the current pause and all later ones. */
+    end(): void {
       isOver = true;
       wake();
     },
   };
 }
 
-/** Lines for an operator about a group that gives no worker ids. */
 interface GroupRefusals {
   readonly byError: Readonly<Record<string, string>>;
   readonly noneFree: string;
@@ -377,7 +366,7 @@ export function refusalOf(errorName: string | undefined, { byError }: GroupRefus
  * A connection to the coordinator of one group, used for nothing else. A broker answers the requests of a connection in turn,
  * and a join takes seconds. Calls reject with errors of the client, and when the connection is closed.
  */
-export interface GroupConnection {
+interface GroupConnection {
   /** An empty `memberId`: as a new member. */
   join(memberId: string, metadata: Buffer): Promise<Joined>;
   /** `assignments`: from the leader only. Resolves with the assignment of this member. */
@@ -387,8 +376,7 @@ export interface GroupConnection {
   close(): void;
 }
 
-/** How one client of Kafka takes part in a group. */
-export interface GroupAccess {
+interface GroupAccess {
   open(settings: GroupSettings): Promise<GroupConnection>;
   /** Kafka's name of the error, such as `REBALANCE_IN_PROGRESS`; `undefined` if Kafka did not answer. */
   errorName(error: unknown): string | undefined;
@@ -397,7 +385,7 @@ export interface GroupAccess {
 }
 
 /** A member's metadata when it joins. */
-export interface WorkerIdClaim {
+interface WorkerIdClaim {
   readonly workerId: number;
   /** The generation of the group in which it got this worker id. */
   readonly generation: number;
@@ -428,7 +416,6 @@ function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefi
 /** The leader's assignment. Neither field is set if no id was free. */
 interface Given {
   readonly workerId?: number;
-  /** Describes an invalid assignment to an operator. */
   readonly noWorkerId?: string;
 }
 
@@ -472,4 +459,148 @@ function encodeAssignment(workerId: number): Buffer {
   const bytes = Buffer.alloc(2);
   bytes.writeUInt16BE(workerId);
   return bytes;
+}
+
+/** Reads only whether the request was refused. */
+function readRefusal(bytes: Buffer): void {
+  const answer = new AnswerReader(bytes);
+  answer.skip(4); // Throttle time.
+  checkCode(answer.int16());
+}
+
+interface GroupMember {
+  readonly memberId: string;
+  readonly metadata: Buffer;
+}
+
+interface GroupAssignment {
+  readonly memberId: string;
+  readonly assignment: Buffer;
+}
+
+interface Membership {
+  readonly memberId: string;
+  readonly generation: number;
+}
+
+interface Joined extends Membership {
+  /** All members if this member leads the group, otherwise empty. */
+  readonly members: readonly GroupMember[];
+}
+
+interface GroupSettings {
+  readonly group: string;
+  readonly protocolType: string;
+  readonly protocolName: string;
+  readonly sessionTimeoutMs: number;
+  readonly rebalanceTimeoutMs: number;
+}
+
+/** From these versions on, a member may have an instance id. svc sends none. */
+const withInstance = { join: 5, sync: 3, heartbeat: 3 } as const;
+
+const noInstance = text(null);
+
+/** Kafka asks a new member to join again with this id. */
+class MemberIdRequired extends ProtocolError {
+  readonly memberId: string;
+
+  constructor(memberId: string) {
+    super(memberIdRequired);
+    this.memberId = memberId;
+  }
+}
+
+const memberIdRequired = 79;
+
+function coordinatorRequest(group: string): KafkaRequest<Address> {
+  return {
+    ...{ key: 10, name: 'FindCoordinator', oldest: 1, newest: 2 },
+    throttle: { at: 'start', from: 2 },
+    write: () => [text(group), Buffer.from([0])],
+    read(bytes) {
+      const answer = new AnswerReader(bytes);
+      answer.skip(4);
+      const code = answer.int16();
+      answer.text();
+      checkCode(code);
+      answer.skip(4);
+      return { host: answer.text() ?? '', port: answer.int32() };
+    },
+  };
+}
+
+function joinRequest(settings: GroupSettings, memberId: string, metadata: Buffer): KafkaRequest<Joined> {
+  return {
+    ...{ key: 11, name: 'JoinGroup', oldest: 2, newest: 5 },
+    throttle: { at: 'start', from: 3 },
+    write: (version) => [
+      ...[text(settings.group), int32(settings.sessionTimeoutMs), int32(settings.rebalanceTimeoutMs)],
+      ...[text(memberId), ...(version >= withInstance.join ? [noInstance] : [])],
+      text(settings.protocolType),
+      list([metadata], (each) => Buffer.concat([text(settings.protocolName), blob(each)])),
+    ],
+    read(bytes, version) {
+      const answer = new AnswerReader(bytes);
+      answer.skip(4);
+      const code = answer.int16();
+      const generation = answer.int32();
+      answer.text();
+      answer.text();
+      const given = answer.text() ?? '';
+      if (code === memberIdRequired) throw new MemberIdRequired(given);
+      checkCode(code);
+      const members = answer.list((): GroupMember => {
+        const id = answer.text() ?? '';
+        if (version >= withInstance.join) answer.text();
+        return { memberId: id, metadata: answer.blob() };
+      });
+      return { memberId: given, generation, members };
+    },
+  };
+}
+
+const head = (group: string, { generation, memberId }: Membership, hasInstance: boolean): Buffer[] => [
+  ...[text(group), int32(generation), text(memberId)],
+  ...(hasInstance ? [noInstance] : []),
+];
+
+/** The answer is the leader's assignment for this member. */
+function syncRequest(
+  group: string,
+  membership: Membership,
+  assignments: readonly GroupAssignment[],
+): KafkaRequest<Buffer> {
+  return {
+    ...{ key: 14, name: 'SyncGroup', oldest: 1, newest: 3 },
+    throttle: { at: 'start', from: 2 },
+    write: (version) => [
+      ...head(group, membership, version >= withInstance.sync),
+      list(assignments, (each) => Buffer.concat([text(each.memberId), blob(each.assignment)])),
+    ],
+    read(bytes) {
+      readRefusal(bytes);
+      const answer = new AnswerReader(bytes);
+      answer.skip(6);
+      return answer.blob();
+    },
+  };
+}
+
+export function heartbeatRequest(group: string, membership: Membership): KafkaRequest<void> {
+  return {
+    ...{ key: 12, name: 'Heartbeat', oldest: 1, newest: 3 },
+    throttle: { at: 'start', from: 2 },
+    write: (version) => head(group, membership, version >= withInstance.heartbeat),
+    read: readRefusal,
+  };
+}
+
+function leaveRequest(group: string, memberId: string): KafkaRequest<void> {
+  return {
+    ...{ key: 13, name: 'LeaveGroup', oldest: 1, newest: 2 },
+    throttle: { at: 'start', from: 2 },
+    write: () => [text(group), text(memberId)],
+    read: readRefusal,
+  };
 }

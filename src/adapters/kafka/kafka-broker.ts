@@ -20,11 +20,11 @@ import type {
 } from '../../publish/broker.ts';
 import { passingOf } from '../../publish/fault.ts';
 import { type BrokerConnection, createConnections } from './connections.ts';
-import { groupRefusals, refusalOf } from './group.ts';
+import { groupRefusals, heartbeatRequest, refusalOf } from './group.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import { heartbeatRequest, metadataRequest, type TopicMetadata } from './protocol.ts';
-import { type FailureScene, protocolErrorIn, protocolReason, toSendFailure } from './send-failure.ts';
-import { failed, type KafkaSession, openSession } from './session.ts';
+import { metadataRequest, type TopicMetadata } from './protocol.ts';
+import { type FailureScene, failed, protocolErrorIn, protocolReason, toSendFailure } from './send-failure.ts';
+import { openSession } from './session.ts';
 import { type LoadTransport, parseAddress } from './transport.ts';
 
 const closedFailure: SendFailure = {
@@ -43,7 +43,7 @@ const closedFailure: SendFailure = {
  */
 export function createKafkaBroker(name: string, options: KafkaClientOptions, load: LoadTransport): Broker {
   const asking = { options, written: false };
-  const inFlight = createWorkUnderWay();
+  const inFlight = createInFlight();
   const sendWhenTopicReady = createSendWhenTopicReady({
     async send(topic, partition, records, placedBy) {
       try {
@@ -55,7 +55,7 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
     isReady: async (topic) => (await session()).isThere(topic),
     limitMs: options.requestTimeoutMs,
   });
-  let opened: KafkaSession | undefined;
+  let opened: Awaited<ReturnType<typeof openSession>> | undefined;
   const session = loadOnce(async () => {
     opened = await openSession(load, options);
     return opened;
@@ -123,18 +123,10 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
   };
 }
 
-/** Counts work in flight, and keeps the process alive for it. The connections themselves are unref'd. */
-interface WorkUnderWay {
-  run<T>(work: () => Promise<T>): Promise<T>;
-  /** Resolves when nothing is in flight, after `limitMs` at the latest. */
-  idle(limitMs: number): Promise<void>;
-  /** Lets the process end: no caller waits for the work in flight. */
-  letGo(): void;
-}
-
 const farAwayMs = 2 ** 31 - 1;
 
-function createWorkUnderWay(): WorkUnderWay {
+/** Counts work in flight, and keeps the process alive for it. The connections themselves are unref'd. */
+function createInFlight() {
   let count = 0;
   let hold: NodeJS.Timeout | undefined;
   let onIdle: (() => void) | undefined;
@@ -147,7 +139,7 @@ function createWorkUnderWay(): WorkUnderWay {
   };
 
   return {
-    async run(work) {
+    async run<T>(work: () => Promise<T>): Promise<T> {
       count++;
       hold ??= setInterval(() => {}, farAwayMs);
       try {
@@ -156,14 +148,16 @@ function createWorkUnderWay(): WorkUnderWay {
         end();
       }
     },
-    async idle(limitMs) {
+    /** Resolves when nothing is in flight, after `limitMs` at the latest. */
+    async idle(limitMs: number): Promise<void> {
       if (count === 0) return;
       const idle = new Promise<void>((resolve) => {
         onIdle = resolve;
       });
       await within(limitMs, idle);
     },
-    letGo() {
+    /** Lets the process end: no caller waits for the work in flight. */
+    letGo(): void {
       clearInterval(hold);
       hold = undefined;
     },
@@ -177,16 +171,6 @@ type Send = (
   /** The number of partitions when `partition` was chosen, if known. */
   placedBy?: number,
 ) => Promise<SendResult>;
-
-interface PatientSendOptions {
-  readonly send: Send;
-  /** Whether the topic exists. Rejects if one of its partitions has no leader. */
-  readonly isReady: (topic: string) => Promise<boolean>;
-  /** How long to wait for a topic without leaders. */
-  readonly limitMs: number;
-  /** How long to wait for a topic that the cluster does not know. Default: 1000. */
-  readonly unknownMs?: number;
-}
 
 const firstPauseMs = 20;
 const longestPauseMs = 250;
@@ -205,7 +189,15 @@ export function createSendWhenTopicReady({
   isReady,
   limitMs,
   unknownMs = usualUnknownMs,
-}: PatientSendOptions): Send {
+}: {
+  readonly send: Send;
+  /** Whether the topic exists. Rejects if one of its partitions has no leader. */
+  readonly isReady: (topic: string) => Promise<boolean>;
+  /** How long to wait for a topic without leaders. */
+  readonly limitMs: number;
+  /** How long to wait for a topic that the cluster does not know. Default: 1000. */
+  readonly unknownMs?: number;
+}): Send {
   const polls = new Map<string, Promise<boolean>>();
   const missing = new Set<string>();
 

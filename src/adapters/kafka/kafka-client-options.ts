@@ -41,7 +41,6 @@ type KafkaAcks = 'all' | '1' | '0';
 
 export type { KafkaCompression };
 
-/** Options of every Kafka client. */
 export interface KafkaClientOptions {
   /** `host:port` of the first brokers to ask. */
   readonly brokers: readonly string[];
@@ -62,16 +61,13 @@ export interface KafkaClientOptions {
   readonly logger: Logger;
 }
 
-/** Returns Node's TLS options for one connection. */
-export type Certificates = () => ConnectionOptions;
-
 /**
- * Certificates and keys are replaced while a process runs, so each connection reads the files again. Reading is synchronous,
+ * Certificates and keys are replaced while a process runs, so each call reads the files again, for one connection. Reading is synchronous,
  * because connections are few. If the files cannot be read or used, the last good ones stay in use, with a warning.
  *
  * @throws SvcError that names the setting, if the first read fails
  */
-export function readCertificates(tls: KafkaTlsOptions, logger: Logger): Certificates {
+export function readCertificates(tls: KafkaTlsOptions, logger: Logger): () => ConnectionOptions {
   let good = readOnce(tls);
   let said: string | undefined;
   return () => {

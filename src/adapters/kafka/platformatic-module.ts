@@ -2,7 +2,6 @@ import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { SvcError } from '../../ground/errors.ts';
 
-/** The part of the package's connection that svc uses. */
 export interface VendorConnection extends EventEmitter {
   /** Set by `connect`, synchronously. */
   readonly socket: Socket | undefined;
@@ -20,7 +19,6 @@ interface VendorSasl {
   authenticate(...parameters: unknown[]): void;
 }
 
-/** The part of the package that svc uses. */
 export interface PlatformaticModule {
   readonly Connection: new (clientId: string, options: object) => VendorConnection;
   readonly saslPlain: VendorSasl;

@@ -1,5 +1,3 @@
-import type { Address } from './transport.ts';
-
 // requests and answers of Kafka's protocol, as svc writes and reads them, for all clients.
 
 /** One request, in the versions that svc knows. Most predate Kafka's "flexible" versions, which have compact lists and tags. */
@@ -69,13 +67,6 @@ export const versionsRequest: KafkaRequest<Versions> = {
   },
 };
 
-/** Reads only whether the request was refused. */
-function readRefusal(bytes: Buffer): void {
-  const answer = new AnswerReader(bytes);
-  answer.skip(4); // Throttle time.
-  checkCode(answer.int16());
-}
-
 /** The head of a request, without its length. */
 export function requestHead(key: number, version: number, id: number, clientId: Buffer): Buffer {
   const head = Buffer.allocUnsafe(14 + clientId.length);
@@ -93,13 +84,13 @@ function int16(value: number): Buffer {
   return bytes;
 }
 
-function int32(value: number): Buffer {
+export function int32(value: number): Buffer {
   const bytes = Buffer.allocUnsafe(4);
   bytes.writeInt32BE(value);
   return bytes;
 }
 
-function text(value: string | null): Buffer {
+export function text(value: string | null): Buffer {
   if (value === null) return int16(-1);
   const bytes = Buffer.from(value, 'utf8');
   return Buffer.concat([int16(bytes.length), bytes]);
@@ -120,16 +111,16 @@ function compactText(value: string): Buffer {
 
 const noTags = Buffer.from([0]);
 
-function blob(bytes: Buffer): Buffer {
+export function blob(bytes: Buffer): Buffer {
   return Buffer.concat([int32(bytes.length), bytes]);
 }
 
-function list<T>(items: readonly T[], write: (item: T) => Buffer): Buffer {
+export function list<T>(items: readonly T[], write: (item: T) => Buffer): Buffer {
   return Buffer.concat([int32(items.length), ...items.map(write)]);
 }
 
 /** Reads an answer from beginning to end. Throws a RangeError if it is shorter than it says. */
-class AnswerReader {
+export class AnswerReader {
   private readonly bytes: Buffer;
   private at = 0;
 
@@ -351,7 +342,6 @@ function readProduced(bytes: Buffer): number {
   return Number(answer.int64());
 }
 
-/** The identity of an idempotent producer. */
 export interface ProducerId {
   readonly id: bigint;
   readonly epoch: number;
@@ -410,146 +400,4 @@ const names = `
 /** The number itself if it is newer than the list. */
 function errorName(code: number): string {
   return code === -1 ? 'UNKNOWN_SERVER_ERROR' : (names[code] ?? `ERROR_${code}`);
-}
-
-/** One member, as the leader of a group sees it. */
-export interface GroupMember {
-  readonly memberId: string;
-  readonly metadata: Buffer;
-}
-
-export interface GroupAssignment {
-  readonly memberId: string;
-  readonly assignment: Buffer;
-}
-
-/** One member in one generation of its group. */
-export interface Membership {
-  readonly memberId: string;
-  readonly generation: number;
-}
-
-export interface Joined extends Membership {
-  /** All members if this member leads the group, otherwise empty. */
-  readonly members: readonly GroupMember[];
-}
-
-export interface GroupSettings {
-  readonly group: string;
-  readonly protocolType: string;
-  readonly protocolName: string;
-  readonly sessionTimeoutMs: number;
-  readonly rebalanceTimeoutMs: number;
-}
-
-/** From these versions on, a member may have an instance id. svc sends none. */
-const withInstance = { join: 5, sync: 3, heartbeat: 3 } as const;
-const noInstance = text(null);
-
-/** Kafka asks a new member to join again with this id. */
-export class MemberIdRequired extends ProtocolError {
-  readonly memberId: string;
-
-  constructor(memberId: string) {
-    super(memberIdRequired);
-    this.memberId = memberId;
-  }
-}
-
-const memberIdRequired = 79;
-
-export function coordinatorRequest(group: string): KafkaRequest<Address> {
-  return {
-    ...{ key: 10, name: 'FindCoordinator', oldest: 1, newest: 2 },
-    throttle: { at: 'start', from: 2 },
-    write: () => [text(group), Buffer.from([0])],
-    read(bytes) {
-      const answer = new AnswerReader(bytes);
-      answer.skip(4);
-      const code = answer.int16();
-      answer.text();
-      checkCode(code);
-      answer.skip(4);
-      return { host: answer.text() ?? '', port: answer.int32() };
-    },
-  };
-}
-
-export function joinRequest(
-  settings: GroupSettings,
-  memberId: string,
-  metadata: Buffer,
-): KafkaRequest<Joined> {
-  return {
-    ...{ key: 11, name: 'JoinGroup', oldest: 2, newest: 5 },
-    throttle: { at: 'start', from: 3 },
-    write: (version) => [
-      ...[text(settings.group), int32(settings.sessionTimeoutMs), int32(settings.rebalanceTimeoutMs)],
-      ...[text(memberId), ...(version >= withInstance.join ? [noInstance] : [])],
-      text(settings.protocolType),
-      list([metadata], (each) => Buffer.concat([text(settings.protocolName), blob(each)])),
-    ],
-    read(bytes, version) {
-      const answer = new AnswerReader(bytes);
-      answer.skip(4);
-      const code = answer.int16();
-      const generation = answer.int32();
-      answer.text();
-      answer.text();
-      const given = answer.text() ?? '';
-      if (code === memberIdRequired) throw new MemberIdRequired(given);
-      checkCode(code);
-      const members = answer.list((): GroupMember => {
-        const id = answer.text() ?? '';
-        if (version >= withInstance.join) answer.text();
-        return { memberId: id, metadata: answer.blob() };
-      });
-      return { memberId: given, generation, members };
-    },
-  };
-}
-
-const head = (group: string, { generation, memberId }: Membership, hasInstance: boolean): Buffer[] => [
-  ...[text(group), int32(generation), text(memberId)],
-  ...(hasInstance ? [noInstance] : []),
-];
-
-/** The answer is the leader's assignment for this member. */
-export function syncRequest(
-  group: string,
-  membership: Membership,
-  assignments: readonly GroupAssignment[],
-): KafkaRequest<Buffer> {
-  return {
-    ...{ key: 14, name: 'SyncGroup', oldest: 1, newest: 3 },
-    throttle: { at: 'start', from: 2 },
-    write: (version) => [
-      ...head(group, membership, version >= withInstance.sync),
-      list(assignments, (each) => Buffer.concat([text(each.memberId), blob(each.assignment)])),
-    ],
-    read(bytes) {
-      readRefusal(bytes);
-      const answer = new AnswerReader(bytes);
-      answer.skip(6);
-      return answer.blob();
-    },
-  };
-}
-
-export function heartbeatRequest(group: string, membership: Membership): KafkaRequest<void> {
-  return {
-    ...{ key: 12, name: 'Heartbeat', oldest: 1, newest: 3 },
-    throttle: { at: 'start', from: 2 },
-    write: (version) => head(group, membership, version >= withInstance.heartbeat),
-    read: readRefusal,
-  };
-}
-
-export function leaveRequest(group: string, memberId: string): KafkaRequest<void> {
-  return {
-    ...{ key: 13, name: 'LeaveGroup', oldest: 1, newest: 2 },
-    throttle: { at: 'start', from: 2 },
-    write: () => [text(group), text(memberId)],
-    read: readRefusal,
-  };
 }

@@ -1,4 +1,3 @@
-import type { KafkaCompression } from '../../ground/management.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import { makeRecords } from '../../publish/fault.ts';
 
@@ -53,7 +52,6 @@ export function encodeBatch(
   return inTurns(wholeBatch(records, checksum, place));
 }
 
-/** As `encodeBatch`, with compressed records. */
 export async function encodeCompressedBatch(
   records: readonly BrokerRecord[],
   { bitmask, compress }: Compression,
@@ -341,12 +339,3 @@ function isRight(checksum: Checksum): boolean {
   const inParts = checksum(sample, 200, sample.length, checksum(sample, 1, 200));
   return inParts === crc32c(sample, 1, sample.length);
 }
-
-/** `acks` of a produce request. */
-export const ackNumbers = { all: -1, '1': 1, '0': 0 } as const;
-
-/** The compression bits in the attributes of a batch. */
-export const codecNumbers = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const satisfies Record<
-  KafkaCompression,
-  number
->;

@@ -1,6 +1,6 @@
 import { SvcError } from '../../ground/errors.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
-import type { SendFailure, SendFailureKind } from '../../publish/broker.ts';
+import type { SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { TokenError } from './token.ts';
 
@@ -77,6 +77,9 @@ function socketCode(causes: readonly Cause[]): string | undefined {
 function nameOf(causes: readonly Cause[]): string {
   return causes.findLast(({ name }) => name?.startsWith('KafkaJS'))?.name ?? 'ConnectionError';
 }
+export function failed(failure: SendFailure): SendResult {
+  return { ok: false, failure };
+}
 
 const isRefusedUser = (causes: readonly Cause[]): boolean =>
   causes.some(({ name, code }) => name === kafkajsRefusal || code === platformaticRefusal);
@@ -138,7 +141,6 @@ export class NoCommonVersion extends Error {
   }
 }
 
-/** Where and when a request failed. */
 export interface FailureScene {
   readonly options: KafkaClientOptions;
   readonly topic?: string;
@@ -171,24 +173,6 @@ export function invalidTopic(scene: FailureScene): Reason {
     ? `${topicName(scene)} is internal to Kafka: clients cannot write to it`
     : `Kafka refuses the name of ${topicName(scene)}: ${topicNameForm}`;
   return { kind: 'fatal', message, cause: 'INVALID_TOPIC_EXCEPTION' };
-}
-
-export function noSuchPartition(topic: string, partition: number | undefined): SendFailure {
-  const message = `topic "${topic}" has no partition ${partition}`;
-  return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
-}
-
-/** `placedBy`: the count when a partition was chosen. */
-export function otherCount(
-  topic: string,
-  count: number,
-  placedBy: number,
-  isRecreated: boolean,
-): SendFailure {
-  const what = isRecreated ? 'was created again, and has' : 'has';
-  const message = `topic "${topic}" ${what} ${count} partitions now instead of ${placedBy}: its events are partitioned again`;
-  const failure: SendFailure = { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
-  return isRecreated ? { ...failure, isRecreated } : failure;
 }
 
 function requestTimedOut(

@@ -1,23 +1,13 @@
 import { backoffMs, inTime, systemClock } from '../../ground/clock.ts';
 import { topicNamePattern } from '../../ground/event-fields.ts';
-import type {
-  BrokerRecord,
-  BrokerTraffic,
-  ClusterInfo,
-  HeldBack,
-  SendFailure,
-  SendResult,
-} from '../../publish/broker.ts';
+import type { BrokerRecord, BrokerTraffic, HeldBack, SendFailure, SendResult } from '../../publish/broker.ts';
 import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
 import { compressionOf } from './compressors.ts';
 import {
-  type AnswerTimes,
   type BrokerConnection,
   type Connections,
-  createAnswerTimes,
   createConnections,
   createDialPace,
-  createSilence,
   createThrottle,
   type Throttle,
 } from './connections.ts';
@@ -31,7 +21,6 @@ import {
   producerIdRequest,
 } from './protocol.ts';
 import {
-  ackNumbers,
   type BatchPlace,
   type Checksum,
   type Compression,
@@ -40,44 +29,25 @@ import {
   loadChecksum,
 } from './record-batch.ts';
 import {
+  failed,
   invalidTopic,
   isAnswer,
   NoCommonVersion,
-  noSuchPartition,
-  otherCount,
   passingRefusals,
   protocolErrorIn,
   toSendFailure,
   who,
 } from './send-failure.ts';
-import { createTopics, type Topics } from './topics.ts';
+import { createAnswerTimes, createSilence, createTopics, type Topics } from './topics.ts';
 import { keyOf, type LoadTransport } from './transport.ts';
 
 // one producer for all clients: leaders of partitions, connections, requests, time-outs, outcomes of sends.
 
-/** A loaded client of Kafka. It rejects with errors that `toSendFailure` understands. */
-export interface KafkaSession {
-  /** One try, of at least one record. If it rejects, nothing was written. Without `partition`: by the first key, as in Java. */
-  send(
-    topic: string,
-    partition: number | undefined,
-    records: readonly BrokerRecord[],
-    placedBy?: number,
-  ): Promise<SendResult>;
-  /** These as in `Topics`. */
-  partitionCount(topic: string): Promise<number | undefined>;
-  placedBy(topic: string): number | undefined;
-  isThere(topic: string): Promise<boolean>;
-  describe(): Promise<ClusterInfo>;
-  traffic(): BrokerTraffic;
-  heldBack(topic?: string, partition?: number): HeldBack | undefined;
-  close(): void;
-}
-
 /** Connections for sends to one broker. All sends of a topic use the same one. */
 const mostPerBroker = 8;
 
-export async function openSession(load: LoadTransport, options: KafkaClientOptions): Promise<KafkaSession> {
+/** A loaded client of Kafka. It rejects with errors that `toSendFailure` understands. */
+export async function openSession(load: LoadTransport, options: KafkaClientOptions) {
   const transport = await load(options);
   const pace = createDialPace<unknown>(systemClock);
   const throttle = createThrottle(options);
@@ -102,23 +72,29 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
   const sends = createSends(parts, options);
 
   return {
-    async send(topic, partition, records, placedBy) {
+    /** One try, of at least one record. If it rejects, nothing was written. Without `partition`: by the first key, as in Java. */
+    async send(
+      topic: string,
+      partition: number | undefined,
+      records: readonly BrokerRecord[],
+      placedBy?: number,
+    ): Promise<SendResult> {
       const [{ key } = { key: null }] = records;
       const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
       return sends.send(topic, to, records, partition === undefined ? undefined : placedBy);
     },
     ...{ partitionCount: topics.partitionCount, placedBy: topics.placedBy, isThere: topics.isThere },
     describe: topics.describe,
-    traffic() {
+    traffic(): BrokerTraffic {
       const connectionCount = all.reduce((sum, connections) => sum + connections.count(), 0);
       return { connectionCount, ...sends.traffic() };
     },
-    heldBack(topic, partition) {
+    heldBack(topic?: string, partition?: number): HeldBack | undefined {
       if (topic === undefined || partition === undefined) return throttle.of();
       const leader = topics.leaderOf(topic, partition);
       return leader && throttle.of(keyOf(leader));
     },
-    close() {
+    close(): void {
       for (const connections of all) connections.close();
     },
   };
@@ -146,28 +122,12 @@ export async function countPartitions(
   }
 }
 
-/** Sends records to the leader of their partition. */
-interface Sends {
-  /**
-   * Never rejects.
-   *
-   * @param placedBy the number of partitions when this one was chosen. If the topic has another number now, nothing is sent
-   */
-  send(
-    topic: string,
-    partition: number,
-    records: readonly BrokerRecord[],
-    placedBy?: number,
-  ): Promise<SendResult>;
-  traffic(): Omit<BrokerTraffic, 'connectionCount'>;
-}
-
 interface SendsParts {
   readonly connectionsFor: (topic: string) => Connections;
   readonly topics: Topics;
   /** When the cluster was last silent, on the monotonic clock. */
   readonly silentAtMs: () => number;
-  readonly answerTimes: AnswerTimes;
+  readonly answerTimes: ReturnType<typeof createAnswerTimes>;
   /** Default: none. */
   readonly compression?: Compression | undefined;
   /** Of batches. Default: svc's own. */
@@ -205,8 +165,11 @@ interface Try {
   /** A batch that is stored before this offset is in a topic that was created again. */
   readonly endOffset: number;
 }
+/** `acks` of a produce request. */
+const ackNumbers = { all: -1, '1': 1, '0': 0 } as const;
 
-export function createSends(parts: SendsParts, options: KafkaClientOptions): Sends {
+/** Sends records to the leader of their partition. */
+export function createSends(parts: SendsParts, options: KafkaClientOptions) {
   const { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum } = parts;
   const { throttle = createThrottle(options), sequences } = parts;
   const inFlight = new Set<InFlight>();
@@ -348,7 +311,17 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
   }
 
   return {
-    async send(topic, partition, records, placedBy) {
+    /**
+     * Never rejects.
+     *
+     * @param placedBy the number of partitions when this one was chosen. If the topic has another number now, nothing is sent
+     */
+    async send(
+      topic: string,
+      partition: number,
+      records: readonly BrokerRecord[],
+      placedBy?: number,
+    ): Promise<SendResult> {
       if (!topicNamePattern.test(topic)) {
         const { kind, message } = invalidTopic({ options, topic, written: false });
         return failed({ kind, message, cause: 'INVALID_TOPIC_EXCEPTION' });
@@ -362,7 +335,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       }
     },
 
-    traffic() {
+    traffic(): Omit<BrokerTraffic, 'connectionCount'> {
       const written = [...inFlight].filter(({ connection }) => connection !== undefined);
       return { inFlightRequests: written.length, requestLatencyAvg: answerTimes.mean() };
     },
@@ -394,9 +367,17 @@ export function verdictOf(type: string | undefined, written: boolean): Verdict {
   if (unplaced.has(type)) return 'unplaced';
   return refusals.has(type) ? 'refused' : 'maybe';
 }
+function noSuchPartition(topic: string, partition: number | undefined): SendFailure {
+  const message = `topic "${topic}" has no partition ${partition}`;
+  return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
+}
 
-export function failed(failure: SendFailure): SendResult {
-  return { ok: false, failure };
+/** `placedBy`: the count when a partition was chosen. */
+function otherCount(topic: string, count: number, placedBy: number, isRecreated: boolean): SendFailure {
+  const what = isRecreated ? 'was created again, and has' : 'has';
+  const message = `topic "${topic}" ${what} ${count} partitions now instead of ${placedBy}: its events are partitioned again`;
+  const failure: SendFailure = { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
+  return isRecreated ? { ...failure, isRecreated } : failure;
 }
 
 const both = (one: BrokerConnection, other: BrokerConnection): BrokerConnection => ({
@@ -476,7 +457,6 @@ interface Sequences {
 
 type Attempt<T> = (place: BatchPlace | undefined, endOffset: number) => Promise<Tried<T>>;
 
-/** A batch that is not known to be stored. */
 interface Unended {
   readonly first: BrokerRecord | undefined;
   readonly count: number;
@@ -484,7 +464,6 @@ interface Unended {
   maybeStored: boolean;
 }
 
-/** The state of one partition. */
 interface Lane {
   producer: ProducerId | undefined;
   next: number;

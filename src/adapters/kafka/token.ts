@@ -196,7 +196,6 @@ export function isTokenRefused(answer: Buffer | undefined): boolean {
   return answer?.includes('"status"') ?? false;
 }
 
-/** No token to sign in with. */
 export class TokenError extends SvcError {
   /** Whether another try may help: the endpoint was away, and refused nothing. */
   readonly isRetriable: boolean;

@@ -1,4 +1,4 @@
-import { inTime, systemClock } from '../../ground/clock.ts';
+import { type Clock, inTime, systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
 import { isNoTopic } from '../../publish/fault.ts';
 import {
@@ -6,8 +6,6 @@ import {
   type Connections,
   createThrottle,
   firstAnswer,
-  oneAtATime,
-  type Silence,
   type Throttle,
 } from './connections.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
@@ -79,7 +77,7 @@ export function createTopics(
   const known = new Map<string, Topic>();
   const asked = new Map<string, Promise<Topic>>();
   const told = new Map<string, { readonly count: number; readonly id: string | undefined }>();
-  const describing = oneAtATime<ClusterMetadata>();
+  let describing: Promise<ClusterMetadata> | undefined;
   let brokers: readonly Address[] = [];
   let lastDescribed: ClusterMetadata | undefined;
 
@@ -163,6 +161,14 @@ export function createTopics(
     return answer;
   }
 
+  /** Concurrent callers share one question. */
+  function describeCluster(): Promise<ClusterMetadata> {
+    describing ??= ask([], false).finally(() => {
+      describing = undefined;
+    });
+    return describing;
+  }
+
   async function fetch(topic: string): Promise<Topic> {
     const answer = await ask([topic], options.makesTopics !== false);
     const nodes = new Map(answer.brokers.map((node) => [node.nodeId, node]));
@@ -220,7 +226,8 @@ export function createTopics(
     isThere: async (topic) => (await countOf(topic)) !== undefined,
     async describe() {
       // Brokers that throttle this process are up, and must not be asked now.
-      const described = (isHeldBack() && lastDescribed) || (await describing(() => ask([], false)));
+      const known = isHeldBack() ? lastDescribed : undefined;
+      const described = known ?? (await describeCluster());
       return { clusterId: described.clusterId, nodeCount: described.brokers.length };
     },
   };
@@ -234,4 +241,106 @@ function partitionsIn({ topics }: ClusterMetadata): TopicMetadata['partitions'] 
 
 function idIn({ topics: [topic] }: ClusterMetadata): string | undefined {
   return topic?.id;
+}
+
+/** A healthy broker answers in milliseconds. */
+const silentMs = 2_000;
+
+/** The bound for slow networks. */
+const longestSilentMs = 10_000;
+
+/**
+ * When the whole cluster was last silent: neither a question to any broker nor a send had an answer. Older connections may be
+ * dead without a word, as after the loss of a machine or network. A send on such a connection would wait long after the cluster
+ * is back.
+ */
+interface Silence {
+  /** Passes on the result of the question. `over`: aborted once another connection has answered. */
+  notice<T>(question: Promise<T>, over?: AbortSignal): Promise<T>;
+  /** On the monotonic clock. */
+  lastAtMs(): number;
+}
+
+/**
+ * @param onSilent called each time, and again every 2 s while there is no answer
+ * @param heard the last answer to a send. The cluster is silent after 2 s without one, or after twice the time that it took, at
+ * most 10 s
+ */
+export function createSilence(clock: Clock, onSilent: () => void, heard: () => Answer | undefined): Silence {
+  let lastAtMs = Number.NEGATIVE_INFINITY;
+  return {
+    async notice(question, over) {
+      let timer: NodeJS.Timeout | undefined;
+      let hasLooked = false;
+      const look = (): void => {
+        if (hasLooked && over?.aborted) return;
+        hasLooked = true;
+        const nowMs = clock.monotonic();
+        const { atMs, tookMs } = heard() ?? { atMs: Number.NEGATIVE_INFINITY, tookMs: 0 };
+        const leftMs = atMs + Math.min(Math.max(silentMs, 2 * tookMs), longestSilentMs) - nowMs;
+        if (leftMs <= 0) {
+          lastAtMs = nowMs;
+          onSilent();
+        }
+        lookAfter(leftMs > 0 ? leftMs : silentMs);
+      };
+      const lookAfter = (delayMs: number): void => {
+        timer = setTimeout(look, delayMs).unref();
+      };
+      lookAfter(silentMs);
+      try {
+        return await question;
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+    lastAtMs: () => lastAtMs,
+  };
+}
+
+/** The window of Kafka's own clients. The mean covers the last full window and the current one. */
+const windowMs = 30_000;
+
+interface Answer {
+  /** On the monotonic clock. */
+  readonly atMs: number;
+  readonly tookMs: number;
+}
+
+interface Window {
+  count: number;
+  sumMs: number;
+}
+
+/** How long the broker takes to answer. */
+export function createAnswerTimes(clock: Clock) {
+  const empty = (): Window => ({ count: 0, sumMs: 0 });
+  let startMs = clock.monotonic();
+  let before = empty();
+  let now = empty();
+  let last: Answer | undefined;
+
+  function turn(): void {
+    const turns = Math.floor((clock.monotonic() - startMs) / windowMs);
+    if (turns === 0) return;
+    startMs += turns * windowMs;
+    before = turns === 1 ? now : empty();
+    now = empty();
+  }
+
+  return {
+    record(ms: number): void {
+      turn();
+      last = { atMs: clock.monotonic(), tookMs: ms };
+      now.count++;
+      now.sumMs += ms;
+    },
+    last: () => last,
+    /** Milliseconds, over the last 30 to 60 seconds; `null`: no answers. */
+    mean(): number | null {
+      turn();
+      const count = before.count + now.count;
+      return count === 0 ? null : (before.sumMs + now.sumMs) / count;
+    },
+  };
 }

@@ -20,7 +20,6 @@ export interface SignedIn {
  */
 export type Transport = (address: Address, signal: AbortSignal) => Promise<SignedIn>;
 
-/** Loads a client at its first use. */
 export type LoadTransport = (options: KafkaClientOptions) => Promise<Transport>;
 
 export const keyOf = ({ host, port }: Address): string => `${host}:${port}`;

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type * as Kafkajs from 'kafkajs';
 import type {
   AuthenticationProviderArgs,
@@ -10,12 +10,10 @@ import type {
   Mechanism,
   SASLOptions,
 } from 'kafkajs';
-import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { shared } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
 import {
-  type Certificates,
   type KafkaClientOptions,
   type KafkaSaslOptions,
   type KafkaTokenOptions,
@@ -37,7 +35,6 @@ export interface KafkajsClientOptions extends KafkaClientOptions {
  */
 const reauthenticateBeforeMs = 1_000;
 
-/** One client of kafkajs with the sockets that it opened. */
 export interface KafkajsClient {
   readonly kafka: Kafka;
   /** Drops every connection at once, for good. Requests in flight fail. */
@@ -89,7 +86,10 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<() => 
 type SocketTarget = { host: string; port: number; onConnect: () => void };
 
 /** As in kafkajs, but unref'd while idle, and without Nagle's delay for small requests. */
-function openSocket({ host, port, onConnect }: SocketTarget, certificates: Certificates | undefined): Socket {
+function openSocket(
+  { host, port, onConnect }: SocketTarget,
+  certificates: (() => ConnectionOptions) | undefined,
+): Socket {
   const servername = isIP(host) ? {} : { servername: host };
   const socket = certificates
     ? connectTls({ host, port, ...servername, ...certificates() }, onConnect)
@@ -118,16 +118,6 @@ export function clusterOf<Cluster>(kafka: Kafka, options: object): Cluster {
       'svc does not know how this version of kafkajs reaches its brokers',
     );
   return make.call(kafka, options) as Cluster;
-}
-
-interface Connectable {
-  disconnect(): Promise<void>;
-}
-
-/** kafkajs waits for answers that may never come before it disconnects. Never rejects. */
-export async function disconnectWithin(client: Connectable, limitMs: number): Promise<void> {
-  const leaving = client.disconnect().catch(() => {});
-  await within(limitMs, leaving);
 }
 
 /** The version whose internals the patch knows: the last release, of 2023. */
@@ -302,84 +292,6 @@ function failTimedOutRequests(queue: RequestQueue): void {
   }
 }
 
-/** From a producer that calls back to a consumer that asks, one item at a time. All waits are unref'd. */
-export interface Channel<T> {
-  /** Resolves when the consumer asks for the next item. Calls `heartbeat` each second until then. */
-  give(thing: T, heartbeat: () => Promise<void>): Promise<void>;
-  /** The next item; `undefined` if none comes for `idleMs`. */
-  take(): Promise<T | undefined>;
-  /** `take` rejects with this error from now on. */
-  fail(error: unknown): void;
-  /** The consumer has stopped: `give` resolves at once. */
-  end(): void;
-}
-
-const heartbeatMs = 1_000;
-
-export function createChannel<T>(idleMs: number): Channel<T> {
-  let waiting: { thing: T; taken: () => void } | undefined;
-  let release: (() => void) | undefined;
-  let wake: (() => void) | undefined;
-  let failure: { error: unknown } | undefined;
-  let ended = false;
-
-  return {
-    async give(thing, heartbeat) {
-      if (ended) return;
-      let isReleased = false;
-      const released = new Promise<void>((resolve) => {
-        waiting = {
-          thing,
-          taken: () => {
-            isReleased = true;
-            resolve();
-          },
-        };
-      });
-      wake?.();
-      while (!isReleased) {
-        let timer: NodeJS.Timeout | undefined;
-        const second = new Promise<void>((resolve) => {
-          timer = setTimeout(resolve, heartbeatMs).unref();
-        });
-        await Promise.race([released, second]);
-        clearTimeout(timer);
-        if (!isReleased) await heartbeat();
-      }
-    },
-
-    async take() {
-      release?.();
-      release = undefined;
-      if (failure === undefined && waiting === undefined) {
-        let timer: NodeJS.Timeout | undefined;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-          timer = setTimeout(resolve, idleMs).unref();
-        });
-        clearTimeout(timer);
-        wake = undefined;
-      }
-      if (failure !== undefined) throw failure.error;
-      const given = waiting;
-      waiting = undefined;
-      release = given?.taken;
-      return given?.thing;
-    },
-
-    end() {
-      ended = true;
-      waiting?.taken();
-      release?.();
-    },
-
-    fail(error) {
-      failure ??= { error };
-      wake?.();
-    },
-  };
-}
-
 type Vendor = Pick<typeof Kafkajs, 'CompressionCodecs' | 'CompressionTypes'>;
 
 /** A codec in the form of kafkajs: it compresses kafkajs's own encoder, and decompresses bytes. */
@@ -449,7 +361,6 @@ function codecIn(table: Record<number, () => Codec>, type: number): Codec | unde
   try {
     return table[type]?.();
   } catch {
-    // "Not implemented".
     return undefined;
   }
 }

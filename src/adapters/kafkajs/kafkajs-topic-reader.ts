@@ -3,16 +3,13 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { Admin, Consumer, IHeaders, KafkaMessage } from 'kafkajs';
 import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { sleep } from '../../ground/builtins.ts';
-import { systemClock } from '../../ground/clock.ts';
+import { systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { passingRefusals, protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
 import { countPartitions } from '../kafka/session.ts';
 import {
-  type Channel,
   clusterOf,
-  createChannel,
-  disconnectWithin,
   type KafkajsClient,
   type KafkajsClientOptions,
   loadKafkajs,
@@ -29,9 +26,7 @@ export interface KafkajsTopicReaderOptions extends KafkajsClientOptions {
 }
 
 interface Part extends Marks {
-  /** End of the partition when reading began. */
   readonly end: number;
-  /** Next offset to read. */
   position: number;
 }
 
@@ -63,7 +58,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   let client: KafkajsClient | undefined;
   let admin: Admin | undefined;
   let consumer: Consumer | undefined;
-  let handOver: Channel<Fetched> | undefined;
+  let channel: ReturnType<typeof createChannel<Fetched>> | undefined;
   let listGroup: string | undefined;
   /** Node id of a broker with a fetch in flight -> its start. */
   const fetching = new Map<number, number>();
@@ -109,7 +104,10 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     }
   }
 
-  async function startConsumer(groupId: string, to: Channel<Fetched>): Promise<void> {
+  async function startConsumer(
+    groupId: string,
+    to: ReturnType<typeof createChannel<Fetched>>,
+  ): Promise<void> {
     const opened = (client as KafkajsClient).kafka.consumer({
       groupId,
       maxWaitTimeInMs: 500,
@@ -168,8 +166,8 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
 
     async *read(size) {
       if (isComplete()) return;
-      handOver = createChannel<Fetched>(idleMs);
-      const from = handOver;
+      channel = createChannel<Fetched>(idleMs);
+      const from = channel;
       await orLine(() => startConsumer(listGroup ?? options.group, from));
       while (!isComplete()) {
         const fetched = await orLine(() => from.take());
@@ -199,7 +197,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
       }),
 
     async close() {
-      handOver?.end();
+      channel?.end();
       if (consumer !== undefined) await disconnectWithin(consumer, 5_000);
       if (listGroup !== undefined && consumer !== undefined)
         await admin?.deleteGroups([listGroup]).catch(() => {});
@@ -210,10 +208,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   };
 }
 
-function toRecord(
-  partition: number,
-  { key, value, headers, offset, timestamp }: KafkaMessage,
-): TopicRecord {
+function toRecord(partition: number, { key, value, headers, offset, timestamp }: KafkaMessage): TopicRecord {
   return {
     partition,
     offset: Number(offset),
@@ -235,13 +230,13 @@ function toTexts(headers: IHeaders): Record<string, string> {
 }
 
 /** Handled records of one partition: all before `base`, and those in `done`. */
-export interface Marks {
+interface Marks {
   base: number;
   readonly done: Ranges;
 }
 
 /** Kafka's default for `offset.metadata.max.bytes` is 4,096. */
-export const maxMetadataLength = 4_000;
+const maxMetadataLength = 4_000;
 
 /** From a committed offset and its metadata. */
 export function readMarks(low: number, offset: number | undefined, metadata: string | null): Marks {
@@ -293,8 +288,6 @@ export function writeMarks(marks: Marks): { offset: number; metadata: string } {
   return { offset: marks.base, metadata };
 }
 
-interface KafkajsTopicTailOptions extends KafkajsClientOptions, TailRange {}
-
 /** The inner cluster of kafkajs, because its consumers need a group. */
 interface Cluster {
   connect(): Promise<void>;
@@ -331,7 +324,7 @@ const mostFailures = 20;
 const pauseMs = 500;
 
 /** Reads each partition from its leader, and stores no progress. */
-export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicTail {
+export function createKafkajsTopicTail(options: KafkajsClientOptions & TailRange): TopicTail {
   const { topic, fromMs, untilMs } = options;
   /** Partition -> next offset. */
   const positions = new Map<number, number>();
@@ -482,4 +475,85 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
 async function loadBatch(): Promise<Batch> {
   // @ts-expect-error kafkajs has no types for its inner modules.
   return (await import('kafkajs/src/consumer/batch.js')).default;
+}
+
+interface Connectable {
+  disconnect(): Promise<void>;
+}
+
+/** kafkajs waits for answers that may never come before it disconnects. Never rejects. */
+async function disconnectWithin(client: Connectable, limitMs: number): Promise<void> {
+  const leaving = client.disconnect().catch(() => {});
+  await within(limitMs, leaving);
+}
+
+const heartbeatMs = 1_000;
+
+/** From a producer that calls back to a consumer that asks, one item at a time. All waits are unref'd. */
+export function createChannel<T>(idleMs: number) {
+  let waiting: { thing: T; taken: () => void } | undefined;
+  let release: (() => void) | undefined;
+  let wake: (() => void) | undefined;
+  let failure: { error: unknown } | undefined;
+  let ended = false;
+
+  return {
+    /** Resolves when the consumer asks for the next item. Calls `heartbeat` each second until then. */
+    async give(thing: T, heartbeat: () => Promise<void>): Promise<void> {
+      if (ended) return;
+      let isReleased = false;
+      const released = new Promise<void>((resolve) => {
+        waiting = {
+          thing,
+          taken: () => {
+            isReleased = true;
+            resolve();
+          },
+        };
+      });
+      wake?.();
+      while (!isReleased) {
+        let timer: NodeJS.Timeout | undefined;
+        const second = new Promise<void>((resolve) => {
+          timer = setTimeout(resolve, heartbeatMs).unref();
+        });
+        await Promise.race([released, second]);
+        clearTimeout(timer);
+        if (!isReleased) await heartbeat();
+      }
+    },
+
+    /** The next item; `undefined` if none comes for `idleMs`. */
+    async take(): Promise<T | undefined> {
+      release?.();
+      release = undefined;
+      if (failure === undefined && waiting === undefined) {
+        let timer: NodeJS.Timeout | undefined;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+          timer = setTimeout(resolve, idleMs).unref();
+        });
+        clearTimeout(timer);
+        wake = undefined;
+      }
+      if (failure !== undefined) throw failure.error;
+      const given = waiting;
+      waiting = undefined;
+      release = given?.taken;
+      return given?.thing;
+    },
+
+    /** The consumer has stopped: `give` resolves at once. */
+    end(): void {
+      ended = true;
+      waiting?.taken();
+      release?.();
+    },
+
+    /** `take` rejects with this error from now on. */
+    fail(error: unknown): void {
+      failure ??= { error };
+      wake?.();
+    },
+  };
 }

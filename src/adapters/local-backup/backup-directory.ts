@@ -16,7 +16,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { makeFolders } from '../../ground/files.ts';
 import type { BackupEvent } from '../../publish/backup-strategy.ts';
 import type { StoredEvent } from '../../publish/recovery-source.ts';
-import { makeFolderSync, restrictToOwner } from './private-files.ts';
+import { makeFolderSync } from './private-files.ts';
 import { routesFolder, segmentName } from './segment.ts';
 
 /** `platform` and `restrict` replace Windows' owner-only rule in tests. */
@@ -311,4 +311,42 @@ export function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefin
 
 export function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
   return { ...event, topic, reason, backedUpAt: storedAt };
+}
+
+type Execute = (file: string, args: readonly string[]) => void;
+
+const limitMs = 10_000;
+
+const run: Execute = (file, args) => {
+  // Only Windows needs it.
+  const { execFileSync } = process.getBuiltinModule('node:child_process');
+  execFileSync(file, [...args], { timeout: limitMs, windowsHide: true, stdio: 'ignore' });
+};
+
+/**
+ * Windows: removes inherited access and gives the owner alone full control, for the folder and the files made in it. Node
+ * ignores file modes there.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` if the access list could not be set.
+ */
+export function restrictToOwner(
+  directory: string,
+  execute: Execute = run,
+  env: NodeJS.ProcessEnv = process.env,
+): void {
+  const user = env.USERNAME;
+  if (user === undefined || user === '') throw notPrivate(directory, 'USERNAME is not set');
+  const account = env.USERDOMAIN ? `${env.USERDOMAIN}\\${user}` : user;
+  const program = env.SystemRoot ? `${env.SystemRoot}\\System32\\icacls.exe` : 'icacls';
+  try {
+    execute(program, [directory, '/inheritance:r', '/grant:r', `${account}:(OI)(CI)F`]);
+  } catch (error) {
+    const { code, status } = error as { code?: string; status?: number };
+    throw notPrivate(directory, `icacls failed (${code ?? status ?? 'unknown error'})`);
+  }
+}
+
+function notPrivate(directory: string, why: string): SvcError {
+  const message = `the backup folder "${directory}" cannot be made private: ${why}`;
+  return new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', message);
 }

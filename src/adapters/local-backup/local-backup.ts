@@ -1,6 +1,8 @@
 // local-backup/: the last tier: events on the disk of this machine, in single files or in segments.
 
 import { readdirSync } from 'node:fs';
+import { lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { nextTurn, sleep } from '../../ground/builtins.ts';
 import { type Clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
@@ -19,11 +21,15 @@ import {
 } from './backup-directory.ts';
 import { failed, full, isDiskFull, toSvcError } from './private-files.ts';
 import {
+  asideFolder,
   type BackupFormat,
   checkedLine,
+  countLines,
   createSegmentWriter,
-  createUsage,
-  type FolderState,
+  finalName,
+  isEventFile,
+  readDone,
+  segmentName,
   storeFiles,
   storeFilesSync,
   storeSegmentSync,
@@ -189,7 +195,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     while (waiting.length > 0 && (closed || !isEnding)) {
       const batch = taken(takeBatch(waiting));
       await write(batch);
-      if (format === 'journal' && !isEnding && isStream(batch, waiting)) await sleep(lingerMs);
+      if (format === 'journal' && !isEnding && isStream(batch.length, waiting.length)) await sleep(lingerMs);
       else if (waiting.length === 0) await nextTurn();
     }
     working = undefined;
@@ -286,8 +292,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   };
 }
 
-/** An event on its way to the disk, and its promise. */
-export interface Waiting {
+interface Waiting {
   readonly event: BackupEvent;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
@@ -299,8 +304,8 @@ const lingerMs = 5;
 const worthwhileCount = 200;
 
 /** Whether several callers store events. False if enough events wait already. */
-export function isStream(written: readonly Waiting[], waiting: readonly Waiting[]): boolean {
-  return written.length > 1 && waiting.length < worthwhileCount;
+export function isStream(writtenCount: number, waitingCount: number): boolean {
+  return writtenCount > 1 && waitingCount < worthwhileCount;
 }
 
 const maxBatchCount = 1_000;
@@ -316,7 +321,6 @@ function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
   return waiting.splice(0, count);
 }
 
-/** A folder of event files only. */
 interface EventFiles {
   /** One file each, on the disk before it resolves. Resolves with the events that are too large. */
   store(events: readonly StoredEvent[]): Promise<Unreadable[]>;
@@ -345,6 +349,112 @@ export function openEventFiles(path: string, format: BackupFormat): EventFiles {
         tooLarge.push({ place: events[index]?.place ?? '', reason: error.message });
       }
       return tooLarge;
+    },
+  };
+}
+
+interface FolderState {
+  /** Event files and segments. */
+  readonly files: number;
+  readonly events: number;
+  readonly bytes: number;
+  /** Events that were set aside as too large for their topic. The other numbers exclude them. */
+  readonly tooLarge: number;
+}
+
+const filesAtOnce = 32;
+
+/** The fill level of the folder. Other processes write to it too, so it is recounted from time to time. */
+export function createUsage(monotonic: () => number) {
+  const lineCounts = createLineCounts();
+  let files = 0;
+  let segments = 0;
+  let lines = 0;
+  let bytes = 0;
+  let tooLarge = 0;
+  let countedAtMs = Number.NEGATIVE_INFINITY;
+  let counting: Promise<void> | undefined;
+  let lineCount = Promise.resolve();
+
+  async function count(directory: string): Promise<void> {
+    const names = (await readdir(directory)).filter((name) => isEventFile(name) || segmentName.test(name));
+    const sizes = new Map<string, number>();
+    for (let at = 0; at < names.length; at += filesAtOnce) {
+      const some = names.slice(at, at + filesAtOnce).map(async (name) => {
+        const found = await lstat(join(directory, name)).catch(() => undefined);
+        sizes.set(name, found?.size ?? 0);
+      });
+      await Promise.all(some);
+    }
+    tooLarge = (await readdir(join(directory, asideFolder)).catch(() => [])).filter(isEventFile).length;
+    files = names.filter(isEventFile).length;
+    segments = names.length - files;
+    bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+    countedAtMs = monotonic();
+    lineCount = lineCount.then(() => countWaiting(directory, sizes));
+  }
+
+  /** Not awaited. Later additions stay counted. */
+  async function countWaiting(directory: string, sizes: ReadonlyMap<string, number>): Promise<void> {
+    const before = lines;
+    let sum = 0;
+    const paths: string[] = [];
+    for (const [name, size] of sizes) {
+      if (!segmentName.test(name)) continue;
+      const path = join(directory, name);
+      paths.push(path);
+      sum += await lineCounts.waitingIn(path, size).catch(() => 0);
+    }
+    lineCounts.keep(paths);
+    lines = Math.max(0, sum + lines - before);
+  }
+
+  return {
+    /** Event files without segments. */
+    files: () => files,
+    /** Event files and segments together. */
+    bytes: () => bytes,
+    state: (): FolderState => ({ files: files + segments, events: files + lines, bytes, tooLarge }),
+    /** Counts the folder, unless the last count is younger than `maxAgeMs`. */
+    async refresh(directory: string, maxAgeMs: number): Promise<void> {
+      if (monotonic() - countedAtMs < maxAgeMs) return;
+      counting ??= count(directory).finally(() => {
+        counting = undefined;
+      });
+      await counting;
+    },
+    learn: lineCounts.learn,
+    add(what: { files?: number; segments?: number; lines?: number; bytes?: number }): void {
+      files = Math.max(0, files + (what.files ?? 0));
+      segments = Math.max(0, segments + (what.segments ?? 0));
+      lines = Math.max(0, lines + (what.lines ?? 0));
+      bytes = Math.max(0, bytes + (what.bytes ?? 0));
+    },
+  };
+}
+
+/** Counts the unhandled lines of segments. A segment only grows, so the last count is reused. */
+export function createLineCounts() {
+  let counts = new Map<string, { bytes: number; lines: number }>();
+  return {
+    /** Reads at most the first `bytes` of the segment. */
+    async waitingIn(path: string, bytes: number): Promise<number> {
+      const known = counts.get(finalName(path)) ?? { bytes: 0, lines: 0 };
+      if (known.bytes < bytes) {
+        known.lines += await countLines(path, known.bytes, bytes);
+        known.bytes = bytes;
+        counts.set(finalName(path), known);
+      }
+      const done = await readDone(path, () => known.lines);
+      return typeof done === 'string' ? known.lines : known.lines - done.size();
+    },
+    /** Sets the figures that the writer of a segment knows. */
+    learn(path: string, bytes: number, lines: number): void {
+      counts.set(finalName(path), { bytes, lines });
+    },
+    keep(paths: readonly string[]): void {
+      const kept = new Set(paths.map(finalName));
+      counts = new Map([...counts].filter(([path]) => kept.has(path)));
     },
   };
 }

@@ -1,7 +1,8 @@
-import { lstat, opendir, rename, unlink } from 'node:fs/promises';
+import { lstat, opendir, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { createRanges } from '../../ground/bounds.ts';
+import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { nextTurn } from '../../ground/builtins.ts';
+import { orderOf } from '../../ground/event-fields.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import { decodeEvent, decodeRecord } from '../../publish/stored-record.ts';
 import {
@@ -13,33 +14,23 @@ import {
   toBackupEvent,
 } from './backup-directory.ts';
 import {
-  bySegment,
-  type Cut,
   createLineIndex,
-  cutEntries,
   type Entry,
+  type IndexedLine,
   inOrder,
   type LineIndex,
-  newProgress,
-  type OwnSegments,
-  type Progress,
-  readPlaces,
-  type Scan,
-  scanSegment,
   sortNames,
-  toRead,
 } from './line-index.ts';
 import {
-  bytesIn,
   checkFolder,
   gone,
   isDiskFull,
-  isThere,
   makeFolderSync,
   maxEventBytes,
   maxRouteBytes,
   missing,
   notFile,
+  readPlaces,
   readStored,
   syncDirectory,
   unreadableBecause,
@@ -53,10 +44,12 @@ import {
   doneFile,
   finalName,
   finishSegment,
+  generationOf,
   isAbandoned,
   isEventFile,
   openSuffix,
   readDone,
+  readLines,
   routesFolder,
   segmentName,
   storeFiles,
@@ -79,7 +72,6 @@ export interface LocalSourceOptions {
   readonly now: () => number;
 }
 
-/** Folder of handled files. */
 const recoveredFolder = 'recovered';
 
 /** Lines in one turn of the event loop. */
@@ -148,7 +140,6 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     return found.unreadable;
   }
 
-  /** Files and lines, in the order of their ids. */
   async function readAll(entries: readonly Entry[], segments: readonly string[]): Promise<StoredBatch> {
     const found = new Map<Entry, StoredEvent | Unreadable>();
     const files = entries.filter((entry) => typeof entry === 'string');
@@ -408,4 +399,182 @@ export function withAside(source: RecoverySource, aside: RecoverySource): Recove
         yield { events: events.map(placed), unreadable: unreadable.map(placed) };
     },
   };
+}
+
+/** Reads the id without parsing the rest of a line in svc's form. `undefined`: not an event. */
+function eventIdIn(text: string): string | undefined {
+  return /^\{"eventId":"([0-9a-f-]{1,36})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
+}
+
+function bySegment(entries: readonly Entry[]): Map<number, IndexedLine[]> {
+  const lines = new Map<number, IndexedLine[]>();
+  for (const entry of entries) {
+    if (typeof entry === 'string') continue;
+    const known = lines.get(entry.segment);
+    if (known === undefined) lines.set(entry.segment, [entry]);
+    else known.push(entry);
+  }
+  return lines;
+}
+
+/** Limits of one batch. A larger event comes alone. Two batches are in memory at once. */
+const openFiles = 32;
+
+const batchBytes = 8 * 1024 * 1024;
+
+interface Cut {
+  readonly entries: readonly Entry[];
+  /** So large that no other batch fits in memory beside it. */
+  readonly isLarge: boolean;
+}
+
+/** Batches of at most `size` entries. */
+async function* cutEntries(directory: string, all: Iterable<Entry>, size: number): AsyncGenerator<Cut> {
+  let entries: Entry[] = [];
+  let fileCount = 0;
+  let bytes = 0;
+  for (const entry of all) {
+    const isFile = typeof entry === 'string';
+    // A larger file is not read.
+    const entryBytes = isFile ? await plannedBytes(join(directory, entry)) : entry.bytes;
+    const isFull = entries.length >= size || fileCount >= openFiles || bytes + entryBytes > batchBytes;
+    if (isFull && entries.length > 0) {
+      yield { entries, isLarge: bytes > batchBytes };
+      entries = [];
+      fileCount = 0;
+      bytes = 0;
+    }
+    entries.push(entry);
+    if (isFile) fileCount++;
+    bytes += entryBytes;
+  }
+  if (entries.length > 0) yield { entries, isLarge: bytes > batchBytes };
+}
+
+interface Progress {
+  readonly done: Ranges;
+  /** Lines that are not events. They keep the segment in the folder. */
+  unreadable: number;
+  /** Set when the segment has been read to its end. */
+  lineCount: number | undefined;
+  isMoved: boolean;
+  /** The greatest id of its unhandled lines. Set when the segment has been read to its end. */
+  lastId: bigint | undefined;
+  /** Handled lines that could not be written to the disk. */
+  readonly unnoted: Set<number>;
+}
+
+function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
+  for (const line of unnoted) done.add(line);
+  return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false, lastId: undefined };
+}
+
+/** Lines without an event that are reported one by one, for each segment. */
+const maxNamed = 100;
+
+/** Of one segment: ten times what the end of a process can leave in one. */
+const mostLines = 10_000_000;
+
+/** The journal of this process: its ended segments. Events before `from` are not wanted. */
+interface OwnSegments {
+  readonly names: readonly string[];
+  /** `orderOf` an event id. */
+  readonly from: bigint;
+}
+
+/** The segments that may hold wanted events. They have no writer, so earlier results hold. */
+function toRead({ names, from }: OwnSegments, known: ReadonlyMap<string, Progress>) {
+  return { segments: names.filter((name) => from <= (known.get(name)?.lastId ?? from)), from };
+}
+
+interface Scan {
+  readonly progress: Progress;
+  readonly unreadable: readonly Unreadable[];
+}
+
+/** Adds unhandled lines of a segment from `from` on to the index. Problems are reported, and keep the segment in the folder. */
+async function scanSegment(
+  directory: string,
+  name: string,
+  segment: number,
+  index: LineIndex,
+  unnoted: Set<number> | undefined,
+  from = 0n,
+): Promise<Scan> {
+  const path = join(directory, name);
+  const generation = generationOf(name);
+  const unreadable: Unreadable[] = [];
+  let unnamed = 0;
+  let count = 0;
+  let lastId = 0n;
+  let done: Ranges | string;
+  try {
+    done = await readDone(path, () => countLines(path));
+  } catch (error) {
+    done = unreadableBecause(error);
+  }
+  if (typeof done === 'string') {
+    // Events are sent twice rather than never. The first handled lines replace the invalid note.
+    const reason = `${done}: no line counts as done`;
+    unreadable.push({ place: basename(doneFile(path)), reason });
+  }
+  const progress = newProgress(typeof done === 'string' ? createRanges() : done, unnoted);
+
+  function refuse(place: string, reason: string): void {
+    if (unreadable.length < maxNamed) unreadable.push({ place, reason });
+    else unnamed++;
+  }
+
+  try {
+    for await (const { number, text, isWhole, start, bytes } of readLines(path)) {
+      if (number >= mostLines) throw missing(`it has more than ${mostLines} lines`);
+      if (!isWhole) {
+        // Its process died during the write, so it never counted as stored.
+        refuse(`${name}:${number + 1}`, 'the line was cut off during its write');
+        continue;
+      }
+      count++;
+      if (progress.done.has(number)) continue;
+      const eventId = text === undefined ? undefined : eventIdIn(text);
+      if (eventId !== undefined) {
+        const id = orderOf(eventId);
+        if (id > lastId) lastId = id;
+        if (id >= from) index.add({ segment, number, start, bytes, id }, generation);
+      } else {
+        progress.unreadable++;
+        const reason = text === undefined ? 'the line is longer than any event' : 'it holds no event';
+        refuse(`${name}:${number + 1}`, reason);
+      }
+    }
+    progress.lineCount = count;
+    progress.lastId = lastId;
+  } catch (error) {
+    unreadable.push({ place: name, reason: unreadableBecause(error), mayPass: true });
+  }
+  if (unnamed > 0) unreadable.push({ place: name, reason: `${unnamed} more lines of it hold no event` });
+  return { progress, unreadable };
+}
+
+/** Unchecked, for plans only; 0 if it does not exist. */
+async function sizeOf(path: string): Promise<number> {
+  return lstat(path).then(
+    ({ size }) => size,
+    () => 0,
+  );
+}
+
+/** Size of an event file; 0 if it is too large to be read. */
+async function plannedBytes(path: string): Promise<number> {
+  const bytes = await sizeOf(path);
+  return bytes > maxEventBytes ? 0 : bytes;
+}
+
+async function bytesIn(directory: string): Promise<number> {
+  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+/** Files that another process has taken out meanwhile are not reported. */
+function isThere({ reason }: Unreadable): boolean {
+  return reason !== gone;
 }

@@ -11,13 +11,11 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs';
-import { type FileHandle, link, lstat, open, readdir, unlink } from 'node:fs/promises';
+import { type FileHandle, link, lstat, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { nodeCrypto } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { Unreadable } from '../../publish/recovery-source.ts';
 
-/** Bytes and their folder. */
 export interface Placed {
   readonly directory: string;
   readonly bytes: Buffer;
@@ -72,7 +70,7 @@ async function placeAll(
     return false;
   } catch (error) {
     for (const path of placed) await unlink(path).catch(() => {});
-    if (codeOfOfWriteExclusive(error) === 'EEXIST') return true;
+    if (codeOf(error) === 'EEXIST') return true;
     throw error;
   }
 }
@@ -82,7 +80,7 @@ async function place(temporary: string, final: string, bytes: Buffer): Promise<v
   try {
     await link(temporary, final);
   } catch (error) {
-    if (!noLinks.has(codeOfOfWriteExclusive(error))) throw error;
+    if (!noLinks.has(codeOf(error))) throw error;
     await writeNew(final, bytes);
   }
 }
@@ -141,7 +139,7 @@ function placeAllSync(name: string, parts: readonly Placed[], temporary: readonl
       try {
         linkSync(temporary[index] as string, final);
       } catch (error) {
-        if (!noLinks.has(codeOfOfWriteExclusive(error))) throw error;
+        if (!noLinks.has(codeOf(error))) throw error;
         writeNewSync(final, bytes);
       }
       placed.push(final);
@@ -149,7 +147,7 @@ function placeAllSync(name: string, parts: readonly Placed[], temporary: readonl
     return false;
   } catch (error) {
     for (const path of placed) tryTo(() => unlinkSync(path));
-    if (codeOfOfWriteExclusive(error) === 'EEXIST') return true;
+    if (codeOf(error) === 'EEXIST') return true;
     throw error;
   }
 }
@@ -179,10 +177,6 @@ function nameOf(stem: string, suffix: number): string {
   return suffix === 0 ? `${stem}.json` : `${stem}-${suffix}.json`;
 }
 
-function codeOfOfWriteExclusive(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? '';
-}
-
 function tryTo(work: () => void): void {
   try {
     work();
@@ -202,7 +196,7 @@ export function makeFolderSync(path: string): void {
     // The umask changes the mode of mkdir.
     if (process.platform !== 'win32') chmodSync(path, 0o700);
   } catch (error) {
-    if (codeOfOfWriteExclusive(error) !== 'EEXIST') throw error;
+    if (codeOf(error) !== 'EEXIST') throw error;
     checkFolder(path);
   }
 }
@@ -233,7 +227,7 @@ export const maxRouteBytes = mebibyte;
 /** The note of handled lines: a hundred times what the fullest segment of svc needs. */
 export const maxDoneBytes = 16 * mebibyte;
 /** A segment is ended at 16 MiB. The one that a process writes at its end holds all events of its memory. */
-export const maxSegmentBytes = 1024 * mebibyte;
+const maxSegmentBytes = 1024 * mebibyte;
 
 /** Never follows a link, never waits for the other end of a pipe. Windows has neither flag, and no such files. */
 const reading = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
@@ -249,7 +243,7 @@ interface StoredFile {
  * The only way to read a file of a backup folder. It checks the open file, which cannot be exchanged: a regular file of this
  * user or of root, with a bounded size. Resolves with a text that says why it is not read.
  */
-export async function openStored(path: string, maxBytes: number): Promise<StoredFile | string> {
+async function openStored(path: string, maxBytes: number): Promise<StoredFile | string> {
   // Only its name shows a link there.
   const reason = constants.O_NOFOLLOW === undefined ? await whyNot(path) : undefined;
   if (reason !== undefined) return reason;
@@ -281,7 +275,7 @@ export async function readStored(path: string, maxBytes: number): Promise<Buffer
 }
 
 /** Resolves with fewer bytes at the end of the file. */
-export async function readAt(file: FileHandle, start: number, bytes: number): Promise<Buffer> {
+async function readAt(file: FileHandle, start: number, bytes: number): Promise<Buffer> {
   const buffer = Buffer.allocUnsafe(bytes);
   let count = 0;
   while (count < bytes) {
@@ -290,6 +284,42 @@ export async function readAt(file: FileHandle, start: number, bytes: number): Pr
     count += bytesRead;
   }
   return buffer.subarray(0, count);
+}
+/** A line of a file: its position, and its length without the line feed, in bytes. */
+interface Extent {
+  readonly start: number;
+  readonly bytes: number;
+}
+
+/** Groups of consecutive lines, which one read gets. */
+function adjacent(lines: readonly Extent[]): Extent[][] {
+  const groups: Extent[][] = [];
+  let end = -1;
+  for (const line of lines) {
+    if (line.start === end) groups.at(-1)?.push(line);
+    else groups.push([line]);
+    end = line.start + line.bytes + 1;
+  }
+  return groups;
+}
+
+/** The texts of lines of one file, or why it is not read. */
+export async function readPlaces(path: string, lines: readonly Extent[]): Promise<string[] | string> {
+  const opened = await openStored(path, maxSegmentBytes);
+  if (typeof opened === 'string') return opened;
+  const { file } = opened;
+  try {
+    const texts: string[] = [];
+    for (const some of adjacent(lines)) {
+      const [{ start }, last] = [some[0] as Extent, some.at(-1) as Extent];
+      const piece = await readAt(file, start, last.start + last.bytes - start);
+      for (const line of some)
+        texts.push(piece.toString('utf8', line.start - start, line.start - start + line.bytes));
+    }
+    return texts;
+  } finally {
+    await file.close();
+  }
 }
 
 /**
@@ -311,26 +341,6 @@ export async function* readPieces(path: string, start = 0, end = maxSegmentBytes
   } finally {
     await opened.file.close();
   }
-}
-
-/** Unchecked, for plans only; 0 if it does not exist. */
-async function sizeOf(path: string): Promise<number> {
-  return lstat(path).then(
-    ({ size }) => size,
-    () => 0,
-  );
-}
-
-/** Size of an event file; 0 if it is too large to be read. */
-export async function plannedBytes(path: string): Promise<number> {
-  const bytes = await sizeOf(path);
-  return bytes > maxEventBytes ? 0 : bytes;
-}
-
-/** Of all files of a folder. */
-export async function bytesIn(directory: string): Promise<number> {
-  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
-  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
 /** Why an open file is not read. */
@@ -360,50 +370,6 @@ export async function whyNot(path: string): Promise<string | undefined> {
   const found = await lstat(path).catch(codeOf);
   if (typeof found === 'string') return found === 'ENOENT' ? gone : `it cannot be read (${found})`;
   return found.isFile() ? undefined : notFile;
-}
-
-/** Files that another process has taken out meanwhile are not reported. */
-export function isThere({ reason }: Unreadable): boolean {
-  return reason !== gone;
-}
-
-/** Runs a program without a shell and throws when its exit code is not 0. */
-type Execute = (file: string, args: readonly string[]) => void;
-
-const limitMs = 10_000;
-
-const run: Execute = (file, args) => {
-  // Only Windows needs it.
-  const { execFileSync } = process.getBuiltinModule('node:child_process');
-  execFileSync(file, [...args], { timeout: limitMs, windowsHide: true, stdio: 'ignore' });
-};
-
-/**
- * Windows: removes inherited access and gives the owner alone full control, for the folder and the files made in it. Node
- * ignores file modes there.
- *
- * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` if the access list could not be set.
- */
-export function restrictToOwner(
-  directory: string,
-  execute: Execute = run,
-  env: NodeJS.ProcessEnv = process.env,
-): void {
-  const user = env.USERNAME;
-  if (user === undefined || user === '') throw failedOfOwnerOnly(directory, 'USERNAME is not set');
-  const account = env.USERDOMAIN ? `${env.USERDOMAIN}\\${user}` : user;
-  const program = env.SystemRoot ? `${env.SystemRoot}\\System32\\icacls.exe` : 'icacls';
-  try {
-    execute(program, [directory, '/inheritance:r', '/grant:r', `${account}:(OI)(CI)F`]);
-  } catch (error) {
-    const { code, status } = error as { code?: string; status?: number };
-    throw failedOfOwnerOnly(directory, `icacls failed (${code ?? status ?? 'unknown error'})`);
-  }
-}
-
-function failedOfOwnerOnly(directory: string, why: string): SvcError {
-  const message = `the backup folder "${directory}" cannot be made private: ${why}`;
-  return new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', message);
 }
 
 export function toSvcError(error: unknown, directory: string): SvcError {

@@ -1,5 +1,5 @@
 import { constants, readdirSync, renameSync, rmSync } from 'node:fs';
-import { lstat, open, readdir, rename, rm, unlink, utimes } from 'node:fs/promises';
+import { lstat, open, rename, rm, unlink, utimes } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges, parseBounded, type Ranges, rangesWithin } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
@@ -214,39 +214,28 @@ export function createDoubt(): (path: string) => Promise<boolean> {
 }
 
 interface SegmentWriterOptions {
-  readonly usage: Usage;
+  readonly usage: {
+    /** Sets the figures of a segment that this process has written. */
+    learn(segment: string, bytes: number, lines: number): void;
+    add(what: { segments?: number; lines?: number }): void;
+  };
   /** The folder has event files as well, so ids alone give the order. */
   readonly hasFiles: boolean;
   readonly clock: Clock;
-}
-
-/** Appends to one segment after the other, and keeps the ended ones until they are handed over. */
-interface SegmentWriter {
-  /** Appends whole lines and syncs them: all of them or none. */
-  append(directory: string, text: string, lineCount: number): Promise<void>;
-  /** Ends the current segment. */
-  end(): Promise<void>;
-  /** Names of the ended segments that still exist: a drain moves those that it has sent. */
-  names(): Promise<readonly string[]>;
-  /** Hands the ended segments to the readers. */
-  seal(): Promise<void>;
-  /** Hands all segments over, at the end of the process. A failure leaves them to the next process. */
-  sealSync(): void;
-  /** The writer from now on. All segments in the folder come before its own. */
-  ownerIn(directory: string): JournalOwner;
-  close(): void;
 }
 
 const maxSegmentBytes = 16 * 1024 * 1024;
 /** A segment that is not touched for a minute has no living owner. */
 const heartbeatMs = 10_000;
 
-export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions): SegmentWriter {
+/** Appends to one segment after the other, and keeps the ended ones until they are handed over. */
+export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions) {
   let segment: Segment | undefined;
   let ended: string[] = [];
   let owner: JournalOwner | undefined;
   let heartbeat: NodeJS.Timeout | undefined;
 
+  /** The writer from now on. All segments in the folder come before its own. */
   function ownerIn(directory: string): JournalOwner {
     if (owner === undefined) {
       const generation = hasFiles ? 0 : nextGeneration(readdirSync(directory), clock.now());
@@ -281,7 +270,8 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
   }
 
   return {
-    async append(directory, text, lineCount) {
+    /** Appends whole lines and syncs them: all of them or none. */
+    async append(directory: string, text: string, lineCount: number): Promise<void> {
       if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await end();
       try {
         segment ??= await newSegment(directory);
@@ -297,12 +287,14 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
     },
 
     end,
-    async names() {
+    /** Names of the ended segments that still exist: a drain moves those that it has sent. */
+    async names(): Promise<readonly string[]> {
       const reasons = await Promise.all(ended.map(whyNot));
       ended = ended.filter((_, index) => reasons[index] !== gone);
       return ended.map((path) => basename(path));
     },
-    async seal() {
+    /** Hands the ended segments to the readers. */
+    async seal(): Promise<void> {
       for (const path of ended.splice(0)) {
         await finishSegment(path).catch(async () => {
           // Tries again at the next call. No other process takes it while this one lives.
@@ -310,7 +302,8 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
         });
       }
     },
-    sealSync() {
+    /** Hands all segments over, at the end of the process. A failure leaves them to the next process. */
+    sealSync(): void {
       const paths = segment === undefined ? ended : [...ended, segment.path];
       segment = undefined;
       ended = [];
@@ -333,7 +326,6 @@ export type BackupFormat = 'event' | 'record';
 /** Topic, key and headers of bare event files, under the same names. */
 export const routesFolder = 'routes';
 
-/** Files written at once. */
 const atOnce = 4;
 
 /** One file per event. Returns one result per event, in their order: the name of its file, or the error. */
@@ -431,32 +423,6 @@ function partsOf(
   return { stem: backupName(event.eventId), parts: [route, { directory, bytes: event.value }] };
 }
 
-export interface FolderState {
-  /** Event files and segments. */
-  readonly files: number;
-  /** Events in the files. */
-  readonly events: number;
-  readonly bytes: number;
-  /** Events that were set aside as too large for their topic. The other numbers exclude them. */
-  readonly tooLarge: number;
-}
-
-/** The fill level of the folder. Other processes write to it too, so it is recounted from time to time. */
-interface Usage {
-  /** Event files without segments. */
-  files(): number;
-  /** Events in segments. They are counted separately, because that reads the segments. */
-  lines(): number;
-  /** Event files and segments together. */
-  bytes(): number;
-  state(): FolderState;
-  /** Counts the folder, unless the last count is younger than `maxAgeMs`. */
-  refresh(directory: string, maxAgeMs: number): Promise<void>;
-  /** Sets the figures of a segment that this process has written. */
-  learn(segment: string, bytes: number, lines: number): void;
-  add(what: { files?: number; segments?: number; lines?: number; bytes?: number }): void;
-}
-
 /** `<anything>.json`, without temporary files. */
 export function isEventFile(name: string): boolean {
   return name.endsWith('.json') && !name.startsWith('.');
@@ -464,74 +430,6 @@ export function isEventFile(name: string): boolean {
 
 /** Folder of events that their topic never takes. */
 export const asideFolder = 'too-large';
-
-const atOnceOfUsage = 32;
-
-export function createUsage(monotonic: () => number): Usage {
-  const lineCounts = createLineCounts();
-  let files = 0;
-  let segments = 0;
-  let lines = 0;
-  let bytes = 0;
-  let tooLarge = 0;
-  let countedAtMs = Number.NEGATIVE_INFINITY;
-  let counting: Promise<void> | undefined;
-  let lineCount = Promise.resolve();
-
-  async function count(directory: string): Promise<void> {
-    const names = (await readdir(directory)).filter((name) => isEventFile(name) || segmentName.test(name));
-    const sizes = new Map<string, number>();
-    for (let at = 0; at < names.length; at += atOnceOfUsage) {
-      const some = names.slice(at, at + atOnceOfUsage).map(async (name) => {
-        const found = await lstat(join(directory, name)).catch(() => undefined);
-        sizes.set(name, found?.size ?? 0);
-      });
-      await Promise.all(some);
-    }
-    tooLarge = (await readdir(join(directory, asideFolder)).catch(() => [])).filter(isEventFile).length;
-    files = names.filter(isEventFile).length;
-    segments = names.length - files;
-    bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
-    countedAtMs = monotonic();
-    lineCount = lineCount.then(() => countLines(directory, sizes));
-  }
-
-  /** Not awaited. Later additions stay counted. */
-  async function countLines(directory: string, sizes: ReadonlyMap<string, number>): Promise<void> {
-    const before = lines;
-    let sum = 0;
-    const paths: string[] = [];
-    for (const [name, size] of sizes) {
-      if (!segmentName.test(name)) continue;
-      const path = join(directory, name);
-      paths.push(path);
-      sum += await lineCounts.waitingIn(path, size).catch(() => 0);
-    }
-    lineCounts.keep(paths);
-    lines = Math.max(0, sum + lines - before);
-  }
-
-  return {
-    files: () => files,
-    lines: () => lines,
-    bytes: () => bytes,
-    state: () => ({ files: files + segments, events: files + lines, bytes, tooLarge }),
-    async refresh(directory, maxAgeMs) {
-      if (monotonic() - countedAtMs < maxAgeMs) return;
-      counting ??= count(directory).finally(() => {
-        counting = undefined;
-      });
-      await counting;
-    },
-    learn: lineCounts.learn,
-    add(what) {
-      files = Math.max(0, files + (what.files ?? 0));
-      segments = Math.max(0, segments + (what.segments ?? 0));
-      lines = Math.max(0, lines + (what.lines ?? 0));
-      bytes = Math.max(0, bytes + (what.bytes ?? 0));
-    },
-  };
-}
 
 /** A line of a segment, without its line feed. `isWhole` is false for a last line without line feed: its write was cut off. */
 interface Line {
@@ -587,37 +485,4 @@ export async function countLines(path: string, from = 0, to?: number): Promise<n
     for (let at = piece.indexOf(lineFeed); at >= 0; at = piece.indexOf(lineFeed, at + 1)) lines++;
   }
   return lines;
-}
-
-/** Counts the unhandled lines of segments. A segment only grows, so the last count is reused. */
-interface LineCounts {
-  /** Reads at most the first `bytes` of the segment. */
-  waitingIn(path: string, bytes: number): Promise<number>;
-  /** Sets the figures that the writer of a segment knows. */
-  learn(path: string, bytes: number, lines: number): void;
-  /** Forgets all other segments. */
-  keep(paths: readonly string[]): void;
-}
-
-export function createLineCounts(): LineCounts {
-  let counts = new Map<string, { bytes: number; lines: number }>();
-  return {
-    async waitingIn(path, bytes) {
-      const known = counts.get(finalName(path)) ?? { bytes: 0, lines: 0 };
-      if (known.bytes < bytes) {
-        known.lines += await countLines(path, known.bytes, bytes);
-        known.bytes = bytes;
-        counts.set(finalName(path), known);
-      }
-      const done = await readDone(path, () => known.lines);
-      return typeof done === 'string' ? known.lines : known.lines - done.size();
-    },
-    learn(path, bytes, lines) {
-      counts.set(finalName(path), { bytes, lines });
-    },
-    keep(paths) {
-      const kept = new Set(paths.map(finalName));
-      counts = new Map([...counts].filter(([path]) => kept.has(path)));
-    },
-  };
 }

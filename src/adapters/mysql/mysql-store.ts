@@ -5,8 +5,8 @@ import { assertPacketFits, type SqlValue } from '../../outbox/insert-row.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { type StoreFault, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';
-import { blockerText } from '../sql/database-traits.ts';
 import {
+  blockerText,
   type ConnectedSocket,
   createServerDatabase,
   idleInTransactionMs,
@@ -14,7 +14,6 @@ import {
   loadDriver,
   partsOfUrl,
   type ServerConnection,
-  serverIdleSeconds,
 } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
 import type { SqlRow, StatementResult } from '../sql/statement.ts';
@@ -51,7 +50,6 @@ function placeOf(url: string): string {
   return `${protocol === 'mysql:' ? 'MySQL' : 'MariaDB'} at ${host}`;
 }
 
-/** The part of a `mysql2` connection that svc uses. */
 interface MysqlConnection {
   query(
     sql: string,
@@ -74,6 +72,8 @@ interface MysqlModule {
 }
 
 const loadMysql = (): MysqlModule => loadDriver('mysql2');
+/** MySQL ends idle connections after this, in a transaction or not. svc itself leaves earlier. */
+const serverIdleSeconds = 15;
 
 /** The driver escapes texts by this mode: no NO_BACKSLASH_ESCAPES. STRICT truncates nothing. */
 const session = [
@@ -210,7 +210,6 @@ interface MysqlError {
   /** Its symbol, or that of the system: `ER_NO_SUCH_TABLE`, `ECONNREFUSED`. */
   readonly code?: unknown;
   readonly errno?: unknown;
-  /** Whether it ended the connection. */
   readonly fatal?: unknown;
 }
 

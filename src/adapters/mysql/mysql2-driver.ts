@@ -328,10 +328,8 @@ const lockTimeout = 1205;
 
 /** Adds a command to the driver's queue, past svc's own patch. */
 type Add = (command: Command) => void;
-/** The commands that a call would have added. */
 type Collect = (call: () => void) => readonly Command[];
 
-/** One connection of `mysql2`. */
 class Mysql2Session implements DriverSession, Hearer {
   readonly dialect = 'mysql';
   private readonly handle: Mysql2Connection;
@@ -374,7 +372,6 @@ class Mysql2Session implements DriverSession, Hearer {
     return this.streams > 0;
   }
 
-  /** Returns the function to call at its end. */
   beginsStream(): () => void {
     this.streams++;
     return () => void this.streams--;

@@ -9,7 +9,6 @@ import {
 } from '../../transaction/patch-method.ts';
 import type { CallbackResult } from '../../transaction/transaction.ts';
 
-/** The patch of one ORM. */
 export interface OrmPatch {
   /** As an application imports it. */
   readonly specifier: string;

@@ -372,7 +372,6 @@ type Callback = (error: unknown, ...results: unknown[]) => void;
 type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
 
 interface PgConnection extends PgWire {
-  /** By their names. */
   readonly parsedStatements?: Readonly<Record<string, unknown>>;
   prependListener(event: string, listener: (message?: { status?: string; text?: string }) => void): void;
   on(event: 'readyForQuery', listener: () => void): void;
@@ -417,7 +416,7 @@ class PgSession implements DriverSession {
   private hasEnded = false;
 
   constructor(client: PgClient, query: () => Query, connection: WatchedConnection) {
-    assertShape(client, usedOfPgSession);
+    assertShape(client, usedByPgSession);
     assertHeard(client);
     this.client = client;
     this.query = query;
@@ -541,7 +540,7 @@ class PgSession implements DriverSession {
   }
 }
 
-const usedOfPgSession = [
+const usedByPgSession = [
   ...['on', 'once', 'removeListener', 'connection.prependListener', 'connection.stream.write'],
   ...['parse', 'bind', 'execute', 'close', 'sync'].map((name) => `connection.${name}`),
 ];

@@ -11,8 +11,8 @@ import type { Notices } from '../../outbox/notices.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { type StoreFault, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';
-import { blockerText } from '../sql/database-traits.ts';
 import {
+  blockerText,
   type ConnectedSocket,
   createServerDatabase,
   idleInTransactionMs,
@@ -58,7 +58,6 @@ function placeOf(url: string): string {
   return `PostgreSQL at ${host || 'the local socket'}`;
 }
 
-/** The part of a `pg` client that svc uses. */
 interface PgClient {
   connect(): Promise<unknown>;
   query(text: string, values?: readonly SqlValue[]): Promise<PgResult>;
@@ -100,7 +99,6 @@ function bytesOf(text: string): Buffer {
   return Buffer.from(characters, 'latin1');
 }
 
-/** The callbacks of a listening connection. */
 interface Heard {
   notice(payload: string): void;
   lost(): void;

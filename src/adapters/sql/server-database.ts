@@ -1,16 +1,14 @@
 import { isLoopback } from '../../ground/addresses.ts';
-import { inTime, within } from '../../ground/clock.ts';
+import { inTime, systemClock, within } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadOwnCopy } from '../../ground/files.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { type Logger, throttledLog } from '../../observe/logger.ts';
 import { badUrl, packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
-import { sayBlocked } from './database-traits.ts';
 import type { RunOptions, SqlDatabase } from './sql-store.ts';
-import { runWork, type Statement, type StatementResult, type Work } from './statement.ts';
+import type { SqlRow, Statement, StatementResult, Work } from './statement.ts';
 
 /** An unref'd connection to a server. */
 export interface ServerConnection {
-  /** Rejects with errors of the driver. */
   run(statement: Statement): Promise<StatementResult>;
   /**
    * Opens a transaction. `limitMs` bounds each statement and each wait for a lock. The server ends the transaction by itself if
@@ -24,7 +22,6 @@ export interface ServerConnection {
   readonly id: number | undefined;
   /** The holder of the lock that the connection of this id waits for; `undefined`: none, or not visible to this user. */
   blockerOf(id: number): Promise<string | undefined>;
-  /** Whether it is unusable from now on. */
   isLost(): boolean;
   /** Closes it in agreement with the server. Never rejects. */
   leave(): Promise<void>;
@@ -81,8 +78,6 @@ export function partsOfUrl(url: string, protocols: readonly string[], what: stri
 /** For two statements at a time. Processes are many, and a server has few connections. */
 const mostConnections = 2;
 const idleMs = 12_000;
-/** MySQL ends idle connections after this, in a transaction or not. svc itself leaves earlier. */
-export const serverIdleSeconds = 15;
 /** The server rolls back a transaction without statements for this long. svc sends one right after the other. */
 export const idleInTransactionMs = 5_000;
 /** After this part of its time-out, svc asks who blocks a statement. */
@@ -239,4 +234,38 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
       for (const connection of used) connection.destroy();
     },
   };
+}
+
+async function runWork<T>(
+  work: Work<T>,
+  run: (statement: Statement) => Promise<StatementResult>,
+): Promise<T> {
+  let step = work.next();
+  while (!step.done) {
+    let result: StatementResult;
+    try {
+      result = await run(step.value);
+    } catch (error) {
+      step = work.throw(error);
+      continue;
+    }
+    step = work.next(result);
+  }
+  return step.value;
+}
+
+/** The holder of a lock, from the columns pid, name, address, state and seconds. All but pid may be null. */
+export function blockerText(row: SqlRow | undefined): string | undefined {
+  if (row === undefined) return undefined;
+  const { pid, name, address, state, seconds } = row;
+  const about = [name, address, state].filter((each) => each !== null && each !== undefined && each !== '');
+  const since = seconds === null || seconds === undefined ? '' : ` for ${seconds} s`;
+  return about.length === 0 ? `process ${pid}` : `process ${pid} (${about.join(', ')}${since})`;
+}
+
+function sayBlocked(database: string, logger: Logger | undefined): (blocker: string) => void {
+  if (logger === undefined) return () => {};
+  const say = throttledLog(logger, systemClock);
+  return (blocker) =>
+    say('blocked', `outbox: a statement waits for a lock in ${database}, which ${blocker} holds`);
 }

@@ -30,20 +30,27 @@ import {
   strayRows,
   wrongVersion,
 } from '../../outbox/store-error.ts';
-import { databaseTraits } from './database-traits.ts';
-import { type Migration, migrate, migrations, readVersion, tryStatements, versionOf } from './schema.ts';
 import {
   addPartition,
+  countStrays,
+  databaseTraits,
+  dropPartition,
+  lookAtPartitions,
+  type Migration,
+  migrate,
+  migrations,
+  missingGuard,
+  readVersion,
+  tryStatements,
+  versionOf,
+} from './schema.ts';
+import {
   type Condition,
   command,
-  countStrays,
   type Dialect,
   dialects,
-  dropPartition,
   highestId,
   integers,
-  lookAtPartitions,
-  missingGuard,
   query,
   queryInOrder,
   rowFault,

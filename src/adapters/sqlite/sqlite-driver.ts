@@ -1,6 +1,8 @@
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
+import type { SqlValue } from '../../outbox/insert-row.ts';
+import { badUrl } from '../../outbox/store-error.ts';
 import {
   type Connections,
   type Dialect,
@@ -16,8 +18,114 @@ import { assertShape, patchMethod, patchOnce } from '../../transaction/patch-met
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { kindOf } from '../../transaction/statements.ts';
 import { migrate, schemaVersion } from '../sql/schema.ts';
-import { dialects, runWorkAtOnce, tablesOf } from '../sql/statement.ts';
-import { type DatabaseClass, driverOf, loadNodeSqlite, pathOf, type SqliteDriver } from './sqlite-handle.ts';
+import {
+  dialects,
+  runWorkAtOnce,
+  type SqlRow,
+  type Statement as SqlStatement,
+  type StatementResult,
+  tablesOf,
+} from '../sql/statement.ts';
+
+/** One connection to a file, with either driver. Synchronous. */
+export interface SqliteHandle {
+  run(statement: SqlStatement): StatementResult;
+  exec(sql: string): void;
+  close(): void;
+}
+
+export interface SqliteDriver {
+  open(path: string): SqliteHandle;
+}
+
+/** The common part of `better-sqlite3` and `node:sqlite`. */
+interface Database {
+  prepare(sql: string): {
+    all(...values: readonly SqlValue[]): unknown[];
+    run(...values: readonly SqlValue[]): { readonly changes: number | bigint };
+  };
+  exec(sql: string): unknown;
+  close(): unknown;
+}
+
+type DatabaseClass = new (path: string, options: { readonly timeout: number }) => Database;
+
+/** Prepared statements that are kept. Operators' commands all differ. */
+const mostPrepared = 50;
+
+function handleOf(database: Database): SqliteHandle {
+  const prepared = new Map<string, ReturnType<Database['prepare']>>();
+  return {
+    run({ sql, values, hasRows }) {
+      let statement = prepared.get(sql);
+      if (statement === undefined) {
+        statement = database.prepare(sql);
+        if (prepared.size === mostPrepared) prepared.clear();
+        prepared.set(sql, statement);
+      }
+      if (hasRows) return { rows: statement.all(...values) as SqlRow[], count: 0 };
+      return { rows: [], count: Number(statement.run(...values).changes) };
+    },
+    exec: (sql) => void database.exec(sql),
+    close: () => {
+      prepared.clear();
+      database.close();
+    },
+  };
+}
+
+const ofClass = new WeakMap<DatabaseClass, SqliteDriver>();
+
+/** Returns the same driver for the same class. */
+function driverOf(Class: DatabaseClass): SqliteDriver {
+  const driver = ofClass.get(Class) ?? { open: (path) => handleOf(new Class(path, { timeout: 0 })) };
+  ofClass.set(Class, driver);
+  return driver;
+}
+
+// A variable: type checkers and bundlers must not require an optional peer.
+const packageName: string = 'better-sqlite3';
+
+/** Rejects if the package is not installed, or not built for this Node. */
+export async function loadBetterSqlite(): Promise<SqliteDriver> {
+  const { default: Class } = (await import(packageName)) as { default: DatabaseClass };
+  return driverOf(Class);
+}
+
+export function loadNodeSqlite(): SqliteDriver {
+  const { DatabaseSync } = withoutWarning(() => process.getBuiltinModule('node:sqlite'));
+  return driverOf(DatabaseSync as unknown as DatabaseClass);
+}
+
+/** `better-sqlite3` if it is installed, else `node:sqlite`. */
+export function loadSqlite(): Promise<SqliteDriver> {
+  return loadBetterSqlite().catch(loadNodeSqlite);
+}
+
+/**
+ * Suppresses the warning of Node 22 that SQLite is experimental, which the application did not cause. It is suppressed only
+ * during this synchronous load.
+ */
+function withoutWarning<T>(load: () => T): T {
+  const { emitWarning } = process;
+  const quiet = (...parameters: Parameters<typeof emitWarning>): void => {
+    const [warning, kind] = parameters as readonly unknown[];
+    const isThis = kind === 'ExperimentalWarning' && String(warning).startsWith('SQLite ');
+    if (!isThis) Reflect.apply(emitWarning, process, parameters);
+  };
+  process.emitWarning = quiet as typeof emitWarning;
+  try {
+    return load();
+  } finally {
+    if (process.emitWarning === quiet) process.emitWarning = emitWarning;
+  }
+}
+
+export function pathOf(url: string): string {
+  const path = /^sqlite:(?:\/\/(?=\/))?(.+)$/s.exec(url)?.[1];
+  if (path === undefined) throw badUrl('for SQLite, use sqlite: and the path of a file');
+  return path;
+}
 
 type Method = (this: object, ...args: unknown[]) => unknown;
 type Methods = Record<string, Method>;
@@ -146,38 +254,38 @@ function patchTagStores(database: Methods, tell: Tell): void {
   };
 }
 
-type BetterSqlite3DriverMethod = (this: unknown, ...args: unknown[]) => unknown;
+type BetterSqliteMethod = (this: unknown, ...args: unknown[]) => unknown;
 
-interface Database {
+interface BetterSqliteDatabase {
   /** The path, as the application gave it. */
   readonly name: string;
   readonly inTransaction: boolean;
 }
 
-interface SqliteDriverStatement {
+interface BetterSqliteStatement {
   readonly source: string;
-  readonly database: Database;
+  readonly database: BetterSqliteDatabase;
 }
 
 interface StatementMethods {
-  run: BetterSqlite3DriverMethod;
-  get: BetterSqlite3DriverMethod;
-  all: BetterSqlite3DriverMethod;
-  iterate: BetterSqlite3DriverMethod;
+  run: BetterSqliteMethod;
+  get: BetterSqliteMethod;
+  all: BetterSqliteMethod;
+  iterate: BetterSqliteMethod;
 }
 
 interface DatabaseMethods {
-  exec: BetterSqlite3DriverMethod;
-  prepare: BetterSqlite3DriverMethod;
-  close: BetterSqlite3DriverMethod;
-  transaction: BetterSqlite3DriverMethod;
+  exec: BetterSqliteMethod;
+  prepare: BetterSqliteMethod;
+  close: BetterSqliteMethod;
+  transaction: BetterSqliteMethod;
 }
 
 /** The result of `transaction()`: a function with four variants as properties. */
-type TransactionFunction = BetterSqlite3DriverMethod &
-  Readonly<Record<(typeof variants)[number], BetterSqlite3DriverMethod>>;
+type TransactionFunction = BetterSqliteMethod &
+  Readonly<Record<(typeof variants)[number], BetterSqliteMethod>>;
 
-const runningOfBetterSqlite3Driver = ['run', 'get', 'all', 'iterate'] as const;
+const betterSqliteRunning = ['run', 'get', 'all', 'iterate'] as const;
 const variants = ['default', 'deferred', 'immediate', 'exclusive'] as const;
 
 export const betterSqlite3Driver: DriverPatch = {
@@ -196,8 +304,8 @@ export const betterSqlite3Driver: DriverPatch = {
 
 function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connections: Connections): void {
   const { prepare, close, transaction } = prototype;
-  const runOwn = ownStatements<Database>(prepare);
-  const connectionOf = (handle: Database): WatchedConnection | undefined =>
+  const runOwn = ownStatements<BetterSqliteDatabase>(prepare);
+  const connectionOf = (handle: BetterSqliteDatabase): WatchedConnection | undefined =>
     connections.of(handle, (made) => {
       if (typeof handle.inTransaction !== 'boolean') throw new Error('it does not report transactions');
       driverIsUsed(driver, handle.name);
@@ -209,18 +317,18 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
         made,
       );
     });
-  const tell = (handle: Database, text: unknown, send: () => unknown): unknown =>
+  const tell = (handle: BetterSqliteDatabase, text: unknown, send: () => unknown): unknown =>
     isOwnWork() || typeof text !== 'string' ? send() : tellStatement(connectionOf(handle), text, send);
 
   /** Their class is native and not exported, so the first statement leads to it. */
-  function patchStatements(handle: Database, first: () => unknown): void {
+  function patchStatements(handle: BetterSqliteDatabase, first: () => unknown): void {
     try {
-      const statement = first() as SqliteDriverStatement;
+      const statement = first() as BetterSqliteStatement;
       if (statement.database !== handle || typeof statement.source !== 'string')
         throw new Error('its statements do not report their connection');
       const methods = Object.getPrototypeOf(statement) as StatementMethods;
       patchOnce(methods, () => {
-        assertShape(methods, runningOfBetterSqlite3Driver);
+        assertShape(methods, betterSqliteRunning);
         patchMethods(methods);
       });
     } catch (error) {
@@ -229,10 +337,10 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
   }
 
   function patchMethods(methods: StatementMethods): void {
-    for (const name of runningOfBetterSqlite3Driver) {
+    for (const name of betterSqliteRunning) {
       const original = methods[name];
       methods[name] = function (this: unknown, ...args) {
-        const { database, source } = this as SqliteDriverStatement;
+        const { database, source } = this as BetterSqliteStatement;
         return tell(database, source, () => Reflect.apply(original, this, args));
       };
     }
@@ -240,32 +348,32 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
 
   patchMethod(prototype, 'exec', (behind) => {
     return function exec(this: unknown, ...args) {
-      return tell(this as Database, args[0], () => Reflect.apply(behind(), this, args));
+      return tell(this as BetterSqliteDatabase, args[0], () => Reflect.apply(behind(), this, args));
     };
   });
   patchMethod(prototype, 'prepare', (behind) => {
     return function prepare(this: unknown, ...args) {
       const made = Reflect.apply(behind(), this, args) as object;
-      patchStatements(this as Database, () => made);
+      patchStatements(this as BetterSqliteDatabase, () => made);
       return made;
     };
   });
   prototype.close = function (this: unknown, ...args) {
     const result = Reflect.apply(close, this, args);
-    connections.seen(this as Database)?.answered('none', 'rolled_back');
+    connections.seen(this as BetterSqliteDatabase)?.answered('none', 'rolled_back');
     return result;
   };
   prototype.transaction = function (this: unknown, ...args) {
     // Its BEGIN and COMMIT are ordinary statements, made without `prepare`.
-    patchStatements(this as Database, () => Reflect.apply(prepare, this, ['SELECT 1']));
+    patchStatements(this as BetterSqliteDatabase, () => Reflect.apply(prepare, this, ['SELECT 1']));
     const [work] = args;
-    const given = typeof work === 'function' ? [tellsResult(work as BetterSqlite3DriverMethod)] : args;
+    const given = typeof work === 'function' ? [tellsResult(work as BetterSqliteMethod)] : args;
     return inScopes(Reflect.apply(transaction, this, given) as TransactionFunction);
   };
 }
 
 /** Records the result of the callback before the COMMIT. */
-function tellsResult(work: BetterSqlite3DriverMethod): BetterSqlite3DriverMethod {
+function tellsResult(work: BetterSqliteMethod): BetterSqliteMethod {
   return function (this: unknown, ...args) {
     const value = Reflect.apply(work, this, args);
     const scope = currentScope();
@@ -277,7 +385,7 @@ function tellsResult(work: BetterSqlite3DriverMethod): BetterSqlite3DriverMethod
 /** Runs each of the four variants in its own scope. */
 function inScopes(made: TransactionFunction): TransactionFunction {
   if (variants.some((name) => typeof made[name] !== 'function')) return made;
-  const wrap = (original: BetterSqlite3DriverMethod): BetterSqlite3DriverMethod =>
+  const wrap = (original: BetterSqliteMethod): BetterSqliteMethod =>
     function sqliteTransaction(this: unknown, ...args) {
       return runInScope(new Scope(currentScope()), () => Reflect.apply(original, this, args));
     };
@@ -307,13 +415,12 @@ function ownStatements<Handle extends object>(
 }
 
 /** The part of a handle that svc uses, synchronous in both drivers. */
-interface SqliteHandle {
+interface DriverHandle {
   isInTransaction(): boolean;
   /** With the driver's own methods. */
   run(statement: Statement): void;
 }
 
-/** A prepared statement of either driver. */
 interface Runnable {
   run(...values: readonly unknown[]): unknown;
 }
@@ -323,7 +430,7 @@ const dialect: Dialect = 'sqlite';
 /** Connections with a refused COMMIT, and a function that begins an empty transaction, see `tellStatement`. */
 const refused = new WeakMap<WatchedConnection, () => void>();
 
-function openSession(handle: SqliteHandle, connection: WatchedConnection): DriverSession {
+function openSession(handle: DriverHandle, connection: WatchedConnection): DriverSession {
   const status = (): TransactionStatus => (handle.isInTransaction() ? 'open' : 'none');
   return {
     dialect,
@@ -381,7 +488,6 @@ function endAfter(text: string, status: TransactionStatus, isTaken: boolean): Tr
  * be another one.
  */
 const used = shared('sqlite-driver', () => ({
-  /** The first driver that the application has loaded. */
   first: undefined as SqliteDriver | undefined,
   /** Files for which the application uses another driver. */
   onFile: new Map<string, SqliteDriver>(),

@@ -17,8 +17,15 @@ import {
   type SqlStoreOptions,
 } from '../sql/sql-store.ts';
 import { runWorkAtOnce, type Work } from '../sql/statement.ts';
-import { foreignSqlite, onOtherDriver, usedDriver } from './sqlite-driver.ts';
-import { loadSqlite, pathOf, type SqliteDriver, type SqliteHandle } from './sqlite-handle.ts';
+import {
+  foreignSqlite,
+  loadSqlite,
+  onOtherDriver,
+  pathOf,
+  type SqliteDriver,
+  type SqliteHandle,
+  usedDriver,
+} from './sqlite-driver.ts';
 
 /** Between two tries while another connection has the file: the first and the longest wait. */
 const firstWaitMs = 2;

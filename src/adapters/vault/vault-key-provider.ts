@@ -13,8 +13,6 @@ import {
   type StaticKeyProvider,
 } from '../../protect/keys/key-provider.ts';
 
-export type VaultKeyProviderOptions = VaultOptions;
-
 /** Far more than any answer with a key. */
 const longestAnswerBytes = 65_536;
 const keyLengthBytes = 32;
@@ -105,11 +103,11 @@ export function createVaultKeyProvider(options: VaultKeyProviderOptions): KeyPro
 }
 
 // A Transit key has a name, not a path.
-function transitName(keyId: string, options: VaultOptions): string {
+function transitName(keyId: string, options: VaultKeyProviderOptions): string {
   return encodeURIComponent(pathOf(keyId, options));
 }
 
-async function tokenOf({ token, tokenFile }: VaultOptions): Promise<string> {
+async function tokenOf({ token, tokenFile }: VaultKeyProviderOptions): Promise<string> {
   const text = tokenFile === undefined ? token : String(await readOwnFile(tokenFile, 'of the token'));
   const trimmed = text?.trim() ?? '';
   if (trimmed === '')
@@ -150,7 +148,6 @@ function found(value: unknown): string {
   return bytes.toString('base64') === value ? `${bytes.length} bytes` : 'text that is not Base64';
 }
 
-/** The request, for messages. */
 interface VaultQuestion {
   /** `https://vault.example.com:8200` */
   readonly address: string;
@@ -258,7 +255,7 @@ function textsOf(body: unknown, name: 'errors' | 'warnings'): string {
 const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
 type VaultEngine = (typeof vaultEngines)[number];
 
-interface VaultOptions {
+export interface VaultKeyProviderOptions {
   /**
    * URL of the server. `http:` is allowed on loopback only, for an agent or a test server. Default: `https://127.0.0.1:8200`,
    * as in Vault's own tools.
@@ -294,7 +291,7 @@ const pathPattern = /^[A-Za-z0-9_-]+(\/[A-Za-z0-9_-]+)*$/;
  * Throws for options that would fail later, or would send the token over an open network. Returns the address without a
  * trailing `/`.
  */
-function checkVaultOptions(options: VaultOptions): string {
+function checkVaultOptions(options: VaultKeyProviderOptions): string {
   const { engine = 'kv-v2', mount = 'secret', keys = {}, namespace } = options;
   if (!vaultEngines.includes(engine)) throw refused(`the engine must be one of ${vaultEngines.join(', ')}`);
   if (!pathPattern.test(mount)) throw refused('the mount is not a path of letters, digits, _ and -');
@@ -312,7 +309,7 @@ function checkVaultOptions(options: VaultOptions): string {
 }
 
 /** The path of a key below its mount. Throws `Invalid key id` for a name that would leave it. */
-function pathOf(keyId: string, { keys }: VaultOptions): string {
+function pathOf(keyId: string, { keys }: VaultKeyProviderOptions): string {
   if (!keyIdPattern.test(keyId)) throw invalidKeyId();
   const [path = keyId] = keys !== undefined && Object.hasOwn(keys, keyId) ? [keys[keyId]].flat() : [];
   return path;
