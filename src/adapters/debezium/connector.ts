@@ -176,10 +176,7 @@ export interface ConnectorSqlOptions {
   readonly erases: boolean;
 }
 
-/**
- * Statements for the owner of the table. They add a column for each header that has no column yet. The rows of svc stay
- * unchanged.
- */
+/** Statements for the owner of the table. They add a column for each header that has no column yet. */
 export function connectorSql(options: ConnectorSqlOptions): string {
   if (partsOfTable(options.table) === undefined) throw badTable();
   const columns = headerColumns(options.headers);
@@ -273,10 +270,7 @@ interface HeaderColumn {
   readonly isOptional: boolean;
 }
 
-/**
- * Separates the topic from the headers that a record lacks, in the column of the route: `orders.v1#tracestate`. No topic
- * contains one.
- */
+/** Separates the topic from the headers that a record lacks, in the route: `orders.v1#tracestate`. No topic contains one. */
 const routeMark = '#';
 
 /** In the order in which svc writes them. `names`: the application's headers. */

@@ -20,9 +20,7 @@ const compressed: Readonly<Record<'gzip' | 'zstd', (data: Buffer) => Promise<Buf
   zstd: promisify<Buffer, Buffer>(zstdCompress),
 };
 
-/**
- * The codec for batches that svc encodes. gzip and zstd are Node's. snappy and lz4 are the package's, and run on this thread.
- */
+/** The codec for batches that svc encodes. snappy and lz4 come from the package, and run on this thread. */
 export async function compressionOf(name: KafkaCompression = 'none'): Promise<Compression | undefined> {
   if (name === 'none') return undefined;
   const bitmask = codecNumbers[name];

@@ -3,14 +3,7 @@ import { type Clock, systemClock } from '../../ground/clock.ts';
 import { throttledLog } from '../../observe/logger.ts';
 import { clusterPollMs, type HeldBack } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import {
-  bodyOf,
-  type KafkaRequest,
-  requestHead,
-  throttleIn,
-  type Versions,
-  versionsRequest,
-} from './protocol.ts';
+import { AnswerReader, checkCode, type KafkaRequest } from './protocol.ts';
 import { BrokerError, isAnswer, NoAnswer, NoCommonVersion, socketCodeIn, who } from './send-failure.ts';
 import { type Address, keyOf, type Transport } from './transport.ts';
 
@@ -18,10 +11,7 @@ import { type Address, keyOf, type Transport } from './transport.ts';
 export interface Connections {
   /** Rejects with a `BrokerError`. */
   get(address: Address): BrokerConnection | Promise<BrokerConnection>;
-  /**
-   * Opens a connection beside `old`, which may be dead without a word. Once it is open, it replaces `old`, which gets no
-   * further request.
-   */
+  /** Opens a connection beside `old`, which may be dead without a word. Once open, it replaces `old`. */
   replace(address: Address, old: BrokerConnection): Promise<BrokerConnection>;
   has(address: Address): boolean;
   /** Fails its requests in flight, and those that wait for it to open. The next `get` opens another. */
@@ -500,4 +490,51 @@ export function createDialPace<Refusal>(clock: Clock) {
       triedAtMs = [];
     },
   };
+}
+
+/** The body of an answer, after the tags of its head. */
+export function bodyOf(
+  { flexible }: Pick<KafkaRequest<unknown>, 'flexible'>,
+  bytes: Buffer,
+  version: number,
+): Buffer {
+  if (flexible === undefined || version < flexible) return bytes;
+  const answer = new AnswerReader(bytes);
+  answer.tags();
+  return answer.rest();
+}
+
+/** Milliseconds for which the client must not write; 0 if the broker does not say, or has waited itself. */
+function throttleIn(
+  { throttle }: Pick<KafkaRequest<unknown>, 'throttle'>,
+  answer: Buffer,
+  version: number,
+): number {
+  if (throttle === undefined || version < throttle.from || answer.length < 4) return 0;
+  return answer.readInt32BE(throttle.at === 'start' ? 0 : answer.length - 4);
+}
+
+/** The versions that a broker supports: key of a request -> its oldest and newest version. */
+type Versions = ReadonlyMap<number, readonly [oldest: number, newest: number]>;
+
+/** In the version that every Kafka answers. */
+const versionsRequest: KafkaRequest<Versions> = {
+  ...{ key: 18, name: 'ApiVersions', oldest: 0, newest: 0 },
+  write: () => [],
+  read(bytes) {
+    const answer = new AnswerReader(bytes);
+    checkCode(answer.int16());
+    return new Map(answer.list(() => [answer.int16(), [answer.int16(), answer.int16()]] as const));
+  },
+};
+
+/** The head of a request, without its length. */
+export function requestHead(key: number, version: number, id: number, clientId: Buffer): Buffer {
+  const head = Buffer.allocUnsafe(14 + clientId.length);
+  head.writeInt16BE(key, 4);
+  head.writeInt16BE(version, 6);
+  head.writeInt32BE(id, 8);
+  head.writeInt16BE(clientId.length, 12);
+  head.set(clientId, 14);
+  return head;
 }

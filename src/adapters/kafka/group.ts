@@ -91,10 +91,7 @@ const takeOverMs = 6_000;
 const leaseMs = sessionTimeoutMs + takeOverMs - 1_000;
 
 const openLimitMs = 15_000;
-/**
- * Kafka answers when every member has joined or was removed. A member that joins again before then makes all of them wait
- * longer.
- */
+/** Kafka answers when all members have joined or were removed. A member that joins again meanwhile delays all. */
 const joinLimitMs = rebalanceTimeoutMs + 5_000;
 const heartbeatLimitMs = 5_000;
 const leaveLimitMs = 1_000;

@@ -16,18 +16,6 @@ export interface KafkaRequest<T> {
   readonly read?: ((answer: Buffer, version: number) => T) | undefined;
 }
 
-/** The body of an answer, after the tags of its head. */
-export function bodyOf(
-  { flexible }: Pick<KafkaRequest<unknown>, 'flexible'>,
-  bytes: Buffer,
-  version: number,
-): Buffer {
-  if (flexible === undefined || version < flexible) return bytes;
-  const answer = new AnswerReader(bytes);
-  answer.tags();
-  return answer.rest();
-}
-
 /** A refusal by Kafka, with Kafka's name of the error. */
 export class ProtocolError extends Error {
   /** Such as `UNKNOWN_TOPIC_OR_PARTITION`. */
@@ -41,41 +29,6 @@ export class ProtocolError extends Error {
 
 export function checkCode(code: number): void {
   if (code !== 0) throw new ProtocolError(code);
-}
-
-/** Milliseconds for which the client must not write; 0 if the broker does not say, or has waited itself. */
-export function throttleIn(
-  { throttle }: Pick<KafkaRequest<unknown>, 'throttle'>,
-  answer: Buffer,
-  version: number,
-): number {
-  if (throttle === undefined || version < throttle.from || answer.length < 4) return 0;
-  return answer.readInt32BE(throttle.at === 'start' ? 0 : answer.length - 4);
-}
-
-/** The versions that a broker supports: key of a request -> its oldest and newest version. */
-export type Versions = ReadonlyMap<number, readonly [oldest: number, newest: number]>;
-
-/** In the version that every Kafka answers. */
-export const versionsRequest: KafkaRequest<Versions> = {
-  ...{ key: 18, name: 'ApiVersions', oldest: 0, newest: 0 },
-  write: () => [],
-  read(bytes) {
-    const answer = new AnswerReader(bytes);
-    checkCode(answer.int16());
-    return new Map(answer.list(() => [answer.int16(), [answer.int16(), answer.int16()]] as const));
-  },
-};
-
-/** The head of a request, without its length. */
-export function requestHead(key: number, version: number, id: number, clientId: Buffer): Buffer {
-  const head = Buffer.allocUnsafe(14 + clientId.length);
-  head.writeInt16BE(key, 4);
-  head.writeInt16BE(version, 6);
-  head.writeInt32BE(id, 8);
-  head.set(int16(clientId.length), 12);
-  head.set(clientId, 14);
-  return head;
 }
 
 function int16(value: number): Buffer {
@@ -307,9 +260,7 @@ interface Produce {
   readonly batch: Buffer;
 }
 
-/**
- * One batch for one partition. The answer is the offset of the first record. It is negative or missing if Kafka does not tell.
- */
+/** One batch for one partition. The answer is the first offset; negative or missing if Kafka does not tell. */
 export function produceRequest(produce: Produce): KafkaRequest<number | undefined> {
   return {
     ...{ key: 0, name: 'Produce', oldest: 3, newest: 8 },

@@ -41,9 +41,7 @@ const turnBytes = 512 * 1024;
 /** Work that yields, to continue in a later turn of the event loop. */
 type InTurns<T> = Generator<undefined, T>;
 
-/**
- * One batch; a large one takes several turns. Default of `checksum`: svc's own. Default of `place`: a producer without an id.
- */
+/** One batch; a large one takes several turns. Defaults: svc's own checksum, and a producer without an id. */
 export function encodeBatch(
   records: readonly BrokerRecord[],
   checksum: Checksum = crc32c,
@@ -163,10 +161,7 @@ function mostBytes(record: BrokerRecord): number {
   return bytes;
 }
 
-/**
- * Writes a record after its length. The space for the length is that of the value's length, which is nearly always the same
- * size.
- */
+/** Writes a record after its length, whose space is that of the value's length: nearly always the same size. */
 function writeRecord(
   bytes: Buffer,
   start: number,
@@ -316,10 +311,7 @@ interface NativeModule {
 // A variable: type checkers and bundlers must not require an optional peer.
 const packageName: string = '@node-rs/crc32';
 
-/**
- * The checksum of the package, which takes an eighth of the time, if it is installed with a binary for this machine. Otherwise
- * svc's own. Never rejects.
- */
+/** The package's checksum takes an eighth of the time. Without a binary for this machine: svc's own. Never rejects. */
 export async function loadChecksum(
   load: () => Promise<NativeModule> = () => import(packageName),
 ): Promise<Checksum> {

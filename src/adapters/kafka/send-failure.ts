@@ -8,10 +8,7 @@ import { TokenError } from './token.ts';
 interface Cause {
   readonly name?: string;
   readonly message?: string;
-  /**
-   * Of Node, such as `ECONNREFUSED`, or of `@platformatic/kafka`, such as `PLT_KFK_NETWORK`. A number in errors of Kafka's
-   * protocol.
-   */
+  /** `ECONNREFUSED` of Node, `PLT_KFK_NETWORK` of `@platformatic/kafka`, or a number of Kafka's protocol. */
   readonly code?: string | number;
   /** Of Kafka's protocol, such as `UNKNOWN_TOPIC_OR_PARTITION`, in errors of svc and kafkajs. */
   readonly type?: string;

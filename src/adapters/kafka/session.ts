@@ -51,8 +51,7 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
   const transport = await load(options);
   const pace = createDialPace<unknown>(systemClock);
   const throttle = createThrottle(options);
-  // A broker answers the requests of a connection in turn: questions do not wait behind slow sends, nor topics behind one
-  // another.
+  // A broker answers the requests of a connection in turn, so questions and topics have separate ones.
   const open = (): Connections => createConnections(transport, options, pace, throttle);
   const toAsk = open();
   const toSend = Array.from({ length: mostPerBroker }, open);

@@ -14,10 +14,7 @@ export interface SignedIn {
   readonly sessionMs: number;
 }
 
-/**
- * The whole task of a Kafka client in svc. Rejects with its own errors, which `toSendFailure` knows. `signal` ends the attempt
- * at once.
- */
+/** The whole task of a Kafka client in svc. Rejects with errors that `toSendFailure` knows. `signal` ends it at once. */
 export type Transport = (address: Address, signal: AbortSignal) => Promise<SignedIn>;
 
 export type LoadTransport = (options: KafkaClientOptions) => Promise<Transport>;

@@ -367,16 +367,10 @@ function codecIn(table: Record<number, () => Codec>, type: number): Codec | unde
 
 /** The head of a batch, in bytes, and the positions of its fields. */
 const batchHead = { bytes: 61, magicAt: 16, lastDeltaAt: 23, countAt: 57 } as const;
-/**
- * Limit for one answer of a broker. kafkajs allocates some hundred bytes for each record, all of a batch at once, and fails
- * above 120,000.
- */
+/** Limit for one answer of a broker. kafkajs allocates some hundred bytes for each record, and fails above 120,000. */
 const mostRecords = 100_000;
 
-/**
- * The expanded size of the batches of one answer. Together they are limited like one batch: 6 KB can expand to 64 MiB, and an
- * answer has many.
- */
+/** The expanded size of the batches of one answer, which are limited together: 6 KB can expand to 64 MiB. */
 const expanded = new WeakMap<object, { bytes: number; records: number }>();
 
 function addExpanded(data: Buffer, bytes: number, records: number): void {

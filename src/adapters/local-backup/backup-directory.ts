@@ -110,10 +110,7 @@ function check(path: string): void {
   if (!found.isDirectory()) throw refused(path, 'it is not a folder');
 }
 
-/**
- * Whether events go to a folder within, because the named one is a volume of root or is shared. Once the inner folder exists,
- * it is used.
- */
+/** Whether events go to a folder within: the named one is a volume of root, or is shared, or the inner one exists. */
 function needsOwnFolder(path: string): boolean {
   if (existsSync(ownFolderIn(path))) return true;
   const found = lstatSync(path);
@@ -162,10 +159,7 @@ function setRight(directory: string, { onRestricted }: DirectoryOptions): void {
   void restrictFiles(directory).catch(() => {});
 }
 
-/**
- * Sets files to 0600 and folders to 0700 if this user owns them, without following links. Other users have no access to them by
- * now.
- */
+/** Sets files to 0600 and folders to 0700 if this user owns them, without following links. */
 async function restrictFiles(directory: string): Promise<void> {
   for (const name of await readdir(directory)) {
     const path = join(directory, name);

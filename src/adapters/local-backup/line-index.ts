@@ -15,14 +15,6 @@ export interface IndexedLine {
   readonly id: bigint;
 }
 
-/** The lines of many segments in the order of their event ids. A line takes 28 bytes, so that a million lines fit in memory. */
-export interface LineIndex {
-  /** Lower generations come first, whatever their ids. Default: 0. */
-  add(line: IndexedLine, generation?: number): void;
-  /** In order. Lines with equal ids keep the order of their `add`. */
-  sorted(): Generator<OrderedLine, undefined>;
-}
-
 interface OrderedLine extends IndexedLine {
   readonly generation: number;
 }
@@ -34,7 +26,10 @@ interface Run {
   end: number;
 }
 
-export function createLineIndex(): LineIndex {
+export type LineIndex = ReturnType<typeof createLineIndex>;
+
+/** The lines of many segments in the order of their event ids, at 28 bytes a line, so that a million fit in memory. */
+export function createLineIndex() {
   let ids = new BigUint64Array(1_024);
   let starts = new Float64Array(1_024);
   // Segment, number, bytes.
@@ -59,7 +54,8 @@ export function createLineIndex(): LineIndex {
   }
 
   return {
-    add({ id, start, segment, number, bytes }, generation = 0) {
+    /** Lower generations come first, whatever their ids. */
+    add({ id, start, segment, number, bytes }: IndexedLine, generation = 0): void {
       if (count === ids.length) grow();
       const run = runs.at(-1);
       const goesOn = run !== undefined && run.generation === generation && (ids[count - 1] as bigint) <= id;
@@ -70,7 +66,8 @@ export function createLineIndex(): LineIndex {
       rest.set([segment, number, bytes], 3 * count);
       count++;
     },
-    *sorted() {
+    /** In order. Lines with equal ids keep the order of their `add`. */
+    *sorted(): Generator<OrderedLine, undefined> {
       const heap = createHeap(runs, comesFirst);
       for (let run = heap.first(); run !== undefined; run = heap.first()) {
         const at = run.at++;

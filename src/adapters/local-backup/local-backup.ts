@@ -69,7 +69,7 @@ const [fewEvents, fewAtTheEnd] = [16, 64];
 /** Events in memory that wait for a slow disk. */
 const maxWaitingBytes = 64 * 1024 * 1024;
 /** A segment is handed to the readers this long after its first event. */
-const handOverMs = 1_000;
+const sealAfterMs = 1_000;
 /** Other processes change the folder, too. */
 const [recountMs, recountSoonMs] = [60_000, 10_000];
 
@@ -93,7 +93,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   /** Segments are about to be ended. */
   let isEnding = false;
   let working: Promise<void> | undefined;
-  let handingOver: NodeJS.Timeout | undefined;
+  let sealing: NodeJS.Timeout | undefined;
   let closed = false;
 
   async function open(): Promise<string> {
@@ -187,7 +187,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       throw error;
     }
     for (const { resolve } of batch) resolve();
-    if (!isJournal) handingOver ??= setTimeout(finishSegments, handOverMs).unref();
+    if (!isJournal) sealing ??= setTimeout(finishSegments, sealAfterMs).unref();
   }
 
   async function work(): Promise<void> {
@@ -223,8 +223,8 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   }
 
   function finishSegments(): Promise<void> {
-    clearTimeout(handingOver);
-    handingOver = undefined;
+    clearTimeout(sealing);
+    sealing = undefined;
     return withEnded(writer.seal);
   }
 
@@ -321,17 +321,12 @@ function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
   return waiting.splice(0, count);
 }
 
-interface EventFiles {
-  /** One file each, on the disk before it resolves. Resolves with the events that are too large. */
-  store(events: readonly StoredEvent[]): Promise<Unreadable[]>;
-}
-
 /**
  * Creates the folder, or uses an empty one, so that no event exists twice.
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`; rejects with `SVC_ADAPTERS_BACKUP_FAILED`
  */
-export function openEventFiles(path: string, format: BackupFormat): EventFiles {
+export function openEventFiles(path: string, format: BackupFormat) {
   const directory = openBackupDirectory(path, { isExact: true });
   if (readdirSync(directory).length > 0)
     throw new SvcError(
@@ -339,7 +334,8 @@ export function openEventFiles(path: string, format: BackupFormat): EventFiles {
       `the folder "${path}" is not empty: choose an empty or new one`,
     );
   return {
-    async store(events) {
+    /** One file each, on the disk before it resolves. Resolves with the events that are too large. */
+    async store(events: readonly StoredEvent[]): Promise<Unreadable[]> {
       const results = await storeFiles(directory, format, events.map(toBackupEvent));
       const tooLarge: Unreadable[] = [];
       for (const [index, result] of results.entries()) {

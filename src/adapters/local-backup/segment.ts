@@ -38,10 +38,7 @@ import {
  * Handled: `recovered/segment-….ndjson`.
  */
 export const openSuffix = '.open';
-/**
- * `segment-<generation>-<pid>-<random>-<space>-<task>-<began>`. Names of an older version have the first three parts only, and
- * a time in place of the generation.
- */
+/** `segment-<generation>-<pid>-<random>-<space>-<task>-<began>`. Older names have a time, the pid and a random part only. */
 export const segmentName =
   /^segment-(\d{13})-(\d{1,10})-([0-9a-f]{8})(?:-([0-9a-f]{8})-(\d{1,10})-(\d{1,19}))?\.ndjson(\.open)?$/;
 
@@ -65,10 +62,7 @@ interface Segment {
   end(): Promise<void>;
 }
 
-/**
- * The writer of segments, which share one generation. Later writers in the folder have a greater one. 0: there are event files
- * as well.
- */
+/** The writer of segments, which share one generation. Later writers have a greater one. 0: there are event files as well. */
 interface JournalOwner {
   readonly generation: number;
   readonly stamp: ProcessStamp;
@@ -180,10 +174,7 @@ export async function writeDone(directory: string, segment: string, done: Ranges
   }
 }
 
-/**
- * Whether its process is gone, or has not touched it for a minute. The second rule is for processes on another host or in
- * another container.
- */
+/** Whether its process is gone, or, if it runs elsewhere, has not touched it for a minute. */
 export async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
   const [, , pid, , space, task, began] = segmentName.exec(basename(path)) ?? [];
   if (space !== undefined) {

@@ -208,18 +208,8 @@ interface Mysql2Connection {
   execute(sql: string, values: readonly unknown[], callback: Callback): unknown;
 }
 
-/** Receives the database's answers to a command. */
-interface Hearer {
-  /** An OK or EOF packet with these flags, in answer to a statement of this kind. */
-  heard(flags: number, kind: StatementKind): void;
-  /** An ERR packet with this number. It has no flags. */
-  heardError(errno: number, kind: StatementKind): void;
-  /** An answer without flags, unlike in the versions that svc knows. */
-  notUnderstood(error: unknown): void;
-}
-
 interface Hearing {
-  readonly hearer: Hearer;
+  readonly hearer: Mysql2Session;
   /** Of all statements in its text. */
   readonly kinds: readonly StatementKind[];
   answered: number;
@@ -245,7 +235,7 @@ function assertCommand(command: Command): void {
 }
 
 /** Observes its answers from now on, before the application gets them. */
-function hear(command: Command, hearer: Hearer, kind: StatementKind): void {
+function hear(command: Command, hearer: Mysql2Session, kind: StatementKind): void {
   patchClass(Object.getPrototypeOf(command) as CommandMethods);
   hearings.set(command, { hearer, kinds: kind.all ?? [kind], answered: 0 });
   const { onResult } = command;
@@ -330,7 +320,7 @@ const lockTimeout = 1205;
 type Add = (command: Command) => void;
 type Collect = (call: () => void) => readonly Command[];
 
-class Mysql2Session implements DriverSession, Hearer {
+class Mysql2Session implements DriverSession {
   readonly dialect = 'mysql';
   private readonly handle: Mysql2Connection;
   private readonly connection: WatchedConnection;
@@ -381,6 +371,7 @@ class Mysql2Session implements DriverSession, Hearer {
     return (this.flags & autocommit) === 0 || this.beginsAgain;
   }
 
+  /** An OK or EOF packet with these flags, in answer to a statement of this kind. */
   heard(flags: number, kind: StatementKind): void {
     const isOpen = (flags & inTransaction) !== 0;
     const ended = this.endBy(kind, isOpen);
@@ -390,6 +381,7 @@ class Mysql2Session implements DriverSession, Hearer {
     this.connection.answered(this.status(), ended);
   }
 
+  /** An ERR packet with this number. It has no flags. */
   heardError(errno: number, { is }: StatementKind): void {
     if (this.isOpen && endings.has(errno)) {
       this.flags &= ~inTransaction;
@@ -403,6 +395,7 @@ class Mysql2Session implements DriverSession, Hearer {
     if (errno === lockTimeout) this.ask();
   }
 
+  /** An answer without flags, unlike in the versions that svc knows. */
   notUnderstood(error: unknown): void {
     this.connection.isNotUnderstood(error);
   }
@@ -443,9 +436,7 @@ class Mysql2Session implements DriverSession, Hearer {
     });
   }
 
-  /**
-   * Queues a statement that does nothing, for the flags of its answer. It is skipped if the previous answer was not an error.
-   */
+  /** Queues a statement that does nothing, for the flags of its answer. Skipped if the previous answer was not an error. */
   ask(): void {
     const [question] = this.collect(() => this.handle.query({ sql: 'DO 0' }, () => {}));
     if (question === undefined) return;

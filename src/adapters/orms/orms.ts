@@ -12,10 +12,7 @@ import type { CallbackResult } from '../../transaction/transaction.ts';
 export interface OrmPatch {
   /** As an application imports it. */
   readonly specifier: string;
-  /**
-   * Changes the package's classes in place, once. Returns whether it knows this version of them, or the object that `require`
-   * must return instead.
-   */
+  /** Changes the package's classes in place, once. Returns whether it knows them, or what `require` must return instead. */
   patch(exports: object): boolean | object;
 }
 

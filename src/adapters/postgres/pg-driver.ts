@@ -509,8 +509,7 @@ class PgSession implements DriverSession {
     client.connection.prependListener('commandComplete', (message) => {
       const text = message?.text;
       if (message && typeof text !== 'string') connection.isNotUnderstood(unheard('commandComplete'));
-      // After a COMMIT, the rest of a text belongs to another transaction. ROLLBACK TO is answered like ROLLBACK, and ends no
-      // transaction.
+      // After a COMMIT, the rest of a text is another transaction. ROLLBACK TO is answered like ROLLBACK.
       if (!isNext && text === 'COMMIT') ended = 'committed';
       else if (!isNext && text === 'ROLLBACK') ended = 'rolled_back';
       else if (text?.startsWith('D') && dropsPrepared.test(text)) this.preparation.names.clear();

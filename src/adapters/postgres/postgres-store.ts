@@ -163,8 +163,7 @@ export async function connectPostgres(
       return { rows, count: rowCount ?? 0 };
     },
     async begin(limitMs) {
-      // Set for the transaction, not for the session, which a pooler may share. A little shorter than svc's own limit, so that
-      // the connection survives.
+      // Not for the session, which a pooler may share. A little shorter than svc's own limit, so that the connection survives.
       const limit = Math.max(1, Math.floor(limitMs * 0.9));
       await query(
         `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${limit}; SET LOCAL lock_timeout = ${limit}; SET LOCAL idle_in_transaction_session_timeout = ${idleInTransactionMs}`,

@@ -122,10 +122,7 @@ export function* readVersion({ schema }: Tables): Work<number> {
   return Number(found?.version ?? 0);
 }
 
-/**
- * Runs each kind of statement on no row, because a database checks rights and columns anyway. Faults show at start, not at the
- * first event.
- */
+/** Runs each kind of statement on no row: a database checks rights and columns anyway, and faults show at start. */
 export function* tryStatements({ rows, shards, relays }: Tables): Work<void> {
   const given = insertColumns.join(', ');
   yield* query(`SELECT ${given}, ${otherColumns.join(', ')} FROM ${rows} WHERE 1 = 0`);

@@ -367,10 +367,7 @@ function* countPending({ rows }: Pick<Tables, 'rows'>): Work<number> {
   return Number(found?.row_count);
 }
 
-/**
- * Each status is counted by its own index only, because a table keeps PUBLISHED rows for days. The oldest PENDING row has the
- * lowest id.
- */
+/** Each status by its own index only, because a table keeps PUBLISHED rows for days. The oldest row has the lowest id. */
 function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStatistics> {
   const { msOf, now } = dialect;
   const pendingCount = yield* countPending({ rows });
@@ -673,7 +670,7 @@ function* claim(
 
 function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, takesMore = true): Work<Shards> {
   const found = yield* query(
-    `SELECT shard, owner, ${dialect.msOf(dialect.now)} AS now_ms, CASE WHEN ${heldBySomebody(dialect)} THEN 1 ELSE 0 END AS held, ` +
+    `SELECT shard, owner, ${dialect.msOf(dialect.now)} AS now_ms, CASE WHEN ${isHeld(dialect)} THEN 1 ELSE 0 END AS held, ` +
       `(SELECT COUNT(*) FROM ${relays}) AS known_count, ` +
       `(SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now}) AS alive_count ` +
       `FROM ${shards} ORDER BY shard`,
@@ -708,7 +705,7 @@ function* take(
   if (wanted.length === 0) return true;
   const chosen = dialect.isOneOf('shard', wanted);
   const count = yield* command(
-    `UPDATE ${shards} SET owner = ?, lease_until = ${dialect.nowPlusMs} WHERE ${chosen.sql} AND (owner = ? OR NOT (${heldBySomebody(dialect)}))`,
+    `UPDATE ${shards} SET owner = ?, lease_until = ${dialect.nowPlusMs} WHERE ${chosen.sql} AND (owner = ? OR NOT (${isHeld(dialect)}))`,
     owner,
     leaseMs,
     ...chosen.values,
@@ -718,14 +715,14 @@ function* take(
 }
 
 /** Never NULL: a comparison with NULL would be neither held nor free. */
-const heldBySomebody = ({ now }: Dialect): string =>
+const isHeld = ({ now }: Dialect): string =>
   `owner IS NOT NULL AND lease_until IS NOT NULL AND lease_until > ${now}`;
 
 /** Whether the other live relays are as many as the shards, and hold all of them. */
 function* isFull(dialect: Dialect, { shards, relays }: Tables, owner: string): Work<boolean> {
   const [found] = yield* query(
     `SELECT (SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now} AND owner <> ?) AS alive, ` +
-      `(SELECT COUNT(*) FROM ${shards} WHERE ${heldBySomebody(dialect)} AND owner <> ?) AS held`,
+      `(SELECT COUNT(*) FROM ${shards} WHERE ${isHeld(dialect)} AND owner <> ?) AS held`,
     owner,
     owner,
   );

@@ -108,8 +108,7 @@ interface Locks {
 
 const postgres: Dialect = {
   name: 'postgres',
-  // Not clock_timestamp(), which no index can be searched with. Not now() either, which stands still in a transaction that
-  // waits.
+  // Not clock_timestamp(), which no index can use. Not now(), which stands still in a transaction that waits.
   now: 'statement_timestamp()',
   nowPlusMs: `(statement_timestamp() + ?::float8 * interval '1 millisecond')`,
   nowMinusMs: `(statement_timestamp() - ?::float8 * interval '1 millisecond')`,

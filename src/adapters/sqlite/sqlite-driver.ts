@@ -102,10 +102,7 @@ export function loadSqlite(): Promise<SqliteDriver> {
   return loadBetterSqlite().catch(loadNodeSqlite);
 }
 
-/**
- * Suppresses the warning of Node 22 that SQLite is experimental, which the application did not cause. It is suppressed only
- * during this synchronous load.
- */
+/** Suppresses Node 22's warning that SQLite is experimental, during this synchronous load only. */
 function withoutWarning<T>(load: () => T): T {
   const { emitWarning } = process;
   const quiet = (...parameters: Parameters<typeof emitWarning>): void => {
@@ -547,10 +544,7 @@ function realPath(path: string): string {
 /** How long the start waits for another process that has the file. */
 const busyMs = 2_000;
 
-/**
- * Creates the tables before the application runs, because its first turn may store an event. The store reports problems when it
- * is prepared.
- */
+/** Creates the tables before the application's first turn, which may store an event. The store reports problems later. */
 export function prepareSqliteAtOnce(url: string, table: string): void {
   const database = loadNodeSqlite().open(pathOf(url));
   try {

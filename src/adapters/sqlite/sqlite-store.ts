@@ -65,10 +65,10 @@ function openLater(
   const stopListening = onOtherDriver(() => {
     if (open === undefined || load !== undefined) return;
     const isTheirs = (usedDriver(path) ?? open.by) === open.by;
-    if (!isTheirs || foreignSqlite(path) !== undefined) letGo();
+    if (!isTheirs || foreignSqlite(path) !== undefined) closeHandle();
   });
 
-  function letGo(): void {
+  function closeHandle(): void {
     const last = open?.handle;
     open = undefined;
     try {
@@ -118,7 +118,7 @@ function openLater(
       database.exec('ROLLBACK');
     } catch {
       // SQLite has already rolled back, or the handle is unusable. The next call opens another.
-      letGo();
+      closeHandle();
     }
   }
 
@@ -161,7 +161,7 @@ function openLater(
       await within(deadlineMs, Promise.allSettled(inFlight));
       isClosed = true;
       stopListening();
-      letGo();
+      closeHandle();
     },
   };
 }

@@ -256,10 +256,7 @@ const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
 type VaultEngine = (typeof vaultEngines)[number];
 
 export interface VaultKeyProviderOptions {
-  /**
-   * URL of the server. `http:` is allowed on loopback only, for an agent or a test server. Default: `https://127.0.0.1:8200`,
-   * as in Vault's own tools.
-   */
+  /** URL of the server. `http:` is allowed on loopback only. Default: `https://127.0.0.1:8200`, as in Vault's own tools. */
   readonly address?: string | undefined;
   /**
    * - `kv-v2` (default), `kv-v1`: the store holds the keys themselves, Base64 of 32 bytes in one field of a secret;
@@ -287,10 +284,7 @@ export interface VaultKeyProviderOptions {
 
 const pathPattern = /^[A-Za-z0-9_-]+(\/[A-Za-z0-9_-]+)*$/;
 
-/**
- * Throws for options that would fail later, or would send the token over an open network. Returns the address without a
- * trailing `/`.
- */
+/** Throws for options that would fail later, or would send the token over an open network. Returns the address. */
 function checkVaultOptions(options: VaultKeyProviderOptions): string {
   const { engine = 'kv-v2', mount = 'secret', keys = {}, namespace } = options;
   if (!vaultEngines.includes(engine)) throw refused(`the engine must be one of ${vaultEngines.join(', ')}`);
