@@ -28,29 +28,6 @@ interface Topic {
   readonly leaders: readonly (Node | undefined)[];
 }
 
-/** The cluster's brokers and topics. Rejects with errors that `toSendFailure` knows. */
-export interface Topics {
-  /** From the cache if possible. Kafka may create the topic if that is allowed. */
-  find(topic: string): Topic | Promise<Topic>;
-  /** Asks the cluster. */
-  refresh(topic: string): Promise<Topic>;
-  /** From the cache only. */
-  leaderOf(topic: string, partition: number): Node | undefined;
-  /** The next `find` asks the cluster. */
-  forget(topic: string): void;
-  /** `undefined` if Kafka does not know the topic. Never creates it. Callers place records by it. */
-  partitionCount(topic: string): Promise<number | undefined>;
-  /** The last result of `partitionCount`. If a topic has another number now, its records belong to other partitions. */
-  placedBy(topic: string): number | undefined;
-  /** Whether its id differs from the one at the last `partitionCount`: it was deleted and created again (KIP-516). */
-  isRecreated(topic: string): boolean;
-  /** As `partitionCount`, for callers that place no records by it. */
-  isThere(topic: string): Promise<boolean>;
-  describe(): Promise<ClusterInfo>;
-  /** For questions that any broker can answer. */
-  ask<T>(request: KafkaRequest<T>): Promise<T>;
-}
-
 /** Partitions may be added to a topic without notice. */
 const maxAgeMs = 300_000;
 /** Topics can be named by application data. */
@@ -60,17 +37,21 @@ const maxAgeUnconfirmedMs = 2_000;
 /** Any broker has the answers at hand. */
 const longestAnswerMs = 5_000;
 
-interface TopicsParts {
-  /** Called with the first try of each question. */
-  readonly notice?: Silence['notice'];
-  readonly throttle?: Throttle;
-}
+export type Topics = ReturnType<typeof createTopics>;
 
+/** The cluster's brokers and topics. Rejects with errors that `toSendFailure` knows. */
 export function createTopics(
   connections: Connections,
   options: KafkaClientOptions,
-  { notice = (question) => question, throttle = createThrottle(options) }: TopicsParts = {},
-): Topics {
+  {
+    notice = (question) => question,
+    throttle = createThrottle(options),
+  }: {
+    /** Called with the first try of each question. */
+    readonly notice?: ReturnType<typeof createSilence>['notice'];
+    readonly throttle?: Throttle;
+  } = {},
+) {
   const seeds = options.brokers.map(parseAddress);
   const freshMs = options.acks === '0' ? maxAgeUnconfirmedMs : maxAgeMs;
   const lastMs = Math.min(options.requestTimeoutMs, longestAnswerMs);
@@ -201,16 +182,21 @@ export function createTopics(
   }
 
   return {
+    /** For questions that any broker can answer. */
     ask: askAny,
-    find(topic) {
+    /** From the cache if possible. Kafka may create the topic if that is allowed. */
+    find(topic: string): Topic | Promise<Topic> {
       const found = known.get(topic);
       const isFresh = found !== undefined && systemClock.monotonic() - found.fetchedAtMs < freshMs;
       return isFresh || (found !== undefined && isHeldBack()) ? found : refresh(topic);
     },
     refresh,
-    leaderOf: (topic, partition) => known.get(topic)?.leaders[partition],
-    forget: (topic) => known.delete(topic),
-    async partitionCount(topic) {
+    /** From the cache only. */
+    leaderOf: (topic: string, partition: number): Node | undefined => known.get(topic)?.leaders[partition],
+    /** The next `find` asks the cluster. */
+    forget: (topic: string): void => void known.delete(topic),
+    /** `undefined` if Kafka does not know the topic. Never creates it. Callers place records by it. */
+    async partitionCount(topic: string): Promise<number | undefined> {
       const found = await countOf(topic);
       if (found === undefined) return undefined;
       told.delete(topic);
@@ -218,13 +204,16 @@ export function createTopics(
       if (told.size > maxTold) told.delete(told.keys().next().value as string);
       return found.count;
     },
-    placedBy: (topic) => told.get(topic)?.count,
-    isRecreated(topic) {
+    /** The last result of `partitionCount`. If a topic has another number now, its records belong to other partitions. */
+    placedBy: (topic: string): number | undefined => told.get(topic)?.count,
+    /** Whether its id differs from the one at the last `partitionCount`: it was deleted and created again (KIP-516). */
+    isRecreated(topic: string): boolean {
       const [before, now] = [told.get(topic)?.id, known.get(topic)?.id];
       return before !== undefined && now !== undefined && before !== now;
     },
-    isThere: async (topic) => (await countOf(topic)) !== undefined,
-    async describe() {
+    /** As `partitionCount`, for callers that place no records by it. */
+    isThere: async (topic: string): Promise<boolean> => (await countOf(topic)) !== undefined,
+    async describe(): Promise<ClusterInfo> {
       // Brokers that throttle this process are up, and must not be asked now.
       const known = isHeldBack() ? lastDescribed : undefined;
       const described = known ?? (await describeCluster());
@@ -253,23 +242,16 @@ const longestSilentMs = 10_000;
  * When the whole cluster was last silent: neither a question to any broker nor a send had an answer. Older connections may be
  * dead without a word, as after the loss of a machine or network. A send on such a connection would wait long after the cluster
  * is back.
- */
-interface Silence {
-  /** Passes on the result of the question. `over`: aborted once another connection has answered. */
-  notice<T>(question: Promise<T>, over?: AbortSignal): Promise<T>;
-  /** On the monotonic clock. */
-  lastAtMs(): number;
-}
-
-/**
+ *
  * @param onSilent called each time, and again every 2 s while there is no answer
  * @param heard the last answer to a send. The cluster is silent after 2 s without one, or after twice the time that it took, at
  * most 10 s
  */
-export function createSilence(clock: Clock, onSilent: () => void, heard: () => Answer | undefined): Silence {
+export function createSilence(clock: Clock, onSilent: () => void, heard: () => Answer | undefined) {
   let lastAtMs = Number.NEGATIVE_INFINITY;
   return {
-    async notice(question, over) {
+    /** Passes on the result of the question. `over`: aborted once another connection has answered. */
+    async notice<T>(question: Promise<T>, over?: AbortSignal): Promise<T> {
       let timer: NodeJS.Timeout | undefined;
       let hasLooked = false;
       const look = (): void => {
@@ -294,6 +276,7 @@ export function createSilence(clock: Clock, onSilent: () => void, heard: () => A
         clearTimeout(timer);
       }
     },
+    /** On the monotonic clock. */
     lastAtMs: () => lastAtMs,
   };
 }
