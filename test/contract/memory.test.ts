@@ -1,12 +1,8 @@
-import {
-  createMemoryBroker,
-  createMemoryStore,
-  type MemoryStore,
-} from '../../src/adapters/memory/memory-broker.ts';
+import { createMemoryBroker, createMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
 import { testBroker } from './broker.ts';
 
 describe('broker contract: memory', () => {
-  let store: MemoryStore;
+  let store: ReturnType<typeof createMemoryStore>;
   const read = async (topic: string) =>
     store.all().flatMap((stored) => (stored.topic === topic ? [{ ...stored.record, partition: 0 }] : []));
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import { ddl, type Migration, migrations, type Step, schemaVersion } from '../../src/adapters/sql/schema.ts';
+import { ddl, type Migration, migrations, schemaVersion } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
 import { type DialectName, quoteTable } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
@@ -18,7 +18,11 @@ function hasColumn(dialect: DialectName, table: string, column: string): string 
   }[dialect];
 }
 
-function addColumn(dialect: DialectName, table: string, column: string): Step {
+function addColumn(
+  dialect: DialectName,
+  table: string,
+  column: string,
+): ReturnType<Migration['steps']>[number] {
   const sql = `ALTER TABLE ${quoteTable(dialect, table)} ADD COLUMN ${column} integer NOT NULL DEFAULT 7`;
   return { sql, isDone: hasColumn(dialect, table, column) };
 }

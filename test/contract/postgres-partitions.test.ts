@@ -3,7 +3,6 @@ import pg from 'pg';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import { ddl } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
-import { daysAhead } from '../../src/adapters/sql/statement.ts';
 import { insertColumns, insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { TestDatabase } from '../support/database.ts';
@@ -12,6 +11,7 @@ import { requiring } from '../support/requires.ts';
 import { newTable, type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
 import { testOutboxStrays } from './outbox-strays.ts';
 
+const daysAhead = 3;
 const dayMs = 86_400_000;
 const weekMs = 7 * dayMs;
 

@@ -7,7 +7,7 @@ import {
   loadNodeSqlite,
   type SqliteDriver,
   type SqliteHandle,
-} from '../../src/adapters/sqlite/sqlite-handle.ts';
+} from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { createSqliteStore } from '../../src/adapters/sqlite/sqlite-store.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';

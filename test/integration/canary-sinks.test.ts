@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
 import { sharedMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
-import { openS3Store, type S3Settings } from '../../src/adapters/s3-backup/s3-client.ts';
+import { openS3Store, type S3Settings } from '../../src/adapters/s3-backup/s3-backup.ts';
 import type { Outcome } from '../../src/observe/outcomes.ts';
 import { assertSilent, canarySecrets, marked, throwing } from '../protect/canary.ts';
 import { type CanaryCage, eventCount, openCanaryCage } from '../protect/canary-cage.ts';

@@ -3,7 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createLineCounts } from '../../src/adapters/local-backup/segment.ts';
+import { createLineCounts } from '../../src/adapters/local-backup/local-backup.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { outOfOrder } from '../support/key-order.ts';

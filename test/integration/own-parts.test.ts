@@ -4,11 +4,7 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { S3Client } from '@aws-sdk/client-s3';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
-import {
-  createMemoryBroker,
-  createMemoryStore,
-  type MemoryStore,
-} from '../../src/adapters/memory/memory-broker.ts';
+import { createMemoryBroker, createMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
 import { registerBroker, registerKeyProvider, registerS3Client, SvcError } from '../../src/index.ts';
 import type { Broker } from '../../src/publish/broker.ts';
 import { brokerContract } from '../../src/testing.ts';
@@ -28,7 +24,7 @@ describe('a broker of the application’s own', () => {
     void unregister.push(registerBroker(name, () => broker as Broker));
   const publish = () => (svc as StartedSvc).service.producer.publish({ n: 1 }, { eventType: 'ORDERED' });
 
-  function stored(store: MemoryStore): unknown[] {
+  function stored(store: ReturnType<typeof createMemoryStore>): unknown[] {
     return store.all().map(({ topic, record }) => [topic, JSON.parse(String(record.value)).payload]);
   }
 

@@ -7,26 +7,28 @@ import { type EnvelopeKeyProvider, keyProviderError } from '../../protect/keys/k
 
 export interface AwsKmsOptions extends AwsKmsClientOptions {
   /**
-   * What KMS calls a key, by the name that rules use: its ARN (best, as it never moves), its id, or `alias/…`. Of a list the
-   * first makes new data keys and all of them decrypt. A name that is not here is taken as `alias/<name>`.
+   * KMS keys by the names that rules use. A value is an ARN (best, as it never moves), a key id, or `alias/…`. The first of a
+   * list makes new data keys, and all of them decrypt. Default for a missing name: `alias/<name>`.
    */
   readonly keys?: Readonly<Record<string, string | readonly string[]>> | undefined;
   /**
-   * Bound to every data key, shown in CloudTrail, and to be given again by who decrypts. Not secret.
-   * Default: none, as readers in other languages send none.
+   * Bound to every data key and shown in CloudTrail. Consumers must pass the same. Not secret. Default: none, because readers
+   * in other languages send none.
    */
   readonly encryptionContext?: Readonly<Record<string, string>> | undefined;
-  /** The longest that a call may take in all, finding credentials included. Default 8000. */
+  /** Time limit of one call in milliseconds, with the search for credentials. Default: 8000. */
   readonly deadlineMs?: number | undefined;
 }
 
 const keyLengthBytes = 32;
-/** KMS takes no longer ciphertext. */
+/** The longest ciphertext that KMS accepts. */
 const longestBlobBytes = 6_144;
 
 /**
- * Data keys from AWS KMS, through the package `@aws-sdk/client-kms`, which the application installs; it is loaded at the first
- * call. Credentials are found by the SDK. Needs `kms:GenerateDataKey` and `kms:Decrypt`; consumers need `kms:Decrypt` alone.
+ * Creates a provider of data keys from AWS KMS. Install the package `@aws-sdk/client-kms`, which is loaded at the first call.
+ * The SDK finds the credentials. svc needs `kms:GenerateDataKey` and `kms:Decrypt`. Consumers need `kms:Decrypt` only.
+ *
+ * @throws SvcError `SVC_PROTECT_KEY_REFUSED` if `keys` or `encryptionContext` is not a plain object
  */
 export function createAwsKmsKeyProvider(options: AwsKmsOptions = {}): EnvelopeKeyProvider {
   for (const name of ['keys', 'encryptionContext'] as const)
@@ -94,7 +96,7 @@ export function createAwsKmsKeyProvider(options: AwsKmsOptions = {}): EnvelopeKe
         } catch (error) {
           const latest = error as SvcError;
           if (latest.code === 'SVC_PROTECT_KEY_UNAVAILABLE') throw latest;
-          // A key that is refused may be the right one; one that does not fit is not.
+          // A key that KMS refuses may be the right one. A key that does not fit is not.
           if (failure?.code !== 'SVC_PROTECT_KEY_REFUSED') failure = latest;
         }
       }
@@ -125,7 +127,7 @@ function checkKey(plaintext: Uint8Array | undefined, key: string): Uint8Array {
   );
 }
 
-/** The SDK's time-outs are for single requests: looking for credentials can take any time. */
+/** The SDK's time-outs apply to single requests. The search for credentials has no limit. */
 function orAbort<T>(limitMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const abort = new AbortController();
   const late = (): never => {
@@ -136,19 +138,18 @@ function orAbort<T>(limitMs: number, work: (signal: AbortSignal) => Promise<T>):
 }
 
 interface AwsKmsClientOptions {
-  /** Default: what the AWS SDK finds (AWS_REGION, the shared configuration). */
+  /** Default: the region that the AWS SDK finds (`AWS_REGION`, the shared configuration). */
   readonly region?: string | undefined;
-  /** Another address of the service: a VPC endpoint, a test server. Default: the one of the region. */
+  /** URL of the service, for a VPC endpoint or a test server. Default: the endpoint of the region. */
   readonly endpoint?: string | undefined;
-  /** Default 1000. */
+  /** Milliseconds. Default: 1000. */
   readonly connectionTimeoutMs?: number | undefined;
-  /** How long one request may take. Default 3000. */
+  /** Time limit of one request in milliseconds. Default: 3000. */
   readonly requestTimeoutMs?: number | undefined;
-  /** Tries of one call, the first included. Refusals are never tried again. Default 2. */
+  /** Attempts of one call, including the first. Refusals are never retried. Default: 2. */
   readonly maxAttempts?: number | undefined;
 }
 
-/** The part of a `KMSClient` that is used here. */
 interface AwsKmsClient {
   send(command: object, options: { abortSignal: AbortSignal }): Promise<AwsKmsAnswer>;
   destroy(): void;
@@ -171,7 +172,6 @@ interface GenerateInput {
   readonly EncryptionContext: Record<string, string> | undefined;
 }
 
-/** The part of the package that is used here. */
 interface AwsKmsModule {
   readonly KMSClient: new (config: object) => AwsKmsClient;
   readonly DecryptCommand: new (input: DecryptInput) => object;
@@ -184,7 +184,7 @@ interface AwsKms {
   generate(input: GenerateInput): object;
 }
 
-// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
+// A variable: type checkers and bundlers must not require an optional peer.
 const packageName: string = '@aws-sdk/client-kms';
 
 /** Loads the SDK (some 50 ms and 15 MB) and makes a client, which connects at its first call. */
@@ -194,7 +194,7 @@ async function openAwsKms(options: AwsKmsClientOptions): Promise<AwsKms> {
     ...(options.region !== undefined && { region: options.region }),
     ...(options.endpoint !== undefined && { endpoint: options.endpoint }),
     maxAttempts: options.maxAttempts ?? 2,
-    // Without these a service that hangs is waited for without end.
+    // By default, the SDK waits for a hanging service without limit.
     requestHandler: {
       connectionTimeout: options.connectionTimeoutMs ?? 1_000,
       requestTimeout: options.requestTimeoutMs ?? 3_000,
@@ -229,7 +229,7 @@ function notLoaded({ code, message }: NodeJS.ErrnoException): SvcError {
 const credentials =
   'the credentials are not valid: check the keys, the session and the clock of this machine';
 
-/** What no later try will change, by the SDK's name of the error. */
+/** Errors that no retry changes, by the SDK's name. */
 const refusals: Readonly<Record<string, string>> = {
   AccessDeniedException:
     'access denied: the policies must allow kms:GenerateDataKey (a reader: kms:Decrypt) on it, with this encryption context',
@@ -261,7 +261,7 @@ interface SdkError {
   readonly $metadata?: { readonly httpStatusCode?: number };
 }
 
-/** One line for an operator. Of the SDK's error only its name is told: its text can quote the request. */
+/** One line for an operator, with the name of the SDK's error only. Its text can quote the request. */
 function toKeyProviderError(thrown: unknown, key: string): SvcError {
   if (thrown instanceof SvcError) return thrown;
   const error = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as SdkError;
@@ -280,7 +280,7 @@ function toKeyProviderError(thrown: unknown, key: string): SvcError {
   return keyProviderError('SVC_PROTECT_KEY_UNAVAILABLE', text);
 }
 
-// Connections fail with a system code (ECONNREFUSED) under names that say nothing.
+// The name of a failed connection says nothing. Its system code (ECONNREFUSED) does.
 function nameOf({ name, code }: SdkError): string {
   const word = typeof code === 'string' ? code : name;
   return typeof word === 'string' && /^\w{1,60}$/.test(word) ? word : 'unknown error';

@@ -1,11 +1,11 @@
-// debezium/: what Debezium needs to send the rows of an outbox as the relay would: its configuration, and columns of the table.
+// debezium/: configuration and table columns with which Debezium sends the rows of an outbox as the relay would.
 
 import { crc32 } from 'node:zlib';
 import { eraseSuffix, routeColumn } from '../../outbox/erase-row.ts';
 import { besideTable, partsOfTable, quoteName, quoteTable } from '../../outbox/insert-row.ts';
 import { badTable } from '../../outbox/store-error.ts';
 
-export type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
+type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
 
 export interface ConnectorOptions {
   readonly kind: ConnectorKind;
@@ -14,19 +14,19 @@ export interface ConnectorOptions {
     readonly port: string;
     readonly name: string;
     readonly user: string;
-    /** A reference that Kafka Connect looks up; never the password. */
+    /** A reference that Kafka Connect resolves; never the password. */
     readonly password: string;
   };
   readonly table: string;
-  /** Of the application's own headers. */
+  /** The application's own headers. */
   readonly headers: readonly string[];
-  /** The connector's, in Kafka Connect. */
+  /** Name of the connector in Kafka Connect. */
   readonly name: string;
   readonly topicPrefix: string;
   /** In PostgreSQL. */
   readonly slot: string;
   readonly publication: string;
-  /** Where the connectors of MySQL and MariaDB keep what they know of the table. */
+  /** Where the connectors of MySQL and MariaDB store the schema history. */
   readonly bootstrapServers: readonly string[];
 }
 
@@ -35,7 +35,7 @@ export interface Connector {
   readonly config: Readonly<Record<string, string>>;
 }
 
-/** What `POST /connectors` of Kafka Connect takes. */
+/** The body of `POST /connectors` of Kafka Connect. */
 export function connectorConfig(options: ConnectorOptions): Connector {
   const { name, kind, database, topicPrefix } = options;
   return {
@@ -48,15 +48,15 @@ export function connectorConfig(options: ConnectorOptions): Connector {
       'database.user': database.user,
       'database.password': database.password,
       ...(kind === 'postgres' ? postgresConfig(options) : binlogConfig(options, kind)),
-      // What is in the table already was sent, or is sent by a relay.
+      // Existing rows were sent, or are sent by a relay.
       'snapshot.mode': 'no_data',
       'skipped.operations': 'u,d,t',
       'tombstones.on.delete': 'false',
-      // Headers of its own, since 3.3.
+      // Headers of Debezium itself, since 3.3.
       'extended.headers.enabled': 'false',
-      // Else a connector of an outbox that is quiet for long begins where MySQL has no log any more.
+      // Otherwise, after a long pause of the outbox, the connector would start at a position that MySQL has purged.
       'heartbeat.interval.ms': '10000',
-      // The bytes of rows as they are, and heartbeats, which are no bytes, in JSON.
+      // The bytes of rows unchanged, and heartbeats, which are not bytes, in JSON.
       'binary.handling.mode': 'bytes',
       'key.converter': 'org.apache.kafka.connect.storage.StringConverter',
       'value.converter': 'io.debezium.converters.BinaryDataConverter',
@@ -77,7 +77,7 @@ function postgresConfig({ database, table, slot, publication }: ConnectorOptions
     'slot.name': slot,
     'publication.name': publication,
     'publication.autocreate.mode': 'disabled',
-    // Else a database that is busy elsewhere keeps its log for an outbox that is not.
+    // Otherwise a database that is busy elsewhere keeps its log for an idle outbox.
     'lsn.flush.mode': 'connector_and_driver',
     'table.include.list': `${literal(schema)}\\.${literal(name)}`,
   };
@@ -103,8 +103,8 @@ function binlogConfig(options: ConnectorOptions, kind: 'mysql' | 'mariadb'): Rec
 }
 
 /**
- * The outbox event router, and what makes its record that of the relay. It writes a header of its own, `id`, and a header without
- * a value where a column is NULL: these are taken off again, by what the topic says behind its name at that moment.
+ * The outbox event router, and steps that make its record equal to the relay's. The router adds a header `id`, and a header
+ * without a value for each NULL column. The steps remove these, by the marks after the topic's name at that moment.
  */
 function transforms(names: readonly string[]): Record<string, string> {
   const columns = headerColumns(names);
@@ -149,12 +149,12 @@ function transforms(names: readonly string[]): Record<string, string> {
   };
 }
 
-/** Unlike those of other replicas of the server, as far as can be. */
+/** Unlikely to equal the id of another replica of the server. */
 function serverId(name: string): string {
   return String(100_000 + (crc32(name) % 900_000));
 }
 
-/** In a regular expression of Java. */
+/** Escapes a regular expression of Java. */
 function literal(text: string): string {
   return text.replaceAll(/[^A-Za-z0-9_]/g, '\\$&');
 }
@@ -168,15 +168,15 @@ function nameOf(table: string): { readonly schema: string | undefined; readonly 
 export interface ConnectorSqlOptions {
   readonly dialect: 'postgres' | 'mysql';
   readonly table: string;
-  /** Of the application's own headers. */
+  /** The application's own headers. */
   readonly headers: readonly string[];
   /** In PostgreSQL. */
   readonly publication: string;
-  /** Whether PostgreSQL deletes each row in the transaction that wrote it; MySQL is told to by svc. */
+  /** Whether PostgreSQL deletes each row in the transaction that wrote it. In MySQL, svc does it. */
   readonly erases: boolean;
 }
 
-/** Statements for whoever owns the table: a column for each header that has none yet. What svc itself writes stays as it is. */
+/** Statements for the owner of the table. They add a column for each header that has no column yet. */
 export function connectorSql(options: ConnectorSqlOptions): string {
   if (partsOfTable(options.table) === undefined) throw badTable();
   const columns = headerColumns(options.headers);
@@ -184,7 +184,7 @@ export function connectorSql(options: ConnectorSqlOptions): string {
   return `${statements.join(';\n\n')};\n`;
 }
 
-/** A trigger: of generated columns PostgreSQL tells no connector before its version 18. */
+/** A trigger, because PostgreSQL before version 18 does not publish generated columns. */
 function inPostgres(
   { table, publication, erases }: ConnectorSqlOptions,
   columns: readonly HeaderColumn[],
@@ -220,7 +220,6 @@ $svc$`,
   ];
 }
 
-/** A function and its trigger have one name. */
 function triggerOf(table: string, suffix: string, when: string): readonly string[] {
   const rows = quoteTable('postgres', table);
   const trigger = quoteName('postgres', besideTable(partsOfTable(table)?.name ?? table, suffix));
@@ -231,7 +230,7 @@ function triggerOf(table: string, suffix: string, when: string): readonly string
   ];
 }
 
-/** With the rights of its owner: the application may insert, and nothing else. */
+/** With the rights of its owner, because the application may only insert. */
 function erasure(table: string, erases: boolean): readonly string[] {
   const [drop = '', create = ''] = triggerOf(table, eraseSuffix, 'AFTER INSERT');
   if (!erases) return [drop];
@@ -264,19 +263,18 @@ function inMysql({ table }: ConnectorSqlOptions, columns: readonly HeaderColumn[
   return [`ALTER TABLE ${quoteTable('mysql', table)}\n${lines.join(',\n')}`];
 }
 
-/** A header of the records of an outbox, and the column of a row that has it for Debezium. */
-export interface HeaderColumn {
+interface HeaderColumn {
   readonly header: string;
   readonly column: string;
-  /** Whether a record may be without it. */
+  /** Whether a record may lack it. */
   readonly isOptional: boolean;
 }
 
-/** Behind the topic in the column of the route, with the headers that the record is without: `orders.v1#tracestate`. No topic has one. */
-export const routeMark = '#';
+/** Separates the topic from the headers that a record lacks, in the route: `orders.v1#tracestate`. No topic contains one. */
+const routeMark = '#';
 
-/** In the order in which svc writes them. `names`: those of the application. */
-export function headerColumns(names: readonly string[]): readonly HeaderColumn[] {
+/** In the order in which svc writes them. `names`: the application's headers. */
+function headerColumns(names: readonly string[]): readonly HeaderColumn[] {
   const taken = new Set<string>();
   const columnOf = (header: string): string => {
     const plain = besideTable(header.toLowerCase().replaceAll(/[^a-z0-9]/g, '_'), '_header');

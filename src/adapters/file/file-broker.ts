@@ -9,11 +9,6 @@ import { SvcError } from '../../ground/errors.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import type { AskAccess, Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
-export interface FileBrokerOptions {
-  /** Where the topics lie, as `<topic>.ndjson`. Made when missing, readable for its owner only. */
-  readonly directory: string;
-}
-
 const closedFailure: SendFailure = {
   kind: 'fatal',
   cause: 'Closed',
@@ -21,21 +16,20 @@ const closedFailure: SendFailure = {
 };
 
 /**
- * Topics as files, one record a line, each with one partition: for development and demonstrations, without a broker.
- * A record is acknowledged when the operating system has it; nothing is forced to the disk.
+ * Topics as files with one partition, one record a line, for development and demonstrations. A record is acknowledged once the
+ * operating system has it, without fsync.
+ *
+ * @param options `directory`: folder of the topics, each in `<topic>.ndjson`. Created if missing, readable for its owner only
  */
-export function createFileBroker(options: FileBrokerOptions): Broker {
+export function createFileBroker(options: { readonly directory: string }): Broker {
   const directory = resolve(options.directory);
-  const files = new Map<string, TopicFile>();
+  const files = new Map<string, ReturnType<typeof createTopicFile>>();
   const inFlight = new Set<Promise<SendResult>>();
   let closed = false;
 
-  function fileOf(topic: string): TopicFile {
-    let file = files.get(topic);
-    if (file === undefined) {
-      file = createTopicFile(join(directory, `${topic}.ndjson`));
-      files.set(topic, file);
-    }
+  function fileOf(topic: string) {
+    const file = files.get(topic) ?? createTopicFile(join(directory, `${topic}.ndjson`));
+    files.set(topic, file);
     return file;
   }
 
@@ -114,12 +108,12 @@ export function encodeLines(records: readonly BrokerRecord[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** Whether the value can stand in a line as it is: JSON text without line breaks. Looks at the bytes, parses nothing. */
+/** Whether the value fits a line as it is: JSON text without line breaks. Checks the bytes, without parsing. */
 function isOneLineOfJson({ value }: BrokerRecord): boolean {
   return beginsJson.has(value[0] ?? 0) && !value.includes(lineFeed);
 }
 
-/** Whether the folder of the topic files can be written, or made. Makes nothing. */
+/** Checks whether the folder of the topic files can be written or created. Creates nothing. */
 export function createFileAccess({ directory }: { readonly directory: string }): AskAccess {
   return async () => {
     try {
@@ -136,15 +130,10 @@ async function checkFolder(folder: string): Promise<void> {
     if (error.code !== 'ENOENT' || dirname(folder) === folder) throw error;
     return undefined;
   });
-  // The nearest one that is there decides.
+  // The nearest existing folder decides.
   if (found === undefined) return checkFolder(dirname(folder));
   if (!found.isDirectory()) throw Object.assign(new Error('not a directory'), { code: 'ENOTDIR' });
   await access(folder, constants.W_OK | constants.X_OK);
-}
-
-export interface TopicFile {
-  /** Appends whole lines. Appends under way at once are written together, in the order of their calls. */
-  append(lines: Buffer): Promise<SendResult>;
 }
 
 interface Append {
@@ -152,12 +141,11 @@ interface Append {
   readonly settle: (result: SendResult) => void;
 }
 
-const lineFeedOfTopicFile = 0x0a;
 const tornCheckMs = 10;
-/** One write() of more than this would hold up whatever else waits for the disk. */
+/** A larger write() would delay other work on the disk. */
 const maxWriteBytes = 4 * 1024 * 1024;
 
-export function createTopicFile(path: string): TopicFile {
+function createTopicFile(path: string) {
   let pending: Append[] = [];
   let writing = false;
 
@@ -181,7 +169,8 @@ export function createTopicFile(path: string): TopicFile {
   }
 
   return {
-    append: (lines) =>
+    /** Appends whole lines. Concurrent appends are written together, in the order of their calls. */
+    append: (lines: Buffer): Promise<SendResult> =>
       new Promise((settle) => {
         pending.push({ lines, settle });
         if (writing) return;
@@ -193,8 +182,8 @@ export function createTopicFile(path: string): TopicFile {
 }
 
 /**
- * Opens the file anew each time, so that it may be moved or removed meanwhile. Through a handle: where an agent has wrapped `fs.read`
- * and `fs.write`, `promisify` no longer knows what they answer with.
+ * Opens the file for each write, so that it may be moved or removed meanwhile. Uses a FileHandle, because an agent may have
+ * wrapped `fs.read` and `fs.write`. Their promisified forms then lose the result.
  */
 async function appendTo(path: string, lines: Buffer): Promise<SendResult> {
   let file: FileHandle;
@@ -208,7 +197,7 @@ async function appendTo(path: string, lines: Buffer): Promise<SendResult> {
   try {
     const bytes = (await endsInTornLine(file)) ? Buffer.concat([Buffer.from('\n'), lines]) : lines;
     sizeBefore = (await file.stat()).size;
-    // O_APPEND makes one write() one piece, beside those of other processes; a full disk may cut it short.
+    // O_APPEND keeps one write() in one piece beside other processes. A full disk may cut it short.
     while (written < bytes.length) written += (await file.write(bytes, written)).bytesWritten;
     return { ok: true };
   } catch (error) {
@@ -229,7 +218,7 @@ async function openForAppend(path: string): Promise<FileHandle> {
   }
 }
 
-/** A process that died while it wrote leaves half a line. One that is still writing gets a moment to end it. */
+/** A process that died during a write leaves half a line. A process that is still writing gets a moment to end it. */
 async function endsInTornLine(file: FileHandle): Promise<boolean> {
   if (!(await isTorn(file))) return false;
   await sleep(tornCheckMs);
@@ -240,10 +229,10 @@ async function isTorn(file: FileHandle): Promise<boolean> {
   const { size } = await file.stat();
   if (size === 0) return false;
   const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
-  return buffer[0] !== lineFeedOfTopicFile;
+  return buffer[0] !== lineFeed;
 }
 
-/** Removes the part of a write that failed half-way, unless somebody else has written since. */
+/** Removes the part of a failed write, unless another process has written since. */
 async function takeBack(file: FileHandle, sizeBefore: number, written: number): Promise<boolean> {
   try {
     if ((await file.stat()).size !== sizeBefore + written) return false;
@@ -257,7 +246,7 @@ async function takeBack(file: FileHandle, sizeBefore: number, written: number): 
 /** Of a file name's 255 bytes, `.ndjson` takes 7; Kafka itself takes 249 characters. */
 const longestName = 248;
 
-/** Kafka's rules. They also keep a topic inside its directory. `undefined`: the name is fine. */
+/** Kafka's rules, which also keep a topic inside its directory. `undefined`: the name is valid. */
 export function topicNameProblem(topic: string): string | undefined {
   if (topic.length > longestName) {
     return `the name of topic "${topic.slice(0, 20)}…" is longer than ${longestName} characters`;
@@ -267,8 +256,8 @@ export function topicNameProblem(topic: string): string | undefined {
     : `the name of topic ${JSON.stringify(topic)} must be ${topicNameForm}`;
 }
 
-/** `unknown_outcome` where a part of the records may stand in the file. */
-export function toSendFailure(error: unknown, path: string, mayBeWritten = false): SendFailure {
+/** `unknown_outcome` if a part of the records may be in the file. */
+function toSendFailure(error: unknown, path: string, mayBeWritten = false): SendFailure {
   const cause = (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.name : 'Error');
   return { kind: mayBeWritten ? 'unknown_outcome' : kindOf(cause), cause, message: messageOf(cause, path) };
 }

@@ -9,20 +9,17 @@ import { readBounded } from '../../ground/files.ts';
 import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { topicNameProblem } from './file-broker.ts';
 
-export interface FileTopicReaderOptions {
-  /** Where the topics lie. */
-  readonly directory: string;
-  readonly topic: string;
-  readonly group: string;
-}
-
-/** Ranges of lines. */
+/** Limit for the ranges of handled lines. */
 const mostDoneBytes = 16 * 1024 ** 2;
 
 const valueName = ',"value":';
 
-/** Reads a topic file. Line numbers are the offsets; what is done is kept beside it, in `<topic>.<group>.done.json`. */
-export function createFileTopicReader(options: FileTopicReaderOptions): TopicReader {
+/** Reads a topic file. Line numbers are the offsets. Handled lines are stored beside it, in `<topic>.<group>.done.json`. */
+export function createFileTopicReader(options: {
+  readonly directory: string;
+  readonly topic: string;
+  readonly group: string;
+}): TopicReader {
   const directory = resolve(options.directory);
   const file = join(directory, `${options.topic}.ndjson`);
   const doneFile = join(directory, `${options.topic}.${options.group}.done.json`);
@@ -33,7 +30,7 @@ export function createFileTopicReader(options: FileTopicReaderOptions): TopicRea
     const input = createReadStream(file);
     try {
       for await (const text of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
-        // Empty: a writer took a line that another one was just writing for half a one, and ended it.
+        // Empty: two writers ended the same line.
         if (text !== '') yield { number, text };
         number++;
       }
@@ -89,8 +86,8 @@ export function createFileTopicReader(options: FileTopicReaderOptions): TopicRea
   };
 }
 
-/** The bytes of the value as they stand in the line. A line that is none becomes a record that nobody can read. */
-export function toRecord(text: string, offset: number): TopicRecord {
+/** The value keeps the bytes of the line. A line that is not JSON becomes a record without a value. */
+function toRecord(text: string, offset: number): TopicRecord {
   try {
     const { key, headers, timestamp } = JSON.parse(text);
     // Quotes inside key and headers are escaped, so the first hit is the name.
@@ -105,16 +102,16 @@ function failed(message: string): SvcError {
   return new SvcError('SVC_ADAPTERS_NOT_REACHABLE', message);
 }
 
-export interface FileTopicTailOptions extends TailRange {
-  /** Where the topics lie. */
-  readonly directory: string;
-}
-
 const everyMs = 250;
 const pieceBytes = 64 * 1024;
 
-/** Follows a topic file; line numbers are the offsets. */
-export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileTopicTailOptions): TopicTail {
+/** Follows a topic file. Line numbers are the offsets. */
+export function createFileTopicTail({
+  directory,
+  topic,
+  fromMs,
+  untilMs,
+}: TailRange & { readonly directory: string }): TopicTail {
   const file = join(resolve(directory), `${topic}.ndjson`);
   let handle: FileHandle | undefined;
   let position = 0;
@@ -122,7 +119,7 @@ export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileT
   let rest = Buffer.alloc(0);
   let isRead = false;
 
-  /** What has been written since; the beginning of a line waits for its end. */
+  /** The lines written since the last call. The beginning of a line waits for its end. */
   async function next(): Promise<TopicRecord[]> {
     const piece = Buffer.alloc(pieceBytes);
     const { bytesRead = 0 } = (await handle?.read(piece, 0, pieceBytes, position)) ?? {};
@@ -171,7 +168,7 @@ export function createFileTopicTail({ directory, topic, fromMs, untilMs }: FileT
         await sleep(everyMs, undefined, { signal }).catch(() => {});
       }
     },
-    /** All of it: where a line begins shows on the way there alone. */
+    /** Reads all of it, because only a pass from the start finds the lines. */
     async *older(_, signal) {
       const { size = 0 } = (await handle?.stat()) ?? {};
       while (position < size && !signal.aborted) {

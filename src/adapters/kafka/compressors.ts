@@ -5,17 +5,22 @@ import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { KafkaCompression } from './kafka-client-options.ts';
 import { loadPlatformatic, type VendorCompression } from './platformatic-module.ts';
-import { type Compression, codecNumbers } from './record-batch.ts';
+import type { Compression } from './record-batch.ts';
 
 type Codec = Exclude<KafkaCompression, 'none'>;
+/** The compression bits in the attributes of a batch. */
+export const codecNumbers = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const satisfies Record<
+  KafkaCompression,
+  number
+>;
 
-/** What Node itself can do, aside from the thread that runs the application. */
+/** Node compresses these in its thread pool. */
 const compressed: Readonly<Record<'gzip' | 'zstd', (data: Buffer) => Promise<Buffer>>> = {
   gzip: promisify<Buffer, Buffer>(gzip),
   zstd: promisify<Buffer, Buffer>(zstdCompress),
 };
 
-/** For batches that svc encodes itself. gzip and zstd from Node; snappy and lz4 from the package, which compresses them on this thread. */
+/** The codec for batches that svc encodes. snappy and lz4 come from the package, and run on this thread. */
 export async function compressionOf(name: KafkaCompression = 'none'): Promise<Compression | undefined> {
   if (name === 'none') return undefined;
   const bitmask = codecNumbers[name];
@@ -28,7 +33,7 @@ async function ofPlatformatic(name: Codec): Promise<VendorCompression> {
   return compressionsAlgorithms[name] as VendorCompression;
 }
 
-/** A batch of records may expand to this many bytes, or to 16 times its own size where that is more. */
+/** A batch of records may expand to this many bytes, or to 16 times its own size if that is more. */
 export const mostExpandedBytes = 64 * 1024 * 1024;
 
 export const mayExpandTo = (compressedBytes: number): number =>
@@ -39,9 +44,9 @@ const unzipped = promisify<Buffer, ZlibOptions, Buffer>(unzip) as Inflate<ZlibOp
 const unzstd = promisify<Buffer, ZstdOptions, Buffer>(zstdDecompress) as Inflate<ZstdOptions>;
 
 /**
- * The bytes of a compressed batch. Rejects with `SVC_ADAPTERS_BATCH_TOO_LARGE`, before it takes more memory, where it expands to
- * more than `limitBytes`: whoever may write to a topic can make 400 KB that expand to 400 MB. gzip and zstd expand aside from the
- * thread that runs the application. snappy and lz4 expand on it, a few milliseconds in one turn of the event loop.
+ * The records of a compressed batch. Node's thread pool expands gzip and zstd. This thread expands snappy and lz4, a few
+ * milliseconds in one turn of the event loop. Any producer of the topic can make 400 KB that expand to 400 MB: above
+ * `limitBytes`, it rejects with `SVC_ADAPTERS_BATCH_TOO_LARGE` before it takes the memory.
  */
 export async function expand(
   codec: Codec,
@@ -97,7 +102,7 @@ interface Block {
   readonly from: number;
   readonly end: number;
   readonly isPlain?: boolean;
-  /** The first block that its copies may look back to. */
+  /** Whether this is the first block that its copies may refer to. */
   readonly isFirst: boolean;
 }
 
@@ -129,7 +134,7 @@ function copy(data: Buffer, at: number, out: Buffer, filled: number, length: num
 
 const xerialMagic = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0x00]);
 
-/** One block, or those of Java's framing. */
+/** One block, or the blocks of Java's framing. */
 function* snappyBlocks(data: Buffer): Generator<Block> {
   if (!data.subarray(0, xerialMagic.length).equals(xerialMagic))
     return yield { from: 0, end: data.length, isFirst: true };
@@ -142,7 +147,6 @@ function* snappyBlocks(data: Buffer): Generator<Block> {
   }
 }
 
-/** A block begins with its size. */
 function snappySize(data: Buffer, { from, end }: Block): Progress {
   let size = 0;
   for (let index = 0; index < 5 && from + index < end; index++) {
@@ -219,7 +223,7 @@ const lz4Magic = 0x184d2204;
 /** The maximum size of a block, from its code (4 to 7) in the frame. */
 const lz4BlockBytes = (code: number): number => 2 ** (8 + 2 * code);
 
-/** The blocks of all frames. Their checksums are ignored, as in Kafka's own clients: the batch has one over all. */
+/** The blocks of all frames. Their checksums are ignored, as in Kafka's own clients, because the batch has its own. */
 function* lz4Blocks(data: Buffer): Generator<Block> {
   for (let at = 0; at < data.length; ) {
     if (at + 7 > data.length || data.readUInt32LE(at) !== lz4Magic) throw damaged('lz4');
@@ -283,7 +287,7 @@ function copyPlain(data: Buffer, { from, end }: Block, out: Buffer, now: Progres
   now.at = end;
 }
 
-/** A token has the lengths of literals and of what is copied; 15 goes on in bytes, up to the first below 255. */
+/** A token holds the lengths of literals and copy. A length of 15 continues in further bytes, up to the first below 255. */
 function countLz4(data: Buffer, { from, end }: Block): number {
   let sum = 0;
   for (let at = from; at < end; ) {
@@ -303,7 +307,7 @@ function countLz4(data: Buffer, { from, end }: Block): number {
   return sum;
 }
 
-/** Expands literals and copies until about `sliceBytes` are made. The last literals of a block have no copy behind them. */
+/** Expands literals and copies until about `sliceBytes` are made. The last literals of a block have no copy after them. */
 function expandLz4Slice(data: Buffer, end: number, out: Buffer, now: Progress, first: number): void {
   let { at, filled } = now;
   const untilFilled = filled + sliceBytes;

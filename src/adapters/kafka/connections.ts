@@ -3,31 +3,23 @@ import { type Clock, systemClock } from '../../ground/clock.ts';
 import { throttledLog } from '../../observe/logger.ts';
 import { clusterPollMs, type HeldBack } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import {
-  bodyOf,
-  type KafkaRequest,
-  requestHead,
-  throttleIn,
-  type Versions,
-  versionsRequest,
-} from './protocol.ts';
+import { AnswerReader, checkCode, type KafkaRequest } from './protocol.ts';
 import { BrokerError, isAnswer, NoAnswer, NoCommonVersion, socketCodeIn, who } from './send-failure.ts';
 import { type Address, keyOf, type Transport } from './transport.ts';
 
-/** One connection for each broker, opened when it is asked for. */
+/** One connection for each broker, opened at the first request. */
 export interface Connections {
   /** Rejects with a `BrokerError`. */
   get(address: Address): BrokerConnection | Promise<BrokerConnection>;
-  /** One beside `old`, which may be dead without a word. Once it is open it takes its place, and `old` gets no further request. */
+  /** Opens a connection beside `old`, which may be dead without a word. Once open, it replaces `old`. */
   replace(address: Address, old: BrokerConnection): Promise<BrokerConnection>;
   has(address: Address): boolean;
-  /** Its requests under way fail, those that wait for it to open too, and the next one opens another. */
+  /** Fails its requests in flight, and those that wait for it to open. The next `get` opens another. */
   drop(address: Address): void;
-  /** None that was opened before this time (on the monotonic clock) is used for another request; what is under way goes on. */
+  /** Retires connections that were opened before this time (monotonic clock). Requests in flight continue. */
   renew(beforeMs?: number): void;
-  /** Those that are open and usable. */
+  /** The number of open and usable connections. */
   count(): number;
-  /** For good. */
   close(): void;
 }
 
@@ -36,11 +28,11 @@ interface Opening {
   readonly ending: AbortController;
 }
 
-/** @param pace and `throttle`: shared with others who connect to the same brokers */
+/** @param pace and `throttle`: shared with other instances that connect to the same brokers */
 export function createConnections(
   transport: Transport,
   options: KafkaClientOptions,
-  pace: DialPace<unknown> = createDialPace(systemClock),
+  pace = createDialPace<unknown>(systemClock),
   throttle: Throttle = createThrottle(options),
 ): Connections {
   const open = new Map<string, BrokerConnection>();
@@ -76,7 +68,7 @@ export function createConnections(
       pace.failed(key, socketCodeIn(error), error);
       throw error;
     });
-    // It may be one too many, or too late.
+    // Another attempt was faster, or the caller has closed.
     if (signal.aborted) connection.destroy();
     signal.throwIfAborted();
     return connection;
@@ -130,28 +122,28 @@ export function createConnections(
   };
 }
 
-/** A connection to one broker, signed in, which has told what requests it understands. */
+/** A connection to one broker that is signed in and knows the broker's request versions. */
 export interface BrokerConnection {
   /** On the monotonic clock. */
   readonly openedAtMs: number;
-  /** Whether it is there, and the broker lets it live for a while. */
+  /** Whether it is open, and its session has time left. */
   isUsable(): boolean;
   /**
-   * In the newest version that both sides know. Rejects with a {@link BrokerError}, also where there is no answer within
-   * `requestTimeoutMs`: then the connection is used for nothing else, and closes with what is under way on it. While the broker holds
-   * this process back by a quota, nothing is written, and that time does not run.
+   * Sends the request in the newest version that both sides know. Rejects with a {@link BrokerError}, also after
+   * `requestTimeoutMs` without an answer. Then the connection takes no further request, and closes with its last request in
+   * flight. While the broker throttles this process, nothing is written, and the time limit does not run.
    */
   ask<T>(request: KafkaRequest<T>): Promise<T>;
-  /** At once: requests under way fail. */
+  /** Closes at once and fails requests in flight. */
   destroy(): void;
-  /** When no request is under way any more. */
+  /** Closes after the last request in flight. */
   retire(): void;
 }
 
-/** Of a session the broker limits: then the next request opens another connection. */
+/** After this part of a session that the broker limits, the next request opens another connection. */
 const partOfLife = 0.8;
 
-/** Rejects with a {@link BrokerError}. `signal` ends the attempt, at once. */
+/** Rejects with a {@link BrokerError}. `signal` ends the attempt at once. */
 export async function openConnection(
   transport: Transport,
   options: KafkaClientOptions,
@@ -194,13 +186,13 @@ export async function openConnection(
     }
   }
 
-  /** Within the time limit. Who waits for it keeps the process alive, or nobody. */
+  /** Adds the time limit. The timer is unref'd; the caller keeps the process alive. */
   function answered(answer: Promise<Buffer>): Promise<Buffer> {
     const sentAtMs = systemClock.monotonic();
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout;
       const look = (): void => {
-        // A broker that holds this process back does not read what was written before.
+        // A broker does not read earlier requests while it throttles this process.
         const sinceMs = Math.max(sentAtMs, throttle.untilMs(broker));
         const leftMs = sinceMs + requestTimeoutMs - systemClock.monotonic();
         if (leftMs > 0) lookAfter(leftMs);
@@ -244,25 +236,17 @@ function versionOf({ key, name, oldest, newest }: KafkaRequest<unknown>, version
   return version;
 }
 
-/** Requests and answers over one socket, of which each answer has the number of its request. */
-interface SocketRequests {
-  isOpen(): boolean;
-  /** Resolves with the answer, without its head; where none is awaited, at once. */
-  send(key: number, version: number, body: readonly Buffer[], isAnswered: boolean): Promise<Buffer>;
-  /** At once: requests under way fail. */
-  destroy(): void;
-}
-
 interface Waiting {
   resolve(answer: Buffer): void;
   reject(error: Error): void;
 }
 
-/** What is longer is no answer of Kafka: something else listens there. */
+/** A longer answer does not come from Kafka. */
 const longestAnswer = 256 * 1024 * 1024;
 const nothing = Buffer.alloc(0);
 
-function createSocketRequests(socket: Socket, clientId: string): SocketRequests {
+/** Requests and answers over one socket. Each answer carries the id of its request. */
+function createSocketRequests(socket: Socket, clientId: string) {
   const client = Buffer.from(clientId, 'utf8');
   const waiting = new Map<number, Waiting>();
   let lastId = 0;
@@ -293,13 +277,14 @@ function createSocketRequests(socket: Socket, clientId: string): SocketRequests 
   }
 
   const closed = (): void => fail(new Error('Connection closed'));
-  // Those of the client that has signed it in.
+  // Those of the client that signed in.
   socket.removeAllListeners('data');
   socket.on('data', read).on('error', fail).on('end', closed).on('close', closed);
 
   return {
     isOpen: () => end === undefined && socket.writable,
-    send(key, version, body, isAnswered) {
+    /** Resolves with the answer, without its head. If no answer is due, it resolves at once. */
+    send(key: number, version: number, body: readonly Buffer[], isAnswered: boolean): Promise<Buffer> {
       if (end !== undefined) return Promise.reject(end);
       lastId = (lastId + 1) & 0x7fffffff;
       const id = lastId;
@@ -315,28 +300,30 @@ function createSocketRequests(socket: Socket, clientId: string): SocketRequests 
         if (!isAnswered) resolve(nothing);
       });
     },
-    destroy: () => fail(new Error('closed by svc')),
+    /** Closes at once and fails requests in flight. */
+    destroy: (): void => fail(new Error('closed by svc')),
   };
 }
 
 /**
- * What brokers say of quotas (KIP-219): an answer tells for how long nothing is to be written, and until then its connection is not
- * read. So nothing is written to that broker over any connection, for each write over another one would make it longer.
+ * Quotas (KIP-219): an answer says for how long the client must not write, and until then the broker does not read that
+ * connection. Nothing is written to that broker over any connection, because each write over another one makes the delay
+ * longer.
  */
 export interface Throttle {
   /** @param broker `host:port` @param request its name in Kafka's protocol */
   heard(broker: string, ms: number, request: string): void;
-  /** On the monotonic clock; `-Infinity`: it never held this process back. */
+  /** On the monotonic clock; `-Infinity`: never throttled. */
   untilMs(broker: string): number;
   isHeld(broker: string): boolean;
-  /** Resolves when it may be written to; `undefined`: it may now. The wait keeps no process alive. */
+  /** Resolves when the throttle ends; `undefined`: not throttled. The timer is unref'd. */
   over(broker: string): Promise<void> | undefined;
-  /** The last that a broker has said, also when it is over; without `broker`: the one that ends last. */
+  /** The broker's last throttle, even if it is over. Without `broker`: the one that ends last. */
   of(broker?: string): HeldBack | undefined;
 }
 
 const sayMs = 60_000;
-/** A Kafka that says more has another unit in mind. */
+/** A longer throttle is in another unit. */
 const longestMs = 3_600_000;
 
 export function createThrottle(
@@ -381,7 +368,7 @@ export function createThrottle(
   return throttle;
 }
 
-/** The quotas that Kafka counts a request in. The answer does not tell which of them it was. */
+/** The quotas that Kafka counts a request in. The answer does not say which one was exceeded. */
 function quotaOf(request: string): string {
   if (request === 'Produce') return 'producer_byte_rate (or request_percentage)';
   return request === 'Metadata' ? 'request_percentage (or controller_mutation_rate)' : 'request_percentage';
@@ -397,70 +384,16 @@ function lineOf(
   return `Kafka delays events for ${(forMs / 1_000).toFixed(1)} s, by the quota ${quotaOf(request)} of ${client}${user}. Events wait in memory: raise the quota, or send less`;
 }
 
-/** A broker that is well answers in milliseconds. */
-const silentMs = 2_000;
-/** Over the slowest network. */
-const longestSilentMs = 10_000;
-
-/**
- * When the whole cluster was last silent: a question that any of its brokers could answer had no answer, nor had any send, as over a
- * network that is only slow. Connections from
- * before that may be dead without a word, as where a machine or a network was lost, and whoever waits on one of them waits
- * for ever, long after the cluster is back.
- */
-export interface Silence {
-  /** Passes on what the question comes to. `over`: it was answered over another connection. */
-  notice<T>(question: Promise<T>, over?: AbortSignal): Promise<T>;
-  /** On the monotonic clock. */
-  lastAtMs(): number;
-}
-
-/**
- * @param onSilent called each time, and again every 2 s as long as there is no answer
- * @param heard what the last send was answered: nothing is heard for 2 s, and twice as long as that took, 10 s at most
- */
-export function createSilence(clock: Clock, onSilent: () => void, heard: () => Answer | undefined): Silence {
-  let lastAtMs = Number.NEGATIVE_INFINITY;
-  return {
-    async notice(question, over) {
-      let timer: NodeJS.Timeout | undefined;
-      let hasLooked = false;
-      const look = (): void => {
-        if (hasLooked && over?.aborted) return;
-        hasLooked = true;
-        const nowMs = clock.monotonic();
-        const { atMs, tookMs } = heard() ?? { atMs: Number.NEGATIVE_INFINITY, tookMs: 0 };
-        const leftMs = atMs + Math.min(Math.max(silentMs, 2 * tookMs), longestSilentMs) - nowMs;
-        if (leftMs <= 0) {
-          lastAtMs = nowMs;
-          onSilent();
-        }
-        lookAfter(leftMs > 0 ? leftMs : silentMs);
-      };
-      const lookAfter = (delayMs: number): void => {
-        timer = setTimeout(look, delayMs).unref();
-      };
-      lookAfter(silentMs);
-      try {
-        return await question;
-      } finally {
-        clearTimeout(timer);
-      }
-    },
-    lastAtMs: () => lastAtMs,
-  };
-}
-
 /** Beside the first try. */
 const maxRetries = 2;
 
 /**
- * What is asked over a connection that is dead without a word has no answer for as long as its time-outs are, however soon the
- * cluster is back. Here it is asked once more every 750 ms, and the first answer counts. A further try has a second and a half.
- * Rejects as the first one does, up to 750 ms later where others may be answered still.
+ * A question over a dead connection has no answer until its time-out, however soon the cluster is back. So it is asked again
+ * every 750 ms, and the first answer counts. Each further try has a second and a half. Rejects as the first try does, up to 750
+ * ms later if other tries are in flight.
  *
- * @param ask `signal` is aborted when nobody waits for this try any more; `isAgain`: others are without an answer
- * @param isAnswer whether an error is what the cluster says: then no other try would say anything else
+ * @param ask `signal` is aborted when this try is no longer needed; `isAgain`: other tries have no answer yet
+ * @param isAnswer whether an error is the cluster's own answer, which another try would repeat
  */
 export function firstAnswer<T>(
   ask: (signal: AbortSignal, isAgain: boolean) => Promise<T>,
@@ -511,97 +444,26 @@ export function firstAnswer<T>(
   });
 }
 
-/** Whoever asks while the question is under way gets its answer: many of them would stand in one another's way. */
-export function oneAtATime<T>(): (ask: () => Promise<T>) => Promise<T> {
-  let inFlight: Promise<T> | undefined;
-  return (ask) => {
-    inFlight ??= ask().finally(() => {
-      inFlight = undefined;
-    });
-    return inFlight;
-  };
-}
-
-/** As Kafka's own clients do it: the mean is over this time and what has passed of the next. */
-const windowMs = 30_000;
-
-export interface Answer {
-  /** When it came, on the monotonic clock. */
-  readonly atMs: number;
-  readonly tookMs: number;
-}
-
-/** How long the broker takes to answer. */
-export interface AnswerTimes {
-  record(ms: number): void;
-  last(): Answer | undefined;
-  /** Milliseconds, over the last 30 to 60 seconds; `null`: nothing was answered. */
-  mean(): number | null;
-}
-
-interface Window {
-  count: number;
-  sumMs: number;
-}
-
-export function createAnswerTimes(clock: Clock): AnswerTimes {
-  const empty = (): Window => ({ count: 0, sumMs: 0 });
-  let startMs = clock.monotonic();
-  let before = empty();
-  let now = empty();
-  let last: Answer | undefined;
-
-  function turn(): void {
-    const turns = Math.floor((clock.monotonic() - startMs) / windowMs);
-    if (turns === 0) return;
-    startMs += turns * windowMs;
-    before = turns === 1 ? now : empty();
-    now = empty();
-  }
-
-  return {
-    record(ms) {
-      turn();
-      last = { atMs: clock.monotonic(), tookMs: ms };
-      now.count++;
-      now.sumMs += ms;
-    },
-    last: () => last,
-    mean() {
-      turn();
-      const count = before.count + now.count;
-      return count === 0 ? null : (before.sumMs + now.sumMs) / count;
-    },
-  };
-}
-
-/** Tries to connect to brokers that have refused it, in the time from one question to the next. */
+/** Attempts to connect to brokers that refused, in each `clusterPollMs`. */
 const maxTries = 2;
 
-/** Of what is not there, whoever asks for it; what a broker itself refuses is not among them. */
+/** Codes of a broker that is away, whatever is asked. A broker's own refusals are not among them. */
 const away = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN', 'ENOTFOUND', 'EAI_AGAIN']);
 
 /**
- * How often brokers that are away are tried. A client goes through all it knows, some of them twice, with each send and each
- * question: a list of brokers would be tried many times a second by each process of a service, at the very moment when they
- * start. Here the two that were tried longest ago have their turn, and for the others the last refusal stands. As soon as one
- * broker is connected to, all are tried again at once.
+ * Limits how often brokers that are away are tried. Each send and each question tries all known brokers, some twice. A service
+ * with many processes would try them many times a second, at the very moment when they start. So the two brokers that were
+ * tried longest ago are tried, and the others get their last refusal. As soon as one broker accepts a connection, all are tried
+ * again at once.
  */
-interface DialPace<Refusal> {
-  /** What the broker said last, where it is not its turn yet; `undefined`: it is to be tried. */
-  refusal(address: string): Refusal | undefined;
-  /** `code`: of Node. */
-  failed(address: string, code: string | undefined, refusal: Refusal): void;
-  connected(): void;
-}
-
-export function createDialPace<Refusal>(clock: Clock): DialPace<Refusal> {
-  /** In the order of their last try. */
+export function createDialPace<Refusal>(clock: Clock) {
+  /** In the order of the last try. */
   const refusals = new Map<string, Refusal>();
   let triedAtMs: number[] = [];
 
   return {
-    refusal(address) {
+    /** The last refusal of a broker that must not be tried yet; `undefined`: try it. */
+    refusal(address: string): Refusal | undefined {
       const refusal = refusals.get(address);
       if (refusal === undefined) return undefined;
       const nowMs = clock.monotonic();
@@ -610,21 +472,69 @@ export function createDialPace<Refusal>(clock: Clock): DialPace<Refusal> {
       const isNext = [...refusals.keys()].slice(0, turns).includes(address);
       if (!isNext) return refusal;
       triedAtMs.push(nowMs);
-      // Its turn is over, even where nothing is heard of this try.
+      // Moves to the end, even if this try never ends.
       refusals.delete(address);
       refusals.set(address, refusal);
       return undefined;
     },
-    failed(address, code, refusal) {
+    /** `code`: of Node. */
+    failed(address: string, code: string | undefined, refusal: Refusal): void {
       if (code === undefined || !away.has(code)) return;
       const isNew = !refusals.has(address);
       refusals.delete(address);
       refusals.set(address, refusal);
       if (isNew) triedAtMs.push(clock.monotonic());
     },
-    connected() {
+    connected(): void {
       refusals.clear();
       triedAtMs = [];
     },
   };
+}
+
+/** The body of an answer, after the tags of its head. */
+export function bodyOf(
+  { flexible }: Pick<KafkaRequest<unknown>, 'flexible'>,
+  bytes: Buffer,
+  version: number,
+): Buffer {
+  if (flexible === undefined || version < flexible) return bytes;
+  const answer = new AnswerReader(bytes);
+  answer.tags();
+  return answer.rest();
+}
+
+/** Milliseconds for which the client must not write; 0 if the broker does not say, or has waited itself. */
+function throttleIn(
+  { throttle }: Pick<KafkaRequest<unknown>, 'throttle'>,
+  answer: Buffer,
+  version: number,
+): number {
+  if (throttle === undefined || version < throttle.from || answer.length < 4) return 0;
+  return answer.readInt32BE(throttle.at === 'start' ? 0 : answer.length - 4);
+}
+
+/** The versions that a broker supports: key of a request -> its oldest and newest version. */
+type Versions = ReadonlyMap<number, readonly [oldest: number, newest: number]>;
+
+/** In the version that every Kafka answers. */
+const versionsRequest: KafkaRequest<Versions> = {
+  ...{ key: 18, name: 'ApiVersions', oldest: 0, newest: 0 },
+  write: () => [],
+  read(bytes) {
+    const answer = new AnswerReader(bytes);
+    checkCode(answer.int16());
+    return new Map(answer.list(() => [answer.int16(), [answer.int16(), answer.int16()]] as const));
+  },
+};
+
+/** The head of a request, without its length. */
+export function requestHead(key: number, version: number, id: number, clientId: Buffer): Buffer {
+  const head = Buffer.allocUnsafe(14 + clientId.length);
+  head.writeInt16BE(key, 4);
+  head.writeInt16BE(version, 6);
+  head.writeInt32BE(id, 8);
+  head.writeInt16BE(clientId.length, 12);
+  head.set(clientId, 14);
+  return head;
 }

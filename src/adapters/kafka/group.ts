@@ -5,25 +5,22 @@ import type { Logger } from '../../observe/logger.ts';
 import { type Connections, createConnections } from './connections.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import {
-  coordinatorRequest,
-  type GroupAssignment,
-  type GroupMember,
-  type GroupSettings,
-  heartbeatRequest,
-  type Joined,
-  joinRequest,
-  leaveRequest,
-  MemberIdRequired,
-  type Membership,
-  syncRequest,
+  AnswerReader,
+  blob,
+  checkCode,
+  int32,
+  type KafkaRequest,
+  list,
+  ProtocolError,
+  text,
 } from './protocol.ts';
 import { protocolErrorIn, toSendFailure, who } from './send-failure.ts';
 import { type Address, keyOf, type LoadTransport, parseAddress } from './transport.ts';
 
-/** On top of what a broker waits for the other members. */
+/** On top of the time that a broker waits for the other members. */
 const answerMs = 5_000;
 
-/** Groups by their bare requests: the consumers of the clients want topics. */
+/** Groups through bare requests, because the clients' consumers require topics. */
 export function createKafkaGroup(options: KafkaClientOptions, load: LoadTransport): GroupAccess {
   const loadTransport = loadOnce(() => load(options));
 
@@ -57,7 +54,7 @@ export function createKafkaGroup(options: KafkaClientOptions, load: LoadTranspor
   };
 }
 
-/** Asked of one broker after the other, as long as none answers. */
+/** Asks one broker after the other until one answers. */
 async function findCoordinator(
   open: Connections,
   { brokers }: KafkaClientOptions,
@@ -77,35 +74,35 @@ async function findCoordinator(
   throw failure;
 }
 
-// worker ids through a consumer group: Kafka sees to it that no two members have one.
+// worker ids through a consumer group: Kafka gives no two members the same one.
 
-/** After so long without a heartbeat Kafka takes a member out of the group, and no sooner. */
+/** Kafka removes a member after this long without a heartbeat. */
 const sessionTimeoutMs = 10_000;
-/** So long a change of the group waits for members that live. Not below the session, which a lease counts on. */
+/** How long a rebalance waits for live members. A lease relies on it being no shorter than the session. */
 const rebalanceTimeoutMs = 20_000;
 const heartbeatMs = 3_000;
-/** A worker id is used only so long after it was given: whoever had it before has let go of it by then. */
-export const takeOverMs = 6_000;
+/** A worker id is first used this long after it was assigned: its previous owner has stopped using it by then. */
+const takeOverMs = 6_000;
 /**
- * A lease is as long as this after the last heartbeat was sent. It outlives the session: Kafka waits up to one session for a
- * member that died before it tells the others of a change, and they must not lose what they have meanwhile. A second is
- * left for clocks that do not run alike.
+ * The length of a lease after its last heartbeat was sent. It outlives the session, because Kafka waits up to one session for a
+ * dead member before it tells the others of a rebalance. They must keep their ids meanwhile. One second is left for clock
+ * drift.
  */
-export const leaseMs = sessionTimeoutMs + takeOverMs - 1_000;
+const leaseMs = sessionTimeoutMs + takeOverMs - 1_000;
 
 const openLimitMs = 15_000;
-/** Kafka answers when every member has joined, or is given up: who asks anew before then makes them all wait longer. */
+/** Kafka answers when all members have joined or were removed. A member that joins again meanwhile delays all. */
 const joinLimitMs = rebalanceTimeoutMs + 5_000;
 const heartbeatLimitMs = 5_000;
 const leaveLimitMs = 1_000;
 const shortestPauseMs = 200;
 const longestPauseMs = 10_000;
-/** Somebody has to change a setting first. */
+/** An operator has to change a setting first. */
 const refusedPauseMs = 300_000;
-/** Before it is said that there is no worker id yet: a cluster that restarts is back by then. */
+/** Failures before the first warning: a cluster that restarts is back by then. */
 const quietFailureCount = 6;
 
-export interface GroupLeaseOptions {
+interface GroupLeaseOptions {
   readonly access: GroupAccess;
   readonly group: string;
   readonly maxWorkerId: number;
@@ -120,9 +117,8 @@ interface Held {
 }
 
 /**
- * A lease of a worker id through membership of a group in Kafka, without a topic and without a record: the leader of the
- * group gives each member a number (`assignWorkerIds`), members bring the one that they hold, and a member that is silent is
- * taken out by Kafka.
+ * A lease of a worker id through membership of a Kafka group, without a topic and without a record. The leader gives each
+ * member a number (`assignWorkerIds`), members bring the one that they hold, and Kafka removes silent members.
  */
 export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
   const { access, group, maxWorkerId, refusals, clock, logger } = options;
@@ -274,26 +270,17 @@ function later({ wallMs, monotonicMs }: Instant, ms: number): Instant {
   return { wallMs: wallMs + ms, monotonicMs: monotonicMs + ms };
 }
 
-/** So that those who failed together do not come back together. */
+/** Members that failed together must not come back together. */
 function withJitter(ms: number): number {
   return ms * (0.75 + Math.random() / 2);
 }
 
-/** Waits that keep no process alive, and that end together. */
-interface Backoffs {
-  pause(ms: number): Promise<void>;
-  /** Rejects where `work` is not done in time; what it does then is up to whoever started it. */
-  limited<T>(ms: number, work: Promise<T>): Promise<T>;
-  /** The pause that runs is over, and so is each one from now on. */
-  end(): void;
-}
-
-function createPauses(): Backoffs {
+function createPauses() {
   let isOver = false;
   let wake: () => void = () => {};
 
   return {
-    pause(ms) {
+    pause(ms: number): Promise<void> {
       if (isOver) return Promise.resolve();
       return new Promise((resolve) => {
         const timer = setTimeout(resolve, ms).unref();
@@ -303,24 +290,25 @@ function createPauses(): Backoffs {
         };
       });
     },
-    limited(ms, work) {
+    /** Rejects if `work` takes longer. `work` itself continues. */
+    limited<T>(ms: number, work: Promise<T>): Promise<T> {
       const late = (): never => {
         throw new Error(`no answer within ${ms} ms`);
       };
       return inTime(work, { limitMs: ms, keepsAlive: false, late });
     },
-    end() {
+    /** Ends the current pause and all later ones. */
+    end(): void {
       isOver = true;
       wake();
     },
   };
 }
 
-/** Lines for an operator about a group that gives no worker ids. */
-export interface GroupRefusals {
+interface GroupRefusals {
   readonly byError: Readonly<Record<string, string>>;
   readonly noneFree: string;
-  /** The leader gave something else than a worker id. */
+  /** The leader assigned something other than a worker id. */
   wrong(given: string): string;
   notYet(reason: string): string;
 }
@@ -372,35 +360,33 @@ export function refusalOf(errorName: string | undefined, { byError }: GroupRefus
 }
 
 /**
- * A connection to the coordinator of a group, for this group alone: a broker answers the requests of a connection in turn,
- * and joining takes seconds. Calls reject with errors of the client, and when the connection is closed.
+ * A connection to the coordinator of one group, used for nothing else. A broker answers the requests of a connection in turn,
+ * and a join takes seconds. Calls reject with errors of the client, and when the connection is closed.
  */
-export interface GroupConnection {
+interface GroupConnection {
   /** An empty `memberId`: as a new member. */
   join(memberId: string, metadata: Buffer): Promise<Joined>;
-  /** `assignments`: from the leader only. Resolves with what it gave to this member. */
+  /** `assignments`: from the leader only. Resolves with the assignment of this member. */
   sync(membership: Membership, assignments: readonly GroupAssignment[]): Promise<Buffer>;
   heartbeat(membership: Membership): Promise<void>;
   leave(membership: Membership): Promise<void>;
-  /** At once. */
   close(): void;
 }
 
-/** How one client of Kafka takes part in a group. */
-export interface GroupAccess {
+interface GroupAccess {
   open(settings: GroupSettings): Promise<GroupConnection>;
-  /** Of Kafka's protocol, such as `REBALANCE_IN_PROGRESS`, where it was Kafka that refused. */
+  /** Kafka's name of the error, such as `REBALANCE_IN_PROGRESS`; `undefined` if Kafka did not answer. */
   errorName(error: unknown): string | undefined;
   /** One line for an operator. */
   describe(error: unknown): string;
 }
 
-/** What a member of the group of workers tells its leader when it joins. */
-export interface WorkerIdClaim {
+/** A member's metadata when it joins. */
+interface WorkerIdClaim {
   readonly workerId: number;
-  /** Of the group, in which the leader gave it that worker id last. */
+  /** The generation of the group in which it got this worker id. */
   readonly generation: number;
-  /** Whether its lease still runs; otherwise it would like to have the same one again. */
+  /** Whether its lease still runs. If not, it asks for the same id again. */
   readonly isHeld: boolean;
 }
 
@@ -416,7 +402,7 @@ export function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
   return bytes;
 }
 
-/** `undefined` where this member has none, or none that could be. */
+/** `undefined` for a new member, or an invalid claim. */
 function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefined {
   if (bytes.length < claimBytes) return undefined;
   const workerId = bytes.readUInt16BE(0);
@@ -424,10 +410,9 @@ function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefi
   return { workerId, generation: bytes.readInt32BE(2), isHeld: bytes.readUInt8(6) === 1 };
 }
 
-/** What the leader gave: a worker id, what cannot be one, or neither, as none was free. */
-export interface Given {
+/** The leader's assignment. Neither field is set if no id was free. */
+interface Given {
   readonly workerId?: number;
-  /** For an operator. */
   readonly noWorkerId?: string;
 }
 
@@ -440,8 +425,8 @@ export function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
 }
 
 /**
- * A worker id for each member, the same whoever leads. Holders keep theirs; of two that claim one, whoever was given it in the
- * later generation: the other was away meanwhile. Then those who had one before, then the lowest free ones.
+ * A worker id for each member, independent of who leads. Members with a running lease keep theirs. If two claim one id, the
+ * later generation wins, because the other member was away. Then come earlier owners, then the lowest free ids.
  */
 export function assignWorkerIds(members: readonly GroupMember[], maxWorkerId: number): GroupAssignment[] {
   const claims = members
@@ -471,4 +456,148 @@ function encodeAssignment(workerId: number): Buffer {
   const bytes = Buffer.alloc(2);
   bytes.writeUInt16BE(workerId);
   return bytes;
+}
+
+/** Reads only whether the request was refused. */
+function readRefusal(bytes: Buffer): void {
+  const answer = new AnswerReader(bytes);
+  answer.skip(4); // Throttle time.
+  checkCode(answer.int16());
+}
+
+interface GroupMember {
+  readonly memberId: string;
+  readonly metadata: Buffer;
+}
+
+interface GroupAssignment {
+  readonly memberId: string;
+  readonly assignment: Buffer;
+}
+
+interface Membership {
+  readonly memberId: string;
+  readonly generation: number;
+}
+
+interface Joined extends Membership {
+  /** All members if this member leads the group, otherwise empty. */
+  readonly members: readonly GroupMember[];
+}
+
+interface GroupSettings {
+  readonly group: string;
+  readonly protocolType: string;
+  readonly protocolName: string;
+  readonly sessionTimeoutMs: number;
+  readonly rebalanceTimeoutMs: number;
+}
+
+/** From these versions on, a member may have an instance id. svc sends none. */
+const withInstance = { join: 5, sync: 3, heartbeat: 3 } as const;
+
+const noInstance = text(null);
+
+/** Kafka asks a new member to join again with this id. */
+class MemberIdRequired extends ProtocolError {
+  readonly memberId: string;
+
+  constructor(memberId: string) {
+    super(memberIdRequired);
+    this.memberId = memberId;
+  }
+}
+
+const memberIdRequired = 79;
+
+function coordinatorRequest(group: string): KafkaRequest<Address> {
+  return {
+    ...{ key: 10, name: 'FindCoordinator', oldest: 1, newest: 2 },
+    throttle: { at: 'start', from: 2 },
+    write: () => [text(group), Buffer.from([0])],
+    read(bytes) {
+      const answer = new AnswerReader(bytes);
+      answer.skip(4);
+      const code = answer.int16();
+      answer.text();
+      checkCode(code);
+      answer.skip(4);
+      return { host: answer.text() ?? '', port: answer.int32() };
+    },
+  };
+}
+
+function joinRequest(settings: GroupSettings, memberId: string, metadata: Buffer): KafkaRequest<Joined> {
+  return {
+    ...{ key: 11, name: 'JoinGroup', oldest: 2, newest: 5 },
+    throttle: { at: 'start', from: 3 },
+    write: (version) => [
+      ...[text(settings.group), int32(settings.sessionTimeoutMs), int32(settings.rebalanceTimeoutMs)],
+      ...[text(memberId), ...(version >= withInstance.join ? [noInstance] : [])],
+      text(settings.protocolType),
+      list([metadata], (each) => Buffer.concat([text(settings.protocolName), blob(each)])),
+    ],
+    read(bytes, version) {
+      const answer = new AnswerReader(bytes);
+      answer.skip(4);
+      const code = answer.int16();
+      const generation = answer.int32();
+      answer.text();
+      answer.text();
+      const given = answer.text() ?? '';
+      if (code === memberIdRequired) throw new MemberIdRequired(given);
+      checkCode(code);
+      const members = answer.list((): GroupMember => {
+        const id = answer.text() ?? '';
+        if (version >= withInstance.join) answer.text();
+        return { memberId: id, metadata: answer.blob() };
+      });
+      return { memberId: given, generation, members };
+    },
+  };
+}
+
+const head = (group: string, { generation, memberId }: Membership, hasInstance: boolean): Buffer[] => [
+  ...[text(group), int32(generation), text(memberId)],
+  ...(hasInstance ? [noInstance] : []),
+];
+
+/** The answer is the leader's assignment for this member. */
+function syncRequest(
+  group: string,
+  membership: Membership,
+  assignments: readonly GroupAssignment[],
+): KafkaRequest<Buffer> {
+  return {
+    ...{ key: 14, name: 'SyncGroup', oldest: 1, newest: 3 },
+    throttle: { at: 'start', from: 2 },
+    write: (version) => [
+      ...head(group, membership, version >= withInstance.sync),
+      list(assignments, (each) => Buffer.concat([text(each.memberId), blob(each.assignment)])),
+    ],
+    read(bytes) {
+      readRefusal(bytes);
+      const answer = new AnswerReader(bytes);
+      answer.skip(6);
+      return answer.blob();
+    },
+  };
+}
+
+export function heartbeatRequest(group: string, membership: Membership): KafkaRequest<void> {
+  return {
+    ...{ key: 12, name: 'Heartbeat', oldest: 1, newest: 3 },
+    throttle: { at: 'start', from: 2 },
+    write: (version) => head(group, membership, version >= withInstance.heartbeat),
+    read: readRefusal,
+  };
+}
+
+function leaveRequest(group: string, memberId: string): KafkaRequest<void> {
+  return {
+    ...{ key: 13, name: 'LeaveGroup', oldest: 1, newest: 2 },
+    throttle: { at: 'start', from: 2 },
+    write: () => [text(group), text(memberId)],
+    read: readRefusal,
+  };
 }

@@ -1,10 +1,10 @@
 // kafka/: Kafka through any of its clients. A client is a transport: it connects and signs in. The rest is here.
 //
-//   transport.ts      the port of a client: an address becomes a socket that is signed in, with the time the broker lets it live
-//   connections.ts    one connection for each broker: frames, versions, time-outs, retirement, reconnects
-//   session.ts        the produce requests of one client: leaders, sequences of batches, outcomes, brokers that hang
-//   protocol.ts       each request as a value: how it is written, how its answer is read, the names of Kafka's errors
-//   send-failure.ts   from an error of svc, a client or Node to a failure of records, with a line for the operator
+// A client's port is transport.ts: from an address to a signed-in socket.
+// Connections to brokers are in connections.ts: frames, versions, time-outs, retirement, reconnects.
+// Produce requests are in session.ts: leaders, sequences of batches, outcomes, brokers that hang.
+// Requests as values are in protocol.ts: how to write them, how to read their answers, the names of Kafka's errors.
+// Failures are in send-failure.ts: from an error of svc, a client or Node to a line for the operator.
 
 import { backoffMs, systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
@@ -20,11 +20,11 @@ import type {
 } from '../../publish/broker.ts';
 import { passingOf } from '../../publish/fault.ts';
 import { type BrokerConnection, createConnections } from './connections.ts';
-import { groupRefusals, refusalOf } from './group.ts';
+import { groupRefusals, heartbeatRequest, refusalOf } from './group.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import { heartbeatRequest, metadataRequest, type TopicMetadata } from './protocol.ts';
-import { type FailureScene, protocolErrorIn, protocolReason, toSendFailure } from './send-failure.ts';
-import { failed, type KafkaSession, openSession } from './session.ts';
+import { metadataRequest, type TopicMetadata } from './protocol.ts';
+import { type FailureScene, failed, protocolErrorIn, protocolReason, toSendFailure } from './send-failure.ts';
+import { openSession } from './session.ts';
 import { type LoadTransport, parseAddress } from './transport.ts';
 
 const closedFailure: SendFailure = {
@@ -34,16 +34,16 @@ const closedFailure: SendFailure = {
 };
 
 /**
- * Kafka through one of its clients, which is loaded at the first use, and opens connections. A send is one produce request to
- * one partition, never retried, but for one case in which nothing was stored: a topic that the broker is just creating is waited
- * for, up to `requestTimeoutMs`, and the records are sent again. A record without a partition goes by its key, as in Java. Only
- * sends keep the process alive, and an attempt to connect for as long as the time limit of the client.
+ * Kafka through one of its clients, which is loaded at the first use. A send is one produce request to one partition and is not
+ * retried, with one exception: a topic that the broker is creating. The send waits for it, up to `requestTimeoutMs`, and sends
+ * the records again. A record without a partition goes by its key, as in Java. Only sends and attempts to connect keep the
+ * process alive.
  *
  * @param name as in `svc.broker.client`
  */
 export function createKafkaBroker(name: string, options: KafkaClientOptions, load: LoadTransport): Broker {
   const asking = { options, written: false };
-  const inFlight = createWorkUnderWay();
+  const inFlight = createInFlight();
   const sendWhenTopicReady = createSendWhenTopicReady({
     async send(topic, partition, records, placedBy) {
       try {
@@ -55,7 +55,7 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
     isReady: async (topic) => (await session()).isThere(topic),
     limitMs: options.requestTimeoutMs,
   });
-  let opened: KafkaSession | undefined;
+  let opened: Awaited<ReturnType<typeof openSession>> | undefined;
   const session = loadOnce(async () => {
     opened = await openSession(load, options);
     return opened;
@@ -85,7 +85,7 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
     send(topic, partition, records) {
       if (closed) return Promise.resolve(failed(closedFailure));
       if (records.length === 0) return Promise.resolve({ ok: true });
-      // What is asked for meanwhile places other records.
+      // Read now, because a later question places other records.
       const placedBy = opened?.placedBy(topic);
       return inFlight.run(() => sendWhenTopicReady(topic, partition, records, placedBy));
     },
@@ -123,18 +123,10 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
   };
 }
 
-/** Counts what is under way, and keeps the process alive for it: the connections themselves do not. */
-interface WorkUnderWay {
-  run<T>(work: () => Promise<T>): Promise<T>;
-  /** Resolves when nothing is under way, at `limitMs` at the latest. */
-  idle(limitMs: number): Promise<void>;
-  /** Nobody waits for what is under way now: it does not keep the process alive any more. */
-  letGo(): void;
-}
-
 const farAwayMs = 2 ** 31 - 1;
 
-function createWorkUnderWay(): WorkUnderWay {
+/** Counts work in flight, and keeps the process alive for it. The connections themselves are unref'd. */
+function createInFlight() {
   let count = 0;
   let hold: NodeJS.Timeout | undefined;
   let onIdle: (() => void) | undefined;
@@ -147,7 +139,7 @@ function createWorkUnderWay(): WorkUnderWay {
   };
 
   return {
-    async run(work) {
+    async run<T>(work: () => Promise<T>): Promise<T> {
       count++;
       hold ??= setInterval(() => {}, farAwayMs);
       try {
@@ -156,56 +148,56 @@ function createWorkUnderWay(): WorkUnderWay {
         end();
       }
     },
-    async idle(limitMs) {
+    /** Resolves when nothing is in flight, after `limitMs` at the latest. */
+    async idle(limitMs: number): Promise<void> {
       if (count === 0) return;
       const idle = new Promise<void>((resolve) => {
         onIdle = resolve;
       });
       await within(limitMs, idle);
     },
-    letGo() {
+    /** Lets the process end: no caller waits for the work in flight. */
+    letGo(): void {
       clearInterval(hold);
       hold = undefined;
     },
   };
 }
 
-export type Send = (
+type Send = (
   topic: string,
   partition: number | undefined,
   records: readonly BrokerRecord[],
-  /** How many partitions the topic had when `partition` was chosen, where that is known. */
+  /** The number of partitions when `partition` was chosen, if known. */
   placedBy?: number,
 ) => Promise<SendResult>;
 
-export interface PatientSendOptions {
-  readonly send: Send;
-  /** Whether the topic is there; rejects where a partition of it has no leader. */
-  readonly isReady: (topic: string) => Promise<boolean>;
-  /** How long a topic without leaders is waited for. */
-  readonly limitMs: number;
-  /** The same of one that the cluster does not know. Default: 1000. */
-  readonly unknownMs?: number;
-}
-
 const firstPauseMs = 20;
 const longestPauseMs = 250;
-/** A broker makes a topic in less; where it does not, whoever sends is told why, and its retries go on asking. */
+/** A broker creates a topic in less. Later, the sender gets the failure, and its retries continue. */
 const usualUnknownMs = 1_000;
-/** Topics remembered as missing; their names can come from application data. */
+/** Topics remembered as missing. Their names can come from application data. */
 const maxMissing = 1_000;
 
 /**
- * A topic that the broker makes for its first record refuses that record until its partitions have leaders: it is waited
- * for, and the records are sent again, for nothing of them was stored. All who wait for one topic share one poll. A topic
- * that did not appear soon is not waited for again until a send to it succeeds.
+ * A topic that the broker creates for its first record refuses that record until its partitions have leaders. Nothing was
+ * stored, so the records are sent again. All sends to one topic share one poll. A topic that did not appear in time is not
+ * waited for again until a send to it succeeds.
  */
 export function createSendWhenTopicReady({
   send,
   isReady,
   limitMs,
   unknownMs = usualUnknownMs,
-}: PatientSendOptions): Send {
+}: {
+  readonly send: Send;
+  /** Whether the topic exists. Rejects if one of its partitions has no leader. */
+  readonly isReady: (topic: string) => Promise<boolean>;
+  /** How long to wait for a topic without leaders. */
+  readonly limitMs: number;
+  /** How long to wait for a topic that the cluster does not know. Default: 1000. */
+  readonly unknownMs?: number;
+}): Send {
   const polls = new Map<string, Promise<boolean>>();
   const missing = new Set<string>();
 
@@ -249,7 +241,7 @@ export function createSendWhenTopicReady({
   };
 }
 
-/** Nothing was stored, and the topic may be there in a moment. */
+/** Nothing was stored, and the topic may exist in a moment. */
 function isWithoutLeader({ kind, cause }: SendFailure): boolean {
   const passing = passingOf(cause);
   return kind === 'retriable' && (passing === 'unknown' || passing === 'without leader');
@@ -259,7 +251,7 @@ function isBeingMade(failure: SendFailure): boolean {
   return isWithoutLeader(failure) || passingOf(failure.cause) === 'moved';
 }
 
-/** Repeats `attempt`, each time after a longer pause, until it says `true`: `false` when that is in vain or `limitMs` are over. */
+/** Repeats `attempt` with growing pauses until it returns `true`. Returns `false` if it is in vain or `limitMs` are over. */
 async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs: number): Promise<boolean> {
   const end = systemClock.monotonic() + limitMs;
   for (let tries = 1; ; tries++) {
@@ -271,20 +263,20 @@ async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs:
   }
 }
 
-// what `svc check --online` asks a cluster, and what its answers mean.
+// The questions of `svc check --online` to a cluster.
 
-/** Any broker has the answers at hand. All those of the configuration are tried within some 12 s. */
+/** Any broker has the answers at hand. All configured brokers are tried within about 12 s. */
 const longestAnswerMs = 5_000;
 const shortestAnswerMs = 1_000;
 const allAnswersMs = 12_000;
 
-/** What a broker says to strangers in a group once they have the right to take part. */
+/** Answers to a stranger in a group whose user has the right to take part. */
 const pastTheRight = new Set([
   ...['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'REBALANCE_IN_PROGRESS', 'GROUP_ID_NOT_FOUND'],
   ...['NOT_COORDINATOR', 'COORDINATOR_NOT_AVAILABLE', 'COORDINATOR_LOAD_IN_PROGRESS'],
 ]);
 
-/** One broker after the other is asked, as long as none answers. */
+/** Asks one broker after the other until one answers. */
 export function createKafkaAccess(options: KafkaClientOptions, load: LoadTransport): AskAccess {
   const { brokers } = options;
   const answerMs = Math.min(longestAnswerMs, Math.max(shortestAnswerMs, allAnswersMs / brokers.length));
@@ -294,7 +286,7 @@ export function createKafkaAccess(options: KafkaClientOptions, load: LoadTranspo
     connectionTimeoutMs: Math.min(options.connectionTimeoutMs, answerMs),
   };
 
-  /** Of somebody who is no member: that is refused, and the reason tells whether members may. */
+  /** Sends a heartbeat as a stranger. It is refused, and the reason says whether members would be allowed. */
   async function groupAccess(connection: BrokerConnection, group: string): Promise<Access> {
     try {
       await connection.ask(heartbeatRequest(group, { memberId: 'svc-check', generation: 0 }));
@@ -327,7 +319,7 @@ export function createKafkaAccess(options: KafkaClientOptions, load: LoadTranspo
         };
       } catch (error) {
         failure ??= toSendFailure(error, { options: asking, written: false });
-        // Refused by one, refused by all.
+        // The other brokers would refuse it too.
         if (failure.kind === 'fatal') break;
       } finally {
         signal.removeEventListener('abort', end);
@@ -338,7 +330,7 @@ export function createKafkaAccess(options: KafkaClientOptions, load: LoadTranspo
   };
 }
 
-/** By which a broker says that it does not tell rights. */
+/** The value of a broker that does not tell rights. */
 const untold = -2_147_483_648;
 const writeRight = 1 << 4;
 

@@ -6,11 +6,11 @@ import type { KafkaCompression, passwordMechanisms } from '../../ground/manageme
 import type { Logger } from '../../observe/logger.ts';
 
 export interface KafkaTlsOptions {
-  /** PEM files, read at the first connection. Without `caFile` the authorities that Node trusts are taken. */
+  /** PEM files, read at the first connection. Default of `caFile`: the authorities that Node trusts. */
   readonly caFile?: string | undefined;
   readonly certFile?: string | undefined;
   readonly keyFile?: string | undefined;
-  /** Name expected in the broker's certificate. Default: the host it is reached by. */
+  /** Name expected in the broker's certificate. Default: the host of the connection. */
   readonly serverName?: string | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface KafkaPasswordOptions {
   readonly password: string;
 }
 
-/** A token, from an endpoint (OAuth client credentials), from a file, or as it is: the first of them that is given. */
+/** A token from an endpoint (OAuth client credentials), from a file, or as a value. The first one that is given is used. */
 export interface KafkaTokenOptions {
   readonly mechanism: 'oauthbearer';
   readonly tokenEndpointUrl?: string | undefined;
@@ -36,43 +36,38 @@ export interface KafkaTokenOptions {
   readonly extensions?: Readonly<Record<string, string>> | undefined;
 }
 
-/** By whom a record must be confirmed: all replicas in sync, the leader, or nobody. */
+/** Confirmation of a record: by all replicas in sync, by the leader, or none. */
 type KafkaAcks = 'all' | '1' | '0';
 
 export type { KafkaCompression };
 
-/** What every client of Kafka is made from. */
 export interface KafkaClientOptions {
-  /** `host:port` of the brokers to begin with. */
+  /** `host:port` of the first brokers to ask. */
   readonly brokers: readonly string[];
   readonly clientId: string;
-  /** How long a broker may take to answer one request. */
+  /** Time limit for the answer to one request. */
   readonly requestTimeoutMs: number;
   readonly connectionTimeoutMs: number;
   readonly tls?: KafkaTlsOptions | undefined;
   readonly sasl?: KafkaSaslOptions | undefined;
-  /** Default `all`. */
+  /** Default: `all`. */
   readonly acks?: KafkaAcks | undefined;
-  /** With `acks: all`, Kafka stores a batch once that is sent again. Default: true. */
+  /** With `acks: all`, Kafka stores a batch that is sent again once. Default: true. */
   readonly idempotence?: boolean | undefined;
-  /** Default `none`. `snappy` and `lz4` are for platformatic only. */
+  /** Default: `none`. `snappy` and `lz4` need platformatic. */
   readonly compression?: KafkaCompression | undefined;
-  /** `false`: Kafka is never asked to make a topic that is not there. Default: where its brokers do so. */
+  /** `false`: never let Kafka create a missing topic. Default: as the brokers are configured. */
   readonly makesTopics?: false | undefined;
   readonly logger: Logger;
 }
 
-/** Gives what Node's TLS asks for, for one connection. */
-export type Certificates = () => ConnectionOptions;
-
 /**
- * Certificates and keys are replaced while a process runs: each connection gets what the files hold by then. Synchronous, for
- * a connection is opened in one go, and those are few. Where the files cannot be read or used, or are just being replaced, the
- * last good ones stay in use, and one line says so.
+ * Certificates and keys are replaced while a process runs, so each call reads the files again, for one connection. Reading is synchronous,
+ * because connections are few. If the files cannot be read or used, the last good ones stay in use, with a warning.
  *
- * @throws SvcError that names the setting of a file that cannot be read or used the first time.
+ * @throws SvcError that names the setting, if the first read fails
  */
-export function readCertificates(tls: KafkaTlsOptions, logger: Logger): Certificates {
+export function readCertificates(tls: KafkaTlsOptions, logger: Logger): () => ConnectionOptions {
   let good = readOnce(tls);
   let said: string | undefined;
   return () => {
@@ -101,11 +96,11 @@ function readOnce(tls: KafkaTlsOptions): ConnectionOptions {
   };
 }
 
-/** Said here, where it is sure to be these files, and not by whatever opens a connection. */
+/** Checks the files here, where a fault is certainly theirs. */
 function checkUse(files: Record<'ca' | 'cert' | 'key', Buffer | undefined>): void {
   try {
     createSecureContext(files);
-    // Which takes any text for authorities, and trusts none then.
+    // createSecureContext accepts any text as authorities, and then trusts none.
     if (files.ca !== undefined) new X509Certificate(files.ca);
   } catch (error) {
     const reason = (error as NodeJS.ErrnoException).code ?? 'unusable';

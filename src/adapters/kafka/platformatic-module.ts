@@ -2,9 +2,8 @@ import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { SvcError } from '../../ground/errors.ts';
 
-/** A connection of the package, as far as it is used here. */
 export interface VendorConnection extends EventEmitter {
-  /** Made by `connect`, at once. */
+  /** Set by `connect`, synchronously. */
   readonly socket: Socket | undefined;
   connect(host: string, port: number, callback: (error: Error | null) => void): void;
 }
@@ -15,12 +14,11 @@ export interface VendorCompression {
   readonly compressSync: (data: Buffer) => Buffer;
 }
 
-export interface VendorSasl {
-  /** The last parameter is called with what the broker answered at last. */
+interface VendorSasl {
+  /** The last parameter is called with the broker's last answer. */
   authenticate(...parameters: unknown[]): void;
 }
 
-/** The part of the package that is used here. */
 export interface PlatformaticModule {
   readonly Connection: new (clientId: string, options: object) => VendorConnection;
   readonly saslPlain: VendorSasl;
@@ -29,10 +27,10 @@ export interface PlatformaticModule {
   readonly compressionsAlgorithms: Readonly<Record<string, VendorCompression>>;
 }
 
-// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
+// A variable: type checkers and bundlers must not require an optional peer.
 const packageName: string = '@platformatic/kafka';
 
-/** Rejects with an `SvcError` that says how to install it. `user`: what needs it. */
+/** Rejects with an `SvcError` that says how to install it. `user`: the feature that needs it. */
 export async function loadPlatformatic(user: string): Promise<PlatformaticModule> {
   try {
     return (await import(packageName)) as PlatformaticModule;

@@ -1,8 +1,6 @@
-import type { Address } from './transport.ts';
+// requests and answers of Kafka's protocol, as svc writes and reads them, for all clients.
 
-// requests of Kafka's protocol and their answers, as svc itself writes and reads them, whatever the client is.
-
-/** One request, in the versions that svc knows. Most are older than Kafka's "flexible" versions, which have compact lists and tags. */
+/** One request, in the versions that svc knows. Most predate Kafka's "flexible" versions, which have compact lists and tags. */
 export interface KafkaRequest<T> {
   readonly key: number;
   readonly name: string;
@@ -12,25 +10,13 @@ export interface KafkaRequest<T> {
   readonly flexible?: number | undefined;
   /** In pieces, so that a batch is not copied. */
   write(version: number): readonly Buffer[];
-  /** Where its answer says for how long nothing is to be written (a quota), and from which version on the client is to wait by itself. */
+  /** The position of the throttle time in the answer, and the first version in which the client has to wait by itself. */
   readonly throttle?: { readonly at: 'start' | 'end'; readonly from: number } | undefined;
   /** Throws a {@link ProtocolError}. Left out: the broker does not answer. */
   readonly read?: ((answer: Buffer, version: number) => T) | undefined;
 }
 
-/** The body of an answer, behind the tags of its head. */
-export function bodyOf(
-  { flexible }: Pick<KafkaRequest<unknown>, 'flexible'>,
-  bytes: Buffer,
-  version: number,
-): Buffer {
-  if (flexible === undefined || version < flexible) return bytes;
-  const answer = new AnswerReader(bytes);
-  answer.tags();
-  return answer.rest();
-}
-
-/** What Kafka refuses, by its own name for it. */
+/** A refusal by Kafka, with Kafka's name of the error. */
 export class ProtocolError extends Error {
   /** Such as `UNKNOWN_TOPIC_OR_PARTITION`. */
   readonly type: string;
@@ -41,51 +27,8 @@ export class ProtocolError extends Error {
   }
 }
 
-/** Throws where the code is an error. */
 export function checkCode(code: number): void {
   if (code !== 0) throw new ProtocolError(code);
-}
-
-/** Milliseconds for which the broker wants nothing more; 0 where it does not say, or has waited itself. */
-export function throttleIn(
-  { throttle }: Pick<KafkaRequest<unknown>, 'throttle'>,
-  answer: Buffer,
-  version: number,
-): number {
-  if (throttle === undefined || version < throttle.from || answer.length < 4) return 0;
-  return answer.readInt32BE(throttle.at === 'start' ? 0 : answer.length - 4);
-}
-
-/** What a broker understands: key of a request -> its oldest and newest version. */
-export type Versions = ReadonlyMap<number, readonly [oldest: number, newest: number]>;
-
-/** In the version that every Kafka answers. */
-export const versionsRequest: KafkaRequest<Versions> = {
-  ...{ key: 18, name: 'ApiVersions', oldest: 0, newest: 0 },
-  write: () => [],
-  read(bytes) {
-    const answer = new AnswerReader(bytes);
-    checkCode(answer.int16());
-    return new Map(answer.list(() => [answer.int16(), [answer.int16(), answer.int16()]] as const));
-  },
-};
-
-/** Whatever it is that was answered: all that is read is whether it was refused. */
-function readRefusal(bytes: Buffer): void {
-  const answer = new AnswerReader(bytes);
-  answer.skip(4); // How long to hold further requests.
-  checkCode(answer.int16());
-}
-
-/** The head of a request, without its length. */
-export function requestHead(key: number, version: number, id: number, clientId: Buffer): Buffer {
-  const head = Buffer.allocUnsafe(14 + clientId.length);
-  head.writeInt16BE(key, 4);
-  head.writeInt16BE(version, 6);
-  head.writeInt32BE(id, 8);
-  head.set(int16(clientId.length), 12);
-  head.set(clientId, 14);
-  return head;
 }
 
 function int16(value: number): Buffer {
@@ -94,13 +37,13 @@ function int16(value: number): Buffer {
   return bytes;
 }
 
-function int32(value: number): Buffer {
+export function int32(value: number): Buffer {
   const bytes = Buffer.allocUnsafe(4);
   bytes.writeInt32BE(value);
   return bytes;
 }
 
-function text(value: string | null): Buffer {
+export function text(value: string | null): Buffer {
   if (value === null) return int16(-1);
   const bytes = Buffer.from(value, 'utf8');
   return Buffer.concat([int16(bytes.length), bytes]);
@@ -121,16 +64,16 @@ function compactText(value: string): Buffer {
 
 const noTags = Buffer.from([0]);
 
-function blob(bytes: Buffer): Buffer {
+export function blob(bytes: Buffer): Buffer {
   return Buffer.concat([int32(bytes.length), bytes]);
 }
 
-function list<T>(items: readonly T[], write: (item: T) => Buffer): Buffer {
+export function list<T>(items: readonly T[], write: (item: T) => Buffer): Buffer {
   return Buffer.concat([int32(items.length), ...items.map(write)]);
 }
 
-/** Reads an answer from its beginning to its end. Throws a RangeError where it is shorter than it says. */
-class AnswerReader {
+/** Reads an answer from beginning to end. Throws a RangeError if it is shorter than it says. */
+export class AnswerReader {
   private readonly bytes: Buffer;
   private at = 0;
 
@@ -186,12 +129,12 @@ class AnswerReader {
 
   compactList<T>(read: () => T): T[] {
     const length = this.varint() - 1;
-    // Each item has a byte at least.
+    // Each item has at least one byte.
     if (length > this.bytes.length - this.at) throw new RangeError('a list that is longer than its response');
     return Array.from({ length: Math.max(0, length) }, read);
   }
 
-  /** A topic id of zeros says nothing. */
+  /** A topic id of zeros means no id. */
   uuid(): string | undefined {
     const hex = this.bytes.toString('hex', this.skip(16), this.at);
     return /^0*$/.test(hex) ? undefined : hex;
@@ -215,15 +158,15 @@ export interface Node {
   readonly port: number;
 }
 
-/** Of one topic; a refusal is its own, and says nothing of the others. */
+/** Of one topic. `errorCode` concerns this topic only. */
 export interface TopicMetadata {
   readonly errorCode: number;
   readonly name: string | null;
   /** A topic that is created again has another id (KIP-516). `undefined` before version 10. */
   readonly id?: string | undefined;
-  /** `leaderId`: negative where there is none now. */
+  /** `leaderId`: negative if there is no leader now. */
   readonly partitions: readonly { readonly partition: number; readonly leaderId: number }[];
-  /** One bit for each right. Not there before version 8. */
+  /** One bit for each right. `undefined` before version 8. */
   readonly topicAuthorizedOperations?: number | undefined;
 }
 
@@ -239,18 +182,18 @@ const newestMetadata = 12;
 const withoutClusterRights = 11;
 const withTopicIds = 10;
 const flexibleMetadata = 9;
-/** The rights of a user are told from here on. */
+/** From this version on, the answer holds the rights of the user. */
 const withRights = 8;
 const withLeaderEpoch = 7;
 const withOfflineReplicas = 5;
 
-/** @param topics none: only the cluster itself. @param mayCreate whether Kafka may make a topic that is not there */
+/** @param topics empty: only the cluster itself @param mayCreate whether Kafka may create a missing topic */
 export function metadataRequest(
   topics: readonly string[],
   mayCreate: boolean,
 ): KafkaRequest<ClusterMetadata> {
   return {
-    // The first of them is the first with the leave to make no topic.
+    // The oldest version that can forbid the creation of a topic.
     ...{ key: 3, name: 'Metadata', oldest: 4, newest: newestMetadata, flexible: flexibleMetadata },
     throttle: { at: 'start', from: 6 },
     write(version) {
@@ -271,19 +214,19 @@ function readMetadata(bytes: Buffer, version: number): ClusterMetadata {
   const text = (): string | null => (isFlexible ? answer.compactText() : answer.text());
   const numbers = (): unknown => (isFlexible ? answer.compactList(number) : answer.list(number));
   const number = (): number => answer.int32();
-  answer.skip(4); // How long to hold further requests.
+  answer.skip(4); // Throttle time.
   const brokers = structs(() => {
     const node = { nodeId: answer.int32(), host: text() ?? '', port: answer.int32() };
-    text(); // Its rack.
+    text(); // Rack.
     return node;
   });
   const clusterId = text();
-  answer.skip(4); // The controller.
+  answer.skip(4); // Controller.
   const topics = structs(() => {
     const errorCode = answer.int16();
     const name = text();
     const id = version >= withTopicIds ? answer.uuid() : undefined;
-    answer.skip(1); // Whether it is one of Kafka's own.
+    answer.skip(1); // Whether it is internal.
     const partitions = structs(readPartition);
     const topicAuthorizedOperations = version >= withRights ? answer.int32() : undefined;
     return { errorCode, name, id, partitions, topicAuthorizedOperations };
@@ -300,10 +243,10 @@ function readMetadata(bytes: Buffer, version: number): ClusterMetadata {
   }
 
   function readPartition(): TopicMetadata['partitions'][number] {
-    answer.skip(2); // Its error, such as no leader.
+    answer.skip(2); // Error, such as no leader.
     const [partition, leaderId] = [answer.int32(), answer.int32()];
     if (version >= withLeaderEpoch) answer.skip(4);
-    // Replicas, those in sync, those offline.
+    // All replicas, those in sync, those offline.
     for (let lists = version >= withOfflineReplicas ? 3 : 2; lists > 0; lists--) numbers();
     return { partition, leaderId };
   }
@@ -317,7 +260,7 @@ interface Produce {
   readonly batch: Buffer;
 }
 
-/** One batch for one partition. The answer is the offset of the first record. It is negative or missing if Kafka does not tell. */
+/** One batch for one partition. The answer is the first offset; negative or missing if Kafka does not tell. */
 export function produceRequest(produce: Produce): KafkaRequest<number | undefined> {
   return {
     ...{ key: 0, name: 'Produce', oldest: 3, newest: 8 },
@@ -327,7 +270,6 @@ export function produceRequest(produce: Produce): KafkaRequest<number | undefine
   };
 }
 
-/** What stands before the batch. */
 function produceHead({ topic, partition, acks, timeoutMs, batch }: Produce): Buffer {
   const bytes = Buffer.allocUnsafe(26 + topic.length);
   bytes.writeInt16BE(-1, 0); // No transaction.
@@ -351,7 +293,6 @@ function readProduced(bytes: Buffer): number {
   return Number(answer.int64());
 }
 
-/** What Kafka knows a producer by that is idempotent. */
 export interface ProducerId {
   readonly id: bigint;
   readonly epoch: number;
@@ -361,11 +302,11 @@ export interface ProducerId {
 export const producerIdRequest: KafkaRequest<ProducerId> = {
   ...{ key: 22, name: 'InitProducerId', oldest: 0, newest: 1 },
   throttle: { at: 'start', from: 1 },
-  // No transactions, and so no time for them.
+  // No transactions, so no time limit for them.
   write: () => [text(null), int32(-1)],
   read(bytes) {
     const answer = new AnswerReader(bytes);
-    answer.skip(4); // How long to hold further requests.
+    answer.skip(4); // Throttle time.
     checkCode(answer.int16());
     return { id: answer.int64(), epoch: answer.int16() };
   },
@@ -407,149 +348,7 @@ const names = `
   .split(/\s+/)
   .filter(Boolean);
 
-/** Of a number that is newer than the list, the number. */
+/** The number itself if it is newer than the list. */
 function errorName(code: number): string {
   return code === -1 ? 'UNKNOWN_SERVER_ERROR' : (names[code] ?? `ERROR_${code}`);
-}
-
-/** One member, as the leader of a group sees it. */
-export interface GroupMember {
-  readonly memberId: string;
-  readonly metadata: Buffer;
-}
-
-export interface GroupAssignment {
-  readonly memberId: string;
-  readonly assignment: Buffer;
-}
-
-/** Of one member, in one generation of its group. */
-export interface Membership {
-  readonly memberId: string;
-  readonly generation: number;
-}
-
-export interface Joined extends Membership {
-  /** Everybody, where this member leads the group; otherwise empty. */
-  readonly members: readonly GroupMember[];
-}
-
-export interface GroupSettings {
-  readonly group: string;
-  readonly protocolType: string;
-  readonly protocolName: string;
-  readonly sessionTimeoutMs: number;
-  readonly rebalanceTimeoutMs: number;
-}
-
-/** From this version of each on members may have a name of their own, which svc gives none. */
-const withInstance = { join: 5, sync: 3, heartbeat: 3 } as const;
-const noInstance = text(null);
-
-/** Kafka wants a new member to come again, with the id that it is given. */
-export class MemberIdRequired extends ProtocolError {
-  readonly memberId: string;
-
-  constructor(memberId: string) {
-    super(memberIdRequired);
-    this.memberId = memberId;
-  }
-}
-
-const memberIdRequired = 79;
-
-export function coordinatorRequest(group: string): KafkaRequest<Address> {
-  return {
-    ...{ key: 10, name: 'FindCoordinator', oldest: 1, newest: 2 },
-    throttle: { at: 'start', from: 2 },
-    write: () => [text(group), Buffer.from([0])],
-    read(bytes) {
-      const answer = new AnswerReader(bytes);
-      answer.skip(4);
-      const code = answer.int16();
-      answer.text();
-      checkCode(code);
-      answer.skip(4);
-      return { host: answer.text() ?? '', port: answer.int32() };
-    },
-  };
-}
-
-export function joinRequest(
-  settings: GroupSettings,
-  memberId: string,
-  metadata: Buffer,
-): KafkaRequest<Joined> {
-  return {
-    ...{ key: 11, name: 'JoinGroup', oldest: 2, newest: 5 },
-    throttle: { at: 'start', from: 3 },
-    write: (version) => [
-      ...[text(settings.group), int32(settings.sessionTimeoutMs), int32(settings.rebalanceTimeoutMs)],
-      ...[text(memberId), ...(version >= withInstance.join ? [noInstance] : [])],
-      text(settings.protocolType),
-      list([metadata], (each) => Buffer.concat([text(settings.protocolName), blob(each)])),
-    ],
-    read(bytes, version) {
-      const answer = new AnswerReader(bytes);
-      answer.skip(4);
-      const code = answer.int16();
-      const generation = answer.int32();
-      answer.text();
-      answer.text();
-      const given = answer.text() ?? '';
-      if (code === memberIdRequired) throw new MemberIdRequired(given);
-      checkCode(code);
-      const members = answer.list((): GroupMember => {
-        const id = answer.text() ?? '';
-        if (version >= withInstance.join) answer.text();
-        return { memberId: id, metadata: answer.blob() };
-      });
-      return { memberId: given, generation, members };
-    },
-  };
-}
-
-const head = (group: string, { generation, memberId }: Membership, hasInstance: boolean): Buffer[] => [
-  ...[text(group), int32(generation), text(memberId)],
-  ...(hasInstance ? [noInstance] : []),
-];
-
-/** Its answer is what the leader gave to this member. */
-export function syncRequest(
-  group: string,
-  membership: Membership,
-  assignments: readonly GroupAssignment[],
-): KafkaRequest<Buffer> {
-  return {
-    ...{ key: 14, name: 'SyncGroup', oldest: 1, newest: 3 },
-    throttle: { at: 'start', from: 2 },
-    write: (version) => [
-      ...head(group, membership, version >= withInstance.sync),
-      list(assignments, (each) => Buffer.concat([text(each.memberId), blob(each.assignment)])),
-    ],
-    read(bytes) {
-      readRefusal(bytes);
-      const answer = new AnswerReader(bytes);
-      answer.skip(6);
-      return answer.blob();
-    },
-  };
-}
-
-export function heartbeatRequest(group: string, membership: Membership): KafkaRequest<void> {
-  return {
-    ...{ key: 12, name: 'Heartbeat', oldest: 1, newest: 3 },
-    throttle: { at: 'start', from: 2 },
-    write: (version) => head(group, membership, version >= withInstance.heartbeat),
-    read: readRefusal,
-  };
-}
-
-export function leaveRequest(group: string, memberId: string): KafkaRequest<void> {
-  return {
-    ...{ key: 13, name: 'LeaveGroup', oldest: 1, newest: 2 },
-    throttle: { at: 'start', from: 2 },
-    write: () => [text(group), text(memberId)],
-    read: readRefusal,
-  };
 }

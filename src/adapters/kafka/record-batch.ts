@@ -1,11 +1,8 @@
-import type { KafkaCompression } from '../../ground/management.ts';
 import type { BrokerRecord } from '../../publish/broker.ts';
 import { makeRecords } from '../../publish/fault.ts';
 
-// the bytes of a produce request, which svc writes itself, a buffer for each batch.
-
-// Kafka's record batch, version 2: https://kafka.apache.org/documentation/#recordbatch
-// Written here, in one pass over one buffer, as both clients take several times as long over it.
+// Kafka's record batch, version 2: https://kafka.apache.org/documentation/#recordbatch. svc writes it itself, in one pass over
+// one buffer. Both clients take several times as long.
 
 export interface Compression {
   /** Number of the codec: the lowest bits of the attributes of a batch. */
@@ -17,7 +14,7 @@ const headBytes = 61;
 const lengthAt = 8;
 const magicAt = 16;
 const crcAt = 17;
-/** The checksum is over everything from here on. */
+/** The checksum covers everything from here on. */
 const attributesAt = 21;
 const lastOffsetDeltaAt = 23;
 const firstTimestampAt = 27;
@@ -27,7 +24,7 @@ const producerEpochAt = 51;
 const sequenceAt = 53;
 const recordCountAt = 57;
 
-/** Where a batch stands in what one producer writes to one partition, so that Kafka takes it once, however often it is sent. */
+/** The position of a batch in the writes of one producer to one partition. Kafka stores it once, however often it is sent. */
 export interface BatchPlace {
   readonly producerId: bigint;
   readonly epoch: number;
@@ -35,16 +32,16 @@ export interface BatchPlace {
   readonly sequence: number;
 }
 
-/** Of a producer without an id, as kafkajs writes it. */
+/** A producer without an id, as kafkajs writes it. */
 const noPlace: BatchPlace = { producerId: -1n, epoch: 0, sequence: 0 };
 
-/** What is written in one turn of the event loop, about half a millisecond. */
+/** Bytes written in one turn of the event loop, about half a millisecond. */
 const turnBytes = 512 * 1024;
 
-/** Work that may be left and gone on with in a later turn of the event loop. */
+/** Work that yields, to continue in a later turn of the event loop. */
 type InTurns<T> = Generator<undefined, T>;
 
-/** One batch, a large one in several turns. `checksum`: default: svc's own. `place`: default: of a producer without an id. */
+/** One batch; a large one takes several turns. Defaults: svc's own checksum, and a producer without an id. */
 export function encodeBatch(
   records: readonly BrokerRecord[],
   checksum: Checksum = crc32c,
@@ -53,7 +50,6 @@ export function encodeBatch(
   return inTurns(wholeBatch(records, checksum, place));
 }
 
-/** The same, its records compressed. */
 export async function encodeCompressedBatch(
   records: readonly BrokerRecord[],
   { bitmask, compress }: Compression,
@@ -132,11 +128,11 @@ function* writeHead(
   return batch;
 }
 
-/** The records one after another, with `before` bytes left free in front of them. In one pass: counting costs as much as writing. */
+/** The records one after another, after `before` free bytes. In one pass, because counting costs as much as writing. */
 function* writeRecords(records: readonly BrokerRecord[], firstMs: number, before: number): InTurns<Buffer> {
   let most = before;
   for (const record of records) most += mostBytes(record);
-  // Not out of the pool of small buffers: aligned, which the checksum is quicker on.
+  // Outside the pool of small buffers, so aligned: the checksum is faster.
   const bytes = Buffer.allocUnsafeSlow(most);
   let at = before;
   let turnEnd = at + turnBytes;
@@ -155,7 +151,7 @@ const mostLengthBytes = 5;
 /** Attributes, time, offset, number of headers, and the lengths of record, key and value. */
 const mostOtherBytes = 1 + 8 + 5 * mostLengthBytes;
 
-/** The most that a record takes: a UTF-16 unit is three bytes at most. */
+/** Upper bound for a record: a UTF-16 unit takes at most three bytes. */
 function mostBytes(record: BrokerRecord): number {
   const { key, headers } = record;
   let bytes = mostOtherBytes + lengthOfValue(record);
@@ -165,7 +161,7 @@ function mostBytes(record: BrokerRecord): number {
   return bytes;
 }
 
-/** With its length before it, for which as much room is left as that of its value takes: nearly always the same. */
+/** Writes a record after its length, whose space is that of the value's length: nearly always the same size. */
 function writeRecord(
   bytes: Buffer,
   start: number,
@@ -207,13 +203,13 @@ function lengthOfValue(record: BrokerRecord): number {
   return record.valueBytes ?? record.value.length;
 }
 
-/** Writes a text with its length before it, and returns the place behind. */
+/** Writes a text after its length, and returns the next position. */
 function writeText(bytes: Buffer, text: string, start: number): number {
-  // A list has a length as well.
+  // An array has a length as well.
   if (typeof text !== 'string') throw new TypeError('no text');
   const { length } = text;
   const at = writeVarint(bytes, length, start);
-  // Keys and headers are short and mostly ASCII: no call into Node is as quick as this.
+  // Keys and headers are short and mostly ASCII: this loop is faster than a call into Node.
   for (let i = 0; i < length; i++) {
     const unit = text.charCodeAt(i);
     if (unit > 0x7f) return writeUtf8(bytes, text, start);
@@ -227,10 +223,10 @@ function writeUtf8(bytes: Buffer, text: string, start: number): number {
   return at + bytes.write(text, at);
 }
 
-/** Below this the bit operations of JavaScript, which know 32 bits, still hold the doubled number. */
+/** Below this, the doubled number fits the 32-bit operations of JavaScript. */
 const fewBits = 2 ** 30;
 
-/** Bytes that a whole number takes as Kafka writes it: zigzag, seven bits a byte. */
+/** Bytes of a whole number in Kafka's form: zigzag, seven bits a byte. */
 function sizeOfVarint(value: number): number {
   let rest = zigzag(value);
   let size = 1;
@@ -241,7 +237,7 @@ function sizeOfVarint(value: number): number {
   return size;
 }
 
-/** Writes a whole number, up to 2 ** 52 in size, and returns the place behind it. */
+/** Writes a whole number, up to 2 ** 52 in size, and returns the next position. */
 function writeVarint(bytes: Uint8Array, value: number, start: number): number {
   let rest = zigzag(value);
   let at = start;
@@ -258,13 +254,13 @@ const zigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * valu
 /** Reversed polynomial of CRC-32C (Castagnoli), which Kafka's record batches carry. */
 const polynomial = 0x82f63b78;
 
-/** `tables[n * 256 + byte]`: the checksum of that byte followed by `n` zero bytes, so that eight bytes are taken in one step. */
+/** `tables[n * 256 + byte]`: the checksum of that byte followed by `n` zero bytes, so that one step takes eight bytes. */
 const tables = makeTables();
 
 const isLittleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 const noWords = new Int32Array(0);
 
-/** CRC-32C of `bytes` from `start` to `end`, as a signed 32-bit number. `before`: that of what stands in front of them. */
+/** CRC-32C of `bytes` from `start` to `end`, as a signed 32-bit number. `before`: the checksum of the preceding bytes. */
 export function crc32c(bytes: Uint8Array, start: number, end: number, before = 0): number {
   let crc = ~before;
   let at = start;
@@ -312,10 +308,10 @@ interface NativeModule {
   readonly crc32c: (bytes: Uint8Array, before: number) => number;
 }
 
-// Not written into the import: the package is an optional peer, which type checkers and bundlers must not insist on.
+// A variable: type checkers and bundlers must not require an optional peer.
 const packageName: string = '@node-rs/crc32';
 
-/** That of the package, an eighth of the time, where it is installed with a binary for this machine; else svc's own. Never rejects. */
+/** The package's checksum takes an eighth of the time. Without a binary for this machine: svc's own. Never rejects. */
 export async function loadChecksum(
   load: () => Promise<NativeModule> = () => import(packageName),
 ): Promise<Checksum> {
@@ -329,18 +325,9 @@ export async function loadChecksum(
   }
 }
 
-/** A broker refuses every batch with another checksum. */
+/** A broker refuses every batch with a wrong checksum. */
 function isRight(checksum: Checksum): boolean {
   const sample = Uint8Array.from({ length: 300 }, (_, at) => at * 167);
   const inParts = checksum(sample, 200, sample.length, checksum(sample, 1, 200));
   return inParts === crc32c(sample, 1, sample.length);
 }
-
-/** As a produce request says who has to confirm. */
-export const ackNumbers = { all: -1, '1': 1, '0': 0 } as const;
-
-/** As the attributes of a batch say how it is compressed. */
-export const codecNumbers = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const satisfies Record<
-  KafkaCompression,
-  number
->;

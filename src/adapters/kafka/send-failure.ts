@@ -1,18 +1,18 @@
 import { SvcError } from '../../ground/errors.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
-import type { SendFailure, SendFailureKind } from '../../publish/broker.ts';
+import type { SendFailure, SendFailureKind, SendResult } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { TokenError } from './token.ts';
 
-/** An error of svc, of a client, of Node's sockets, or whatever else was thrown. */
+/** An error of svc, a client or Node's sockets, or any other thrown value. */
 interface Cause {
   readonly name?: string;
   readonly message?: string;
-  /** Of Node, such as `ECONNREFUSED`, or of `@platformatic/kafka`, such as `PLT_KFK_NETWORK`; a number in errors of Kafka's protocol. */
+  /** `ECONNREFUSED` of Node, `PLT_KFK_NETWORK` of `@platformatic/kafka`, or a number of Kafka's protocol. */
   readonly code?: string | number;
-  /** Of Kafka's protocol, such as `UNKNOWN_TOPIC_OR_PARTITION`, as svc and kafkajs have it. */
+  /** Of Kafka's protocol, such as `UNKNOWN_TOPIC_OR_PARTITION`, in errors of svc and kafkajs. */
   readonly type?: string;
-  /** The same of `@platformatic/kafka`. */
+  /** The same in errors of `@platformatic/kafka`. */
   readonly apiId?: string;
   /** Address, in errors of kafkajs. */
   readonly broker?: string;
@@ -24,14 +24,14 @@ const ownCodes = 'PLT_KFK_';
 const kafkajsRefusal = 'KafkaJSSASLAuthenticationError';
 const platformaticRefusal = 'PLT_KFK_AUTHENTICATION';
 
-/** kafkajs gives these the names of old. */
+/** kafkajs uses the old names of these. */
 const renamed: Readonly<Record<string, string>> = {
   GROUP_COORDINATOR_NOT_AVAILABLE: 'COORDINATOR_NOT_AVAILABLE',
   GROUP_LOAD_IN_PROGRESS: 'COORDINATOR_LOAD_IN_PROGRESS',
   NOT_COORDINATOR_FOR_GROUP: 'NOT_COORDINATOR',
 };
 
-/** Kafka's answers while a cluster starts, or has just lost its controller or a coordinator. They pass. */
+/** Transient answers of a cluster that starts, or has just lost its controller or a coordinator. */
 export const passingRefusals: ReadonlySet<string> = new Set([
   ...['COORDINATOR_LOAD_IN_PROGRESS', 'COORDINATOR_NOT_AVAILABLE', 'NOT_COORDINATOR', 'NOT_CONTROLLER'],
   ...['REQUEST_TIMED_OUT', 'CONCURRENT_TRANSACTIONS', 'UNKNOWN_SERVER_ERROR'],
@@ -47,16 +47,16 @@ export function toSendFailure(error: unknown, scene: FailureScene): SendFailure 
   return { kind, message, cause: cause ?? protocolError(causes) ?? socketCode(causes) ?? nameOf(causes) };
 }
 
-/** The name of an error of Kafka's protocol, where it was Kafka that refused. */
+/** Kafka's name of the error, if Kafka refused. */
 export const protocolErrorIn = (error: unknown): string | undefined => protocolError(allOf(error));
 
-/** Whether a broker has said it, rather than nobody anything. */
+/** Whether a broker has answered, as opposed to no answer at all. */
 export function isAnswer(error: unknown): boolean {
   const causes = allOf(error);
   return protocolError(causes) !== undefined || isRefusedUser(causes);
 }
 
-/** What Node says of the connection. */
+/** Node's code for the connection. */
 export const socketCodeIn = (error: unknown): string | undefined => socketCode(allOf(error));
 
 function protocolError(causes: readonly Cause[]): string | undefined {
@@ -70,9 +70,12 @@ function socketCode(causes: readonly Cause[]): string | undefined {
   return causes.find(isCode)?.code as string | undefined;
 }
 
-/** As kafkajs calls what happened; the other client has no names of its own for it. */
+/** kafkajs's name of the error; the other client has no names for it. */
 function nameOf(causes: readonly Cause[]): string {
   return causes.findLast(({ name }) => name?.startsWith('KafkaJS'))?.name ?? 'ConnectionError';
+}
+export function failed(failure: SendFailure): SendResult {
+  return { ok: false, failure };
 }
 
 const isRefusedUser = (causes: readonly Cause[]): boolean =>
@@ -110,7 +113,7 @@ function reasonOf(causes: readonly Cause[], scene: FailureScene): Reason {
   return otherReason(code ?? causes.at(-1)?.message?.split('\n')[0] ?? 'no reason given', scene);
 }
 
-/** What went wrong between us and one broker; what it was is the cause. */
+/** A failed request to one broker. `cause` says why. */
 export class BrokerError extends Error {
   readonly broker: string;
 
@@ -135,7 +138,6 @@ export class NoCommonVersion extends Error {
   }
 }
 
-/** Where and when something failed. */
 export interface FailureScene {
   readonly options: KafkaClientOptions;
   readonly topic?: string;
@@ -143,7 +145,7 @@ export interface FailureScene {
   readonly written: boolean;
 }
 
-/** What became of the records, and the line for the operator. `cause`: where it is another one than the client's. */
+/** The fate of the records, and the line for the operator. `cause`: if it differs from the client's. */
 interface Reason {
   readonly kind: SendFailureKind;
   readonly message: string;
@@ -168,24 +170,6 @@ export function invalidTopic(scene: FailureScene): Reason {
     ? `${topicName(scene)} is internal to Kafka: clients cannot write to it`
     : `Kafka refuses the name of ${topicName(scene)}: ${topicNameForm}`;
   return { kind: 'fatal', message, cause: 'INVALID_TOPIC_EXCEPTION' };
-}
-
-export function noSuchPartition(topic: string, partition: number | undefined): SendFailure {
-  const message = `topic "${topic}" has no partition ${partition}`;
-  return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
-}
-
-/** `placedBy`: how many it had when a partition was chosen. */
-export function otherCount(
-  topic: string,
-  count: number,
-  placedBy: number,
-  isRecreated: boolean,
-): SendFailure {
-  const what = isRecreated ? 'was created again, and has' : 'has';
-  const message = `topic "${topic}" ${what} ${count} partitions now instead of ${placedBy}: its events are partitioned again`;
-  const failure: SendFailure = { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
-  return isRecreated ? { ...failure, isRecreated } : failure;
 }
 
 function requestTimedOut(
@@ -216,7 +200,7 @@ function closedAtOnce({ options }: FailureScene, address: string): string {
   return `${where}: the port may need TLS (svc.broker.tls) or a user (svc.broker.sasl), or may not be a Kafka port`;
 }
 
-/** By the code of an error of Node's sockets and TLS; `undefined` where the code says nothing. */
+/** By the code of an error of Node's sockets and TLS; `undefined` for an unknown code. */
 function socketReason(code: string, scene: FailureScene, address?: string): Reason | undefined {
   if (isCertificateProblem(code)) return { kind: 'fatal', message: untrusted(address ?? all(scene), code) };
   if (code === 'ECONNRESET' && !scene.written) return connectionClosed(scene, address);
@@ -348,7 +332,7 @@ function otherKind(type: string, scene: FailureScene): SendFailureKind {
   return refusedForGood.has(type) || type.startsWith('UNSUPPORTED_') ? 'fatal' : kindOf(scene);
 }
 
-/** Whom the brokers take this process for. */
+/** The identity of this process on the brokers. */
 export function who(options: KafkaClientOptions): string {
   const { sasl } = options;
   if (sasl === undefined) return `the client "${options.clientId}"`;

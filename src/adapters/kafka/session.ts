@@ -1,23 +1,13 @@
 import { backoffMs, inTime, systemClock } from '../../ground/clock.ts';
 import { topicNamePattern } from '../../ground/event-fields.ts';
-import type {
-  BrokerRecord,
-  BrokerTraffic,
-  ClusterInfo,
-  HeldBack,
-  SendFailure,
-  SendResult,
-} from '../../publish/broker.ts';
+import type { BrokerRecord, BrokerTraffic, HeldBack, SendFailure, SendResult } from '../../publish/broker.ts';
 import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
 import { compressionOf } from './compressors.ts';
 import {
-  type AnswerTimes,
   type BrokerConnection,
   type Connections,
-  createAnswerTimes,
   createConnections,
   createDialPace,
-  createSilence,
   createThrottle,
   type Throttle,
 } from './connections.ts';
@@ -31,7 +21,6 @@ import {
   producerIdRequest,
 } from './protocol.ts';
 import {
-  ackNumbers,
   type BatchPlace,
   type Checksum,
   type Compression,
@@ -40,49 +29,29 @@ import {
   loadChecksum,
 } from './record-batch.ts';
 import {
+  failed,
   invalidTopic,
   isAnswer,
   NoCommonVersion,
-  noSuchPartition,
-  otherCount,
   passingRefusals,
   protocolErrorIn,
   toSendFailure,
   who,
 } from './send-failure.ts';
-import { createTopics, type Topics } from './topics.ts';
+import { createAnswerTimes, createSilence, createTopics, type Topics } from './topics.ts';
 import { keyOf, type LoadTransport } from './transport.ts';
 
-// one producer for both clients: who leads which partition, connections, requests, time-outs, what became of a send.
+// one producer for all clients: leaders of partitions, connections, requests, time-outs, outcomes of sends.
 
-/** A client of Kafka, loaded and ready to connect. It rejects with errors that `toSendFailure` understands. */
-export interface KafkaSession {
-  /** One try, of at least one record. Where it rejects, nothing of them was written. Without `partition`: by the first key, as in Java. */
-  send(
-    topic: string,
-    partition: number | undefined,
-    records: readonly BrokerRecord[],
-    placedBy?: number,
-  ): Promise<SendResult>;
-  /** These as in `Topics`. */
-  partitionCount(topic: string): Promise<number | undefined>;
-  placedBy(topic: string): number | undefined;
-  isThere(topic: string): Promise<boolean>;
-  describe(): Promise<ClusterInfo>;
-  traffic(): BrokerTraffic;
-  heldBack(topic?: string, partition?: number): HeldBack | undefined;
-  /** At once. */
-  close(): void;
-}
-
-/** For sends, as far as there are topics: those of one topic go over one. */
+/** Connections for sends to one broker. All sends of a topic use the same one. */
 const mostPerBroker = 8;
 
-export async function openSession(load: LoadTransport, options: KafkaClientOptions): Promise<KafkaSession> {
+/** A loaded client of Kafka. It rejects with errors that `toSendFailure` understands. */
+export async function openSession(load: LoadTransport, options: KafkaClientOptions) {
   const transport = await load(options);
   const pace = createDialPace<unknown>(systemClock);
   const throttle = createThrottle(options);
-  // A broker answers the requests of a connection in turn: questions do not wait behind slow sends, nor topics behind one another.
+  // A broker answers the requests of a connection in turn, so questions and topics have separate ones.
   const open = (): Connections => createConnections(transport, options, pace, throttle);
   const toAsk = open();
   const toSend = Array.from({ length: mostPerBroker }, open);
@@ -102,23 +71,29 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
   const sends = createSends(parts, options);
 
   return {
-    async send(topic, partition, records, placedBy) {
+    /** One try, of at least one record. If it rejects, nothing was written. Without `partition`: by the first key, as in Java. */
+    async send(
+      topic: string,
+      partition: number | undefined,
+      records: readonly BrokerRecord[],
+      placedBy?: number,
+    ): Promise<SendResult> {
       const [{ key } = { key: null }] = records;
       const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
       return sends.send(topic, to, records, partition === undefined ? undefined : placedBy);
     },
     ...{ partitionCount: topics.partitionCount, placedBy: topics.placedBy, isThere: topics.isThere },
     describe: topics.describe,
-    traffic() {
+    traffic(): BrokerTraffic {
       const connectionCount = all.reduce((sum, connections) => sum + connections.count(), 0);
       return { connectionCount, ...sends.traffic() };
     },
-    heldBack(topic, partition) {
+    heldBack(topic?: string, partition?: number): HeldBack | undefined {
       if (topic === undefined || partition === undefined) return throttle.of();
       const leader = topics.leaderOf(topic, partition);
       return leader && throttle.of(keyOf(leader));
     },
-    close() {
+    close(): void {
       for (const connections of all) connections.close();
     },
   };
@@ -132,7 +107,7 @@ function isIdempotent({ idempotence = true, acks = 'all', logger }: KafkaClientO
   return idempotence && acks === 'all';
 }
 
-/** Asks this one thing, over connections of its own. */
+/** Asks over its own connections, and closes them. */
 export async function countPartitions(
   load: LoadTransport,
   options: KafkaClientOptions,
@@ -146,28 +121,12 @@ export async function countPartitions(
   }
 }
 
-/** Sends records to the leader of their partition. */
-interface Sends {
-  /**
-   * Never rejects.
-   *
-   * @param placedBy how many partitions the topic had when this one was chosen; where it has another number, nothing is sent
-   */
-  send(
-    topic: string,
-    partition: number,
-    records: readonly BrokerRecord[],
-    placedBy?: number,
-  ): Promise<SendResult>;
-  traffic(): Omit<BrokerTraffic, 'connectionCount'>;
-}
-
 interface SendsParts {
   readonly connectionsFor: (topic: string) => Connections;
   readonly topics: Topics;
   /** When the cluster was last silent, on the monotonic clock. */
   readonly silentAtMs: () => number;
-  readonly answerTimes: AnswerTimes;
+  readonly answerTimes: ReturnType<typeof createAnswerTimes>;
   /** Default: none. */
   readonly compression?: Compression | undefined;
   /** Of batches. Default: svc's own. */
@@ -177,10 +136,10 @@ interface SendsParts {
   readonly sequences?: Sequences | undefined;
 }
 
-/** So many times the mean of its answers is unusual for a cluster that is slow. */
+/** A send is late after this many times the mean answer time. */
 const usualAnswers = 3;
 
-/** One broker that hangs is given its time-out before the next one is asked, which answers in this time or is away, too. */
+/** A broker that hangs uses up its time limit before the next one is asked. That one answers in this time, or is away too. */
 const answerMs = 500;
 
 interface InFlight {
@@ -189,13 +148,13 @@ interface InFlight {
   readonly leader: Node;
   readonly begunMs: number;
   writtenMs?: number;
-  /** Once it is open, and the records are written to it. */
+  /** Set once the records are written to it. */
   connection?: BrokerConnection;
-  /** May be written to another connection as well: the broker stores the batch once by its numbers. */
+  /** May be written to another connection as well: the broker stores the batch once by its sequence. */
   request?: KafkaRequest<number | undefined> | undefined;
   /** The answer of that other connection. */
   second?: Promise<number | undefined>;
-  /** Why it was let go of. */
+  /** Why it was abandoned. */
   failure?: SendFailure;
 }
 
@@ -205,20 +164,23 @@ interface Try {
   /** A batch that is stored before this offset is in a topic that was created again. */
   readonly endOffset: number;
 }
+/** `acks` of a produce request. */
+const ackNumbers = { all: -1, '1': 1, '0': 0 } as const;
 
-export function createSends(parts: SendsParts, options: KafkaClientOptions): Sends {
+/** Sends records to the leader of their partition. */
+export function createSends(parts: SendsParts, options: KafkaClientOptions) {
   const { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum } = parts;
   const { throttle = createThrottle(options), sequences } = parts;
   const inFlight = new Set<InFlight>();
   const acks = ackNumbers[options.acks ?? 'all'];
 
   /**
-   * Drops the connection that it waits on, or waits for, where another broker leads its partition by now, or where the cluster was
-   * silent since it was written, and answers again: it fails by that.
+   * Drops the connection of this send if another broker leads its partition now, or if the cluster was silent since the send
+   * and answers again. The send fails by that.
    */
   async function abandonHungSend(send: InFlight): Promise<void> {
     const { topic, partition } = send;
-    // A broker that holds this process back reads nothing meanwhile.
+    // A broker reads nothing while it throttles this process.
     if (systemClock.monotonic() - throttle.untilMs(keyOf(send.leader)) < stallAfterMs) return;
     let leader: Node | undefined;
     const asking = topics.refresh(topic).then(
@@ -228,7 +190,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       () => {},
     );
     const limitMs = options.connectionTimeoutMs + answerMs;
-    // Who waits for the send keeps the process alive.
+    // The caller of the send keeps the process alive.
     await inTime(asking, { limitMs, keepsAlive: false, late: () => {} });
     if (leader === undefined || !inFlight.has(send)) return;
     if (keyOf(leader) !== keyOf(send.leader)) {
@@ -237,13 +199,14 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     } else if (send.writtenMs !== undefined && send.writtenMs <= silentAtMs()) {
       send.failure = connectionDead(topic);
     } else await askAgain(send);
-    // It may be one that is not given out any more.
+    // The connection may be retired already.
     if (send.failure !== undefined) send.connection?.destroy();
   }
 
   /**
-   * Its leader is the same, and perhaps slow; or this one connection is dead without a word. Where the broker answers over another one,
-   * the batch is written there, too: stored once by its numbers, it costs no try, and is answered soon where the first is dead.
+   * The leader is the same: it is slow, or this connection is dead without a word. If the broker answers over another
+   * connection, the batch is written there too. The broker stores it once by its sequence, it counts as no retry, and a dead
+   * connection no longer delays it.
    */
   async function askAgain(send: InFlight): Promise<void> {
     const { topic, leader, connection, writtenMs, request } = send;
@@ -293,7 +256,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     return offset ?? -1;
   }
 
-  /** Of a batch that was written twice the first answer counts. */
+  /** The first answer counts if the batch was written twice. */
   async function firstAnswered(
     entry: InFlight,
     connection: BrokerConnection,
@@ -308,7 +271,6 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
     }
   }
 
-  /** One try. */
   async function attempt(
     topic: string,
     partition: number,
@@ -336,7 +298,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       const written = entry?.connection !== undefined;
       const verdict = entry?.failure === undefined ? verdictOf(protocolErrorIn(error), written) : 'maybe';
       if (place !== undefined && verdict === 'stored') return { verdict, result: { ok: true } };
-      // Whatever it was: the next send asks who leads the partition.
+      // After any error, the next send asks who leads the partition.
       topics.forget(topic);
       return {
         verdict,
@@ -348,7 +310,17 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
   }
 
   return {
-    async send(topic, partition, records, placedBy) {
+    /**
+     * Never rejects.
+     *
+     * @param placedBy the number of partitions when this one was chosen. If the topic has another number now, nothing is sent
+     */
+    async send(
+      topic: string,
+      partition: number,
+      records: readonly BrokerRecord[],
+      placedBy?: number,
+    ): Promise<SendResult> {
       if (!topicNamePattern.test(topic)) {
         const { kind, message } = invalidTopic({ options, topic, written: false });
         return failed({ kind, message, cause: 'INVALID_TOPIC_EXCEPTION' });
@@ -362,30 +334,30 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions): Sen
       }
     },
 
-    traffic() {
+    traffic(): Omit<BrokerTraffic, 'connectionCount'> {
       const written = [...inFlight].filter(({ connection }) => connection !== undefined);
       return { inFlightRequests: written.length, requestLatencyAvg: answerTimes.mean() };
     },
   };
 }
 
-/** Kafka says so before it stores anything, of this try at least. */
+/** Kafka refuses these before it stores anything of this try. */
 const refusals = new Set([
   ...['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'CORRUPT_MESSAGE', 'INVALID_TIMESTAMP'],
   ...['TOPIC_AUTHORIZATION_FAILED', 'INVALID_TOPIC_EXCEPTION', 'INVALID_REQUIRED_ACKS', 'POLICY_VIOLATION'],
   ...['NOT_ENOUGH_REPLICAS', 'UNSUPPORTED_COMPRESSION_TYPE', 'UNSUPPORTED_VERSION'],
 ]);
 
-/** The producer may go on, in another epoch. */
+/** The producer may continue in another epoch. */
 const misplaced = new Set([
   ...['OUT_OF_ORDER_SEQUENCE_NUMBER', 'UNKNOWN_PRODUCER_ID', 'INVALID_PRODUCER_EPOCH'],
   ...['INVALID_PRODUCER_ID_MAPPING', 'PRODUCER_FENCED'],
 ]);
 
-/** Topics in the form of Kafka before 0.11, and clusters before 2.8 where the user has no right to be idempotent. */
+/** Topics in the format of Kafka before 0.11, and clusters before 2.8 whose user may not be idempotent. */
 const unplaced = new Set(['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'CLUSTER_AUTHORIZATION_FAILED']);
 
-/** @param type what Kafka has answered, by its own name. A leader that has just lost its partition may have stored the batch before. */
+/** @param type Kafka's name of the error. A leader that has just lost its partition may have stored the batch before */
 export function verdictOf(type: string | undefined, written: boolean): Verdict {
   if (!written) return 'refused';
   if (type === undefined) return 'maybe';
@@ -394,9 +366,17 @@ export function verdictOf(type: string | undefined, written: boolean): Verdict {
   if (unplaced.has(type)) return 'unplaced';
   return refusals.has(type) ? 'refused' : 'maybe';
 }
+function noSuchPartition(topic: string, partition: number | undefined): SendFailure {
+  const message = `topic "${topic}" has no partition ${partition}`;
+  return { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
+}
 
-export function failed(failure: SendFailure): SendResult {
-  return { ok: false, failure };
+/** `placedBy`: the count when a partition was chosen. */
+function otherCount(topic: string, count: number, placedBy: number, isRecreated: boolean): SendFailure {
+  const what = isRecreated ? 'was created again, and has' : 'has';
+  const message = `topic "${topic}" ${what} ${count} partitions now instead of ${placedBy}: its events are partitioned again`;
+  const failure: SendFailure = { kind: 'retriable', cause: 'UNKNOWN_PARTITION', message };
+  return isRecreated ? { ...failure, isRecreated } : failure;
 }
 
 const both = (one: BrokerConnection, other: BrokerConnection): BrokerConnection => ({
@@ -417,7 +397,7 @@ function connectionDead(topic: string): SendFailure {
   return { kind: 'unknown_outcome', cause: 'TimeoutException', message };
 }
 
-/** `leader` is `undefined` where there is no such partition. */
+/** `leader` is `undefined` if there is no such partition. */
 async function leaderOf(
   topics: Topics,
   topic: string,
@@ -438,11 +418,11 @@ async function leaderOf(
 const leaderNotAvailable = 5;
 
 /**
- * What became of one try:
- * - `stored`: it is in the topic, by this try or by an earlier one;
+ * The result of one try:
+ * - `stored`: it is in the topic, by this try or an earlier one;
  * - `refused`: this try has stored nothing;
- * - `maybe`: nobody knows;
- * - `misplaced`: Kafka knows the producer otherwise than this process, and has stored nothing;
+ * - `maybe`: unknown;
+ * - `misplaced`: Kafka's state of the producer differs from ours, and nothing was stored;
  * - `unplaced`: this topic, or this cluster, takes no batch of a producer with an id.
  */
 type Verdict = 'stored' | 'refused' | 'maybe' | 'misplaced' | 'unplaced';
@@ -455,16 +435,16 @@ export interface Tried<T> {
 }
 
 /**
- * Kafka takes each batch of a partition once: it carries the id and the epoch of its producer and the number of its first record, and the
- * broker, which remembers the last five, knows what it has. So a batch that is sent again has the numbers that it had, and the next one
- * has those behind it. As in Kafka's own producer (KIP-360), a batch whose fate stays unknown ends the epoch: nothing that may
- * still be on its way is taken after a batch of the next one. The epoch is that of the partition, as the broker counts it.
+ * Kafka stores each batch of a partition once. A batch carries the id and epoch of its producer and the sequence of its first
+ * record, and the broker remembers the last five. A batch that is sent again keeps its sequence, and the next batch continues
+ * it. As in Kafka's own producer (KIP-360), a batch with an unknown outcome ends the epoch. A late copy of it is refused after
+ * a batch of the next epoch. Each partition has its own epoch, as on the broker.
  */
 interface Sequences {
   /**
-   * Sends of one partition run one after another. The same records, by their first one and their number, are the same batch.
-   * `attempt` is called again where that helps, and never rejects. Rejects where no producer id can be had. The `endOffset` that it gets is
-   * the offset after the last stored batch, or 0 if that is not known. A batch before it is in a topic that was created again.
+   * Sends of one partition run one after another. The same first record and count mean the same batch. `attempt` never rejects,
+   * and may be called again. Rejects if there is no producer id. Its `endOffset` is the offset after the last stored batch, or
+   * 0 if that is not known. A batch before it is in a topic that was created again.
    */
   send<T>(
     topic: string,
@@ -476,7 +456,6 @@ interface Sequences {
 
 type Attempt<T> = (place: BatchPlace | undefined, endOffset: number) => Promise<Tried<T>>;
 
-/** A batch that is not known to be stored. */
 interface Unended {
   readonly first: BrokerRecord | undefined;
   readonly count: number;
@@ -484,7 +463,6 @@ interface Unended {
   maybeStored: boolean;
 }
 
-/** What one partition was sent. */
 interface Lane {
   producer: ProducerId | undefined;
   next: number;
@@ -492,36 +470,39 @@ interface Lane {
   unended: Unended | undefined;
   /** Takes no batch of a producer with an id. */
   isPlain: boolean;
-  /** Sends that run, or wait for their turn. */
+  /** Sends that run or wait. */
   waiting: number;
   last: Promise<unknown>;
   /** Used since `forgetOne` last passed over it. */
   isUsed: boolean;
 }
 
-/** Kafka counts to here, and begins at 0 again. */
+/** Kafka's sequences wrap to 0 here. */
 const sequenceEnd = 2 ** 31;
 const lastEpoch = 2 ** 15 - 1;
 const mostTries = 4;
-/** A user may be given the right to have one. */
+/** The user may be granted the right meanwhile. */
 const askAgainMs = 60_000;
-/** Partitions that are remembered; topics can be named by application data. */
+/** Partitions that are remembered. Topics can be named by application data. */
 const usualLanes = 10_000;
 
-/** @param newProducer a new id; `undefined`: the cluster has none, and batches have no numbers. May reject: it is asked again the next time */
+/**
+ * @param newProducer a new id; `undefined`: the cluster gives none, and batches have no sequence. May reject: it is called
+ * again the next time
+ */
 export function createSequences(
   newProducer: () => Promise<ProducerId | undefined>,
   maxLanes = usualLanes,
 ): Sequences {
   const lanes = new Map<string, Lane>();
-  /** What a partition begins with that is not remembered. */
+  /** The id and epoch of a partition that is not remembered. */
   let current: ProducerId | undefined;
   let asking: Promise<void> | undefined;
-  /** When the cluster had none last, on the monotonic clock. */
+  /** When the cluster last gave no id, on the monotonic clock. */
   let noneAtMs = Number.NEGATIVE_INFINITY;
   const hasNone = (): boolean => systemClock.monotonic() - noneAtMs < askAgainMs;
 
-  /** For one send more. */
+  /** Counts one more send. */
   function laneOf(key: string): Lane {
     let lane = lanes.get(key);
     if (lane === undefined) {
@@ -537,13 +518,13 @@ export function createSequences(
   }
 
   /**
-   * Forgets one that was not used lately. A used one has a second chance. Moving it to the end at each use would rebuild the map every few
-   * sends, and V8 keeps the old tables and what they hold until a full garbage collection.
+   * Forgets a partition that was not used lately. A used one has a second chance. Moving it to the end at each use would
+   * rebuild the map every few sends. V8 keeps the old tables until a full garbage collection.
    */
   function forgetOne(): void {
     for (const [key, lane] of lanes) {
       const { waiting, producer, unended, isUsed } = lane;
-      // Of what may be stored, the numbers are needed still.
+      // A batch that may be stored still needs its sequence.
       if (waiting > 0 || unended !== undefined) continue;
       lanes.delete(key);
       if (isUsed) {
@@ -551,7 +532,7 @@ export function createSequences(
         lanes.set(key, lane);
         continue;
       }
-      // Its numbers are used up, in this epoch.
+      // Its sequences are used up in this epoch.
       if (producer !== undefined && producer.id === current?.id)
         current = producer.epoch < lastEpoch ? laterOf(current, nextEpoch(producer)) : undefined;
       return;
@@ -646,7 +627,7 @@ const laterOf = (one: ProducerId, other: ProducerId): ProducerId => (other.epoch
 const firstPauseMs = 50;
 const longestPauseMs = 1_000;
 
-/** Asks the cluster for a producer id; `undefined` where it has none for this process, which is said once. */
+/** Asks the cluster for a producer id; `undefined` if it gives none to this process, with one warning. */
 function newProducerOf(
   topics: Pick<Topics, 'ask'>,
   options: KafkaClientOptions,
@@ -686,15 +667,15 @@ function isUnknown(error: unknown): boolean {
   return false;
 }
 
-/** How long a send may take before its leader is asked for; a cluster that is well answers in milliseconds. */
+/** How long a send may take before its leader is checked. A healthy cluster answers in milliseconds. */
 export const stallAfterMs = 3_000;
-/** How often it is asked for then: a new one takes some seconds to be elected, and is to be used soon. */
+/** How often the leader is checked. The election of a new one takes some seconds. */
 export const lookMs = 500;
 
 /**
- * A broker that stops without closing its connections answers nothing, and a request waits for it up to its time-out, long after
- * the cluster has chosen another leader. So sends that take long are let go of as soon as waiting is in vain, and their retries go to
- * the new leader. Returns what is to be called when a send begins.
+ * A broker that stops without closing its connections answers nothing, and a request waits until its time-out, long after the
+ * cluster has a new leader. So late sends are abandoned as soon as waiting is in vain, and their retries go to the new leader.
+ * Returns the function to call when a send begins.
  *
  * @param inFlight in the order of their begin
  * @param abandon never rejects

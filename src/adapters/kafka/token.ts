@@ -4,12 +4,12 @@ import { readBounded } from '../../ground/files.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { KafkaTokenOptions } from './kafka-client-options.ts';
 
-// tokens for SASL/OAUTHBEARER: fetched, kept, fetched anew before they end.
+// tokens for SASL/OAUTHBEARER: fetched, cached, and renewed before they expire.
 
-/** Gives a token that is valid now. Rejects with a {@link TokenError}. */
+/** Returns a token that is valid now. Rejects with a {@link TokenError}. */
 export interface TokenSource {
   (): Promise<string>;
-  /** Kafka did not take this one: the next one is a new one, where there are any. */
+  /** Kafka refused this token: the next call fetches another, if it can. */
   refused(token: string): void;
 }
 
@@ -20,9 +20,9 @@ interface Held {
   readonly endsAtMs: number;
 }
 
-/** After this part of its life a token is renewed, as Kafka's own client does. */
+/** A token is renewed after this part of its life, as in Kafka's own client. */
 const renewAfter = 0.8;
-/** A newer one that is refused is no reason for another: Kafka takes none of them, and would have it asked for all the time. */
+/** A refused token younger than this is not renewed: Kafka would refuse the next one too, and each try would fetch one. */
 const youngMs = 10_000;
 
 export function createTokenSource(
@@ -61,7 +61,7 @@ export function createTokenSource(
     try {
       return (await renew()).token;
     } catch (error) {
-      // The endpoint is away for a moment, and the old one is still good.
+      // The endpoint is away for a moment, and the old token is still valid.
       if (held !== undefined && clock.monotonic() < held.endsAtMs) return held.token;
       throw error;
     }
@@ -80,7 +80,7 @@ async function readToken(file: string): Promise<string> {
     text = (await readBounded(file)).toString().trim();
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unreadable';
-    // The path is not shown: somebody may have written the token itself in its place.
+    // The path may be a token by mistake, so it is not shown.
     throw new TokenError(`cannot read the token file (${code}): check ${option}`, false);
   }
   if (text === '') throw new TokenError(`the token file is empty: check ${option}`, false);
@@ -95,7 +95,7 @@ interface IssuedToken {
 const prefix = 'svc.broker.sasl.oauthbearer.';
 const lifetimeUnlessToldMs = 300_000;
 const mostAnswerBytes = 262_144;
-/** What a token may consist of; a line end in one would end the message it is sent in. */
+/** A line end in a token would end the message that carries it. */
 const tokenPattern = /^[!-~]+$/;
 
 /** Asks the endpoint for a token: OAuth 2.0, client credentials. Rejects with a {@link TokenError}, which holds no secret. */
@@ -134,7 +134,7 @@ export async function requestToken(
   return { token, lifetimeMs: seconds > 0 ? seconds * 1_000 : lifetimeUnlessToldMs };
 }
 
-/** No more than an answer with a token can need, packed or not: whoever answers decides how much it sends. */
+/** Bounds the answer, compressed or not: the endpoint decides how much it sends. */
 async function readText({ body }: Response, where: string): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
@@ -177,7 +177,7 @@ function parse(text: string): Answer {
   }
 }
 
-/** `fetch` hides what happened one level down. */
+/** `fetch` hides the reason one level down. */
 function codeOf(error: unknown): string {
   const { name, cause } = error as { name?: string; cause?: { code?: string } };
   return name === 'TimeoutError' ? 'time-out' : (cause?.code ?? name ?? 'Error');
@@ -189,14 +189,13 @@ function withoutSecrets(url: string): string {
 }
 
 /**
- * How a broker refuses a token: with a text that says so, and with an error only for whoever asks for more. Both clients
- * would go on, and be told that they are in the wrong state.
+ * Whether the answer is a refusal. A broker refuses a token with a text, and with an error only if the client asks again. Both
+ * clients would go on, and get an error about their state.
  */
 export function isTokenRefused(answer: Buffer | undefined): boolean {
   return answer?.includes('"status"') ?? false;
 }
 
-/** No token to sign in with. */
 export class TokenError extends SvcError {
   /** Whether another try may help: the endpoint was away, and refused nothing. */
   readonly isRetriable: boolean;

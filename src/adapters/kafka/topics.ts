@@ -1,4 +1,4 @@
-import { inTime, systemClock } from '../../ground/clock.ts';
+import { type Clock, inTime, systemClock } from '../../ground/clock.ts';
 import type { ClusterInfo } from '../../publish/broker.ts';
 import { isNoTopic } from '../../publish/fault.ts';
 import {
@@ -6,8 +6,6 @@ import {
   type Connections,
   createThrottle,
   firstAnswer,
-  oneAtATime,
-  type Silence,
   type Throttle,
 } from './connections.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
@@ -24,72 +22,53 @@ import { type Address, keyOf, parseAddress } from './transport.ts';
 
 interface Topic {
   readonly fetchedAtMs: number;
-  /** `undefined` where the broker tells no ids of topics. */
+  /** `undefined` if the broker tells no topic ids. */
   readonly id: string | undefined;
-  /** By partition; `undefined` where it has none now. */
+  /** By partition; `undefined`: no leader now. */
   readonly leaders: readonly (Node | undefined)[];
 }
 
-/** What the cluster says of its brokers and topics. Everything rejects with errors that `toSendFailure` knows. */
-export interface Topics {
-  /** From memory, where it is known. The topic is made by Kafka where that is allowed. */
-  find(topic: string): Topic | Promise<Topic>;
-  /** Asks the cluster. */
-  refresh(topic: string): Promise<Topic>;
-  /** At once, as far as it is known. */
-  leaderOf(topic: string, partition: number): Node | undefined;
-  /** The next `find` asks the cluster. */
-  forget(topic: string): void;
-  /** `undefined` where Kafka does not know the topic. Never creates it. Whoever asks places records by it. */
-  partitionCount(topic: string): Promise<number | undefined>;
-  /** What `partitionCount` was last, where it was asked for: a topic that has another number now would have them elsewhere. */
-  placedBy(topic: string): number | undefined;
-  /** Whether its id differs from the one at the last `partitionCount`: it was deleted and created again (KIP-516). */
-  isRecreated(topic: string): boolean;
-  /** As `partitionCount`, of who places nothing by it. */
-  isThere(topic: string): Promise<boolean>;
-  describe(): Promise<ClusterInfo>;
-  /** What any broker can answer. */
-  ask<T>(request: KafkaRequest<T>): Promise<T>;
-}
-
-/** Partitions may be added to a topic, which nobody tells us. */
+/** Partitions may be added to a topic without notice. */
 const maxAgeMs = 300_000;
 /** Topics can be named by application data. */
 const maxTold = 10_000;
-/** Where no broker confirms, none says either that it leads the partition no more. */
+/** Without acks, no broker says that it no longer leads the partition. */
 const maxAgeUnconfirmedMs = 2_000;
-/** Any broker has the answers at hand: one that takes longer is not worth waiting for. */
+/** Any broker has the answers at hand. */
 const longestAnswerMs = 5_000;
 
-interface TopicsParts {
-  /** Hears of the first try of each question. */
-  readonly notice?: Silence['notice'];
-  readonly throttle?: Throttle;
-}
+export type Topics = ReturnType<typeof createTopics>;
 
+/** The cluster's brokers and topics. Rejects with errors that `toSendFailure` knows. */
 export function createTopics(
   connections: Connections,
   options: KafkaClientOptions,
-  { notice = (question) => question, throttle = createThrottle(options) }: TopicsParts = {},
-): Topics {
+  {
+    notice = (question) => question,
+    throttle = createThrottle(options),
+  }: {
+    /** Called with the first try of each question. */
+    readonly notice?: ReturnType<typeof createSilence>['notice'];
+    readonly throttle?: Throttle;
+  } = {},
+) {
   const seeds = options.brokers.map(parseAddress);
   const freshMs = options.acks === '0' ? maxAgeUnconfirmedMs : maxAgeMs;
   const lastMs = Math.min(options.requestTimeoutMs, longestAnswerMs);
   const known = new Map<string, Topic>();
   const asked = new Map<string, Promise<Topic>>();
   const told = new Map<string, { readonly count: number; readonly id: string | undefined }>();
-  const describing = oneAtATime<ClusterMetadata>();
+  let describing: Promise<ClusterMetadata> | undefined;
   let brokers: readonly Address[] = [];
   let lastDescribed: ClusterMetadata | undefined;
 
-  /** The brokers to ask, those first that answered before. */
+  /** The brokers to ask, connected ones first. */
   function candidates(): Address[] {
     const each = new Map([...seeds, ...brokers].map((address) => [keyOf(address), address]));
     return [...each.values()].sort((a, b) => Number(connections.has(b)) - Number(connections.has(a)));
   }
 
-  /** When it may be asked. A seed may be any of the brokers, under another name. */
+  /** When a broker may be asked. A seed may be any of the brokers, under another name. */
   function heldUntilMs(address: Address): number {
     const key = keyOf(address);
     const isKnown = brokers.some((broker) => keyOf(broker) === key);
@@ -101,7 +80,7 @@ export function createTopics(
 
   const isHeldBack = (): boolean => freeOf(candidates()).length === 0;
 
-  /** All of them hold this process back by a quota: they are there, and are asked when the first of them may be. */
+  /** Waits while all brokers throttle this process. They are up, and are asked as soon as the first throttle ends. */
   async function untilOneIsFree(): Promise<void> {
     while (isHeldBack()) {
       const firstMs = Math.min(...candidates().map(heldUntilMs));
@@ -117,7 +96,7 @@ export function createTopics(
       return connection.ask(request);
     };
     const late = (): never => {
-      // It would be asked first the next time.
+      // Otherwise the next question would ask it first.
       connection?.destroy();
       throw new BrokerError(keyOf(address), new NoAnswer(limitMs));
     };
@@ -136,7 +115,7 @@ export function createTopics(
         return await askOne(address, request, limitMs);
       } catch (error) {
         failure ??= error;
-        // Refused by one, refused by all.
+        // The other brokers would refuse it too.
         if (isAnswer(error)) throw error;
         signal.throwIfAborted();
       }
@@ -148,7 +127,7 @@ export function createTopics(
     if (isHeldBack()) await untilOneIsFree();
     let triedAtMs = Number.NEGATIVE_INFINITY;
     return firstAnswer((signal, isAgain) => {
-      // The one that was asked may be dead without a word.
+      // The connection of the last try may be dead without a word.
       if (isAgain) connections.renew(triedAtMs);
       triedAtMs = systemClock.monotonic();
       const asking = askEach(request, signal);
@@ -161,6 +140,14 @@ export function createTopics(
     brokers = answer.brokers;
     lastDescribed = answer;
     return answer;
+  }
+
+  /** Concurrent callers share one question. */
+  function describeCluster(): Promise<ClusterMetadata> {
+    describing ??= ask([], false).finally(() => {
+      describing = undefined;
+    });
+    return describing;
   }
 
   async function fetch(topic: string): Promise<Topic> {
@@ -195,16 +182,21 @@ export function createTopics(
   }
 
   return {
+    /** For questions that any broker can answer. */
     ask: askAny,
-    find(topic) {
+    /** From the cache if possible. Kafka may create the topic if that is allowed. */
+    find(topic: string): Topic | Promise<Topic> {
       const found = known.get(topic);
       const isFresh = found !== undefined && systemClock.monotonic() - found.fetchedAtMs < freshMs;
       return isFresh || (found !== undefined && isHeldBack()) ? found : refresh(topic);
     },
     refresh,
-    leaderOf: (topic, partition) => known.get(topic)?.leaders[partition],
-    forget: (topic) => known.delete(topic),
-    async partitionCount(topic) {
+    /** From the cache only. */
+    leaderOf: (topic: string, partition: number): Node | undefined => known.get(topic)?.leaders[partition],
+    /** The next `find` asks the cluster. */
+    forget: (topic: string): void => void known.delete(topic),
+    /** `undefined` if Kafka does not know the topic. Never creates it. Callers place records by it. */
+    async partitionCount(topic: string): Promise<number | undefined> {
       const found = await countOf(topic);
       if (found === undefined) return undefined;
       told.delete(topic);
@@ -212,27 +204,126 @@ export function createTopics(
       if (told.size > maxTold) told.delete(told.keys().next().value as string);
       return found.count;
     },
-    placedBy: (topic) => told.get(topic)?.count,
-    isRecreated(topic) {
+    /** The last result of `partitionCount`. If a topic has another number now, its records belong to other partitions. */
+    placedBy: (topic: string): number | undefined => told.get(topic)?.count,
+    /** Whether its id differs from the one at the last `partitionCount`: it was deleted and created again (KIP-516). */
+    isRecreated(topic: string): boolean {
       const [before, now] = [told.get(topic)?.id, known.get(topic)?.id];
       return before !== undefined && now !== undefined && before !== now;
     },
-    isThere: async (topic) => (await countOf(topic)) !== undefined,
-    async describe() {
-      // Brokers that hold this process back are there, and want to be asked nothing.
-      const described = (isHeldBack() && lastDescribed) || (await describing(() => ask([], false)));
+    /** As `partitionCount`, for callers that place no records by it. */
+    isThere: async (topic: string): Promise<boolean> => (await countOf(topic)) !== undefined,
+    async describe(): Promise<ClusterInfo> {
+      // Brokers that throttle this process are up, and must not be asked now.
+      const known = isHeldBack() ? lastDescribed : undefined;
+      const described = known ?? (await describeCluster());
       return { clusterId: described.clusterId, nodeCount: described.brokers.length };
     },
   };
 }
 
-/** Throws a `ProtocolError` where the one topic that was asked for is refused. */
+/** Throws a `ProtocolError` if the one requested topic is refused. */
 function partitionsIn({ topics }: ClusterMetadata): TopicMetadata['partitions'] {
   for (const { errorCode } of topics) checkCode(errorCode);
   return topics.flatMap(({ partitions }) => partitions);
 }
 
-/** Of the one topic that was asked for. */
 function idIn({ topics: [topic] }: ClusterMetadata): string | undefined {
   return topic?.id;
+}
+
+/** A healthy broker answers in milliseconds. */
+const silentMs = 2_000;
+
+/** The bound for slow networks. */
+const longestSilentMs = 10_000;
+
+/**
+ * When the whole cluster was last silent: neither a question to any broker nor a send had an answer. Older connections may be
+ * dead without a word, as after the loss of a machine or network. A send on such a connection would wait long after the cluster
+ * is back.
+ *
+ * @param onSilent called each time, and again every 2 s while there is no answer
+ * @param heard the last answer to a send. The cluster is silent after 2 s without one, or after twice the time that it took, at
+ * most 10 s
+ */
+export function createSilence(clock: Clock, onSilent: () => void, heard: () => Answer | undefined) {
+  let lastAtMs = Number.NEGATIVE_INFINITY;
+  return {
+    /** Passes on the result of the question. `over`: aborted once another connection has answered. */
+    async notice<T>(question: Promise<T>, over?: AbortSignal): Promise<T> {
+      let timer: NodeJS.Timeout | undefined;
+      let hasLooked = false;
+      const look = (): void => {
+        if (hasLooked && over?.aborted) return;
+        hasLooked = true;
+        const nowMs = clock.monotonic();
+        const { atMs, tookMs } = heard() ?? { atMs: Number.NEGATIVE_INFINITY, tookMs: 0 };
+        const leftMs = atMs + Math.min(Math.max(silentMs, 2 * tookMs), longestSilentMs) - nowMs;
+        if (leftMs <= 0) {
+          lastAtMs = nowMs;
+          onSilent();
+        }
+        lookAfter(leftMs > 0 ? leftMs : silentMs);
+      };
+      const lookAfter = (delayMs: number): void => {
+        timer = setTimeout(look, delayMs).unref();
+      };
+      lookAfter(silentMs);
+      try {
+        return await question;
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+    /** On the monotonic clock. */
+    lastAtMs: () => lastAtMs,
+  };
+}
+
+/** The window of Kafka's own clients. The mean covers the last full window and the current one. */
+const windowMs = 30_000;
+
+interface Answer {
+  /** On the monotonic clock. */
+  readonly atMs: number;
+  readonly tookMs: number;
+}
+
+interface Window {
+  count: number;
+  sumMs: number;
+}
+
+/** How long the broker takes to answer. */
+export function createAnswerTimes(clock: Clock) {
+  const empty = (): Window => ({ count: 0, sumMs: 0 });
+  let startMs = clock.monotonic();
+  let before = empty();
+  let now = empty();
+  let last: Answer | undefined;
+
+  function turn(): void {
+    const turns = Math.floor((clock.monotonic() - startMs) / windowMs);
+    if (turns === 0) return;
+    startMs += turns * windowMs;
+    before = turns === 1 ? now : empty();
+    now = empty();
+  }
+
+  return {
+    record(ms: number): void {
+      turn();
+      last = { atMs: clock.monotonic(), tookMs: ms };
+      now.count++;
+      now.sumMs += ms;
+    },
+    last: () => last,
+    /** Milliseconds, over the last 30 to 60 seconds; `null`: no answers. */
+    mean(): number | null {
+      turn();
+      const count = before.count + now.count;
+      return count === 0 ? null : (before.sumMs + now.sumMs) / count;
+    },
+  };
 }

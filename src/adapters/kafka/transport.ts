@@ -6,18 +6,17 @@ export interface Address {
   readonly port: number;
 }
 
-/** A connection that a client has opened and signed in: from here on svc alone reads and writes it. */
+/** A connection that a client has opened and signed in. From here on, only svc reads and writes it. */
 export interface SignedIn {
-  /** It keeps no process alive, and no answer is due on it. */
+  /** Unref'd, with no answer due on it. */
   readonly socket: Socket;
-  /** How long the broker lets it live; 0: without end. */
+  /** How long the broker keeps it open; 0: no limit. */
   readonly sessionMs: number;
 }
 
-/** All that a client of Kafka does for svc. Rejects with its own errors, which `toSendFailure` knows; `signal` ends the attempt, at once. */
+/** The whole task of a Kafka client in svc. Rejects with errors that `toSendFailure` knows. `signal` ends it at once. */
 export type Transport = (address: Address, signal: AbortSignal) => Promise<SignedIn>;
 
-/** Loads a client, at its first use. */
 export type LoadTransport = (options: KafkaClientOptions) => Promise<Transport>;
 
 export const keyOf = ({ host, port }: Address): string => `${host}:${port}`;

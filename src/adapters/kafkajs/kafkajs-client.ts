@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type * as Kafkajs from 'kafkajs';
 import type {
   AuthenticationProviderArgs,
@@ -10,12 +10,10 @@ import type {
   Mechanism,
   SASLOptions,
 } from 'kafkajs';
-import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { shared } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
 import {
-  type Certificates,
   type KafkaClientOptions,
   type KafkaSaslOptions,
   type KafkaTokenOptions,
@@ -25,26 +23,25 @@ import type { VendorCompression } from '../kafka/platformatic-module.ts';
 import { isTokenRefused, type TokenSource } from '../kafka/token.ts';
 
 export interface KafkajsClientOptions extends KafkaClientOptions {
-  /** How often kafkajs itself tries again. Default 0: the queue does it, where the order can be kept. */
+  /** Tries of kafkajs itself after the first. Default: 0, because the queue retries in order. */
   readonly retries?: number | undefined;
-  /** Whether records in any compression are to be read. Default false. */
+  /** Whether to read records in any compression. Default: false. */
   readonly readsAll?: boolean | undefined;
 }
 
 /**
- * So long before the end of a session kafkajs signs in again. By default it is 10 s, in which it does so before every
- * request while the token stays the same, and a broker takes that once a second only.
+ * kafkajs signs in again this long before the end of a session. Its default is 10 s, in which it does so before every request
+ * while the token stays the same. A broker accepts that once a second only.
  */
 const reauthenticateBeforeMs = 1_000;
 
-/** One client of kafkajs with the sockets that it opened. */
 export interface KafkajsClient {
   readonly kafka: Kafka;
-  /** Drops every connection at once, for good; requests under way fail. */
+  /** Drops every connection at once, for good. Requests in flight fail. */
   destroySockets(): void;
 }
 
-/** Loads and patches kafkajs and reads the certificates; the result opens clients, which share nothing. */
+/** Loads and patches kafkajs and reads the certificates. The result opens clients, which share nothing. */
 export async function loadKafkajs(options: KafkajsClientOptions): Promise<() => KafkajsClient> {
   const vendor = (await import('kafkajs')).default;
   await patchRequestQueue(options.logger);
@@ -57,7 +54,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<() => 
     connectionTimeout: options.connectionTimeoutMs,
     requestTimeout: options.requestTimeoutMs,
     reauthenticationThreshold: reauthenticateBeforeMs,
-    // svc retries by itself, where it can keep the order and tell what was stored.
+    // svc retries by itself, because it can keep the order and tell what was stored.
     retry: { retries: options.retries ?? 0 },
     logLevel: vendor.logLevel.WARN,
     logCreator: () => (entry) => logLine(options.logger, entry),
@@ -88,8 +85,11 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<() => 
 
 type SocketTarget = { host: string; port: number; onConnect: () => void };
 
-/** As kafkajs does it, and: an idle connection does not keep the process alive, and small requests are not held back. */
-function openSocket({ host, port, onConnect }: SocketTarget, certificates: Certificates | undefined): Socket {
+/** As in kafkajs, but unref'd while idle, and without Nagle's delay for small requests. */
+function openSocket(
+  { host, port, onConnect }: SocketTarget,
+  certificates: (() => ConnectionOptions) | undefined,
+): Socket {
   const servername = isIP(host) ? {} : { servername: host };
   const socket = certificates
     ? connectTls({ host, port, ...servername, ...certificates() }, onConnect)
@@ -100,13 +100,13 @@ function openSocket({ host, port, onConnect }: SocketTarget, certificates: Certi
   return socket;
 }
 
-/** What fails for good comes out of the adapter as one line; this is the client's own talk about it. */
+/** At debug level: the adapter reports final failures itself, in one line. */
 function logLine(logger: Logger, { namespace, log }: LogEntry): void {
   const broker = typeof log.broker === 'string' ? log.broker : undefined;
   logger.debug(`kafkajs: ${log.message}`, { namespace: namespace || undefined, broker });
 }
 
-/** What kafkajs itself connects, reads and writes with: its connections, and reading without a group. */
+/** The inner cluster of kafkajs: its connections, and reads without a group. */
 export function clusterOf<Cluster>(kafka: Kafka, options: object): Cluster {
   const symbol = Object.getOwnPropertySymbols(kafka).find(
     ({ description }) => description === 'private:Kafka:createCluster',
@@ -120,20 +120,10 @@ export function clusterOf<Cluster>(kafka: Kafka, options: object): Cluster {
   return make.call(kafka, options) as Cluster;
 }
 
-interface Connectable {
-  disconnect(): Promise<void>;
-}
-
-/** kafkajs waits for answers that may never come before it disconnects. Never rejects. */
-export async function disconnectWithin(client: Connectable, limitMs: number): Promise<void> {
-  const leaving = client.disconnect().catch(() => {});
-  await within(limitMs, leaving);
-}
-
-/** The version whose inner workings the patch knows. The last one there is, of 2023. */
+/** The version whose internals the patch knows: the last release, of 2023. */
 const knownVersion = '2.2.4';
 
-/** Version of the kafkajs that is installed; `undefined` where it does not say. */
+/** The installed version of kafkajs; `undefined` if it does not say. */
 async function versionOfKafkajs(): Promise<string | undefined> {
   try {
     return (await import('kafkajs/package.json', { with: { type: 'json' } })).default.version;
@@ -144,7 +134,7 @@ async function versionOfKafkajs(): Promise<string | undefined> {
 
 const said = new Set<string>();
 
-/** Once per process: whatever opens a client finds the same kafkajs. `effect`: what svc goes on without. */
+/** Once per process, because all clients use the same kafkajs. `effect`: what svc cannot do. */
 function sayUnknown(logger: Logger | undefined, version: string | undefined, effect: string): void {
   if (said.has(effect)) return;
   said.add(effect);
@@ -154,14 +144,14 @@ function sayUnknown(logger: Logger | undefined, version: string | undefined, eff
 
 type Sasl = SASLOptions | Mechanism;
 
-/** What kafkajs signs in with. All clients made from one share their token. */
+/** The credentials of kafkajs. All clients from one call share their token. */
 async function createSignIn(sasl: KafkaSaslOptions, timeoutMs: number): Promise<() => Sasl> {
   if (sasl.mechanism !== 'oauthbearer') return () => ({ ...sasl }) as SASLOptions;
   const { createTokenSource } = await import('../kafka/token.ts');
   const token = createTokenSource(sasl, timeoutMs);
   return () => ({
     mechanism: 'oauthbearer',
-    // The one of kafkajs does not read the answer.
+    // The provider of kafkajs does not read the answer.
     authenticationProvider: ({ saslAuthenticate }) => ({
       authenticate: () => signIn(token, sasl.extensions, saslAuthenticate),
     }),
@@ -193,9 +183,9 @@ async function signIn(
 
 const refused = 'KafkaJSSASLAuthenticationError';
 
-// what svc changes in kafkajs: its timers, codecs, and how its consumer hands over.
+// changes to kafkajs: its timers, its codecs, and a channel for its consumer.
 
-/** What this patch touches of the request queue inside kafkajs, one per connection. */
+/** The part of kafkajs's request queue (one per connection) that the patch uses. */
 interface RequestQueue {
   readonly inflight: Map<number, SocketRequest>;
   readonly pending: readonly SocketRequest[];
@@ -229,9 +219,9 @@ const methods = [
 ] as const;
 
 /**
- * kafkajs 2.2.4 re-arms a 1 ms timer on every connection for ever, with a delay that Node 24 warns about
- * (tulios/kafkajs#1751), and ticks every 100 ms to look for requests that timed out. Here both timers run only while
- * there is something to wait for, and neither keeps a process alive. Another version of kafkajs is left as it is.
+ * kafkajs 2.2.4 re-arms a 1 ms timer on every connection for ever, with a delay that Node 24 warns about (tulios/kafkajs#1751).
+ * It also looks for requests that timed out every 100 ms. With the patch, both timers run only while requests wait, and neither
+ * keeps a process alive. Other versions of kafkajs are not patched.
  */
 export async function patchRequestQueue(
   logger: Logger,
@@ -302,103 +292,25 @@ function failTimedOutRequests(queue: RequestQueue): void {
   }
 }
 
-/** From one that is called with things to one that asks for them, one thing at a time. No wait keeps the process alive. */
-export interface Channel<T> {
-  /** Resolves when the other side asks for the next thing; `heartbeat` is called each second until then. */
-  give(thing: T, heartbeat: () => Promise<void>): Promise<void>;
-  /** The next thing; `undefined` when none comes for `idleMs`. */
-  take(): Promise<T | undefined>;
-  /** Whoever takes gets this error. */
-  fail(error: unknown): void;
-  /** Nobody takes any more: whoever gives goes on at once. */
-  end(): void;
-}
-
-const heartbeatMs = 1_000;
-
-export function createChannel<T>(idleMs: number): Channel<T> {
-  let waiting: { thing: T; taken: () => void } | undefined;
-  let release: (() => void) | undefined;
-  let wake: (() => void) | undefined;
-  let failure: { error: unknown } | undefined;
-  let ended = false;
-
-  return {
-    async give(thing, heartbeat) {
-      if (ended) return;
-      let isReleased = false;
-      const released = new Promise<void>((resolve) => {
-        waiting = {
-          thing,
-          taken: () => {
-            isReleased = true;
-            resolve();
-          },
-        };
-      });
-      wake?.();
-      while (!isReleased) {
-        let timer: NodeJS.Timeout | undefined;
-        const second = new Promise<void>((resolve) => {
-          timer = setTimeout(resolve, heartbeatMs).unref();
-        });
-        await Promise.race([released, second]);
-        clearTimeout(timer);
-        if (!isReleased) await heartbeat();
-      }
-    },
-
-    async take() {
-      release?.();
-      release = undefined;
-      if (failure === undefined && waiting === undefined) {
-        let timer: NodeJS.Timeout | undefined;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-          timer = setTimeout(resolve, idleMs).unref();
-        });
-        clearTimeout(timer);
-        wake = undefined;
-      }
-      if (failure !== undefined) throw failure.error;
-      const given = waiting;
-      waiting = undefined;
-      release = given?.taken;
-      return given?.thing;
-    },
-
-    end() {
-      ended = true;
-      waiting?.taken();
-      release?.();
-    },
-
-    fail(error) {
-      failure ??= { error };
-      wake?.();
-    },
-  };
-}
-
 type Vendor = Pick<typeof Kafkajs, 'CompressionCodecs' | 'CompressionTypes'>;
 
-/** As kafkajs asks for it; it compresses an encoder of its own, and decompresses bytes. */
+/** A codec in the form of kafkajs: it compresses kafkajs's own encoder, and decompresses bytes. */
 interface Codec {
   compress(encoder: { buffer: Buffer }): Promise<Buffer>;
   decompress(data: Buffer): Promise<Buffer>;
 }
 
-/** What svc itself reads: the table of codecs is the application's as well. */
+/** Marks svc's own reads, because the application shares the table of codecs. */
 const ownReading = shared('kafkajs-reading', () => new AsyncLocalStorage<true>());
 
-/** What `work` starts reads each batch within bounds; in place of the records of one that expands too far come those of `standIn`. */
+/** All reads that `work` starts are bounded. A batch that expands too far is replaced by the records of `standIn`. */
 export function readBounded<T>(work: () => T): T {
   return ownReading.run(true, work);
 }
 
 /**
- * For readers: kafkajs knows gzip alone. zstd is added from Node, and what only `@platformatic/kafka` writes, snappy and lz4,
- * from that package. What the application itself has added stays, and what it reads itself is as it was.
+ * kafkajs reads gzip only. This adds zstd from Node, and snappy and lz4, which only `@platformatic/kafka` writes, from that
+ * package. Codecs that the application has added stay, and its own reads are unchanged.
  */
 export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor): Promise<void> {
   const { compressionOf, expand, mostExpandedBytes } = await import('../kafka/compressors.ts');
@@ -449,17 +361,16 @@ function codecIn(table: Record<number, () => Codec>, type: number): Codec | unde
   try {
     return table[type]?.();
   } catch {
-    // "Not implemented".
     return undefined;
   }
 }
 
-/** Bytes of a batch before what is compressed in it, and where it has what is used here. */
+/** The head of a batch, in bytes, and the positions of its fields. */
 const batchHead = { bytes: 61, magicAt: 16, lastDeltaAt: 23, countAt: 57 } as const;
-/** Of one answer of a broker. kafkajs makes some hundred bytes of each record, all of a batch at once, and fails behind 120,000. */
+/** Limit for one answer of a broker. kafkajs allocates some hundred bytes for each record, and fails above 120,000. */
 const mostRecords = 100_000;
 
-/** What the batches of one answer have expanded to. Together they may be as large as one: 6 KB can make 64 MiB, and an answer has many. */
+/** The expanded size of the batches of one answer, which are limited together: 6 KB can expand to 64 MiB. */
 const expanded = new WeakMap<object, { bytes: number; records: number }>();
 
 function addExpanded(data: Buffer, bytes: number, records: number): void {
@@ -470,7 +381,7 @@ function addExpanded(data: Buffer, bytes: number, records: number): void {
   });
 }
 
-/** By this name kafkajs knows a batch that the broker has cut off: it takes the batches before, and asks for this one again. */
+/** With this name, kafkajs takes the batch as cut off: it uses the batches before it, and asks for this one again. */
 function endOfAnswer(): Error {
   const error = new Error('svc: the batches of this response expand too far together');
   return Object.assign(error, { name: 'KafkaJSPartialMessageError' });
@@ -483,7 +394,7 @@ function tooManyRecords(records: number): SvcError {
   );
 }
 
-/** What a batch claims to have. kafkajs leaves its head before `data`. */
+/** The counts in the head of the batch, which kafkajs leaves before `data`. */
 function countsOf(data: Buffer): { readonly records: number; readonly lastDelta: number } | undefined {
   if (data.byteOffset < batchHead.bytes) return undefined;
   const head = Buffer.from(data.buffer, data.byteOffset - batchHead.bytes, batchHead.bytes);
@@ -492,8 +403,8 @@ function countsOf(data: Buffer): { readonly records: number; readonly lastDelta:
 }
 
 /**
- * One record for each that the batch claims to have, with the reason as its value: it is no event, so it is listed as
- * unreadable at its offset, and the reading goes on behind the batch.
+ * One record for each record of the batch, with the reason as its value. It is not an event, so it is listed as unreadable at
+ * its offset, and reading continues after the batch.
  */
 function standIn(data: Buffer, reason: SvcError): Buffer {
   const { records = 0, lastDelta = 0 } = countsOf(data) ?? {};

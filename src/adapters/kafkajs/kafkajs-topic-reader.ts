@@ -3,16 +3,13 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { Admin, Consumer, IHeaders, KafkaMessage } from 'kafkajs';
 import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { sleep } from '../../ground/builtins.ts';
-import { systemClock } from '../../ground/clock.ts';
+import { systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { passingRefusals, protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
 import { countPartitions } from '../kafka/session.ts';
 import {
-  type Channel,
   clusterOf,
-  createChannel,
-  disconnectWithin,
   type KafkajsClient,
   type KafkajsClientOptions,
   loadKafkajs,
@@ -22,16 +19,14 @@ import { loadKafkajsTransport } from './kafkajs-transport.ts';
 
 export interface KafkajsTopicReaderOptions extends KafkajsClientOptions {
   readonly topic: string;
-  /** Consumer group under which Kafka remembers what is done. */
+  /** Consumer group under which Kafka remembers handled records. */
   readonly group: string;
-  /** Whether the process lives on while the reader is open. Default: true. */
+  /** Whether the open reader keeps the process alive. Default: true. */
   readonly keepsAlive?: boolean;
 }
 
 interface Part extends Marks {
-  /** End of the partition when the reading began. */
   readonly end: number;
-  /** Next offset to be read. */
   position: number;
 }
 
@@ -41,21 +36,21 @@ interface Fetched {
   readonly records: readonly TopicRecord[];
 }
 
-/** About 10 s of tries: a fresh cluster may take so long to say who keeps the offsets of a group. */
+/** About 10 s of tries: a new cluster may need that long to find the coordinator of a group. */
 const retry = { retries: 5 };
-/** And another 10 s to load them. */
+/** And another 10 s to load its offsets. */
 const longestLoadingMs = 10_000;
 const loadingPauseMs = 250;
-/** The reading is over when nothing comes for so long: a partition can end in records that no consumer is ever shown. */
+/** Reading ends after this long without records: a partition can end in records that no consumer is ever shown. */
 const idleMs = 15_000;
-/** A broker answers a fetch after half a second, with or without records. One that takes longer than this hangs. */
+/** A broker answers a fetch after half a second, with or without records. A slower one hangs. */
 const hangingMs = 5_000;
-/** A fetch fails after `requestTimeoutMs`, and kafkajs asks again within this time. One older than both says nothing any more. */
+/** A fetch fails after `requestTimeoutMs`, and kafkajs asks again within this time. An older fetch says nothing. */
 const renewalMs = 10_000;
 
 /**
- * Reads a topic as a member of a consumer group, so that two recoveries at once share the partitions. What is done is in
- * the offsets of the group: everything before the offset, and further ranges in the text that Kafka keeps beside it.
+ * Reads a topic as a member of a consumer group, so that two recoveries at once share the partitions. The group's offsets hold
+ * the progress: everything before the offset is handled, and further ranges are in its metadata.
  */
 export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): TopicReader {
   const { topic } = options;
@@ -63,9 +58,9 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   let client: KafkajsClient | undefined;
   let admin: Admin | undefined;
   let consumer: Consumer | undefined;
-  let handOver: Channel<Fetched> | undefined;
+  let channel: ReturnType<typeof createChannel<Fetched>> | undefined;
   let listGroup: string | undefined;
-  /** Node id of a broker that is asked for records -> since when. */
+  /** Node id of a broker with a fetch in flight -> its start. */
   const fetching = new Map<number, number>();
   let hold: NodeJS.Timeout | undefined;
 
@@ -79,13 +74,13 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     }
   }
 
-  /** Without retries: a wrong name or address is said at once. */
+  /** Without retries, so that a wrong name or address is reported at once. */
   async function checkTopic(): Promise<void> {
     if ((await countPartitions(loadKafkajsTransport, options, topic)) !== undefined) return;
     throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka has no topic "${topic}"`);
   }
 
-  /** kafkajs does not ask again while a coordinator moves or still loads its offsets, as after a start or a failover. */
+  /** kafkajs does not retry while a coordinator moves or loads its offsets, as after a start or a failover. */
   async function committedOffsets(asked: Admin) {
     for (const endMs = systemClock.monotonic() + longestLoadingMs; ; )
       try {
@@ -109,7 +104,10 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     }
   }
 
-  async function startConsumer(groupId: string, to: Channel<Fetched>): Promise<void> {
+  async function startConsumer(
+    groupId: string,
+    to: ReturnType<typeof createChannel<Fetched>>,
+  ): Promise<void> {
     const opened = (client as KafkajsClient).kafka.consumer({
       groupId,
       maxWaitTimeInMs: 500,
@@ -150,7 +148,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   return {
     open: (forRecovery) =>
       orLine(async () => {
-        // The sockets do not keep the process alive.
+        // The sockets are unref'd.
         if (options.keepsAlive !== false) hold = setInterval(() => {}, 60_000);
         listGroup = forRecovery ? undefined : `${options.group}-list-${randomBytes(4).toString('hex')}`;
         await checkTopic();
@@ -168,12 +166,12 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
 
     async *read(size) {
       if (isComplete()) return;
-      handOver = createChannel<Fetched>(idleMs);
-      const from = handOver;
+      channel = createChannel<Fetched>(idleMs);
+      const from = channel;
       await orLine(() => startConsumer(listGroup ?? options.group, from));
       while (!isComplete()) {
         const fetched = await orLine(() => from.take());
-        // Records may still come from the broker that hangs: kafkajs waits for it, and fails in the end.
+        // Records may still come from the broker that hangs. kafkajs waits for it, and fails in the end.
         if (fetched === undefined && hangs()) continue;
         if (fetched === undefined) return;
         const part = parts.get(fetched.partition);
@@ -199,7 +197,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
       }),
 
     async close() {
-      handOver?.end();
+      channel?.end();
       if (consumer !== undefined) await disconnectWithin(consumer, 5_000);
       if (listGroup !== undefined && consumer !== undefined)
         await admin?.deleteGroups([listGroup]).catch(() => {});
@@ -210,10 +208,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
   };
 }
 
-export function toRecord(
-  partition: number,
-  { key, value, headers, offset, timestamp }: KafkaMessage,
-): TopicRecord {
+function toRecord(partition: number, { key, value, headers, offset, timestamp }: KafkaMessage): TopicRecord {
   return {
     partition,
     offset: Number(offset),
@@ -224,7 +219,7 @@ export function toRecord(
   };
 }
 
-/** Of a header that stands there several times, the last one. */
+/** The last value of a repeated header. */
 function toTexts(headers: IHeaders): Record<string, string> {
   const texts: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
@@ -234,16 +229,16 @@ function toTexts(headers: IHeaders): Record<string, string> {
   return texts;
 }
 
-/** What of one partition is done: everything before `base`, and `done` behind it. */
-export interface Marks {
+/** Handled records of one partition: all before `base`, and those in `done`. */
+interface Marks {
   base: number;
   readonly done: Ranges;
 }
 
 /** Kafka's default for `offset.metadata.max.bytes` is 4,096. */
-export const maxMetadataLength = 4_000;
+const maxMetadataLength = 4_000;
 
-/** Out of a committed offset and the text beside it, which Kafka keeps for whoever commits. */
+/** From a committed offset and its metadata. */
 export function readMarks(low: number, offset: number | undefined, metadata: string | null): Marks {
   const base = Math.max(low, offset ?? low);
   if (offset === undefined || metadata === null || !metadata.startsWith(prefix))
@@ -265,10 +260,10 @@ export function readMarks(low: number, offset: number | undefined, metadata: str
 }
 
 const prefix = 'svc1:';
-/** More than 4,000 characters of what svc writes can expand to; whoever may read the group can commit any text. */
+/** More than 4,000 characters of svc can expand to. Any process with access to the group can commit any text. */
 const maxTextBytes = 4 * 1024 * 1024;
 
-/** Moves `base` over what is done, and says what is to be committed. */
+/** Moves `base` past handled records, and returns the offset and metadata to commit. */
 export function writeMarks(marks: Marks): { offset: number; metadata: string } {
   let ranges = marks.done.toJSON().filter(([, last]) => last >= marks.base);
   const first = ranges[0];
@@ -293,9 +288,7 @@ export function writeMarks(marks: Marks): { offset: number; metadata: string } {
   return { offset: marks.base, metadata };
 }
 
-export interface KafkajsTopicTailOptions extends KafkajsClientOptions, TailRange {}
-
-/** What kafkajs reads with itself: its consumers cannot do without a group. */
+/** The inner cluster of kafkajs, because its consumers need a group. */
 interface Cluster {
   connect(): Promise<void>;
   disconnect(): Promise<void>;
@@ -326,18 +319,18 @@ const tailRetry = { retries: 5 };
 const maxWaitMs = 500;
 const partBytes = 1024 * 1024;
 const readCommitted = 1;
-/** A leader that changes is back after some seconds. */
+/** A new leader is ready after some seconds. */
 const mostFailures = 20;
 const pauseMs = 500;
 
-/** Reads each partition from its leader. Nothing of it is remembered anywhere. */
-export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicTail {
+/** Reads each partition from its leader, and stores no progress. */
+export function createKafkajsTopicTail(options: KafkajsClientOptions & TailRange): TopicTail {
   const { topic, fromMs, untilMs } = options;
   /** Partition -> next offset. */
   const positions = new Map<number, number>();
-  /** Partition -> the offset to end before, as soon as it is known. */
+  /** Partition -> exclusive end offset, once it is known. */
   const ends = new Map<number, number>();
-  /** Partition -> what lies between was not given to anybody who goes back. */
+  /** Partition -> offsets that `older` has not read yet. */
   const left = new Map<number, { readonly low: number; readonly high: number }>();
   let client: KafkajsClient | undefined;
   let admin: Admin | undefined;
@@ -372,7 +365,7 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
     await cluster.addTargetTopic(topic);
   }
 
-  /** Records that come later are not of that time, whatever the clocks of producers say. */
+  /** Records that arrive later do not count, whatever the clocks of producers say. */
   async function findEnds(): Promise<void> {
     if (untilMs === undefined || ends.size > 0 || Date.now() < untilMs) return;
     for (const { partition, offset } of await offsetsAt(untilMs)) ends.set(partition, Number(offset));
@@ -414,7 +407,7 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
     );
   }
 
-  /** What was deleted meanwhile cannot be read: on from what is left. */
+  /** Continues after records that were deleted meanwhile. */
   async function skipDeleted(): Promise<void> {
     for (const { partition, low } of await (admin as Admin).fetchTopicOffsets(topic))
       positions.set(partition, Math.max(positions.get(partition) ?? 0, Number(low)));
@@ -433,7 +426,7 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
         const answers = await Promise.allSettled(
           byLeader.map(([nodeId, partitions]) => fetchFrom(nodeId, partitions, AnyBatch)),
         );
-        // Positions are past what the others have answered: it would not be read again.
+        // Positions are past the answers of the others, which would not be read again.
         records = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
         const failed = answers.find(({ status }) => status === 'rejected');
         if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
@@ -478,8 +471,89 @@ export function createKafkajsTopicTail(options: KafkajsTopicTailOptions): TopicT
   };
 }
 
-/** Takes out what belongs to the log alone, and what transactions have taken back. */
+/** Removes control records and aborted transactions. */
 async function loadBatch(): Promise<Batch> {
   // @ts-expect-error kafkajs has no types for its inner modules.
   return (await import('kafkajs/src/consumer/batch.js')).default;
+}
+
+interface Connectable {
+  disconnect(): Promise<void>;
+}
+
+/** kafkajs waits for answers that may never come before it disconnects. Never rejects. */
+async function disconnectWithin(client: Connectable, limitMs: number): Promise<void> {
+  const leaving = client.disconnect().catch(() => {});
+  await within(limitMs, leaving);
+}
+
+const heartbeatMs = 1_000;
+
+/** From a producer that calls back to a consumer that asks, one item at a time. All waits are unref'd. */
+export function createChannel<T>(idleMs: number) {
+  let waiting: { thing: T; taken: () => void } | undefined;
+  let release: (() => void) | undefined;
+  let wake: (() => void) | undefined;
+  let failure: { error: unknown } | undefined;
+  let ended = false;
+
+  return {
+    /** Resolves when the consumer asks for the next item. Calls `heartbeat` each second until then. */
+    async give(thing: T, heartbeat: () => Promise<void>): Promise<void> {
+      if (ended) return;
+      let isReleased = false;
+      const released = new Promise<void>((resolve) => {
+        waiting = {
+          thing,
+          taken: () => {
+            isReleased = true;
+            resolve();
+          },
+        };
+      });
+      wake?.();
+      while (!isReleased) {
+        let timer: NodeJS.Timeout | undefined;
+        const second = new Promise<void>((resolve) => {
+          timer = setTimeout(resolve, heartbeatMs).unref();
+        });
+        await Promise.race([released, second]);
+        clearTimeout(timer);
+        if (!isReleased) await heartbeat();
+      }
+    },
+
+    /** The next item; `undefined` if none comes for `idleMs`. */
+    async take(): Promise<T | undefined> {
+      release?.();
+      release = undefined;
+      if (failure === undefined && waiting === undefined) {
+        let timer: NodeJS.Timeout | undefined;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+          timer = setTimeout(resolve, idleMs).unref();
+        });
+        clearTimeout(timer);
+        wake = undefined;
+      }
+      if (failure !== undefined) throw failure.error;
+      const given = waiting;
+      waiting = undefined;
+      release = given?.taken;
+      return given?.thing;
+    },
+
+    /** The consumer has stopped: `give` resolves at once. */
+    end(): void {
+      ended = true;
+      waiting?.taken();
+      release?.();
+    },
+
+    /** `take` rejects with this error from now on. */
+    fail(error: unknown): void {
+      failure ??= { error };
+      wake?.();
+    },
+  };
 }

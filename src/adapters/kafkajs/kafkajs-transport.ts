@@ -1,4 +1,4 @@
-// kafkajs/: the connections of kafkajs, signed in, and its consumers: reading dead letters and topics.
+// kafkajs/: connections of kafkajs, signed in, and its consumers for dead letters and topics.
 
 import type { Socket } from 'node:net';
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
@@ -7,7 +7,7 @@ import { clusterOf, loadKafkajs } from './kafkajs-client.ts';
 
 interface Connection {
   readonly socket: Socket;
-  /** Milliseconds; a big number of a class of its own. */
+  /** Milliseconds, as a Long of kafkajs. */
   readonly sessionLifetime: { toString(): string };
   readonly requestQueue: { destroy(): void };
 }
@@ -16,7 +16,7 @@ interface ConnectionPool {
   getConnection(): Promise<Connection>;
 }
 
-/** What is below the producers and consumers of kafkajs: connections on which any request may be sent. */
+/** The layer below producers and consumers of kafkajs: connections for any request. */
 interface BrokerPool {
   readonly connectionPoolBuilder: { build(address: Address): Promise<ConnectionPool> };
   readonly rootLogger: unknown;
@@ -24,8 +24,8 @@ interface BrokerPool {
 }
 
 /**
- * Its producer is not used: it makes a buffer of half a kilobyte for every header and record, and resolves although records of
- * a partition that it does not know were left out.
+ * svc does not use its producer. That makes a buffer of half a kilobyte for every header and record. It also resolves if it
+ * left out records of a partition that it does not know.
  */
 export async function loadKafkajsTransport(options: KafkaClientOptions): Promise<Transport> {
   const open = await loadKafkajs(options);

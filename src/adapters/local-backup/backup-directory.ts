@@ -16,32 +16,31 @@ import { SvcError } from '../../ground/errors.ts';
 import { makeFolders } from '../../ground/files.ts';
 import type { BackupEvent } from '../../publish/backup-strategy.ts';
 import type { StoredEvent } from '../../publish/recovery-source.ts';
-import { makeFolderSync, restrictToOwner } from './private-files.ts';
+import { makeFolderSync } from './private-files.ts';
 import { routesFolder, segmentName } from './segment.ts';
 
-/** What the owner-only rule of Windows depends on, replaced in tests; and who hears of rights that were corrected. */
+/** `platform` and `restrict` replace Windows' owner-only rule in tests. */
 export interface DirectoryOptions {
   readonly platform?: NodeJS.Platform;
   readonly restrict?: (directory: string) => void;
-  /** The folder that was named, or none: no folder within it. */
+  /** Whether to use the named folder only, and no folder within it. */
   readonly isExact?: boolean;
-  /** One line. */
+  /** Called with one line when permissions were corrected. */
   readonly onRestricted?: (line: string) => void;
 }
 
-/** Of the group and of all others. */
+/** The bits of the group and of all others. */
 const rightsOfOthers = 0o077;
 const [everybodyWrites, sticky] = [0o002, 0o1000];
 const superuser = 0;
 
 /**
- * Makes the folder when it is missing, and gives the real path of the folder that holds the events. Nobody but this user can
- * read that one or put something into it: it belongs to this user, has mode 0700, is no symbolic link, and lies in no folder
- * in which another user could exchange it. It is the folder that was named, or `svc-backup-<uid>` within it, where the named
- * one is a volume that belongs to root, or is shared.
+ * Creates the folder if it is missing, and returns the real path of the folder for events. Only this user can read or write
+ * that folder, and no other user can exchange it. It has mode 0700 and is not a symbolic link. It is the named folder, or
+ * `svc-backup-<uid>` within it if the named one is a volume of root, or is shared.
  *
- * A folder of svc's own whose rights were widened is set right. Kubernetes does that to every volume with `fsGroup`.
- * Synchronous, and done once: a handful of system calls.
+ * svc corrects the permissions of a folder that it made. Kubernetes widens them on every volume with `fsGroup`. Synchronous,
+ * and done once: a handful of system calls.
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`
  */
@@ -49,7 +48,7 @@ export function openBackupDirectory(path: string, options: DirectoryOptions = {}
   return openOrLook(path, options, false);
 }
 
-/** `isLook`: what is not there is not made; gives the folder that it would be made in. */
+/** `isLook`: creates nothing, and returns the folder in which a missing one would be created. */
 function openOrLook(path: string, options: DirectoryOptions, isLook: boolean): string {
   const { platform = process.platform, restrict = restrictToOwner } = options;
   make(path, platform);
@@ -80,13 +79,13 @@ function openOrLook(path: string, options: DirectoryOptions, isLook: boolean): s
   return real;
 }
 
-/** Where the events of a folder are, whether or not it can be used; makes nothing. */
+/** The folder with the events, usable or not. Creates nothing. */
 export function placeOfEvents(path: string): string {
   const own = ownFolderIn(path);
   return existsSync(own) ? own : path;
 }
 
-/** Of the device and the folder: another folder in its place has another one. `undefined`: it is not there. */
+/** Device and inode, which differ if another folder takes its place. `undefined`: it does not exist. */
 export function identityOf(directory: string): string | undefined {
   const found = lstatSync(directory, { throwIfNoEntry: false });
   return found && `${found.dev}:${found.ino}`;
@@ -95,7 +94,7 @@ export function identityOf(directory: string): string | undefined {
 function make(path: string, platform: NodeJS.Platform): void {
   try {
     const isNew = makeFolders(path);
-    // The mode of mkdir goes through the umask.
+    // The umask changes the mode of mkdir.
     if (isNew && platform !== 'win32') chmodSync(path, 0o700);
   } catch (error) {
     throw refused(
@@ -111,10 +110,7 @@ function check(path: string): void {
   if (!found.isDirectory()) throw refused(path, 'it is not a folder');
 }
 
-/**
- * Whether events go to a folder within: the named one is a volume that belongs to root, or one of this user that others use.
- * Once the folder within is there, it is the one.
- */
+/** Whether events go to a folder within: the named one is a volume of root, or is shared, or the inner one exists. */
 function needsOwnFolder(path: string): boolean {
   if (existsSync(ownFolderIn(path))) return true;
   const found = lstatSync(path);
@@ -137,17 +133,17 @@ const isWide = ({ mode }: Stats): boolean => (mode & (rightsOfOthers | sticky)) 
 const belongsToAnother = (uid: number): string =>
   `it belongs to another user (id ${uid}): run as that user, or chown it`;
 
-/** Names that svc gives, and no other application: a folder that holds nothing else was made by svc. */
+/** Names that only svc uses: a folder with nothing else was made by svc. */
 const namesOfSvc = /^(\.lock|recovered|routes|too-large|\.[0-9a-f]{16}\.tmp|\d+(-\d+)?\.json)$/;
 
 function isOfSvc(directory: string): boolean {
   const names = readdirSync(directory);
   const isMade = (name: string): boolean => namesOfSvc.test(name) || segmentName.test(name);
-  // Event ids that the application makes may have any form.
+  // Event ids of the application may have any form.
   return names.some(isMade) && names.every((name) => isMade(name) || /^segment-|\.json$/.test(name));
 }
 
-/** Takes the rights of others away, in one step from the folder, and later from what is in it. */
+/** Removes the rights of others from the folder at once, and then from its content. */
 function setRight(directory: string, { onRestricted }: DirectoryOptions): void {
   const { mode } = lstatSync(directory);
   if ((mode & rightsOfOthers) === 0) return;
@@ -163,7 +159,7 @@ function setRight(directory: string, { onRestricted }: DirectoryOptions): void {
   void restrictFiles(directory).catch(() => {});
 }
 
-/** Files to 0600, folders to 0700: those of this user, and never through a link. Nobody else gets to them by now. */
+/** Sets files to 0600 and folders to 0700 if this user owns them, without following links. */
 async function restrictFiles(directory: string): Promise<void> {
   for (const name of await readdir(directory)) {
     const path = join(directory, name);
@@ -182,7 +178,8 @@ async function restrictFiles(directory: string): Promise<void> {
 }
 
 /**
- * Whether the folder could be made and written to, without making it: so that it is said at start, not in an outage.
+ * Checks whether the folder can be created and written, without creating it, so that a problem shows at start and not in an
+ * outage.
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`
  */
@@ -203,13 +200,13 @@ export async function checkBackupDirectory(path: string, options: DirectoryOptio
 }
 
 /**
- * What to say at the start of a folder that lies in one release of a deployment: the process was started below a symbolic link,
- * such as `current`, and the folder is below the working directory. `undefined`: nothing.
+ * A warning if the folder belongs to one release of a deployment. The process was then started below a symbolic link such as
+ * `current`, and the folder is below the working directory. `undefined`: no warning.
  */
 export function besideLink(path: string, cwd = process.cwd(), shown = process.env.PWD): string | undefined {
   if (shown === undefined || shown === cwd || !`${resolve(path)}/`.startsWith(`${cwd}/`)) return undefined;
   try {
-    // An older value, of a shell that went elsewhere, says nothing.
+    // The value is old: its shell has changed the directory since.
     if (realpathSync(shown) !== cwd) return undefined;
   } catch {
     return undefined;
@@ -222,9 +219,9 @@ function unwritable(directory: string): Promise<string | undefined> {
 }
 
 /**
- * In a folder that everybody may write to, and that is not sticky as /tmp is, anybody can exchange ours. A volume of root's
- * is taken all the same, as containers get it: what svc reads there has to belong to its own user, file by file, and a folder
- * that was exchanged is seen (`identityOf`).
+ * Any user could exchange our folder in one that all users may write to, unless that is sticky like /tmp. A volume of root is
+ * accepted anyway, because containers get one. There, each file must belong to this user, and `identityOf` detects an exchanged
+ * folder.
  */
 function checkAbove(real: string): void {
   for (let above = dirname(real); ; above = dirname(above)) {
@@ -247,12 +244,12 @@ function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? 'unknown error';
 }
 
-/** The right to take events out of a backup folder; one process at a time has it. */
+/** The right to take events out of a backup folder. One process at a time holds it. */
 export interface DirectoryLock {
   release(): void;
 }
 
-/** A claim is touched so often, and believed for so long. */
+/** A claim is touched at this interval, and expires after `staleMs`. */
 const heartbeatMs = 10_000;
 const staleMs = 60_000;
 
@@ -261,7 +258,7 @@ export function lockDirectory(directory: string): DirectoryLock {
   const folder = join(directory, '.lock');
   makeFolderSync(folder);
   const claim = addClaim(folder, 'backup', ownStamp());
-  // A heartbeat of the future does not count: such a claim would hold the folder for as long.
+  // A heartbeat of the future does not count, because such a claim would hold the folder until then.
   const [rival] = rivalsOf(folder, claim, (other) => Math.abs(ageOf(folder, other, Date.now())) <= staleMs);
   if (rival !== undefined) {
     removeClaim(folder, claim);
@@ -283,14 +280,14 @@ export function lockDirectory(directory: string): DirectoryLock {
 
 const oldTemporaryMs = 3_600_000;
 
-/** What a killed process left half-written. */
+/** Removes half-written files of killed processes. */
 export async function removeOldTemporaries(directory: string, nowMs: number): Promise<void> {
   await removeOldIn(directory, nowMs);
   await removeOldIn(join(directory, routesFolder), nowMs);
 }
 
 async function removeOldIn(directory: string, nowMs: number): Promise<void> {
-  // Through a link, files of others would be removed.
+  // Through a link, it would remove files of others.
   const folder = await lstat(directory).catch(() => undefined);
   if (folder?.isDirectory() !== true) return;
   for (const name of await readdir(directory).catch(() => [])) {
@@ -301,11 +298,49 @@ async function removeOldIn(directory: string, nowMs: number): Promise<void> {
   }
 }
 
-/** Segment and number of a line, from 1, behind the whole; nothing of an event file. */
+/** After the whole match: the segment and the number of its line, from 1. Empty for an event file. */
 export function lineOf({ place }: Pick<StoredEvent, 'place'>): (string | undefined)[] {
   return /^(segment-.*):(\d+)$/.exec(place) ?? [];
 }
 
 export function toBackupEvent({ topic = '', reason = '', storedAt, ...event }: StoredEvent): BackupEvent {
   return { ...event, topic, reason, backedUpAt: storedAt };
+}
+
+type Execute = (file: string, args: readonly string[]) => void;
+
+const limitMs = 10_000;
+
+const run: Execute = (file, args) => {
+  // Only Windows needs it.
+  const { execFileSync } = process.getBuiltinModule('node:child_process');
+  execFileSync(file, [...args], { timeout: limitMs, windowsHide: true, stdio: 'ignore' });
+};
+
+/**
+ * Windows: removes inherited access and gives the owner alone full control, for the folder and the files made in it. Node
+ * ignores file modes there.
+ *
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` if the access list could not be set.
+ */
+export function restrictToOwner(
+  directory: string,
+  execute: Execute = run,
+  env: NodeJS.ProcessEnv = process.env,
+): void {
+  const user = env.USERNAME;
+  if (user === undefined || user === '') throw notPrivate(directory, 'USERNAME is not set');
+  const account = env.USERDOMAIN ? `${env.USERDOMAIN}\\${user}` : user;
+  const program = env.SystemRoot ? `${env.SystemRoot}\\System32\\icacls.exe` : 'icacls';
+  try {
+    execute(program, [directory, '/inheritance:r', '/grant:r', `${account}:(OI)(CI)F`]);
+  } catch (error) {
+    const { code, status } = error as { code?: string; status?: number };
+    throw notPrivate(directory, `icacls failed (${code ?? status ?? 'unknown error'})`);
+  }
+}
+
+function notPrivate(directory: string, why: string): SvcError {
+  const message = `the backup folder "${directory}" cannot be made private: ${why}`;
+  return new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', message);
 }

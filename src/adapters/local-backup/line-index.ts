@@ -1,52 +1,35 @@
-import { basename, join } from 'node:path';
-import { createRanges, type Ranges } from '../../ground/bounds.ts';
+import { basename } from 'node:path';
 import { nextTurn } from '../../ground/builtins.ts';
 import { orderOf } from '../../ground/event-fields.ts';
-import type { Unreadable } from '../../publish/recovery-source.ts';
-import { decodeRecord } from '../../publish/stored-record.ts';
-import {
-  maxSegmentBytes,
-  missing,
-  openStored,
-  plannedBytes,
-  readAt,
-  unreadableBecause,
-} from './private-files.ts';
-import { countLines, doneFile, generationOf, readDone, readLines } from './segment.ts';
 
-/** A line of a segment, found again without reading what is before it. */
-interface IndexedLine {
+/** A line of a segment, located so that it can be read alone. */
+export interface IndexedLine {
   /** Position of its segment in the list of the reader. */
   readonly segment: number;
-  /** Of the line, from 0. */
+  /** Number of the line, from 0. */
   readonly number: number;
   /** In bytes. */
   readonly start: number;
   readonly bytes: number;
-  /** Its place in time: `orderOf` its event id. */
+  /** `orderOf` its event id. */
   readonly id: bigint;
-}
-
-/** The lines of many segments in the order of their event ids: 28 bytes a line, so that a million of them fit. */
-export interface LineIndex {
-  /** `generation`: those of a lower one come first, whatever their ids. Default: 0. */
-  add(line: IndexedLine, generation?: number): void;
-  /** In order. Those whose ids are equal stay as they were added. */
-  sorted(): Generator<OrderedLine, undefined>;
 }
 
 interface OrderedLine extends IndexedLine {
   readonly generation: number;
 }
 
-/** Lines that were added in their order. Segments are, nearly: a few runs, merged as they are read, hold nobody up. */
+/** Lines that were added in their order. Segments are nearly sorted, so a merge of a few runs blocks no other work. */
 interface Run {
   readonly generation: number;
   at: number;
   end: number;
 }
 
-export function createLineIndex(): LineIndex {
+export type LineIndex = ReturnType<typeof createLineIndex>;
+
+/** The lines of many segments in the order of their event ids, at 28 bytes a line, so that a million fit in memory. */
+export function createLineIndex() {
   let ids = new BigUint64Array(1_024);
   let starts = new Float64Array(1_024);
   // Segment, number, bytes.
@@ -71,7 +54,8 @@ export function createLineIndex(): LineIndex {
   }
 
   return {
-    add({ id, start, segment, number, bytes }, generation = 0) {
+    /** Lower generations come first, whatever their ids. */
+    add({ id, start, segment, number, bytes }: IndexedLine, generation = 0): void {
       if (count === ids.length) grow();
       const run = runs.at(-1);
       const goesOn = run !== undefined && run.generation === generation && (ids[count - 1] as bigint) <= id;
@@ -82,7 +66,8 @@ export function createLineIndex(): LineIndex {
       rest.set([segment, number, bytes], 3 * count);
       count++;
     },
-    *sorted() {
+    /** In order. Lines with equal ids keep the order of their `add`. */
+    *sorted(): Generator<OrderedLine, undefined> {
       const heap = createHeap(runs, comesFirst);
       for (let run = heap.first(); run !== undefined; run = heap.first()) {
         const at = run.at++;
@@ -96,7 +81,7 @@ export function createLineIndex(): LineIndex {
   };
 }
 
-/** The smallest of many that grow one at a time. */
+/** The smallest of many items that grow one at a time. */
 function createHeap<T>(
   items: readonly T[],
   comesFirst: (a: T, b: T) => boolean,
@@ -117,7 +102,7 @@ function createHeap<T>(
   for (let at = (heap.length >> 1) - 1; at >= 0; at--) sinkFrom(at);
   return {
     first: () => heap[0],
-    /** The first one has grown, or is at its end. */
+    /** The first item has grown, or is at its end. */
     sink(isKept) {
       const last = isKept ? undefined : heap.pop();
       if (last !== undefined && heap.length > 0) heap[0] = last;
@@ -126,20 +111,14 @@ function createHeap<T>(
   };
 }
 
-/** Of a line as svc writes it without parsing the rest of it; `undefined` where it is no event. */
-function eventIdIn(text: string): string | undefined {
-  return /^\{"eventId":"([0-9a-f-]{1,36})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
-}
-
-/** The name of an event file, or a line of a segment. */
 export type Entry = string | IndexedLine;
 
-/** Sorted at once, and merged at once: a few milliseconds, and then the application has its turn. */
+/** Entries sorted or merged in one turn of the event loop, a few milliseconds. */
 const atOnce = { sorted: 500, merged: 4_000 };
 
 /**
- * Names of event files in the order of their ids, of a million within seconds. Those without an id come first. What is sorted are numbers,
- * as an object for each name would be work for the garbage collector, which lets nobody have a turn.
+ * Names of event files in the order of their ids, a million within seconds. Names without an id come first. It sorts numbers,
+ * because an object for each name would cause long garbage collections.
  */
 export async function sortNames(names: readonly string[]): Promise<string[]> {
   const [high, low] = [new Uint32Array(names.length), new Uint32Array(names.length)];
@@ -184,7 +163,7 @@ function idOf(file: string): bigint {
   const stem = basename(file, '.json');
   // `<epoch_millis>.json` says nothing about the id in it.
   if (/^\d{13}$/.test(stem)) return 0n;
-  // The second of one id has a number behind it.
+  // Later files of one id have a number after it.
   return orderOf(stem) || orderOf(stem.replace(/-\d+$/, ''));
 }
 
@@ -193,7 +172,7 @@ function byNumber(a: string, b: string): number {
   return a.length - b.length || (a < b ? -1 : 1);
 }
 
-/** Files are of no journal. @param files names in their order */
+/** Event files belong to no journal. @param files names in their order */
 export function* inOrder(files: readonly string[], index: LineIndex): Generator<Entry> {
   const lines = index.sorted();
   let line = lines.next().value;
@@ -209,188 +188,4 @@ export function* inOrder(files: readonly string[], index: LineIndex): Generator<
     yield line;
     line = lines.next().value;
   }
-}
-
-export function bySegment(entries: readonly Entry[]): Map<number, IndexedLine[]> {
-  const lines = new Map<number, IndexedLine[]>();
-  for (const entry of entries) {
-    if (typeof entry === 'string') continue;
-    const known = lines.get(entry.segment);
-    if (known === undefined) lines.set(entry.segment, [entry]);
-    else known.push(entry);
-  }
-  return lines;
-}
-
-/** Lines that are read at once, for they stand one behind the other. */
-function adjacent(lines: readonly IndexedLine[]): IndexedLine[][] {
-  const groups: IndexedLine[][] = [];
-  let end = -1;
-  for (const line of lines) {
-    if (line.start === end) groups.at(-1)?.push(line);
-    else groups.push([line]);
-    end = line.start + line.bytes + 1;
-  }
-  return groups;
-}
-
-/** The texts of lines of one file, or why it is not read. */
-export async function readPlaces(path: string, lines: readonly IndexedLine[]): Promise<string[] | string> {
-  const opened = await openStored(path, maxSegmentBytes);
-  if (typeof opened === 'string') return opened;
-  const { file } = opened;
-  try {
-    const texts: string[] = [];
-    for (const some of adjacent(lines)) {
-      const [{ start }, last] = [some[0] as IndexedLine, some.at(-1) as IndexedLine];
-      const piece = await readAt(file, start, last.start + last.bytes - start);
-      for (const line of some)
-        texts.push(piece.toString('utf8', line.start - start, line.start - start + line.bytes));
-    }
-    return texts;
-  } finally {
-    await file.close();
-  }
-}
-
-/** Of one batch; one event that is larger comes alone. Two batches are in memory at once. */
-const openFiles = 32;
-const batchBytes = 8 * 1024 * 1024;
-
-/** What is read at once. */
-export interface Cut {
-  readonly entries: readonly Entry[];
-  /** It is so large that nothing else is to be held beside it. */
-  readonly isLarge: boolean;
-}
-
-/** `size` entries at most. */
-export async function* cutEntries(
-  directory: string,
-  all: Iterable<Entry>,
-  size: number,
-): AsyncGenerator<Cut> {
-  let entries: Entry[] = [];
-  let fileCount = 0;
-  let bytes = 0;
-  for (const entry of all) {
-    const isFile = typeof entry === 'string';
-    // What is larger is not read at all.
-    const entryBytes = isFile ? await plannedBytes(join(directory, entry)) : entry.bytes;
-    const isFull = entries.length >= size || fileCount >= openFiles || bytes + entryBytes > batchBytes;
-    if (isFull && entries.length > 0) {
-      yield { entries, isLarge: bytes > batchBytes };
-      entries = [];
-      fileCount = 0;
-      bytes = 0;
-    }
-    entries.push(entry);
-    if (isFile) fileCount++;
-    bytes += entryBytes;
-  }
-  if (entries.length > 0) yield { entries, isLarge: bytes > batchBytes };
-}
-
-/** What of a segment is known while it is read. */
-export interface Progress {
-  readonly done: Ranges;
-  /** Lines that are no events. They keep the segment where it is. */
-  unreadable: number;
-  /** Known when the segment has been read to its end. */
-  lineCount: number | undefined;
-  isMoved: boolean;
-  /** The greatest of the ids of its lines that are not done; known when it has been read to its end. */
-  lastId: bigint | undefined;
-  /** Done, and not on the disk: it could not be written. */
-  readonly unnoted: Set<number>;
-}
-
-export function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
-  for (const line of unnoted) done.add(line);
-  return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false, lastId: undefined };
-}
-
-/** So many lines of a segment that are no events are named one by one. */
-const maxNamed = 100;
-/** Of one segment: ten times what the end of a process can leave in one. */
-const mostLines = 10_000_000;
-
-/** The journal of this process: ended segments, of which no event before `from` is wanted. */
-export interface OwnSegments {
-  readonly names: readonly string[];
-  /** `orderOf` an event id. */
-  readonly from: bigint;
-}
-
-/** Those in which something may be wanted. Nobody writes to them: what was found in them before holds. */
-export function toRead({ names, from }: OwnSegments, known: ReadonlyMap<string, Progress>) {
-  return { segments: names.filter((name) => from <= (known.get(name)?.lastId ?? from)), from };
-}
-
-export interface Scan {
-  readonly progress: Progress;
-  readonly unreadable: readonly Unreadable[];
-}
-
-/** Puts the lines of a segment that are not done, and not before `from`, into the index. What is wrong with it is named, and keeps it where it is. */
-export async function scanSegment(
-  directory: string,
-  name: string,
-  segment: number,
-  index: LineIndex,
-  unnoted: Set<number> | undefined,
-  from = 0n,
-): Promise<Scan> {
-  const path = join(directory, name);
-  const generation = generationOf(name);
-  const unreadable: Unreadable[] = [];
-  let unnamed = 0;
-  let count = 0;
-  let lastId = 0n;
-  let done: Ranges | string;
-  try {
-    done = await readDone(path, () => countLines(path));
-  } catch (error) {
-    done = unreadableBecause(error);
-  }
-  if (typeof done === 'string') {
-    // Sent twice rather than never: a note of the right kind takes its place with the first lines that are sent.
-    const reason = `${done}: no line counts as done`;
-    unreadable.push({ place: basename(doneFile(path)), reason });
-  }
-  const progress = newProgress(typeof done === 'string' ? createRanges() : done, unnoted);
-
-  function refuse(place: string, reason: string): void {
-    if (unreadable.length < maxNamed) unreadable.push({ place, reason });
-    else unnamed++;
-  }
-
-  try {
-    for await (const { number, text, isWhole, start, bytes } of readLines(path)) {
-      if (number >= mostLines) throw missing(`it has more than ${mostLines} lines`);
-      if (!isWhole) {
-        // Written when the process died, so never counted as stored.
-        refuse(`${name}:${number + 1}`, 'the line was cut off during its write');
-        continue;
-      }
-      count++;
-      if (progress.done.has(number)) continue;
-      const eventId = text === undefined ? undefined : eventIdIn(text);
-      if (eventId !== undefined) {
-        const id = orderOf(eventId);
-        if (id > lastId) lastId = id;
-        if (id >= from) index.add({ segment, number, start, bytes, id }, generation);
-      } else {
-        progress.unreadable++;
-        const reason = text === undefined ? 'the line is longer than any event' : 'it holds no event';
-        refuse(`${name}:${number + 1}`, reason);
-      }
-    }
-    progress.lineCount = count;
-    progress.lastId = lastId;
-  } catch (error) {
-    unreadable.push({ place: name, reason: unreadableBecause(error), mayPass: true });
-  }
-  if (unnamed > 0) unreadable.push({ place: name, reason: `${unnamed} more lines of it hold no event` });
-  return { progress, unreadable };
 }

@@ -1,6 +1,8 @@
-// local-backup/: the last place for events: files on the disk of this process, single ones or segments of many.
+// local-backup/: the last tier: events on the disk of this machine, in single files or in segments.
 
 import { readdirSync } from 'node:fs';
+import { lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { nextTurn, sleep } from '../../ground/builtins.ts';
 import { type Clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
@@ -19,11 +21,15 @@ import {
 } from './backup-directory.ts';
 import { failed, full, isDiskFull, toSvcError } from './private-files.ts';
 import {
+  asideFolder,
   type BackupFormat,
   checkedLine,
+  countLines,
   createSegmentWriter,
-  createUsage,
-  type FolderState,
+  finalName,
+  isEventFile,
+  readDone,
+  segmentName,
   storeFiles,
   storeFilesSync,
   storeSegmentSync,
@@ -33,11 +39,11 @@ export interface LocalBackupOptions extends DirectoryOptions {
   readonly directory: string;
   /** `journal`: all events go to segments, many a file. */
   readonly format: BackupFormat | 'journal';
-  /** Event files in the folder; what comes after goes to segments. */
+  /** Event files in the folder. Further events go to segments. */
   readonly maxFiles: number;
-  /** Of all that waits in the folder. One event more is refused. */
+  /** Of all waiting events. One event more is refused. */
   readonly maxBytes: number;
-  /** Nobody else reads its segments while this process lives: what keeps their order is who sends them. */
+  /** Only this process reads its segments while it lives, because its sender keeps their order. */
   readonly isJournal?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -45,35 +51,32 @@ export interface LocalBackupOptions extends DirectoryOptions {
 
 export interface LocalBackup extends EventBackupStrategy {
   storeSync(events: readonly BackupEvent[]): void;
-  /** The last turn of the process: what this one has stored is handed to the readers. */
+  /** At the end of the process: hands this process's segments to the readers. */
   endSync(): void;
   close(deadlineMs: number): Promise<void>;
-  /**
-   * What lies in the folder as far as this process knows: event files and segments, what they hold, and their size; and why the
-   * folder cannot be used, in one line.
-   */
+  /** The content of the folder as far as this process knows. `problem`: why the folder cannot be used, in one line. */
   state(): FolderState & { readonly problem: string | null };
-  /** Hands the segments that this process writes to the readers. */
+  /** Hands this process's segments to the readers. */
   finishSegments(): Promise<void>;
-  /** Names of the segments of the journal, with all that is stored until now. */
+  /** Names of the journal's segments, with all events that are stored by now. */
   journal(): Promise<readonly string[]>;
-  /** Counts the folder anew: somebody took events out of it. */
+  /** Counts the folder again, after another process took events out of it. */
   recount(): Promise<void>;
 }
 
-/** So few at once are written as files, where those are wanted; more go to a segment, with one fsync for all of them. */
+/** Up to this many events at once are written as files, if the format has files. More go to one segment with one fsync. */
 const [fewEvents, fewAtTheEnd] = [16, 64];
-/** In memory, behind a disk that is too slow. */
+/** Events in memory that wait for a slow disk. */
 const maxWaitingBytes = 64 * 1024 * 1024;
-/** A segment is handed to the readers so long after its first event. */
-const handOverMs = 1_000;
-/** Others empty the folder, too. */
+/** A segment is handed to the readers this long after its first event. */
+const sealAfterMs = 1_000;
+/** Other processes change the folder, too. */
 const [recountMs, recountSoonMs] = [60_000, 10_000];
 
 /**
- * Events as files of this machine: for their owner only, whole or not there, on the disk before they count as stored.
- * They are appended to a segment with one fsync a batch; where one file an event is wanted, only when many come at once, and
- * beyond `maxFiles`. What was written in one form is never turned into the other.
+ * Events as files on this machine: readable for their owner only, complete or absent, and on the disk before they count as
+ * stored. They are appended to a segment, with one fsync a batch. If the format has a file for each event, segments take large
+ * batches and events beyond `maxFiles` only. Stored events never change their form.
  */
 export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   const { clock, logger, format, maxFiles, maxBytes, isJournal = false } = options;
@@ -82,19 +85,19 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   let waitingBytes = 0;
   let real: string | undefined;
   let identity: string | undefined;
-  /** Why the folder could not be used the last time; one line. `null`: it can be used. */
+  /** Why the folder could not be used at the last check, in one line. `null`: it can be used. */
   let problem: string | null = null;
   let lookedAtMs = clock.monotonic();
   const directoryOptions: DirectoryOptions = { ...options, onRestricted: (line) => logger.warn(line) };
   const writer = createSegmentWriter({ usage, hasFiles: format !== 'journal', clock });
-  /** What is written is to be handed over. */
+  /** Segments are about to be ended. */
   let isEnding = false;
   let working: Promise<void> | undefined;
-  let handingOver: NodeJS.Timeout | undefined;
+  let sealing: NodeJS.Timeout | undefined;
   let closed = false;
 
   async function open(): Promise<string> {
-    // Somebody may have removed the folder, or put another in its place: it is made and checked again.
+    // Creates and checks the folder again if it was removed or replaced.
     if (real !== undefined && identityOf(real) !== identity) {
       real = undefined;
       await writer.end();
@@ -126,13 +129,13 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     } catch (error) {
       const reason = toSvcError(error, options.directory);
       if (!isDiskFull(error)) problem = reason.message;
-      // Few of those behind them may fit: they would get there before these.
+      // Smaller events behind them might fit, and would overtake these.
       const behind = isJournal && isDiskFull(error) ? taken(waiting.splice(0)) : [];
       for (const { reject } of [...batch, ...behind]) reject(reason);
     }
   }
 
-  /** Takes the room of an event, or refuses it. */
+  /** Reserves the bytes of an event, or refuses it. */
   function fits({ event, reject }: Waiting): boolean {
     const size = event.value.length;
     if (usage.bytes() + size <= maxBytes) {
@@ -184,15 +187,15 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       throw error;
     }
     for (const { resolve } of batch) resolve();
-    if (!isJournal) handingOver ??= setTimeout(finishSegments, handOverMs).unref();
+    if (!isJournal) sealing ??= setTimeout(finishSegments, sealAfterMs).unref();
   }
 
   async function work(): Promise<void> {
-    // Where events never stop coming, the segments are handed over in between.
+    // A constant stream of events must not delay the end of segments.
     while (waiting.length > 0 && (closed || !isEnding)) {
       const batch = taken(takeBatch(waiting));
       await write(batch);
-      if (format === 'journal' && !isEnding && isStream(batch, waiting)) await sleep(lingerMs);
+      if (format === 'journal' && !isEnding && isStream(batch.length, waiting.length)) await sleep(lingerMs);
       else if (waiting.length === 0) await nextTurn();
     }
     working = undefined;
@@ -202,7 +205,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     if (working === undefined && waiting.length > 0) working = work();
   }
 
-  /** With all that is stored until now in ended segments, and nothing being written. */
+  /** Runs `job` with all stored events in ended segments, and no write in progress. */
   async function withEnded<T>(job: () => Promise<T>): Promise<T> {
     isEnding = true;
     while (working !== undefined) await working;
@@ -220,12 +223,12 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   }
 
   function finishSegments(): Promise<void> {
-    clearTimeout(handingOver);
-    handingOver = undefined;
+    clearTimeout(sealing);
+    sealing = undefined;
     return withEnded(writer.seal);
   }
 
-  /** The check of the start, and again while the folder cannot be used. */
+  /** Checks the folder at start, and again while it cannot be used. */
   function look(): Promise<void> {
     lookedAtMs = clock.monotonic();
     return checkBackupDirectory(options.directory, directoryOptions).then(
@@ -254,7 +257,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       waitingBytes += size;
       return new Promise((resolve, reject) => {
         waiting.push({ event, resolve, reject });
-        // What comes in this turn of the event loop is one batch.
+        // The events of this turn of the event loop are one batch.
         if (waiting.length === 1) setImmediate(start);
       });
     },
@@ -271,7 +274,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     },
     endSync: writer.sealSync,
     state() {
-      // Seen the next time: others write there, too, worker threads of this process among them.
+      // Refreshes the figures for the next call, because worker threads and other processes write there too.
       void usage.refresh(real ?? placeOfEvents(options.directory), recountSoonMs).catch(() => {});
       if (problem !== null && clock.monotonic() - lookedAtMs >= recountSoonMs) void look();
       return { ...usage.state(), problem };
@@ -289,28 +292,27 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   };
 }
 
-/** An event on its way to the disk, and whom to tell. */
-export interface Waiting {
+interface Waiting {
   readonly event: BackupEvent;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
 
-/** So long events of a stream wait for company: they share one fsync. */
-export const lingerMs = 5;
-/** So many are worth one without company. */
+/** How long events of a stream wait for others, to share one fsync. */
+const lingerMs = 5;
+/** From this many on, events do not wait. */
 const worthwhileCount = 200;
 
-/** Whether several callers store events, by what was written last, but not so many that the next ones need not wait. */
-export function isStream(written: readonly Waiting[], waiting: readonly Waiting[]): boolean {
-  return written.length > 1 && waiting.length < worthwhileCount;
+/** Whether several callers store events. False if enough events wait already. */
+export function isStream(writtenCount: number, waitingCount: number): boolean {
+  return writtenCount > 1 && waitingCount < worthwhileCount;
 }
 
 const maxBatchCount = 1_000;
 const maxBatchBytes = 4 * 1024 * 1024;
 
-/** What is written at once, out of what waits: at least one event. */
-export function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
+/** Takes one batch of waiting events, at least one. */
+function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
   let bytes = 0;
   let count = 0;
   while (count < waiting.length && count < maxBatchCount && (count === 0 || bytes < maxBatchBytes)) {
@@ -319,18 +321,12 @@ export function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): O
   return waiting.splice(0, count);
 }
 
-/** A folder of event files, and nothing else. */
-export interface EventFiles {
-  /** One file each, on the disk before it resolves. Gives those that are too large for one. */
-  store(events: readonly StoredEvent[]): Promise<Unreadable[]>;
-}
-
 /**
- * Makes the folder, or takes an empty one: what is there already would be there twice.
+ * Creates the folder, or uses an empty one, so that no event exists twice.
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`; rejects with `SVC_ADAPTERS_BACKUP_FAILED`
  */
-export function openEventFiles(path: string, format: BackupFormat): EventFiles {
+export function openEventFiles(path: string, format: BackupFormat) {
   const directory = openBackupDirectory(path, { isExact: true });
   if (readdirSync(directory).length > 0)
     throw new SvcError(
@@ -338,7 +334,8 @@ export function openEventFiles(path: string, format: BackupFormat): EventFiles {
       `the folder "${path}" is not empty: choose an empty or new one`,
     );
   return {
-    async store(events) {
+    /** One file each, on the disk before it resolves. Resolves with the events that are too large. */
+    async store(events: readonly StoredEvent[]): Promise<Unreadable[]> {
       const results = await storeFiles(directory, format, events.map(toBackupEvent));
       const tooLarge: Unreadable[] = [];
       for (const [index, result] of results.entries()) {
@@ -348,6 +345,112 @@ export function openEventFiles(path: string, format: BackupFormat): EventFiles {
         tooLarge.push({ place: events[index]?.place ?? '', reason: error.message });
       }
       return tooLarge;
+    },
+  };
+}
+
+interface FolderState {
+  /** Event files and segments. */
+  readonly files: number;
+  readonly events: number;
+  readonly bytes: number;
+  /** Events that were set aside as too large for their topic. The other numbers exclude them. */
+  readonly tooLarge: number;
+}
+
+const filesAtOnce = 32;
+
+/** The fill level of the folder. Other processes write to it too, so it is recounted from time to time. */
+export function createUsage(monotonic: () => number) {
+  const lineCounts = createLineCounts();
+  let files = 0;
+  let segments = 0;
+  let lines = 0;
+  let bytes = 0;
+  let tooLarge = 0;
+  let countedAtMs = Number.NEGATIVE_INFINITY;
+  let counting: Promise<void> | undefined;
+  let lineCount = Promise.resolve();
+
+  async function count(directory: string): Promise<void> {
+    const names = (await readdir(directory)).filter((name) => isEventFile(name) || segmentName.test(name));
+    const sizes = new Map<string, number>();
+    for (let at = 0; at < names.length; at += filesAtOnce) {
+      const some = names.slice(at, at + filesAtOnce).map(async (name) => {
+        const found = await lstat(join(directory, name)).catch(() => undefined);
+        sizes.set(name, found?.size ?? 0);
+      });
+      await Promise.all(some);
+    }
+    tooLarge = (await readdir(join(directory, asideFolder)).catch(() => [])).filter(isEventFile).length;
+    files = names.filter(isEventFile).length;
+    segments = names.length - files;
+    bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+    countedAtMs = monotonic();
+    lineCount = lineCount.then(() => countWaiting(directory, sizes));
+  }
+
+  /** Not awaited. Later additions stay counted. */
+  async function countWaiting(directory: string, sizes: ReadonlyMap<string, number>): Promise<void> {
+    const before = lines;
+    let sum = 0;
+    const paths: string[] = [];
+    for (const [name, size] of sizes) {
+      if (!segmentName.test(name)) continue;
+      const path = join(directory, name);
+      paths.push(path);
+      sum += await lineCounts.waitingIn(path, size).catch(() => 0);
+    }
+    lineCounts.keep(paths);
+    lines = Math.max(0, sum + lines - before);
+  }
+
+  return {
+    /** Event files without segments. */
+    files: () => files,
+    /** Event files and segments together. */
+    bytes: () => bytes,
+    state: (): FolderState => ({ files: files + segments, events: files + lines, bytes, tooLarge }),
+    /** Counts the folder, unless the last count is younger than `maxAgeMs`. */
+    async refresh(directory: string, maxAgeMs: number): Promise<void> {
+      if (monotonic() - countedAtMs < maxAgeMs) return;
+      counting ??= count(directory).finally(() => {
+        counting = undefined;
+      });
+      await counting;
+    },
+    learn: lineCounts.learn,
+    add(what: { files?: number; segments?: number; lines?: number; bytes?: number }): void {
+      files = Math.max(0, files + (what.files ?? 0));
+      segments = Math.max(0, segments + (what.segments ?? 0));
+      lines = Math.max(0, lines + (what.lines ?? 0));
+      bytes = Math.max(0, bytes + (what.bytes ?? 0));
+    },
+  };
+}
+
+/** Counts the unhandled lines of segments. A segment only grows, so the last count is reused. */
+export function createLineCounts() {
+  let counts = new Map<string, { bytes: number; lines: number }>();
+  return {
+    /** Reads at most the first `bytes` of the segment. */
+    async waitingIn(path: string, bytes: number): Promise<number> {
+      const known = counts.get(finalName(path)) ?? { bytes: 0, lines: 0 };
+      if (known.bytes < bytes) {
+        known.lines += await countLines(path, known.bytes, bytes);
+        known.bytes = bytes;
+        counts.set(finalName(path), known);
+      }
+      const done = await readDone(path, () => known.lines);
+      return typeof done === 'string' ? known.lines : known.lines - done.size();
+    },
+    /** Sets the figures that the writer of a segment knows. */
+    learn(path: string, bytes: number, lines: number): void {
+      counts.set(finalName(path), { bytes, lines });
+    },
+    keep(paths: readonly string[]): void {
+      const kept = new Set(paths.map(finalName));
+      counts = new Map([...counts].filter(([path]) => kept.has(path)));
     },
   };
 }

@@ -1,7 +1,8 @@
-import { lstat, opendir, rename, unlink } from 'node:fs/promises';
+import { lstat, opendir, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { createRanges } from '../../ground/bounds.ts';
+import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { nextTurn } from '../../ground/builtins.ts';
+import { orderOf } from '../../ground/event-fields.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import { decodeEvent, decodeRecord } from '../../publish/stored-record.ts';
 import {
@@ -13,33 +14,23 @@ import {
   toBackupEvent,
 } from './backup-directory.ts';
 import {
-  bySegment,
-  type Cut,
   createLineIndex,
-  cutEntries,
   type Entry,
+  type IndexedLine,
   inOrder,
   type LineIndex,
-  newProgress,
-  type OwnSegments,
-  type Progress,
-  readPlaces,
-  type Scan,
-  scanSegment,
   sortNames,
-  toRead,
 } from './line-index.ts';
 import {
-  bytesIn,
   checkFolder,
   gone,
   isDiskFull,
-  isThere,
   makeFolderSync,
   maxEventBytes,
   maxRouteBytes,
   missing,
   notFile,
+  readPlaces,
   readStored,
   syncDirectory,
   unreadableBecause,
@@ -53,17 +44,19 @@ import {
   doneFile,
   finalName,
   finishSegment,
+  generationOf,
   isAbandoned,
   isEventFile,
   openSuffix,
   readDone,
+  readLines,
   routesFolder,
   segmentName,
   storeFiles,
   writeDone,
 } from './segment.ts';
 
-// the way back: reading what a backup folder holds, whoever wrote it.
+// the way back: reads the events of a backup folder, whichever process wrote them.
 
 export interface LocalSourceOptions {
   readonly directory: string;
@@ -71,18 +64,17 @@ export interface LocalSourceOptions {
   readonly own?: (() => Promise<OwnSegments>) | undefined;
   /** Only this file of the folder, an event file or a segment. */
   readonly file?: string | undefined;
-  /** Also what was set aside: for a list. */
+  /** Also events that were set aside, for a list. */
   readonly withAside?: boolean | undefined;
-  /** Of all that is set aside. Default: 1 GiB. */
+  /** Limit for all events that are set aside. Default: 1 GiB. */
   readonly maxAsideBytes?: number | undefined;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
-/** Where processed files go. */
-export const recoveredFolder = 'recovered';
+const recoveredFolder = 'recovered';
 
-/** Lines: the application has its turn in between. */
+/** Lines in one turn of the event loop. */
 const parsedAtOnce = 100;
 
 const usualAsideBytes = 1024 ** 3;
@@ -90,8 +82,8 @@ const usualAsideBytes = 1024 ** 3;
 const inUse = 'a running process still writes to it: run the command again later';
 
 /**
- * A local backup folder: event files, and the lines of all segments, together in the order of their event ids, for events of
- * one key can lie in either. Processed files move to `recovered/`.
+ * A local backup folder: event files and the lines of all segments, in the order of their event ids. Events of one key can be
+ * in both. Handled files move to `recovered/`.
  */
 export function createLocalSource(options: LocalSourceOptions): RecoverySource {
   const { directory } = options;
@@ -113,7 +105,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     const wanted = options.file === undefined ? undefined : basename(options.file);
     const files: string[] = [];
     const segments: string[] = [];
-    // A hundred thousand names at once would hold up the application.
+    // Reading a hundred thousand names at once would block the application.
     for await (const { name } of await opendir(real, { bufferSize: 100 })) {
       if (wanted !== undefined && name !== wanted) continue;
       if (isEventFile(name)) files.push(name);
@@ -122,12 +114,12 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     return { files: await sortNames(files), segments: segments.sort() };
   }
 
-  /** For a recovery, what dead processes left open is taken over; what living ones write is theirs. */
+  /** A recovery takes over open segments of dead processes, and leaves those of live ones. */
   async function takeSegment(place: string): Promise<string | Unreadable> {
     const path = join(real, place);
     const reason = await whyNot(path);
     const isOpen = lock !== undefined && place.endsWith(openSuffix);
-    // What its writer has ended meanwhile is there under another name.
+    // A segment that its writer has ended meanwhile has another name.
     if (reason !== undefined && !(isOpen && reason === gone))
       return { place, reason, ...(reason !== notFile && { mayPass: true }) };
     if (!isOpen) return place;
@@ -148,7 +140,6 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     return found.unreadable;
   }
 
-  /** Files and lines, in the order of their ids. */
   async function readAll(entries: readonly Entry[], segments: readonly string[]): Promise<StoredBatch> {
     const found = new Map<Entry, StoredEvent | Unreadable>();
     const files = entries.filter((entry) => typeof entry === 'string');
@@ -190,7 +181,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     return moved;
   }
 
-  /** With its route, so that it could be restored from there once more. */
+  /** Moves the route as well, so that the event can be restored from there. */
   async function moveFile(name: string, to = recoveredFolder): Promise<void> {
     const moved = await move(name, to);
     await rename(join(real, routesFolder, name), join(real, to, routesFolder, moved)).catch(() => {});
@@ -206,7 +197,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       await writeDone(real, join(real, name), state.done);
       state.unnoted.clear();
     } catch (error) {
-      // On a full disk this process goes on, for it remembers; whoever comes after it would send these once more.
+      // On a full disk this process continues, because it remembers. A later process would send these events again.
       if (!isDiskFull(error)) throw error;
     }
     await moveFinished(name, state);
@@ -237,11 +228,11 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 
     async hasEvents() {
       try {
-        // The first one will do, of a hundred thousand.
+        // The first of a hundred thousand is enough.
         for await (const { name } of await opendir(placeOfEvents(directory)))
           if (isEventFile(name) || segmentName.test(name)) return true;
       } catch {
-        // There is no such folder, or it may not be read.
+        // The folder does not exist, or is not readable.
       }
       return false;
     },
@@ -271,7 +262,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       }
       const plans = cutEntries(real, inOrder(files, index), size);
       const readOne = ({ entries }: Cut): Promise<StoredBatch> => readAll(entries, scanned);
-      // Who only looks must not name what is gone by then.
+      // A list must not report files that are gone by then.
       if (isTaking) yield* readAhead(plans, readOne);
       else for await (const cut of plans) yield await readOne(cut);
     },
@@ -319,8 +310,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   };
 }
 
-/** Whatever the file system refuses becomes one line, as the port promises. */
-export function withOneLineErrors(source: RecoverySource, directory: string): RecoverySource {
+/** Turns each error of the file system into one line, as the port requires. */
+function withOneLineErrors(source: RecoverySource, directory: string): RecoverySource {
   const { setAside } = source;
   const orLine = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
@@ -350,10 +341,7 @@ export function withOneLineErrors(source: RecoverySource, directory: string): Re
   };
 }
 
-/**
- * Reads one batch ahead: the next one is there when the one before it has been sent. A large one is read in its turn, and
- * nothing beside it. What was begun is over when this ends.
- */
+/** Reads one batch ahead, while the one before it is sent. A large batch is read alone. At the end, no read is in flight. */
 export async function* readAhead<Plan extends { readonly isLarge: boolean }, Batch>(
   plans: AsyncIterable<Plan>,
   read: (plan: Plan) => Promise<Batch>,
@@ -363,7 +351,7 @@ export async function* readAhead<Plan extends { readonly isLarge: boolean }, Bat
     for await (const plan of plans) {
       const last = ahead;
       ahead = plan.isLarge ? undefined : read(plan);
-      // Its failure is told when its turn has come.
+      // `await last` reports it later.
       ahead?.catch(() => {});
       if (last !== undefined) yield await last;
       if (plan.isLarge) yield await read(plan);
@@ -374,12 +362,12 @@ export async function* readAhead<Plan extends { readonly isLarge: boolean }, Bat
   }
 }
 
-/** The event of a file, with what `routes/` says about it. */
-export async function readEventFile(directory: string, name: string): Promise<StoredEvent | Unreadable> {
+/** The event of a file, with its route in `routes/`. */
+async function readEventFile(directory: string, name: string): Promise<StoredEvent | Unreadable> {
   const value = await readStored(join(directory, name), maxEventBytes);
   if (typeof value === 'string') return { place: name, reason: value };
   const route = await readStored(join(directory, routesFolder, name), maxRouteBytes);
-  // Without a route it would go where somebody else's says.
+  // Without its own route, the event would go to a wrong topic.
   if (typeof route === 'string' && route !== gone)
     return { place: name, reason: `its route, ${routesFolder}/${name}: ${route}` };
   const event =
@@ -389,7 +377,7 @@ export async function readEventFile(directory: string, name: string): Promise<St
   return event ?? { place: name, reason: 'it holds no event' };
 }
 
-/** For a list: behind what waits in a folder, what was set aside in it as too large. */
+/** For a list: the events of a folder, then those that were set aside in it as too large. */
 export function withAside(source: RecoverySource, aside: RecoverySource): RecoverySource {
   let hasAside = false;
   const placed = <T extends { readonly place: string }>(one: T): T => ({
@@ -411,4 +399,182 @@ export function withAside(source: RecoverySource, aside: RecoverySource): Recove
         yield { events: events.map(placed), unreadable: unreadable.map(placed) };
     },
   };
+}
+
+/** Reads the id without parsing the rest of a line in svc's form. `undefined`: not an event. */
+function eventIdIn(text: string): string | undefined {
+  return /^\{"eventId":"([0-9a-f-]{1,36})"/.exec(text)?.[1] ?? decodeRecord(text, '')?.eventId;
+}
+
+function bySegment(entries: readonly Entry[]): Map<number, IndexedLine[]> {
+  const lines = new Map<number, IndexedLine[]>();
+  for (const entry of entries) {
+    if (typeof entry === 'string') continue;
+    const known = lines.get(entry.segment);
+    if (known === undefined) lines.set(entry.segment, [entry]);
+    else known.push(entry);
+  }
+  return lines;
+}
+
+/** Limits of one batch. A larger event comes alone. Two batches are in memory at once. */
+const openFiles = 32;
+
+const batchBytes = 8 * 1024 * 1024;
+
+interface Cut {
+  readonly entries: readonly Entry[];
+  /** So large that no other batch fits in memory beside it. */
+  readonly isLarge: boolean;
+}
+
+/** Batches of at most `size` entries. */
+async function* cutEntries(directory: string, all: Iterable<Entry>, size: number): AsyncGenerator<Cut> {
+  let entries: Entry[] = [];
+  let fileCount = 0;
+  let bytes = 0;
+  for (const entry of all) {
+    const isFile = typeof entry === 'string';
+    // A larger file is not read.
+    const entryBytes = isFile ? await plannedBytes(join(directory, entry)) : entry.bytes;
+    const isFull = entries.length >= size || fileCount >= openFiles || bytes + entryBytes > batchBytes;
+    if (isFull && entries.length > 0) {
+      yield { entries, isLarge: bytes > batchBytes };
+      entries = [];
+      fileCount = 0;
+      bytes = 0;
+    }
+    entries.push(entry);
+    if (isFile) fileCount++;
+    bytes += entryBytes;
+  }
+  if (entries.length > 0) yield { entries, isLarge: bytes > batchBytes };
+}
+
+interface Progress {
+  readonly done: Ranges;
+  /** Lines that are not events. They keep the segment in the folder. */
+  unreadable: number;
+  /** Set when the segment has been read to its end. */
+  lineCount: number | undefined;
+  isMoved: boolean;
+  /** The greatest id of its unhandled lines. Set when the segment has been read to its end. */
+  lastId: bigint | undefined;
+  /** Handled lines that could not be written to the disk. */
+  readonly unnoted: Set<number>;
+}
+
+function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
+  for (const line of unnoted) done.add(line);
+  return { done, unnoted, unreadable: 0, lineCount: undefined, isMoved: false, lastId: undefined };
+}
+
+/** Lines without an event that are reported one by one, for each segment. */
+const maxNamed = 100;
+
+/** Of one segment: ten times what the end of a process can leave in one. */
+const mostLines = 10_000_000;
+
+/** The journal of this process: its ended segments. Events before `from` are not wanted. */
+interface OwnSegments {
+  readonly names: readonly string[];
+  /** `orderOf` an event id. */
+  readonly from: bigint;
+}
+
+/** The segments that may hold wanted events. They have no writer, so earlier results hold. */
+function toRead({ names, from }: OwnSegments, known: ReadonlyMap<string, Progress>) {
+  return { segments: names.filter((name) => from <= (known.get(name)?.lastId ?? from)), from };
+}
+
+interface Scan {
+  readonly progress: Progress;
+  readonly unreadable: readonly Unreadable[];
+}
+
+/** Adds unhandled lines of a segment from `from` on to the index. Problems are reported, and keep the segment in the folder. */
+async function scanSegment(
+  directory: string,
+  name: string,
+  segment: number,
+  index: LineIndex,
+  unnoted: Set<number> | undefined,
+  from = 0n,
+): Promise<Scan> {
+  const path = join(directory, name);
+  const generation = generationOf(name);
+  const unreadable: Unreadable[] = [];
+  let unnamed = 0;
+  let count = 0;
+  let lastId = 0n;
+  let done: Ranges | string;
+  try {
+    done = await readDone(path, () => countLines(path));
+  } catch (error) {
+    done = unreadableBecause(error);
+  }
+  if (typeof done === 'string') {
+    // Events are sent twice rather than never. The first handled lines replace the invalid note.
+    const reason = `${done}: no line counts as done`;
+    unreadable.push({ place: basename(doneFile(path)), reason });
+  }
+  const progress = newProgress(typeof done === 'string' ? createRanges() : done, unnoted);
+
+  function refuse(place: string, reason: string): void {
+    if (unreadable.length < maxNamed) unreadable.push({ place, reason });
+    else unnamed++;
+  }
+
+  try {
+    for await (const { number, text, isWhole, start, bytes } of readLines(path)) {
+      if (number >= mostLines) throw missing(`it has more than ${mostLines} lines`);
+      if (!isWhole) {
+        // Its process died during the write, so it never counted as stored.
+        refuse(`${name}:${number + 1}`, 'the line was cut off during its write');
+        continue;
+      }
+      count++;
+      if (progress.done.has(number)) continue;
+      const eventId = text === undefined ? undefined : eventIdIn(text);
+      if (eventId !== undefined) {
+        const id = orderOf(eventId);
+        if (id > lastId) lastId = id;
+        if (id >= from) index.add({ segment, number, start, bytes, id }, generation);
+      } else {
+        progress.unreadable++;
+        const reason = text === undefined ? 'the line is longer than any event' : 'it holds no event';
+        refuse(`${name}:${number + 1}`, reason);
+      }
+    }
+    progress.lineCount = count;
+    progress.lastId = lastId;
+  } catch (error) {
+    unreadable.push({ place: name, reason: unreadableBecause(error), mayPass: true });
+  }
+  if (unnamed > 0) unreadable.push({ place: name, reason: `${unnamed} more lines of it hold no event` });
+  return { progress, unreadable };
+}
+
+/** Unchecked, for plans only; 0 if it does not exist. */
+async function sizeOf(path: string): Promise<number> {
+  return lstat(path).then(
+    ({ size }) => size,
+    () => 0,
+  );
+}
+
+/** Size of an event file; 0 if it is too large to be read. */
+async function plannedBytes(path: string): Promise<number> {
+  const bytes = await sizeOf(path);
+  return bytes > maxEventBytes ? 0 : bytes;
+}
+
+async function bytesIn(directory: string): Promise<number> {
+  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+/** Files that another process has taken out meanwhile are not reported. */
+function isThere({ reason }: Unreadable): boolean {
+  return reason !== gone;
 }

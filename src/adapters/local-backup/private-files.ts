@@ -11,22 +11,20 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs';
-import { type FileHandle, link, lstat, open, readdir, unlink } from 'node:fs/promises';
+import { type FileHandle, link, lstat, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { nodeCrypto } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { Unreadable } from '../../publish/recovery-source.ts';
 
-/** Bytes and the folder that they go to. */
 export interface Placed {
   readonly directory: string;
   readonly bytes: Buffer;
 }
 
 const ownerOnly = 0o600;
-/** Never follows a link, never opens what is there. Windows has no O_NOFOLLOW. */
+/** Never follows a link, never opens an existing file. Windows has no O_NOFOLLOW. */
 const newFile = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | (constants.O_NOFOLLOW ?? 0);
-/** File systems without hard links say one of these. */
+/** Codes of file systems without hard links. */
 const noLinks = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EINVAL']);
 const mostSuffixes = 10_000;
 
@@ -36,9 +34,9 @@ export function temporaryName(): string {
 }
 
 /**
- * Writes every part as `<stem>.json` into its folder, or all as `<stem>-1.json` and so on where a name is taken: whole,
- * forced to the disk, for the owner only, and never over anything that is there. The last part appears last.
- * Returns the name. When it fails, nothing is left behind. The caller forces the folders to the disk.
+ * Writes every part as `<stem>.json` into its folder, or all as `<stem>-1.json` and so on if a name is taken. Files are
+ * complete, on the disk, for the owner only, and never replace a file. The last part appears last. Returns the name. A failure
+ * leaves no file behind. The caller syncs the folders.
  */
 export async function writeExclusive(stem: string, parts: readonly Placed[]): Promise<string> {
   const temporary = parts.map(({ directory }) => join(directory, temporaryName()));
@@ -56,7 +54,7 @@ export async function writeExclusive(stem: string, parts: readonly Placed[]): Pr
   }
 }
 
-/** True when the name is taken in one of the folders; then nothing has been placed. */
+/** `true` if the name is taken in one of the folders. Then no part was placed. */
 async function placeAll(
   name: string,
   parts: readonly Placed[],
@@ -72,17 +70,17 @@ async function placeAll(
     return false;
   } catch (error) {
     for (const path of placed) await unlink(path).catch(() => {});
-    if (codeOfOfWriteExclusive(error) === 'EEXIST') return true;
+    if (codeOf(error) === 'EEXIST') return true;
     throw error;
   }
 }
 
-/** Unlike a rename, a link fails where something is there already. */
+/** Unlike a rename, a link fails if the name exists. */
 async function place(temporary: string, final: string, bytes: Buffer): Promise<void> {
   try {
     await link(temporary, final);
   } catch (error) {
-    if (!noLinks.has(codeOfOfWriteExclusive(error))) throw error;
+    if (!noLinks.has(codeOf(error))) throw error;
     await writeNew(final, bytes);
   }
 }
@@ -90,7 +88,7 @@ async function place(temporary: string, final: string, bytes: Buffer): Promise<v
 async function writeNew(path: string, bytes: Buffer): Promise<void> {
   const file = await open(path, newFile, ownerOnly);
   try {
-    // The mode of open goes through the umask.
+    // The umask changes the mode of open.
     await file.chmod(ownerOnly);
     await file.writeFile(bytes);
     await file.sync();
@@ -102,7 +100,7 @@ async function writeNew(path: string, bytes: Buffer): Promise<void> {
   }
 }
 
-/** A new file of the owner's with these bytes, forced to the disk. Throws `EEXIST` where something is there. */
+/** Writes a new file of this user, and syncs it. Throws `EEXIST` if the name exists. */
 export function writeNewSync(path: string, bytes: Buffer): void {
   const file = openSync(path, newFile, ownerOnly);
   try {
@@ -141,7 +139,7 @@ function placeAllSync(name: string, parts: readonly Placed[], temporary: readonl
       try {
         linkSync(temporary[index] as string, final);
       } catch (error) {
-        if (!noLinks.has(codeOfOfWriteExclusive(error))) throw error;
+        if (!noLinks.has(codeOf(error))) throw error;
         writeNewSync(final, bytes);
       }
       placed.push(final);
@@ -149,12 +147,12 @@ function placeAllSync(name: string, parts: readonly Placed[], temporary: readonl
     return false;
   } catch (error) {
     for (const path of placed) tryTo(() => unlinkSync(path));
-    if (codeOfOfWriteExclusive(error) === 'EEXIST') return true;
+    if (codeOf(error) === 'EEXIST') return true;
     throw error;
   }
 }
 
-/** Forces names to the disk. Windows cannot, and does not need to. */
+/** Syncs the names in a folder. Windows cannot, and does not need to. */
 export async function syncDirectory(directory: string): Promise<void> {
   if (process.platform === 'win32') return;
   const handle = await open(directory, constants.O_RDONLY);
@@ -179,10 +177,6 @@ function nameOf(stem: string, suffix: number): string {
   return suffix === 0 ? `${stem}.json` : `${stem}-${suffix}.json`;
 }
 
-function codeOfOfWriteExclusive(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? '';
-}
-
 function tryTo(work: () => void): void {
   try {
     work();
@@ -192,23 +186,23 @@ function tryTo(work: () => void): void {
 }
 
 /**
- * A folder in the backup folder, for the owner only.
+ * Creates a folder in the backup folder, for the owner only.
  *
- * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` where a link or a file stands in its place.
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` if it is a link or a file.
  */
 export function makeFolderSync(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
-    // The mode of mkdir goes through the umask.
+    // The umask changes the mode of mkdir.
     if (process.platform !== 'win32') chmodSync(path, 0o700);
   } catch (error) {
-    if (codeOfOfWriteExclusive(error) !== 'EEXIST') throw error;
+    if (codeOf(error) !== 'EEXIST') throw error;
     checkFolder(path);
   }
 }
 
 /**
- * That nothing but a folder of this user is at this path in the backup folder, if anything.
+ * Accepts a folder of this user at this path, or a missing one.
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`
  */
@@ -226,14 +220,14 @@ export function checkFolder(path: string): void {
 
 const mebibyte = 1024 * 1024;
 
-/** An event file, or a line of a segment. Whoever writes them refuses what would be larger. */
+/** An event file, or a line of a segment. Writers refuse larger ones. */
 export const maxEventBytes = 128 * mebibyte;
-/** Topic, key and headers. Refused by those who write, too. */
+/** Topic, key and headers. Writers refuse larger ones. */
 export const maxRouteBytes = mebibyte;
-/** The note of what is done in a segment: a hundred times what the fullest segment of svc needs. */
+/** The note of handled lines: a hundred times what the fullest segment of svc needs. */
 export const maxDoneBytes = 16 * mebibyte;
-/** A segment is ended at 16 MiB; the one that a process leaves at its end holds all that was in its memory. */
-export const maxSegmentBytes = 1024 * mebibyte;
+/** A segment is ended at 16 MiB. The one that a process writes at its end holds all events of its memory. */
+const maxSegmentBytes = 1024 * mebibyte;
 
 /** Never follows a link, never waits for the other end of a pipe. Windows has neither flag, and no such files. */
 const reading = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
@@ -241,16 +235,16 @@ const notFiles = new Set(['ELOOP', 'EMLINK', 'ENXIO', 'EISDIR', 'ENODEV']);
 
 interface StoredFile {
   readonly file: FileHandle;
-  /** At the time of the opening. No more than these are read. */
+  /** When it was opened. Later bytes are not read. */
   readonly bytes: number;
 }
 
 /**
- * The one way to read what lies in a backup folder. Opened first and looked at then, so that it cannot be exchanged in
- * between: a regular file, of this user or of root, of bounded size. A text says why it is not read.
+ * The only way to read a file of a backup folder. It checks the open file, which cannot be exchanged: a regular file of this
+ * user or of root, with a bounded size. Resolves with a text that says why it is not read.
  */
-export async function openStored(path: string, maxBytes: number): Promise<StoredFile | string> {
-  // Only its name can tell a link there.
+async function openStored(path: string, maxBytes: number): Promise<StoredFile | string> {
+  // Only its name shows a link there.
   const reason = constants.O_NOFOLLOW === undefined ? await whyNot(path) : undefined;
   if (reason !== undefined) return reason;
   const file = await open(path, reading).catch(whyNotOpened);
@@ -280,8 +274,8 @@ export async function readStored(path: string, maxBytes: number): Promise<Buffer
   }
 }
 
-/** Fewer bytes at the end of the file. */
-export async function readAt(file: FileHandle, start: number, bytes: number): Promise<Buffer> {
+/** Resolves with fewer bytes at the end of the file. */
+async function readAt(file: FileHandle, start: number, bytes: number): Promise<Buffer> {
   const buffer = Buffer.allocUnsafe(bytes);
   let count = 0;
   while (count < bytes) {
@@ -291,11 +285,47 @@ export async function readAt(file: FileHandle, start: number, bytes: number): Pr
   }
   return buffer.subarray(0, count);
 }
+/** A line of a file: its position, and its length without the line feed, in bytes. */
+interface Extent {
+  readonly start: number;
+  readonly bytes: number;
+}
+
+/** Groups of consecutive lines, which one read gets. */
+function adjacent(lines: readonly Extent[]): Extent[][] {
+  const groups: Extent[][] = [];
+  let end = -1;
+  for (const line of lines) {
+    if (line.start === end) groups.at(-1)?.push(line);
+    else groups.push([line]);
+    end = line.start + line.bytes + 1;
+  }
+  return groups;
+}
+
+/** The texts of lines of one file, or why it is not read. */
+export async function readPlaces(path: string, lines: readonly Extent[]): Promise<string[] | string> {
+  const opened = await openStored(path, maxSegmentBytes);
+  if (typeof opened === 'string') return opened;
+  const { file } = opened;
+  try {
+    const texts: string[] = [];
+    for (const some of adjacent(lines)) {
+      const [{ start }, last] = [some[0] as Extent, some.at(-1) as Extent];
+      const piece = await readAt(file, start, last.start + last.bytes - start);
+      for (const line of some)
+        texts.push(piece.toString('utf8', line.start - start, line.start - start + line.bytes));
+    }
+    return texts;
+  } finally {
+    await file.close();
+  }
+}
 
 /**
- * In pieces, to the end that the file had when it was opened, at most.
+ * In pieces, at most to the size of the file when it was opened.
  *
- * @throws SvcError with one line where it is not read
+ * @throws SvcError with one line if it cannot be read
  */
 export async function* readPieces(path: string, start = 0, end = maxSegmentBytes): AsyncGenerator<Buffer> {
   const opened = await openStored(path, maxSegmentBytes);
@@ -313,34 +343,14 @@ export async function* readPieces(path: string, start = 0, end = maxSegmentBytes
   }
 }
 
-/** Of a file as its name shows it, to plan with; 0 where there is none. */
-async function sizeOf(path: string): Promise<number> {
-  return lstat(path).then(
-    ({ size }) => size,
-    () => 0,
-  );
-}
-
-/** Of an event file; what is larger than any is not read. */
-export async function plannedBytes(path: string): Promise<number> {
-  const bytes = await sizeOf(path);
-  return bytes > maxEventBytes ? 0 : bytes;
-}
-
-/** Of all files of a folder. */
-export async function bytesIn(directory: string): Promise<number> {
-  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
-  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
-}
-
-/** Of what is open, why it is not read. */
+/** Why an open file is not read. */
 export function whyRefused(
   found: Pick<Stats, 'isFile' | 'uid' | 'size'>,
   maxBytes: number,
 ): string | undefined {
   if (!found.isFile()) return notFile;
   const user = process.getuid?.();
-  // Root may have put back what belongs here; anybody else's file is here for another reason.
+  // Root may have restored files of this folder. Files of other users do not belong here.
   if (user !== undefined && found.uid !== user && found.uid !== 0)
     return `it belongs to another user (id ${found.uid})`;
   return found.size > maxBytes ? `it is larger than ${maxBytes} bytes, so svc did not write it` : undefined;
@@ -355,62 +365,18 @@ function whyNotOpened(error: unknown): string {
 export const gone = 'it no longer exists';
 export const notFile = 'it is not a file';
 
-/** Why it is not read: nothing that was put here to be read out of somewhere else. `undefined`: it is a file. */
+/** Why a path is not read, such as a link to another file. `undefined`: it is a file. */
 export async function whyNot(path: string): Promise<string | undefined> {
   const found = await lstat(path).catch(codeOf);
   if (typeof found === 'string') return found === 'ENOENT' ? gone : `it cannot be read (${found})`;
   return found.isFile() ? undefined : notFile;
 }
 
-/** What somebody else has taken out since it was listed is no trouble. */
-export function isThere({ reason }: Unreadable): boolean {
-  return reason !== gone;
-}
-
-/** Runs a program without a shell and throws when its exit code is not 0. */
-type Execute = (file: string, args: readonly string[]) => void;
-
-const limitMs = 10_000;
-
-const run: Execute = (file, args) => {
-  // Loaded when needed: only Windows needs it.
-  const { execFileSync } = process.getBuiltinModule('node:child_process');
-  execFileSync(file, [...args], { timeout: limitMs, windowsHide: true, stdio: 'ignore' });
-};
-
-/**
- * Windows: removes what the folder inherits and gives its owner alone full control; files made in it follow.
- * Node ignores file modes there.
- *
- * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` when the access list could not be set.
- */
-export function restrictToOwner(
-  directory: string,
-  execute: Execute = run,
-  env: NodeJS.ProcessEnv = process.env,
-): void {
-  const user = env.USERNAME;
-  if (user === undefined || user === '') throw failedOfOwnerOnly(directory, 'USERNAME is not set');
-  const account = env.USERDOMAIN ? `${env.USERDOMAIN}\\${user}` : user;
-  const program = env.SystemRoot ? `${env.SystemRoot}\\System32\\icacls.exe` : 'icacls';
-  try {
-    execute(program, [directory, '/inheritance:r', '/grant:r', `${account}:(OI)(CI)F`]);
-  } catch (error) {
-    const { code, status } = error as { code?: string; status?: number };
-    throw failedOfOwnerOnly(directory, `icacls failed (${code ?? status ?? 'unknown error'})`);
-  }
-}
-
-function failedOfOwnerOnly(directory: string, why: string): SvcError {
-  const message = `the backup folder "${directory}" cannot be made private: ${why}`;
-  return new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', message);
-}
-
 export function toSvcError(error: unknown, directory: string): SvcError {
   return error instanceof SvcError ? error : failed(directory, reasonOf(error));
 }
 
-/** The same for who takes events out of the folder. */
+/** As `toSvcError`, for readers of the folder. */
 export function unusable(error: unknown, directory: string): SvcError {
   if (error instanceof SvcError) return error;
   const { path, syscall } = error as NodeJS.ErrnoException;

@@ -1,5 +1,5 @@
 import { constants, readdirSync, renameSync, rmSync } from 'node:fs';
-import { lstat, open, readdir, rename, rm, unlink, utimes } from 'node:fs/promises';
+import { lstat, open, rename, rm, unlink, utimes } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges, parseBounded, type Ranges, rangesWithin } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
@@ -27,19 +27,18 @@ import {
 } from './private-files.ts';
 
 /**
- * A segment, the file of many events, from its first line to its last:
+ * A segment is the file of many events, in one of these states:
  *
- * | It is | on disk | Who reads it | It becomes |
- * |---|---|---|---|
- * | written to | `segment-….ndjson.open` | nobody | ended: it is full, or is to be read |
- * | ended | the same name | where an order is kept, the drain of its own process; else nobody | done, or handed over: at once where no order is kept, else at the end of the process |
- * | abandoned | the same name; its process is gone, or has not touched it for a minute | whoever has the lock of the folder | handed over |
- * | handed over | `segment-….ndjson` | whoever has the lock: a drain, or `svc backup restore` | done |
- * | done in part | and a `….done` beside it, with the numbers of the lines | the same; those lines are left out | done |
- * | done | `recovered/segment-….ndjson` | nobody but a person | |
+ * Open: `segment-….ndjson.open`, without readers. It is ended if it is full, or is to be read.
+ * Ended: the same name. If an order is kept, the drain of this process reads it until the end of the process.
+ * Handed over: `segment-….ndjson`. An ended segment gets there at once, or at the end of the process if an order is kept.
+ * The holder of the folder's lock reads it: a drain, or `svc backup restore`.
+ * Abandoned: an open name whose process is gone, or has not touched it for a minute. The holder of the lock hands it over.
+ * Handled in part: a `….done` beside it has the numbers of the handled lines, which readers skip.
+ * Handled: `recovered/segment-….ndjson`.
  */
 export const openSuffix = '.open';
-/** `segment-<generation>-<pid>-<random>-<space>-<task>-<began>`; an older version's have the first three alone, and no generation. */
+/** `segment-<generation>-<pid>-<random>-<space>-<task>-<began>`. Older names have a time, the pid and a random part only. */
 export const segmentName =
   /^segment-(\d{13})-(\d{1,10})-([0-9a-f]{8})(?:-([0-9a-f]{8})-(\d{1,10})-(\d{1,19}))?\.ndjson(\.open)?$/;
 
@@ -48,36 +47,33 @@ const segmentTaken = 'SEGMENT_TAKEN';
 const newFile =
   constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0);
 
-/** One file of newline-delimited records, being written. */
+/** One file of newline-delimited records that is written to. */
 interface Segment {
   readonly path: string;
   bytes(): number;
   lines(): number;
   /**
-   * Appends whole lines and forces them to the disk: all of them or none. After a failure it takes no more.
-   * Fails with the code `SEGMENT_TAKEN` when somebody has moved or removed the file meanwhile: a reader that took its
-   * writer for dead may or may not have seen these lines.
+   * Appends whole lines and syncs them: all of them or none. After a failure, further appends are refused. Fails with the code
+   * `SEGMENT_TAKEN` if the file was moved or removed meanwhile: a reader took this process for dead, and may have missed these
+   * lines.
    */
   append(text: string, lineCount: number): Promise<void>;
-  /** Ends the writing; the file keeps the suffix of one that is worked on. */
+  /** Ends the writing. The file keeps the suffix `.open`. */
   end(): Promise<void>;
 }
 
-/**
- * Who writes segments: all of them have the same generation, and what comes later in the folder has a greater one. 0: event files
- * stand beside them.
- */
+/** The writer of segments, which share one generation. Later writers have a greater one. 0: there are event files as well. */
 interface JournalOwner {
   readonly generation: number;
   readonly stamp: ProcessStamp;
 }
 
-/** `names`: all that is in the folder. A clock that went back since changes nothing. */
+/** `names`: all names in the folder. A clock that was set back does not matter. */
 export function nextGeneration(names: readonly string[], nowMs: number): number {
   return names.reduce((most, name) => Math.max(most, generationOf(name) + 1), nowMs);
 }
 
-/** Which comes first of what several processes left, one after the other; 0 of those among event files. */
+/** The order of segments of several processes; 0 if there are event files as well. */
 export function generationOf(name: string): number {
   const [, generation, , , space] = segmentName.exec(name) ?? [];
   return space === undefined ? 0 : Number(generation);
@@ -113,14 +109,14 @@ async function createSegment(directory: string, owner: JournalOwner): Promise<Se
       try {
         await file.writeFile(text);
         await file.datasync();
-        // A reader renames a segment before it reads it: in place now means that the lines will be read.
+        // A reader renames a segment before it reads it. If the name is unchanged now, the lines will be read.
         const found = await lstat(path).catch(() => undefined);
         if (found?.ino !== ino) throw Object.assign(new Error('segment taken'), { code: segmentTaken });
         bytes += Buffer.byteLength(text);
         lines += lineCount;
       } catch (error) {
         isBroken = true;
-        // Half a batch on a full disk: what nobody was told to be stored must not be sent one day.
+        // A half-written batch on a full disk was reported as not stored, so it must never be sent.
         if ((error as NodeJS.ErrnoException).code !== segmentTaken)
           await file.truncate(bytes).catch(() => {});
         throw error;
@@ -137,17 +133,17 @@ export async function finishSegment(path: string): Promise<string> {
   return final;
 }
 
-/** Where the lines that are done are noted: beside the segment, under the name that it has when finished. */
+/** The note of handled lines, beside the segment, under its final name. */
 export function doneFile(segment: string): string {
   return `${finalName(segment)}.done`;
 }
 
-/** The same before and after it is handed to the readers. */
+/** The same before and after the segment is handed over. */
 export function finalName(path: string): string {
   return path.endsWith(openSuffix) ? path.slice(0, -openSuffix.length) : path;
 }
 
-/** A text says why the note is not believed: then nothing of the segment counts as done, and events are sent twice rather than never. */
+/** Resolves with a text if the note is invalid. Then no line counts as handled: events are sent twice rather than never. */
 export async function readDone(
   segment: string,
   lineCount: () => number | Promise<number>,
@@ -159,7 +155,7 @@ export async function readDone(
   return rangesWithin(ranges, await lineCount()) ?? 'it names a missing file';
 }
 
-/** Atomic and on the disk: a crash leaves the note from before or this one. */
+/** Atomic and synced: a crash leaves the old note or the new one. */
 export async function writeDone(directory: string, segment: string, done: Ranges): Promise<void> {
   const temporary = join(directory, temporaryName());
   try {
@@ -178,10 +174,7 @@ export async function writeDone(directory: string, segment: string, done: Ranges
   }
 }
 
-/**
- * The process that wrote it is gone, or has not touched it for a minute: it does as long as it lives, which is what tells where it
- * runs on another host, or in another container.
- */
+/** Whether its process is gone, or, if it runs elsewhere, has not touched it for a minute. */
 export async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
   const [, , pid, , space, task, began] = segmentName.exec(basename(path)) ?? [];
   if (space !== undefined) {
@@ -190,15 +183,15 @@ export async function isAbandoned(path: string, nowMs: number): Promise<boolean>
     if (space === own.space) return !isAlive(stamp, own);
   } else if (pid !== undefined && Number(pid) !== process.pid && !isRunning(Number(pid))) return true;
   const found = await lstat(path).catch(() => undefined);
-  // A time to come is none of its writer's.
+  // A time in the future is not from its writer.
   return found !== undefined && Math.abs(nowMs - found.mtimeMs) > abandonedMs;
 }
 
 const abandonedMs = 60_000;
 
 /**
- * Tells whether a journal in use is doubtful: its process is, or was, on another host or in another container, and has not
- * touched it since this was first asked.
+ * Tells whether a journal in use is doubtful. Its process is, or was, on another host or in another container, and has not
+ * touched it since the first call.
  */
 export function createDoubt(): (path: string) => Promise<boolean> {
   const seen = new Map<string, number>();
@@ -212,39 +205,28 @@ export function createDoubt(): (path: string) => Promise<boolean> {
 }
 
 interface SegmentWriterOptions {
-  readonly usage: Usage;
-  /** One file an event is written, too: then all is in the order of the ids alone. */
+  readonly usage: {
+    /** Sets the figures of a segment that this process has written. */
+    learn(segment: string, bytes: number, lines: number): void;
+    add(what: { segments?: number; lines?: number }): void;
+  };
+  /** The folder has event files as well, so ids alone give the order. */
   readonly hasFiles: boolean;
   readonly clock: Clock;
-}
-
-/** Appends to one segment after the other, and keeps those that it has ended until they are handed over. */
-interface SegmentWriter {
-  /** Whole lines, all of them or none, forced to the disk. */
-  append(directory: string, text: string, lineCount: number): Promise<void>;
-  /** Ends the segment that is written to. */
-  end(): Promise<void>;
-  /** Names of the ended ones that are still there: a drain moves what it has sent. */
-  names(): Promise<readonly string[]>;
-  /** Hands the ended ones to the readers. */
-  seal(): Promise<void>;
-  /** All of them, in the last turn of the process. What goes wrong leaves them to whoever comes next. */
-  sealSync(): void;
-  /** Who writes from now on. Whatever is in the folder comes before it. */
-  ownerIn(directory: string): JournalOwner;
-  close(): void;
 }
 
 const maxSegmentBytes = 16 * 1024 * 1024;
 /** A segment that is not touched for a minute has no living owner. */
 const heartbeatMs = 10_000;
 
-export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions): SegmentWriter {
+/** Appends to one segment after the other, and keeps the ended ones until they are handed over. */
+export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions) {
   let segment: Segment | undefined;
   let ended: string[] = [];
   let owner: JournalOwner | undefined;
   let heartbeat: NodeJS.Timeout | undefined;
 
+  /** The writer from now on. All segments in the folder come before its own. */
   function ownerIn(directory: string): JournalOwner {
     if (owner === undefined) {
       const generation = hasFiles ? 0 : nextGeneration(readdirSync(directory), clock.now());
@@ -254,7 +236,7 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
     return owner;
   }
 
-  /** Tells whoever cannot see this process that it lives. */
+  /** Shows processes elsewhere that this one lives. */
   function touch(): void {
     const now = new Date();
     const all = segment === undefined ? ended : [...ended, segment.path];
@@ -273,13 +255,14 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
     if (last === undefined) return;
     await last.end().catch(() => {});
     if (last.lines() > 0) return void ended.push(last.path);
-    // Each event that a full disk refuses would leave an empty one.
+    // On a full disk, each refused event would leave an empty segment.
     await unlink(last.path).catch(() => {});
     usage.add({ segments: -1 });
   }
 
   return {
-    async append(directory, text, lineCount) {
+    /** Appends whole lines and syncs them: all of them or none. */
+    async append(directory: string, text: string, lineCount: number): Promise<void> {
       if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await end();
       try {
         segment ??= await newSegment(directory);
@@ -295,20 +278,23 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
     },
 
     end,
-    async names() {
+    /** Names of the ended segments that still exist: a drain moves those that it has sent. */
+    async names(): Promise<readonly string[]> {
       const reasons = await Promise.all(ended.map(whyNot));
       ended = ended.filter((_, index) => reasons[index] !== gone);
       return ended.map((path) => basename(path));
     },
-    async seal() {
+    /** Hands the ended segments to the readers. */
+    async seal(): Promise<void> {
       for (const path of ended.splice(0)) {
         await finishSegment(path).catch(async () => {
-          // No one else takes it while this process lives: the next time.
+          // Tries again at the next call. No other process takes it while this one lives.
           if ((await whyNot(path)) !== gone) ended.push(path);
         });
       }
     },
-    sealSync() {
+    /** Hands all segments over, at the end of the process. A failure leaves them to the next process. */
+    sealSync(): void {
       const paths = segment === undefined ? ended : [...ended, segment.path];
       segment = undefined;
       ended = [];
@@ -316,7 +302,7 @@ export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOpt
         try {
           renameSync(path, finalName(path));
         } catch {
-          // A reader takes over what a dead process has left.
+          // A reader takes over the segments of a dead process.
         }
       }
     },
@@ -331,10 +317,9 @@ export type BackupFormat = 'event' | 'record';
 /** Topic, key and headers of bare event files, under the same names. */
 export const routesFolder = 'routes';
 
-/** Files under way at once. */
 const atOnce = 4;
 
-/** One file per event. Returns one result per event, in their order: the name of its file, or why there is none. */
+/** One file per event. Returns one result per event, in their order: the name of its file, or the error. */
 export async function storeFiles(
   directory: string,
   format: BackupFormat,
@@ -358,13 +343,13 @@ export async function storeFiles(
     await syncDirectory(directory);
     return results;
   } catch (error) {
-    // What is said not to be stored goes to another place, or counts as lost: it must not be sent from here as well.
+    // An event that is reported as not stored goes to another tier or counts as lost, so it must not be sent from here.
     for (const path of paths) await rm(path, { force: true }).catch(() => {});
     return results.map((result) => (typeof result === 'string' ? (error as Error) : result));
   }
 }
 
-/** All of them or none: whoever is told that they are not stored counts them as lost. */
+/** All of them or none, because the caller counts all of them as lost after a failure. */
 export function storeFilesSync(
   directory: string,
   format: BackupFormat,
@@ -398,13 +383,13 @@ export function storeSegmentSync(
 }
 
 /**
- * The line of an event in a segment. What would be too large to be read again is refused.
+ * The line of an event in a segment.
  *
- * @throws SvcError `SVC_ADAPTERS_BACKUP_FULL`
+ * @throws SvcError `SVC_ADAPTERS_BACKUP_FULL` if it is too large to be read again
  */
 export function checkedLine(event: BackupEvent, maxBytes = maxEventBytes): string {
   const line = encodeLine(event);
-  // A character is three bytes at most. The line feed is none of the line.
+  // A character takes at most three bytes. The line feed does not count.
   if (line.length * 3 > maxBytes) check(Buffer.byteLength(line) - 1, maxBytes);
   return line;
 }
@@ -429,115 +414,21 @@ function partsOf(
   return { stem: backupName(event.eventId), parts: [route, { directory, bytes: event.value }] };
 }
 
-export interface FolderState {
-  /** Event files and segments. */
-  readonly files: number;
-  /** What they hold. */
-  readonly events: number;
-  readonly bytes: number;
-  /** Events that were set aside, as too large for their topic: in none of the other numbers. */
-  readonly tooLarge: number;
-}
-
-/** How full the folder is. Other processes write to it too: counted anew from time to time. */
-interface Usage {
-  /** Event files, segments not counted. */
-  files(): number;
-  /** Events in segments. Counted aside, for that means to read them. */
-  lines(): number;
-  /** Event files and segments together. */
-  bytes(): number;
-  state(): FolderState;
-  /** Counts what lies in the folder, unless that was done within the last `maxAgeMs`. */
-  refresh(directory: string, maxAgeMs: number): Promise<void>;
-  /** What this process has written to a segment. */
-  learn(segment: string, bytes: number, lines: number): void;
-  add(what: { files?: number; segments?: number; lines?: number; bytes?: number }): void;
-}
-
-/** `<anything>.json`, but no temporary file. */
+/** `<anything>.json`, without temporary files. */
 export function isEventFile(name: string): boolean {
   return name.endsWith('.json') && !name.startsWith('.');
 }
 
-/** Where events go that their topic never takes. */
+/** Folder of events that their topic never takes. */
 export const asideFolder = 'too-large';
 
-const atOnceOfUsage = 32;
-
-export function createUsage(monotonic: () => number): Usage {
-  const lineCounts = createLineCounts();
-  let files = 0;
-  let segments = 0;
-  let lines = 0;
-  let bytes = 0;
-  let tooLarge = 0;
-  let countedAtMs = Number.NEGATIVE_INFINITY;
-  let counting: Promise<void> | undefined;
-  let lineCount = Promise.resolve();
-
-  async function count(directory: string): Promise<void> {
-    const names = (await readdir(directory)).filter((name) => isEventFile(name) || segmentName.test(name));
-    const sizes = new Map<string, number>();
-    for (let at = 0; at < names.length; at += atOnceOfUsage) {
-      const some = names.slice(at, at + atOnceOfUsage).map(async (name) => {
-        const found = await lstat(join(directory, name)).catch(() => undefined);
-        sizes.set(name, found?.size ?? 0);
-      });
-      await Promise.all(some);
-    }
-    tooLarge = (await readdir(join(directory, asideFolder)).catch(() => [])).filter(isEventFile).length;
-    files = names.filter(isEventFile).length;
-    segments = names.length - files;
-    bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
-    countedAtMs = monotonic();
-    lineCount = lineCount.then(() => countLines(directory, sizes));
-  }
-
-  /** Nobody waits for it. What is added meanwhile stays added. */
-  async function countLines(directory: string, sizes: ReadonlyMap<string, number>): Promise<void> {
-    const before = lines;
-    let sum = 0;
-    const paths: string[] = [];
-    for (const [name, size] of sizes) {
-      if (!segmentName.test(name)) continue;
-      const path = join(directory, name);
-      paths.push(path);
-      sum += await lineCounts.waitingIn(path, size).catch(() => 0);
-    }
-    lineCounts.keep(paths);
-    lines = Math.max(0, sum + lines - before);
-  }
-
-  return {
-    files: () => files,
-    lines: () => lines,
-    bytes: () => bytes,
-    state: () => ({ files: files + segments, events: files + lines, bytes, tooLarge }),
-    async refresh(directory, maxAgeMs) {
-      if (monotonic() - countedAtMs < maxAgeMs) return;
-      counting ??= count(directory).finally(() => {
-        counting = undefined;
-      });
-      await counting;
-    },
-    learn: lineCounts.learn,
-    add(what) {
-      files = Math.max(0, files + (what.files ?? 0));
-      segments = Math.max(0, segments + (what.segments ?? 0));
-      lines = Math.max(0, lines + (what.lines ?? 0));
-      bytes = Math.max(0, bytes + (what.bytes ?? 0));
-    },
-  };
-}
-
-/** A line of a segment, without its line feed. `isWhole` is false for a last line that lacks it: a write that was cut off. */
+/** A line of a segment, without its line feed. `isWhole` is false for a last line without line feed: its write was cut off. */
 interface Line {
   readonly number: number;
-  /** `undefined` where it is longer than any event: it is passed over, and never held in memory. */
+  /** `undefined` if it is longer than any event. It is skipped, and never held in memory. */
   readonly text: string | undefined;
   readonly isWhole: boolean;
-  /** Where it begins in the file, and its length without the line feed, in bytes. */
+  /** Its position in the file, and its length without the line feed, in bytes. */
   readonly start: number;
   readonly bytes: number;
 }
@@ -547,7 +438,7 @@ const lineFeed = 0x0a;
 /**
  * Lines of a file, numbered from 0. Unlike `readline`, it tells a torn last line from a whole one.
  *
- * @throws SvcError with one line where the file is none to read
+ * @throws SvcError with one line if the file cannot be read
  */
 export async function* readLines(path: string, maxBytes = maxEventBytes): AsyncGenerator<Line> {
   let rest: Buffer[] = [];
@@ -585,37 +476,4 @@ export async function countLines(path: string, from = 0, to?: number): Promise<n
     for (let at = piece.indexOf(lineFeed); at >= 0; at = piece.indexOf(lineFeed, at + 1)) lines++;
   }
   return lines;
-}
-
-/** Counts the lines of segments that are still to be done. What a segment had at a size is remembered: it only grows. */
-interface LineCounts {
-  /** At most the first `bytes` of the segment are read. */
-  waitingIn(path: string, bytes: number): Promise<number>;
-  /** What whoever writes a segment knows anyway: it need not be read. */
-  learn(path: string, bytes: number, lines: number): void;
-  /** Forgets all segments but these. */
-  keep(paths: readonly string[]): void;
-}
-
-export function createLineCounts(): LineCounts {
-  let counts = new Map<string, { bytes: number; lines: number }>();
-  return {
-    async waitingIn(path, bytes) {
-      const known = counts.get(finalName(path)) ?? { bytes: 0, lines: 0 };
-      if (known.bytes < bytes) {
-        known.lines += await countLines(path, known.bytes, bytes);
-        known.bytes = bytes;
-        counts.set(finalName(path), known);
-      }
-      const done = await readDone(path, () => known.lines);
-      return typeof done === 'string' ? known.lines : known.lines - done.size();
-    },
-    learn(path, bytes, lines) {
-      counts.set(finalName(path), { bytes, lines });
-    },
-    keep(paths) {
-      const kept = new Set(paths.map(finalName));
-      counts = new Map([...counts].filter(([path]) => kept.has(path)));
-    },
-  };
 }

@@ -5,20 +5,18 @@ import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import { shared } from '../../ground/lifecycle.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
-export interface MemoryBrokerOptions {
-  /** Default: the store of this process, which `svc/testing` reads. */
-  readonly store?: MemoryStore;
-}
-
 const closedFailure: SendFailure = {
   kind: 'fatal',
   cause: 'Closed',
   message: 'the memory broker is closed: svc has stopped',
 };
 
-/** Keeps every record in memory, for tests: nothing is ever dropped. Takes the topic names that Kafka takes. */
-export function createMemoryBroker(options: MemoryBrokerOptions = {}): Broker {
-  const store = options.store ?? sharedMemoryStore();
+/** Keeps every record in memory. Accepts Kafka's topic names only. */
+export function createMemoryBroker({
+  store = sharedMemoryStore(),
+}: {
+  readonly store?: MemoryStore;
+} = {}): Broker {
   let closed = false;
   return {
     name: 'memory',
@@ -56,35 +54,30 @@ export interface StoredRecord {
   readonly record: BrokerRecord;
 }
 
-/** Records of all topics in the order they were sent. */
-export interface MemoryStore {
-  append(topic: string, records: readonly BrokerRecord[]): void;
-  all(): readonly StoredRecord[];
-  clear(): void;
-  /** Calls `listener` after each append; the result stops it. */
-  onAppend(listener: () => void): () => void;
-}
+type MemoryStore = ReturnType<typeof createMemoryStore>;
 
-export function createMemoryStore(): MemoryStore {
+/** Records of all topics in the order they were sent. */
+export function createMemoryStore() {
   let stored: StoredRecord[] = [];
   const listeners = new Set<() => void>();
   return {
-    append(topic, records) {
+    append(topic: string, records: readonly BrokerRecord[]): void {
       for (const record of records) stored.push({ topic, record });
       for (const listener of [...listeners]) listener();
     },
-    all: () => [...stored],
-    clear() {
+    all: (): readonly StoredRecord[] => [...stored],
+    clear(): void {
       stored = [];
     },
-    onAppend(listener) {
+    /** Calls `listener` after each append. Returns a function that removes it. */
+    onAppend(listener: () => void): () => void {
       listeners.add(listener);
-      return () => listeners.delete(listener);
+      return () => void listeners.delete(listener);
     },
   };
 }
 
-/** The one of this process, which `svc/testing` reads. */
+/** The store of this process, which `svc/testing` reads. */
 export function sharedMemoryStore(): MemoryStore {
   return shared('memory-broker', createMemoryStore);
 }

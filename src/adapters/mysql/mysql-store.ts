@@ -1,12 +1,12 @@
-// mysql/: MySQL and MariaDB: its driver, as the application uses it, and the outbox in it, over svc's own connection.
+// mysql/: MySQL and MariaDB: a patch of the application's driver, and the outbox over svc's own connection.
 
 import { SvcError } from '../../ground/errors.ts';
 import { assertPacketFits, type SqlValue } from '../../outbox/insert-row.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { type StoreFault, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';
-import { blockerText } from '../sql/database-traits.ts';
 import {
+  blockerText,
   type ConnectedSocket,
   createServerDatabase,
   idleInTransactionMs,
@@ -14,14 +14,13 @@ import {
   loadDriver,
   partsOfUrl,
   type ServerConnection,
-  serverIdleSeconds,
 } from '../sql/server-database.ts';
 import { createSqlStore, defaultTimeoutMs, type SqlStoreOptions } from '../sql/sql-store.ts';
 import type { SqlRow, StatementResult } from '../sql/statement.ts';
 
 /**
- * Through the package `mysql2`, which the application installs; it is loaded at the first call. MySQL 8.0.13 and later, MariaDB
- * 10.6 and later. READ COMMITTED: what is locked is what is changed.
+ * Uses the package `mysql2`, which the application installs, loaded at the first call. MySQL 8.0.13 and later, MariaDB 10.6 and
+ * later. READ COMMITTED locks changed rows only.
  */
 export function createMysqlStore(options: SqlStoreOptions): OutboxStore {
   const { url, table, timeoutMs = defaultTimeoutMs } = options;
@@ -51,7 +50,6 @@ function placeOf(url: string): string {
   return `${protocol === 'mysql:' ? 'MySQL' : 'MariaDB'} at ${host}`;
 }
 
-/** The part of a `mysql2` connection that is used here. */
 interface MysqlConnection {
   query(
     sql: string,
@@ -73,9 +71,11 @@ interface MysqlModule {
   createConnection(options: object): MysqlConnection;
 }
 
-export const loadMysql = (): MysqlModule => loadDriver('mysql2');
+const loadMysql = (): MysqlModule => loadDriver('mysql2');
+/** MySQL ends idle connections after this, in a transaction or not. svc itself leaves earlier. */
+const serverIdleSeconds = 15;
 
-/** Texts are escaped by the driver, which has to know the mode: no NO_BACKSLASH_ESCAPES. STRICT cuts nothing off. */
+/** The driver escapes texts by this mode: no NO_BACKSLASH_ESCAPES. STRICT truncates nothing. */
 const session = [
   `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1, wait_timeout = ${serverIdleSeconds}`,
   'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
@@ -83,11 +83,11 @@ const session = [
 
 const processColumns = `p.ID AS pid, p.USER AS name, p.HOST AS address, p.COMMAND AS state, p.TIME AS seconds`;
 const mysqlBlocker = `SELECT ${processColumns} FROM performance_schema.data_lock_waits w JOIN performance_schema.threads r ON r.THREAD_ID = w.REQUESTING_THREAD_ID JOIN performance_schema.threads b ON b.THREAD_ID = w.BLOCKING_THREAD_ID JOIN information_schema.PROCESSLIST p ON p.ID = b.PROCESSLIST_ID WHERE r.PROCESSLIST_ID = ? LIMIT 1`;
-/** Of a table that is to be altered: whoever uses it in a transaction. MariaDB tells that to nobody. */
+/** A transaction that uses a table to be altered. MariaDB does not expose it. */
 const mysqlTableBlocker = `SELECT ${processColumns} FROM performance_schema.metadata_locks w JOIN performance_schema.threads r ON r.THREAD_ID = w.OWNER_THREAD_ID JOIN performance_schema.metadata_locks h ON h.OBJECT_TYPE = w.OBJECT_TYPE AND h.OBJECT_SCHEMA = w.OBJECT_SCHEMA AND h.OBJECT_NAME = w.OBJECT_NAME AND h.LOCK_STATUS = 'GRANTED' AND h.OWNER_THREAD_ID <> w.OWNER_THREAD_ID JOIN performance_schema.threads b ON b.THREAD_ID = h.OWNER_THREAD_ID JOIN information_schema.PROCESSLIST p ON p.ID = b.PROCESSLIST_ID WHERE r.PROCESSLIST_ID = ? AND w.OBJECT_TYPE = 'TABLE' AND w.LOCK_STATUS = 'PENDING' LIMIT 1`;
 const mariadbBlocker = `SELECT ${processColumns} FROM information_schema.INNODB_LOCK_WAITS w JOIN information_schema.INNODB_TRX r ON r.trx_id = w.requesting_trx_id JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id JOIN information_schema.PROCESSLIST p ON p.ID = b.trx_mysql_thread_id WHERE r.trx_mysql_thread_id = ? LIMIT 1`;
 
-export async function connectMysql(url: string, timeoutMs: number): Promise<ServerConnection> {
+async function connectMysql(url: string, timeoutMs: number): Promise<ServerConnection> {
   const { createConnection } = loadMysql();
   const connection = createConnection({
     uri: url.replace(/^mariadb:/, 'mysql:'),
@@ -114,13 +114,13 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     lose();
     connection.destroy();
   };
-  // Without spans, also of what began before the application's SDK was there.
+  // Without spans, also if the application's SDK started later.
   const send: MysqlConnection['query'] = withoutWrappers(connection.query).bind(connection);
   const sendPrepared: MysqlConnection['query'] = withoutWrappers(connection.execute).bind(connection);
   let maxPacketBytes = Number.POSITIVE_INFINITY;
   const query = (sql: string, values: readonly SqlValue[] = []): Promise<unknown> =>
     new Promise((resolve, reject) => {
-      // As text bytes take twice their room: what would be too large then goes as it is.
+      // Bytes take twice their size as text. If that is too large, they are sent as a parameter.
       const isLarge = textBytes(sql, values) >= maxPacketBytes;
       if (isLarge) assertPacketFits(values, maxPacketBytes);
       (isLarge ? sendPrepared : send)(sql, values, (error, result) => {
@@ -131,7 +131,7 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
 
   let isMariadb = false;
   let limitedMs: number | undefined;
-  /** Of the session: nobody else has it. A little earlier than svc gives up: then the connection lives on. */
+  /** Set for the session, which svc does not share. A little shorter than svc's own limit, so that the connection survives. */
   const limitStatements = async (limitMs: number): Promise<void> => {
     if (limitedMs === limitMs) return;
     const ms = Math.max(1, Math.floor(limitMs * 0.9));
@@ -146,7 +146,7 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
     await new Promise<void>((resolve, reject) => {
       connection.connect((error) => (error ? reject(error) : resolve()));
     });
-    // TLS has put another socket over the first.
+    // With TLS, this is another socket than before.
     connection.stream.unref();
     for (const sql of session) await query(sql);
     const [found] = (await query(
@@ -193,7 +193,7 @@ export async function connectMysql(url: string, timeoutMs: number): Promise<Serv
   };
 }
 
-/** At most: a driver puts values into the text, bytes in hex, and a backslash before a character. */
+/** Upper bound: the driver puts values into the text, with bytes in hex and escaped characters. */
 function textBytes(sql: string, values: readonly SqlValue[]): number {
   let bytes = sql.length + 1;
   for (const value of values)
@@ -210,11 +210,10 @@ interface MysqlError {
   /** Its symbol, or that of the system: `ER_NO_SUCH_TABLE`, `ECONNREFUSED`. */
   readonly code?: unknown;
   readonly errno?: unknown;
-  /** Whether the connection has ended with it. */
   readonly fatal?: unknown;
 }
 
-/** By number: drivers and the two products differ in the symbols. */
+/** By number, because the symbols differ between drivers and between the two products. */
 const faults: Readonly<Record<number, StoreFault>> = {
   1044: 'notAllowed',
   1045: 'signIn',
@@ -248,11 +247,11 @@ const faults: Readonly<Record<number, StoreFault>> = {
 const unknownDatabase = 1049;
 const deadlock = 1213;
 
-/** Made of the code alone: the message holds values. */
-export function toMysqlError(error: unknown, details: StoreFaultDetails, isSigningIn = false): SvcError {
+/** Made from the code only, because the message holds values. */
+function toMysqlError(error: unknown, details: StoreFaultDetails, isSigningIn = false): SvcError {
   if (error instanceof SvcError) return error;
   const { code, errno } = error as MysqlError;
-  // That of the URL when signing in, that of the table afterwards.
+  // When signing in, the database of the URL; afterwards, that of the table.
   const isMissing = errno === unknownDatabase;
   const fault = isMissing ? (isSigningIn ? 'signIn' : 'tableMissing') : faultOf(error as MysqlError);
   return storeError(fault, {
@@ -268,10 +267,10 @@ function faultOf({ code, errno, fatal }: MysqlError): StoreFault {
   return fatal === true || !/^ER_/.test(String(code)) ? 'unreachable' : 'statement';
 }
 
-export function isPassingInMysql(error: unknown): boolean {
+function isPassingInMysql(error: unknown): boolean {
   return (error as MysqlError | undefined)?.errno === deadlock;
 }
 
-export function isReadOnlyInMysql(error: unknown): boolean {
+function isReadOnlyInMysql(error: unknown): boolean {
   return faults[Number((error as MysqlError | undefined)?.errno)] === 'readOnly';
 }

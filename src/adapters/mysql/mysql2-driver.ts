@@ -20,14 +20,14 @@ interface Pool {
 }
 
 interface Mysql2 {
-  /** Not of `mysql2/promise`, whose classes hold one of these. */
+  /** Missing in `mysql2/promise`, whose classes wrap these. */
   readonly Connection?: { readonly prototype: object };
   readonly Pool?: { readonly prototype: object };
-  /** Of `mysql2/promise`: a pool that holds one. */
+  /** `mysql2/promise` returns a wrapper. */
   createPool(options: object): Pool | { readonly pool: Pool };
 }
 
-/** Both have the same classes inside. */
+/** Both use the same inner classes. */
 export const mysql2Drivers: readonly DriverPatch[] = ['mysql2', 'mysql2/promise'].map((specifier) => ({
   specifier,
   patch(exports, connections) {
@@ -53,7 +53,7 @@ export const mysql2Drivers: readonly DriverPatch[] = ['mysql2', 'mysql2/promise'
   },
 }));
 
-/** `mysql2/promise` exports none of the classes that do the work: they are reached through a connection that leads nowhere. */
+/** `mysql2/promise` does not export the inner classes. They are found through a connection without a server. */
 function insides(exports: unknown): { pool: Pool; connection: Mysql2Connection } {
   return runOwnWork(() => {
     assertShape(exports, ['createPool']);
@@ -95,7 +95,7 @@ function bindCommands(prototype: Mysql2Connection): void {
   });
 }
 
-/** Whatever the application calls, it ends as a command in the queue of its connection: there a COMMIT can be held. */
+/** Every call of the application becomes a command in the queue of its connection, where a COMMIT can be held back. */
 function patchConnection(prototype: Mysql2Connection, connections: Connections): void {
   const original = prototype.addCommand;
   const sessions = new WeakMap<object, Mysql2Session>();
@@ -163,7 +163,7 @@ function patchConnection(prototype: Mysql2Connection, connections: Connections):
   };
 }
 
-/** Before these it must be known whether the transaction is still there. */
+/** Before these, it must be known whether the transaction still exists. */
 const gated: ReadonlySet<string> = new Set(['begin', 'commit', 'implicit commit', 'prepare']);
 const resets: ReadonlySet<string> = new Set(['ChangeUser', 'ResetConnection']);
 
@@ -175,7 +175,7 @@ function onEnd(command: Command, listener: () => void): void {
   };
 }
 
-/** A connection may be handed out from where another one was given back. */
+/** The pool may hand out a connection in the context of another caller, which has released it. */
 function patchPool(prototype: Pool): void {
   const original = prototype.getConnection;
   prototype.getConnection = function getConnection(this: Pool, callback) {
@@ -186,14 +186,14 @@ function patchPool(prototype: Pool): void {
 type Callback = (error: unknown, ...results: unknown[]) => void;
 type Start = (packet: unknown, connection: unknown) => unknown;
 
-/** What is used of a command of `mysql2`, which waits in the queue of its connection and sends itself. */
+/** The part of a command of `mysql2` that svc uses. A command waits in the queue of its connection, and sends itself. */
 interface Command {
   /** Of Query and Execute. */
   readonly sql?: unknown;
-  /** Of Execute of a statement that the application has prepared. */
+  /** Of Execute with a statement that the application has prepared. */
   readonly statement?: { readonly query?: unknown };
   onResult?: Callback | undefined;
-  /** When its turn has come. Returns `null` where nothing was sent. */
+  /** Called when the command is first in the queue. Returns `null` if it sent nothing. */
   start: Start;
   emit(event: string, ...args: unknown[]): boolean;
 }
@@ -208,19 +208,9 @@ interface Mysql2Connection {
   execute(sql: string, values: readonly unknown[], callback: Callback): unknown;
 }
 
-/** Who hears what the database answers to a command. */
-interface Hearer {
-  /** An OK or EOF packet with these flags, in answer to a statement of this kind. */
-  heard(flags: number, kind: StatementKind): void;
-  /** An ERR packet with this number, which has no flags. */
-  heardError(errno: number, kind: StatementKind): void;
-  /** An answer that tells of no flags where those of other versions do. */
-  notUnderstood(error: unknown): void;
-}
-
 interface Hearing {
-  readonly hearer: Hearer;
-  /** Of all statements of its text. */
+  readonly hearer: Mysql2Session;
+  /** Of all statements in its text. */
   readonly kinds: readonly StatementKind[];
   answered: number;
 }
@@ -233,19 +223,19 @@ interface CommandMethods {
 const hearings = new WeakMap<object, Hearing>();
 const heardClasses = new WeakSet<object>();
 
-/** `undefined` for what is no statement. Of a prepared one, its Execute counts. */
+/** `undefined` if it is not a statement. Of a prepared statement, its Execute counts. */
 function textOf({ sql, statement }: Command): string | undefined {
   const text = sql ?? statement?.query;
   return typeof text === 'string' ? text : undefined;
 }
 
-/** Throws where its answers could not be heard. */
+/** Throws if its answers cannot be observed. */
 function assertCommand(command: Command): void {
   assertShape(command, ['start', 'emit', 'onResult', 'doneInsert', 'row']);
 }
 
-/** From now on its answers are heard, before the application hears of them. */
-function hear(command: Command, hearer: Hearer, kind: StatementKind): void {
+/** Observes its answers from now on, before the application gets them. */
+function hear(command: Command, hearer: Mysql2Session, kind: StatementKind): void {
   patchClass(Object.getPrototypeOf(command) as CommandMethods);
   hearings.set(command, { hearer, kinds: kind.all ?? [kind], answered: 0 });
   const { onResult } = command;
@@ -256,7 +246,7 @@ function hear(command: Command, hearer: Hearer, kind: StatementKind): void {
     };
 }
 
-/** Its callbacks and listeners are called from the socket, where no context leads back to the caller. */
+/** Callbacks and listeners are called from the socket, without the context of the caller. */
 function bindToCaller(command: Command): void {
   const runAsCaller = asCaller();
   const { onResult, emit } = command;
@@ -268,7 +258,7 @@ function bindToCaller(command: Command): void {
   Object.defineProperty(command, 'emit', { value, writable: true, configurable: true, enumerable: false });
 }
 
-/** As `mysql2` fails a command, which is never sent. */
+/** Fails a command as `mysql2` does, without sending it. */
 function failCommand(command: Command, error: unknown): void {
   hearings.delete(command);
   if (command.onResult !== undefined) command.onResult(error);
@@ -276,7 +266,7 @@ function failCommand(command: Command, error: unknown): void {
   command.emit('end');
 }
 
-/** Of the database; the driver has errors of its own, such as a time limit, and the answer is still to come. */
+/** Passes on errors of the database only. After an error of the driver, such as a time-out, the answer is still to come. */
 function tellError(command: Command, error: unknown): void {
   const hearing = hearings.get(command);
   const { errno, sqlState } = (error ?? {}) as { readonly errno?: unknown; readonly sqlState?: unknown };
@@ -321,33 +311,31 @@ function heardFlags(command: object, read: () => number | undefined): void {
 const inTransaction = 1;
 const autocommit = 2;
 
-/** Errors with which the whole transaction is rolled back: a deadlock, too many locks, a row that has changed (MariaDB), XA's own. */
+/** Errors that roll the whole transaction back: a deadlock, too many locks, a changed row (MariaDB), XA's own. */
 const endings: ReadonlySet<number> = new Set([1213, 1206, 1020, 1614]);
-/** A lock that was waited for in vain: the transaction goes with `innodb_rollback_on_timeout`. */
+/** A lock wait time-out, which ends the transaction with `innodb_rollback_on_timeout`. */
 const lockTimeout = 1205;
 
 /** Adds a command to the driver's queue, past svc's own patch. */
 type Add = (command: Command) => void;
-/** The commands that a call would have added. */
 type Collect = (call: () => void) => readonly Command[];
 
-/** What a connection of `mysql2` is for svc. */
-class Mysql2Session implements DriverSession, Hearer {
+class Mysql2Session implements DriverSession {
   readonly dialect = 'mysql';
   private readonly handle: Mysql2Connection;
   private readonly connection: WatchedConnection;
   private readonly add: Add;
   private readonly collect: Collect;
-  /** Of the last answer that had them. */
+  /** Of the last answer with flags. */
   private flags: number;
-  /** An ERR packet has none: a deadlock ends the transaction, a refused row does not. */
+  /** An ERR packet has no flags: a deadlock ends the transaction, a refused row does not. */
   private isUncertain = false;
   private endByError: TransactionEnd = 'rolled_back';
-  /** MariaDB: after a deadlock the next query is in a transaction again, as if BEGIN had been sent. */
+  /** MariaDB: after a deadlock, the next query begins a transaction again, as after BEGIN. */
   private beginsAgain = false;
-  /** Of statements of svc. A connection that is destroyed tells those who wait nothing. */
+  /** Of svc's own statements. The driver does not notify them when a connection is destroyed. */
   private readonly unanswered = new Set<(error: unknown) => void>();
-  /** Queries whose rows the application reads as they come. */
+  /** Queries whose rows the application reads as a stream. */
   private streams = 0;
 
   constructor(handle: Mysql2Connection, connection: WatchedConnection, add: Add, collect: Collect) {
@@ -357,7 +345,7 @@ class Mysql2Session implements DriverSession, Hearer {
     this.add = add;
     this.collect = collect;
     this.flags = handle._handshakePacket?.statusFlags ?? autocommit;
-    // Before the driver's own listeners: they call the application back.
+    // Before the driver's own listeners, which call the application back.
     for (const event of ['close', 'error'] as const)
       handle.stream.prependListener(event, () => {
         this.flags &= ~inTransaction;
@@ -374,7 +362,6 @@ class Mysql2Session implements DriverSession, Hearer {
     return this.streams > 0;
   }
 
-  /** Returns what to call at its end. */
   beginsStream(): () => void {
     this.streams++;
     return () => void this.streams--;
@@ -384,6 +371,7 @@ class Mysql2Session implements DriverSession, Hearer {
     return (this.flags & autocommit) === 0 || this.beginsAgain;
   }
 
+  /** An OK or EOF packet with these flags, in answer to a statement of this kind. */
   heard(flags: number, kind: StatementKind): void {
     const isOpen = (flags & inTransaction) !== 0;
     const ended = this.endBy(kind, isOpen);
@@ -393,6 +381,7 @@ class Mysql2Session implements DriverSession, Hearer {
     this.connection.answered(this.status(), ended);
   }
 
+  /** An ERR packet with this number. It has no flags. */
   heardError(errno: number, { is }: StatementKind): void {
     if (this.isOpen && endings.has(errno)) {
       this.flags &= ~inTransaction;
@@ -400,12 +389,13 @@ class Mysql2Session implements DriverSession, Hearer {
       this.connection.answered('none', 'rolled_back');
       return;
     }
-    // The commit was before the statement that has failed.
+    // The implicit commit came before the failed statement.
     if (!this.isUncertain) this.endByError = is === 'implicit commit' ? 'committed' : 'rolled_back';
     this.isUncertain = true;
     if (errno === lockTimeout) this.ask();
   }
 
+  /** An answer without flags, unlike in the versions that svc knows. */
   notUnderstood(error: unknown): void {
     this.connection.isNotUnderstood(error);
   }
@@ -446,10 +436,7 @@ class Mysql2Session implements DriverSession, Hearer {
     });
   }
 
-  /**
-   * Nothing is sent where the last answer was no error, once the turn has come; else a statement that does nothing, for the flags of
-   * its answer.
-   */
+  /** Queues a statement that does nothing, for the flags of its answer. Skipped if the previous answer was not an error. */
   ask(): void {
     const [question] = this.collect(() => this.handle.query({ sql: 'DO 0' }, () => {}));
     if (question === undefined) return;
@@ -480,15 +467,15 @@ function isQuery({ is }: StatementKind): boolean {
   return is === 'read' || is === 'write';
 }
 
-/** As `mysql2` has it. */
+/** As in `mysql2`. */
 function lostError(): Error {
   const error = new Error('the connection was lost');
   return Object.assign(error, { fatal: true, code: 'PROTOCOL_CONNECTION_LOST' });
 }
 
 /**
- * Outside a transaction the row would be there at once, whatever becomes of the call. It is looked at when its turn has come: what
- * the application has sent before is answered by then.
+ * Outside a transaction, the row would be visible at once, whatever the outcome of the call. The check runs when the command is
+ * first in the queue, after all earlier answers.
  */
 function onlyInTransaction(command: Command, isIn: () => boolean): void {
   const { start } = command;

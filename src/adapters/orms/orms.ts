@@ -1,4 +1,4 @@
-// orms/: where an ORM runs a transaction, so that what is called in it is known to belong there.
+// orms/: scopes for the transactions of ORMs, so that svc knows which calls belong to one.
 
 import { shared } from '../../ground/lifecycle.ts';
 import {
@@ -9,14 +9,10 @@ import {
 } from '../../transaction/patch-method.ts';
 import type { CallbackResult } from '../../transaction/transaction.ts';
 
-/** How svc reaches the transactions of one ORM. */
 export interface OrmPatch {
   /** As an application imports it. */
   readonly specifier: string;
-  /**
-   * Changes the package's classes in place, once however often it is called. Returns whether it knows this version of them, or what
-   * `require` has to give instead.
-   */
+  /** Changes the package's classes in place, once. Returns whether it knows them, or what `require` must return instead. */
   patch(exports: object): boolean | object;
 }
 
@@ -24,7 +20,7 @@ type Method = (this: unknown, ...args: unknown[]) => unknown;
 
 const patched = shared('patched-orm-methods', () => new WeakMap<object, Set<string>>());
 
-/** The method of all objects of a class: it runs as before, within a scope of its own. */
+/** Runs a method of all objects of a class within its own scope. */
 function patchTransaction(prototype: unknown, name: string, ofPromisesOnly = false): boolean {
   return patchRun(prototype, name, (self, args, run) =>
     runTransaction(args, (given) => Reflect.apply(run, self, given), ofPromisesOnly),
@@ -32,8 +28,8 @@ function patchTransaction(prototype: unknown, name: string, ofPromisesOnly = fal
 }
 
 /**
- * A method that opens a transaction of its own where it is in none. `resultOf` is asked when it is called, and gives what is asked
- * before the COMMIT: what the method has made, or `undefined` where nobody knows.
+ * For a method that opens a transaction unless it is in one. `resultOf` is called first. Its result is called before the COMMIT,
+ * and returns the method's value, or `undefined` if unknown.
  */
 function patchOperation(
   prototype: unknown,
@@ -47,13 +43,13 @@ function patchOperation(
     try {
       result = resultOf(self, args);
     } catch {
-      // What was called wrongly says so itself.
+      // The method itself reports wrong arguments.
     }
     return runWithResult(result, work);
   });
 }
 
-/** Puts `run` in the place of a method; it is given the method behind it. Returns whether there is such a method. */
+/** Replaces a method by `run`, which gets the method behind it. Returns whether there is such a method. */
 function patchRun(
   prototype: unknown,
   name: string,
@@ -75,7 +71,7 @@ function patchRun(
   return true;
 }
 
-/** What a package exports under a name, itself or in its default export. */
+/** An export of a package, its own or of its default export. */
 function exported(exports: unknown, name: string): unknown {
   const own = property(exports, name);
   return own === undefined ? property(property(exports, 'default'), name) : own;
@@ -102,7 +98,7 @@ function isObject(value: unknown): value is object {
 
 type Start = (this: object, ...args: unknown[]) => unknown;
 
-/** Each dialect has a class of its own, which shows when the first client of it is made. */
+/** Each dialect has its own class, which its first client reveals. */
 export const knexTransactions: OrmPatch = {
   specifier: 'knex',
   patch(exports) {
@@ -143,8 +139,8 @@ interface UnitOfWork {
 }
 
 /**
- * It gives nothing back: what was written is its result. That is what the application has named, without what came along with it;
- * where it has named nothing, what it has changed. Of several a list.
+ * `flush` returns nothing, so the written entities are its result. These are the entities that the application has named. If it
+ * has named none, these are all changed ones. Several are a list.
  */
 function flushed(manager: EntityManager): () => CallbackResult | undefined {
   const work = manager.getUnitOfWork?.();
@@ -165,7 +161,7 @@ const prismaClient: OrmPatch = {
   patch: (exports) => patchClient(prototypeOf(exported(exports, 'PrismaClient'))),
 };
 
-/** A client of the generator `prisma-client` is made in the application's own folder, of this. */
+/** The generator `prisma-client` makes clients in the application's folder, based on this. */
 export const prismaRuntime: OrmPatch = {
   specifier: '@prisma/client/runtime/client',
   patch(exports) {
@@ -195,19 +191,19 @@ interface Client {
   readonly _runtimeDataModel?: unknown;
 }
 
-/** What an operation of a model is asked to do, as the client hands it on. */
+/** An operation on a model, as the client passes it on. */
 interface Request {
   readonly model?: string;
   readonly transaction?: unknown;
   readonly args?: unknown;
 }
 
-/** As good as none, which is what the transaction of a nested write has. */
+/** Practically unlimited, like the transaction of a nested write. */
 const noLimits = { maxWait: 2 ** 31 - 1, timeout: 2 ** 31 - 1 };
 
 /**
- * A nested write has a transaction of its own inside, and its result when that is committed. Where it is wanted before, the write is
- * run in an interactive transaction in place of its own: with the same statements.
+ * A nested write opens a transaction inside, and returns after its COMMIT. If the result is needed before, the write runs in an
+ * interactive transaction with the same statements.
  */
 function patchClient(prototype: unknown): boolean {
   patchRun(prototype, '_request', (self, args, behind) => {
@@ -237,15 +233,15 @@ function isNestedWrite(client: Client, request: Request | undefined): boolean {
   });
 }
 
-/** What repositories and entities do goes through their manager, `DataSource.transaction` too. */
+/** Repositories, entities and `DataSource.transaction` all use their manager. */
 export const typeormTransactions: OrmPatch = {
   specifier: 'typeorm',
   patch(exports) {
     const manager = prototypeOf(exported(exports, 'EntityManager'));
-    // It gives back what it is given, which has its generated values before the COMMIT.
+    // They return their argument, which has its generated values before the COMMIT.
     for (const name of ['save', 'softRemove', 'recover'])
       patchOperation(manager, name, (_self, args) => () => ({ value: entityOf(args) }));
-    // And has lost its id when it is removed.
+    // A removed entity has lost its id.
     patchOperation(manager, 'remove', (_self, args) => {
       const given = entityOf(args);
       const value = Array.isArray(given) ? given.map(copyOf) : copyOf(given);
@@ -261,7 +257,7 @@ function entityOf([first, second]: readonly unknown[]): unknown {
   return isTarget && second !== undefined ? second : first;
 }
 
-/** What is read only when it is asked for, as a lazy relation, stays so. */
+/** Keeps accessors, such as lazy relations. */
 function copyOf(entity: unknown): unknown {
   if (!isObject(entity)) return entity;
   return Object.create(Object.getPrototypeOf(entity), Object.getOwnPropertyDescriptors(entity));
@@ -271,7 +267,7 @@ function has(value: unknown, name: string): boolean {
   return isObject(value) && name in value;
 }
 
-/** Of an ORM that runs all its transactions through one method of one class. */
+/** For an ORM that runs all its transactions through one method of one class. */
 const throughOne = (specifier: string, className: string, method = 'transaction'): OrmPatch => ({
   specifier,
   patch: (exports) => patchTransaction(prototypeOf(exported(exports, className)), method),
@@ -279,7 +275,7 @@ const throughOne = (specifier: string, className: string, method = 'transaction'
 
 export const kyselyTransactions: OrmPatch = throughOne('kysely', 'TransactionBuilder', 'execute');
 
-/** Of all databases: an application says nowhere which ORM it uses. */
+/** All ORMs, because an application does not declare which one it uses. */
 export const ormPatches: readonly OrmPatch[] = [
   knexTransactions,
   kyselyTransactions,

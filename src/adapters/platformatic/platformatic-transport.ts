@@ -17,9 +17,9 @@ const ignore = (): void => {};
 const keepAliveMs = 60_000;
 
 /**
- * `@platformatic/kafka` is an optional peer. Its producer is not used: it retries, wraps a partition that does not exist round to
- * one that does, throws out of its callbacks, and cannot tell a record that was sent from one that was not. Nor are its requests,
- * whose timers keep a process alive.
+ * `@platformatic/kafka` is an optional peer. svc does not use its producer, which retries and throws out of its callbacks. It
+ * also maps a missing partition to an existing one, and cannot tell which records were sent. Nor does svc use its requests,
+ * because their timers keep a process alive.
  */
 export async function loadPlatformaticTransport(options: KafkaClientOptions): Promise<Transport> {
   const vendor = await loadPlatformatic('svc.broker.client: platformatic');
@@ -34,11 +34,11 @@ export async function loadPlatformaticTransport(options: KafkaClientOptions): Pr
       ...(certificates && { tls: certificates() }),
       ...(signedIn && { sasl: signedIn.sasl }),
     });
-    // An error event that nobody hears ends the process. What it says comes back from `connect` as well.
+    // An error event without a listener ends the process. `connect` reports the same error.
     connection.on('error', ignore);
     const destroy = (): void => {
       connection.socket?.destroy();
-      // While it connects, nobody else hears of that.
+      // During `connect`, the package sees only this event.
       connection.emit('error', new Error('closed by svc'));
     };
     signal.addEventListener('abort', destroy);
@@ -65,23 +65,22 @@ function connect(connection: VendorConnection, { host, port }: Address): Promise
         else reject(error);
       });
     } catch (error) {
-      // Certificates that cannot be used.
+      // Unusable certificates.
       reject(error);
     }
     const { socket } = connection;
-    // The package listens for the first error of a socket that connects, and TLS has several.
+    // The package listens for the first error of a connecting socket, and TLS has several.
     socket?.on('error', ignore);
-    // An idle connection does not keep the process alive.
     socket?.unref();
     socket?.setKeepAlive(true, keepAliveMs);
   });
 }
 
-/** Signs one connection in. */
-export interface SignIn {
-  /** What the package is given. */
+/** Signs in one connection. */
+interface SignIn {
+  /** The package's option. */
   readonly sasl: object;
-  /** How long the broker lets the connection live; 0: without end. Known once it is signed in. */
+  /** How long the broker keeps the connection open; 0: no limit. Known once it is signed in. */
   lifetimeMs(): number;
 }
 
@@ -90,17 +89,17 @@ interface SignedIn {
   readonly authBytes?: Buffer;
 }
 
-/** As Kafka names the refusal of a password. */
+/** Kafka's name for a refused password. */
 const tokenRefused = Object.assign(new Error('token refused'), { apiId: 'SASL_AUTHENTICATION_FAILED' });
 
 type Done = (error: Error | null, answer?: SignedIn) => void;
 
 /**
- * Each call gets what one connection needs: the token, if there is one, is got before the connection is opened. The package
- * would sign in again on a connection that is in use, where a record sent meanwhile breaks it, and keep the process alive
- * until then: the length of the session is kept from it, and the connection is replaced in time.
+ * Each call returns the sign-in of one connection. A token is fetched before the connection is opened. The package would sign
+ * in again on a connection in use, where a record sent meanwhile breaks it, and keep the process alive until then. So svc hides
+ * the length of the session from it, and replaces the connection in time.
  */
-export async function createSignIn(
+async function createSignIn(
   vendor: PlatformaticModule,
   sasl: KafkaSaslOptions,
   timeoutMs: number,

@@ -29,7 +29,7 @@ export const pgDriver: DriverPatch = {
   specifier: 'pg',
   patch(exports, connections) {
     const { Client, Pool } = exports as Pg;
-    // Its queries are answered by libpq, which tells nothing of transactions.
+    // Its queries run in libpq, which reports no transactions.
     if (Client?.Query !== undefined && !('handleReadyForQuery' in Client.Query.prototype))
       throw new Error('its client is pg-native: unset NODE_PG_FORCE_NATIVE, or use outbox.withTransaction');
     assertShape(exports, used);
@@ -46,7 +46,7 @@ export const pgDriver: DriverPatch = {
   },
 };
 
-/** `pg.Pool` only hands its clients to the pool of `pg-pool`, which is a package of its own. */
+/** `pg.Pool` delegates to the pool of the separate package `pg-pool`. */
 function poolOf(Pool: Pg['Pool']): { connect: Connect } | undefined {
   const pool = Pool && (Object.getPrototypeOf(Pool.prototype) as { connect?: unknown });
   return typeof pool?.connect === 'function' ? (pool as { connect: Connect }) : undefined;
@@ -60,7 +60,7 @@ function bindQueries(prototype: PgClient): void {
   });
 }
 
-/** Of its connections the rest is looked at when they are used: a client makes its own. */
+/** The rest of a connection is checked at its first use, because a client makes its own. */
 const used = [
   ...['query', 'on', 'once', 'removeListener'].map((name) => `Client.prototype.${name}`),
   ...['handleCommandComplete', 'handleReadyForQuery'].map((name) => `Client.Query.prototype.${name}`),
@@ -87,7 +87,7 @@ function patchClient(prototype: PgClient, connections: Connections): void {
   });
 }
 
-/** Callbacks and listeners are called from the socket, where no context leads back to the caller. */
+/** Callbacks and listeners are called from the socket, without the context of the caller. */
 function bindToCaller<Args extends readonly unknown[]>(args: Args): Args {
   const at = args.findIndex((each) => typeof each === 'function');
   if (at >= 0) return args.with(at, inScopeOfCaller(args[at])) as unknown as Args;
@@ -106,7 +106,7 @@ function bindToCaller<Args extends readonly unknown[]>(args: Args): Args {
   return args.with(0, Object.assign(copy, { callback: inScopeOfCaller(query.callback) })) as unknown as Args;
 }
 
-/** What `pg` cannot read either, it says itself. */
+/** `pg` itself reports arguments that it cannot read. */
 function lookAt(
   args: [unknown, unknown?, unknown?],
   client: PgClient,
@@ -131,7 +131,7 @@ function admit(
   }
 }
 
-/** As `pg` does: calls back where there is a callback, else returns a promise. */
+/** As in `pg`: with a callback, or with a promise. */
 function commitWith(
   rows: RowsBeforeCommit,
   session: PgSession,
@@ -147,7 +147,7 @@ function commitWith(
 
 function textOf(config: unknown, { connection }: PgClient): string | undefined {
   if (typeof config === 'string') return config;
-  // A cursor keeps its text to itself; what was prepared by a name may be sent by that alone.
+  // A cursor hides its text. A prepared statement may be sent by its name alone.
   const { text, cursor, name } = (config ?? {}) as {
     text?: unknown;
     cursor?: { text?: unknown };
@@ -157,7 +157,7 @@ function textOf(config: unknown, { connection }: PgClient): string | undefined {
   return typeof given === 'string' ? given : undefined;
 }
 
-/** `query` as `pg` has it: with a callback, a promise, or an object that submits itself. */
+/** As `query` of `pg`: with a callback, a promise, or an object that submits itself. */
 function whenAdmitted(
   admission: Promise<void>,
   client: PgClient,
@@ -182,7 +182,7 @@ function whenAdmitted(
 
 type Connect = (this: object, callback?: Callback) => unknown;
 
-/** A client may be handed out from where another one was given back. */
+/** The pool may hand out a client in the context of another caller, which has released it. */
 function patchPool(prototype: { connect: Connect }): void {
   patchMethod(prototype, 'connect', (behind) => {
     return function connect(this: object, callback?: Callback): unknown {
@@ -191,7 +191,7 @@ function patchPool(prototype: { connect: Connect }): void {
   });
 }
 
-/** What is used of the connection of a client, as other packages on top of `pg` do. */
+/** The part of a client's connection that svc uses, as other packages on top of `pg` do. */
 interface PgWire {
   readonly stream: { readonly writable: boolean; write(bytes: Buffer): unknown };
   parse(message: { text: string; name?: string }): void;
@@ -202,37 +202,37 @@ interface PgWire {
   sync(): void;
 }
 
-/** What is known of one connection, for the statement that all rows share. */
+/** The state of one connection, for the prepared INSERT. */
 interface RowPreparation {
-  /** Nothing stands between this process and its backend, so that what is prepared is there the next time. */
+  /** Whether no pooler is in between, so that prepared statements stay. */
   isDirect: boolean | undefined;
-  /** Names of what is prepared, by its text. */
+  /** Text of a prepared statement -> its name. */
   readonly names: Map<string, string>;
 }
 
-/** `row`: the database has refused one, and run nothing after it. `driver`: the database has said nothing. */
+/** `row`: the database has refused a row, and run nothing after it. `driver`: the database has not answered. */
 type ErrorSource = 'row' | 'commit' | 'driver';
 
 interface RowBatch {
   readonly statements: readonly Statement[];
-  /** What the application sends behind them, with no answer but that it is done. */
+  /** The statement of the application after the rows. It returns no rows. */
   readonly commit?: string | undefined;
   readonly preparation: RowPreparation;
-  /** The process id of the backend, as it was told when the client connected. */
+  /** The backend's process id at the start of the connection. */
   readonly processId: unknown;
   status(): TransactionStatus;
-  /** `as`: what `pg` has, which may be a copy of what it was given. */
+  /** `as`: the object of `pg`, which may be a copy. */
   onAnswered(as: Submitted): void;
   onError(error: unknown, from: ErrorSource, as: Submitted): void;
   onCommitted?(message: unknown, wire: PgWire): void;
 }
 
-/** As `pg` takes it in place of a query. */
+/** The object that `pg` takes in place of a query. */
 interface Submitted {
   readonly text: string;
-  /** `pg` puts it here, from the arguments of the query. */
+  /** Set by `pg`, from the arguments of the query. */
   callback?: (error: unknown, ...results: unknown[]) => void;
-  /** Returns an error as `pg` takes it; what a query throws here comes out of whatever the application has called. */
+  /** Returns an error, as `pg` requires. A thrown error would reach the caller of another function. */
   submit(wire: PgWire): unknown;
   handleDataRow(message?: { readonly fields?: readonly unknown[] }): void;
   handleCommandComplete(message: unknown, wire: PgWire): void;
@@ -246,12 +246,11 @@ interface Submitted {
 const backendOf: Statement = { text: 'SELECT pg_backend_pid()', values: [] };
 
 /**
- * Rows of svc, and a COMMIT of the application behind them where there is one: one write, and one answer. Where the database
- * refuses a row it skips what follows, the COMMIT included.
+ * Sends rows of svc, and after them a COMMIT of the application if there is one, in one write with one answer. If the database
+ * refuses a row, it skips the rest, with the COMMIT.
  *
- * The statement of the rows is prepared on a connection that leads straight to its backend: behind a pooler, another backend may
- * get the next transaction. The first rows of a connection ask for the backend's process id on their way: it is the one that the
- * client was told only if nobody stands between them.
+ * The INSERT is prepared on a direct connection only: a pooler may give the next transaction to another backend. The first rows
+ * of a connection ask for the backend's process id. It equals the one from the connect only without a pooler.
  */
 function submitRows(batch: RowBatch): Submitted {
   const { commit, preparation } = batch;
@@ -260,18 +259,18 @@ function submitRows(batch: RowBatch): Submitted {
   let done = 0;
 
   function statementsNow(): readonly Statement[] {
-    // Known only now: a statement that was still on its way may have failed.
+    // Known only now: an earlier statement may have failed.
     if (batch.status() !== 'open') return [];
     return preparation.isDirect === undefined ? [backendOf, ...batch.statements] : batch.statements;
   }
 
-  /** Returns the name to bind; of what is not prepared the empty one. */
+  /** Returns the name to bind; empty if not prepared. */
   function parse(wire: PgWire, text: string): string {
     const known = preparation.names.get(text) ?? fresh?.get(text);
     if (known !== undefined) return known;
     const name = preparation.isDirect === true ? nameOf(text) : '';
     if (name !== '') {
-      // It may be there from a time that it did not come to its end.
+      // It may exist after an earlier failure.
       wire.close({ type: 'S', name });
       fresh ??= new Map();
       fresh.set(text, name);
@@ -319,7 +318,7 @@ function submitRows(batch: RowBatch): Submitted {
       batch.onAnswered(this);
     },
     handleError(error) {
-      // What is not of the database says nothing of the rows: a connection that is gone, an answer that took too long.
+      // An error of the driver, such as a lost connection or a time-out, says nothing about the rows.
       const isOfDatabase = typeof error?.severity === 'string';
       const from = !isOfDatabase ? 'driver' : done < expected.length ? 'row' : 'commit';
       if (from === 'row' && preparation.isDirect && namesAreGone(error?.code)) {
@@ -338,7 +337,7 @@ const all = {};
 
 function nothing(): void {}
 
-/** SQLSTATE: there is no such prepared statement, or it is there already, or means something else by now. */
+/** SQLSTATE: the prepared statement does not exist, exists already, or has changed its meaning. */
 const namesAreGone = (code: unknown): boolean => code === '26000' || code === '42P05' || code === '0A000';
 
 const checksums = new Map<string, string>();
@@ -353,13 +352,13 @@ const asText = (value: unknown): unknown => (typeof value === 'number' ? String(
 
 const collectors = new WeakMap<PgWire, { readonly pieces: Buffer[]; readonly wire: PgWire }>();
 
-/** Each message would be a piece of its own for the socket. */
+/** Otherwise each message would be a separate write. */
 function inOneWrite(wire: PgWire, send: (wire: PgWire) => void): void {
   let collector = collectors.get(wire);
   if (collector === undefined) {
     const pieces: Buffer[] = [];
     const stream = { writable: true, write: (piece: Buffer): boolean => pieces.push(piece) > 0 };
-    // Beside the connection, not on top of it: V8 is slow with an object that is another one's prototype.
+    // A separate object: V8 is slow with an object that is the prototype of another.
     collector = { pieces, wire: Object.create(Object.getPrototypeOf(wire), { stream: { value: stream } }) };
     collectors.set(wire, collector);
   }
@@ -373,7 +372,6 @@ type Callback = (error: unknown, ...results: unknown[]) => void;
 type Query = (this: PgClient, config: unknown, values?: unknown, callback?: unknown) => unknown;
 
 interface PgConnection extends PgWire {
-  /** By their names. */
   readonly parsedStatements?: Readonly<Record<string, unknown>>;
   prependListener(event: string, listener: (message?: { status?: string; text?: string }) => void): void;
   on(event: 'readyForQuery', listener: () => void): void;
@@ -381,12 +379,12 @@ interface PgConnection extends PgWire {
   listenerCount(event: string): number;
 }
 
-/** What is used of a client of `pg`, 8 and later. */
+/** The part of a client of `pg`, 8 and later, that svc uses. */
 interface PgClient {
   readonly connection: PgConnection;
   readonly readyForQuery?: boolean;
   readonly processID?: unknown;
-  /** It sends queries without waiting for answers, and takes nothing but queries. */
+  /** It sends queries without waiting for answers, and takes queries only. */
   readonly pipeline?: boolean;
   query: Query;
   once(event: 'end', listener: () => void): void;
@@ -401,24 +399,24 @@ interface PgQuery {
 }
 type QueryClass = new (config: unknown, values: unknown, callback: Callback) => PgQuery;
 
-/** What the application prepared is gone with it, and what svc did. */
+/** They drop the prepared statements of the application and of svc. */
 const dropsPrepared = /^(?:DISCARD ALL|DEALLOCATE)/;
 const begins = /^(?:BEGIN|START TRANSACTION)$/;
 const statuses: Readonly<Record<string, TransactionStatus>> = { I: 'none', T: 'open', E: 'aborted' };
 
-/** One client of the application, as its socket tells of it. */
+/** One client of the application, observed on its socket. */
 class PgSession implements DriverSession {
   readonly dialect = 'postgres';
   readonly runAll?: (statements: readonly Statement[], isOpen: () => boolean) => Promise<void>;
   private readonly client: PgClient;
-  /** That behind ours. */
+  /** The original `query`. */
   private readonly query: () => Query;
   private readonly preparation: RowPreparation = { isDirect: undefined, names: new Map() };
   private known: TransactionStatus = 'none';
   private hasEnded = false;
 
   constructor(client: PgClient, query: () => Query, connection: WatchedConnection) {
-    assertShape(client, usedOfPgSession);
+    assertShape(client, usedByPgSession);
     assertHeard(client);
     this.client = client;
     this.query = query;
@@ -434,7 +432,7 @@ class PgSession implements DriverSession {
     return this.client.readyForQuery === false;
   }
 
-  /** Not behind other statements: `pg` speaks of that as deprecated, and the status would be an old one. */
+  /** Waits for other statements first: `pg` deprecates queued queries, and the status would be old. */
   async run({ text, values }: Statement, isOpen = always): Promise<void> {
     if (!(await this.isFree(isOpen)) && text !== 'ROLLBACK') return;
     await new Promise<void>((resolve, reject) => {
@@ -443,7 +441,7 @@ class PgSession implements DriverSession {
     });
   }
 
-  /** A COMMIT of the application with rows ahead of it; `done` gets what it would have got without them. */
+  /** Sends rows before a COMMIT of the application. `done` gets the result of the COMMIT alone. */
   commit(
     text: string,
     { statements, answered, unanswered, refused }: RowsBeforeCommit,
@@ -479,7 +477,7 @@ class PgSession implements DriverSession {
         onAnswered: () => resolve(),
         onError: reject,
       });
-      // With a time limit of the client `pg` calls it.
+      // `pg` calls it if the client has a time limit.
       const told: Callback = (error) => error && reject(error);
       this.sendOwn([submitted, told]);
     });
@@ -494,11 +492,11 @@ class PgSession implements DriverSession {
     return { statements, preparation, processId: client.processID, status: () => this.known };
   }
 
-  /** Waits for what is on its way. `false`: the transaction will only be rolled back. Rejects where there is none. */
+  /** Waits for statements in flight. `false`: the transaction can only be rolled back. Rejects without a transaction. */
   private async isFree(isOpen: () => boolean): Promise<boolean> {
     if (this.isBusy() && !this.hasEnded) await drained(this.client);
     if (this.known === 'none' || !isOpen()) throw new TransactionOver();
-    // Known only now: what was on its way may have failed.
+    // Known only now: a statement in flight may have failed.
     return this.known === 'open';
   }
 
@@ -507,11 +505,11 @@ class PgSession implements DriverSession {
     let ended: TransactionEnd | undefined;
     let isNext = false;
     let hasFailed = false;
-    // Before the client's own listeners: they call the application back.
+    // Before the client's own listeners, which call the application back.
     client.connection.prependListener('commandComplete', (message) => {
       const text = message?.text;
       if (message && typeof text !== 'string') connection.isNotUnderstood(unheard('commandComplete'));
-      // Of several statements in one text, the rest is another transaction's. ROLLBACK TO is answered like ROLLBACK, and ends none.
+      // After a COMMIT, the rest of a text is another transaction. ROLLBACK TO is answered like ROLLBACK.
       if (!isNext && text === 'COMMIT') ended = 'committed';
       else if (!isNext && text === 'ROLLBACK') ended = 'rolled_back';
       else if (text?.startsWith('D') && dropsPrepared.test(text)) this.preparation.names.clear();
@@ -519,14 +517,14 @@ class PgSession implements DriverSession {
     });
     client.connection.prependListener('errorMessage', () => {
       hasFailed = true;
-      // The application hears of the error before the database says where the connection stands.
+      // The application gets the error before the database reports the status.
       if (this.known === 'open') this.known = 'aborted';
     });
     client.connection.prependListener('readyForQuery', (message) => {
       if (message && typeof message.status !== 'string') connection.isNotUnderstood(unheard('readyForQuery'));
       const before = this.known;
       this.known = statuses[message?.status ?? 'I'] ?? 'none';
-      // A COMMIT that the database refuses, for a deferred constraint or another transaction, has rolled back.
+      // A refused COMMIT, as for a deferred constraint or a conflict, has rolled back.
       if (hasFailed && before !== 'none' && this.known === 'none') ended ??= 'rolled_back';
       connection.answered(this.known, ended);
       ended = undefined;
@@ -541,13 +539,13 @@ class PgSession implements DriverSession {
   }
 }
 
-const usedOfPgSession = [
+const usedByPgSession = [
   ...['on', 'once', 'removeListener', 'connection.prependListener', 'connection.stream.write'],
   ...['parse', 'bind', 'execute', 'close', 'sync'].map((name) => `connection.${name}`),
 ];
 const heard = ['commandComplete', 'errorMessage', 'readyForQuery'];
 
-/** `pg` itself listens for them as soon as it connects: if to some only, the others have another name by now. */
+/** `pg` listens for them as soon as it connects. If only some have listeners, this version has renamed the others. */
 function assertHeard({ connection, readyForQuery }: PgClient): void {
   const missing = heard.filter((event) => connection.listenerCount(event) === 0);
   const isConnected = readyForQuery === true || missing.length < heard.length;
@@ -555,7 +553,7 @@ function assertHeard({ connection, readyForQuery }: PgClient): void {
     throw new Error(`its connection does not report ${missing.join(', ')}`);
 }
 
-/** What can be sent with rows ahead of it, if it is a COMMIT: it asks for nothing more than to be run. */
+/** Whether rows can be sent before it, if it is a COMMIT: it needs no more than a plain run. */
 function canFollowRows(client: PgClient, [config, values]: readonly unknown[]): boolean {
   if (typeof config !== 'string' && (typeof config !== 'object' || config === null)) return false;
   if (client.pipeline === true || (client.constructor as { Query?: unknown }).Query === undefined)
@@ -571,7 +569,7 @@ function always(): boolean {
   return true;
 }
 
-/** Behind the client's own listener: it says whether another query of the application is on its way by then. */
+/** After the client's own listener, which may send the next query of the application. */
 function drained(client: PgClient): Promise<void> {
   return new Promise((resolve, reject) => {
     const onReady = (): void => {

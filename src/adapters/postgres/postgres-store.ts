@@ -1,4 +1,4 @@
-// postgres/: PostgreSQL: its driver, as the application uses it, and the outbox in it, over svc's own connection.
+// postgres/: PostgreSQL: a patch of the application's driver, and the outbox over svc's own connection.
 
 import { randomUUID } from 'node:crypto';
 import { Socket } from 'node:net';
@@ -11,8 +11,8 @@ import type { Notices } from '../../outbox/notices.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { type StoreFault, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';
-import { blockerText } from '../sql/database-traits.ts';
 import {
+  blockerText,
   type ConnectedSocket,
   createServerDatabase,
   idleInTransactionMs,
@@ -30,8 +30,8 @@ import {
 import { query, type SqlRow } from '../sql/statement.ts';
 
 /**
- * Through the package `pg`, which the application installs; it is loaded at the first call. PostgreSQL 13 and later. No named
- * statements and no settings of the session: PgBouncer in transaction mode may stand in between.
+ * Uses the package `pg`, which the application installs, loaded at the first call. PostgreSQL 13 and later. No named statements
+ * and no session settings, so that PgBouncer in transaction mode may be in between.
  */
 export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
   const { url, table, timeoutMs = defaultTimeoutMs } = options;
@@ -58,7 +58,6 @@ function placeOf(url: string): string {
   return `PostgreSQL at ${host || 'the local socket'}`;
 }
 
-/** The part of a `pg` client that is used here. */
 interface PgClient {
   connect(): Promise<unknown>;
   query(text: string, values?: readonly SqlValue[]): Promise<PgResult>;
@@ -69,7 +68,7 @@ interface PgClient {
   readonly connection: { readonly stream: ConnectedSocket & { destroy(): void } };
   readonly host: string;
   readonly port: number;
-  /** What the server calls the connection, and what proves that it is ours. */
+  /** The backend's process id and secret key of the connection, for a cancel request. */
   readonly processID?: unknown;
   readonly secretKey?: unknown;
 }
@@ -83,15 +82,15 @@ interface PgModule {
   readonly Client: new (config: object) => PgClient;
 }
 
-export const loadPg = (): PgModule => loadDriver('pg');
+const loadPg = (): PgModule => loadDriver('pg');
 
-/** Everything as text and bytes as bytes: an application can change what `pg` makes of a type for the whole process. */
+/** All columns as text, except bytes: an application can change the parsers of `pg` for the whole process. */
 const types = {
   getTypeParser: (oid: number) => (oid === byteaOid ? bytesOf : (text: string) => text),
 };
 const byteaOid = 17;
 
-/** As `bytea_output` of the database or its user has it: in hex, or as characters with octal numbers for what is none. */
+/** Both forms of `bytea_output`: hex, or characters with octal escapes. */
 function bytesOf(text: string): Buffer {
   if (text.startsWith('\\x')) return Buffer.from(text.slice(2), 'hex');
   const characters = text.replace(/\\(\\|[0-7]{3})/g, (_, escaped: string) =>
@@ -100,8 +99,7 @@ function bytesOf(text: string): Buffer {
   return Buffer.from(characters, 'latin1');
 }
 
-/** Of a connection that listens. */
-export interface Heard {
+interface Heard {
   notice(payload: string): void;
   lost(): void;
 }
@@ -120,7 +118,7 @@ export async function connectPostgres(
     types,
     stream: () => new Socket().unref(),
   });
-  // Without spans, also of what began before the application's SDK was there.
+  // Without spans, also if the application's SDK started later.
   const send: PgClient['query'] = withoutWrappers(client.query).bind(client);
   const connect: PgClient['connect'] = withoutWrappers(client.connect).bind(client);
   let isLost = false;
@@ -151,13 +149,13 @@ export async function connectPostgres(
     destroy();
     throw error;
   }
-  // TLS has put another socket over the first.
+  // With TLS, this is another socket than before.
   client.unref();
 
   return {
     async run({ sql, values, isInOrder = false }) {
       if (isInOrder) {
-        // One round trip and one transaction. The answers are those of each statement.
+        // One round trip and one transaction. There is an answer for each statement.
         const answers = (await query(`${inOrder}${sql}`)) as unknown as readonly PgResult[];
         return { rows: answers.at(-1)?.rows ?? [], count: 0 };
       }
@@ -165,8 +163,7 @@ export async function connectPostgres(
       return { rows, count: rowCount ?? 0 };
     },
     async begin(limitMs) {
-      // In the transaction and not in the session, which a pooler may give to somebody else afterwards. A little earlier than
-      // svc gives up: then the connection lives on.
+      // Not for the session, which a pooler may share. A little shorter than svc's own limit, so that the connection survives.
       const limit = Math.max(1, Math.floor(limitMs * 0.9));
       await query(
         `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${limit}; SET LOCAL lock_timeout = ${limit}; SET LOCAL idle_in_transaction_session_timeout = ${idleInTransactionMs}`,
@@ -194,15 +191,15 @@ const inOrder = ['sort', 'incremental_sort', 'bitmapscan', 'seqscan']
   .map((way) => `SET LOCAL enable_${way} = off; `)
   .join('');
 
-/** What a role may not see of another's session is null. Whose turn it is to make the tables is no lock that is in the way. */
+/** Columns of another role's session may be null. The advisory lock of the migration does not count. */
 const blockerSql = `SELECT pid, application_name AS name, host(client_addr) AS address, state, floor(extract(epoch FROM clock_timestamp() - xact_start)) AS seconds FROM pg_stat_activity WHERE pid = ANY(pg_blocking_pids(?)) AND NOT EXISTS (SELECT 1 FROM pg_locks WHERE pid = ? AND locktype = 'advisory' AND NOT granted) ORDER BY xact_start LIMIT 1`;
 
 const cancelRequest = 80_877_102;
 const longestCancelMs = 2_000;
 
 /**
- * A server does not notice that nobody waits any more while a statement waits for a lock: each try would leave one behind, until
- * there are no connections left.
+ * Cancels the running statement. A server does not notice a lost client while a statement waits for a lock. Each try would
+ * leave one behind, until no connections are left.
  */
 function cancel({ host, port, processID, secretKey }: PgClient): void {
   if (typeof processID !== 'number' || typeof secretKey !== 'number') return;
@@ -237,8 +234,8 @@ const faults: Readonly<Record<string, StoreFault>> = {
   '53300': 'full',
 };
 
-/** Made of the code alone: message, detail and hint hold values. */
-export function toPostgresError(error: unknown, details: StoreFaultDetails): SvcError {
+/** Made from the code only, because message, detail and hint hold values. */
+function toPostgresError(error: unknown, details: StoreFaultDetails): SvcError {
   if (error instanceof SvcError) return error;
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = typeof code === 'string' ? code : undefined;
@@ -248,7 +245,7 @@ export function toPostgresError(error: unknown, details: StoreFaultDetails): Svc
 }
 
 function faultOf(code: string | undefined, message: string): StoreFault {
-  // pg's own errors have no code: a password that is missing, or a connection that has ended.
+  // pg's own errors have no code: a missing password, or an ended connection.
   if (code === undefined) return /\b(password|SASL|SCRAM)\b/i.test(message) ? 'signIn' : 'unreachable';
   const known = faults[code];
   if (known !== undefined) return known;
@@ -259,35 +256,35 @@ function faultOf(code: string | undefined, message: string): StoreFault {
 }
 
 /** Serialization failure, deadlock. */
-export function isPassingInPostgres(error: unknown): boolean {
+function isPassingInPostgres(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
   return code === '40001' || code === '40P01';
 }
 
-export function isReadOnlyInPostgres(error: unknown): boolean {
+function isReadOnlyInPostgres(error: unknown): boolean {
   return faults[String((error as { code?: unknown } | undefined)?.code)] === 'readOnly';
 }
 
-export interface PostgresNoticesOptions {
+interface PostgresNoticesOptions {
   readonly table: string;
-  /** Of the store: notices go out between its other work. */
+  /** The database of the store. Notices go out between its other work. */
   readonly database: Pick<SqlDatabase, 'run'>;
-  /** For listening: one that is used for nothing else. */
+  /** Opens a separate connection for LISTEN. */
   readonly connect: (heard: Heard) => Promise<ServerConnection>;
   readonly timeoutMs: number;
   readonly logger: Logger | undefined;
-  /** How long the first notice may take that is sent to prove the way. Default 5000. */
+  /** Time limit for the first notice, which proves delivery. Default: 5000. */
   readonly proofMs?: number;
 }
 
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
-/** How often a connection is asked that says nothing: a network can lose it without a word. */
+/** How often a silent connection is checked, because a network can lose it without a word. */
 const checkMs = 30_000;
-/** Until the next try where no notices come through. */
+/** The pause before the next try if no notices arrive. */
 const deafMs = 600_000;
 
-/** NOTIFY and LISTEN on a channel beside the table, without its schema, which is not written down everywhere alike. */
+/** NOTIFY and LISTEN on a channel named after the table, without its schema, which not every configuration includes. */
 export function postgresNotices(options: PostgresNoticesOptions): Notices {
   const { table, database, connect, timeoutMs, logger, proofMs = 5_000 } = options;
   const channel = besideTable(partsOfTable(table)?.name ?? table, '_stored');
@@ -297,7 +294,7 @@ export function postgresNotices(options: PostgresNoticesOptions): Notices {
     await database.run(() => query('SELECT pg_notify(?, ?)', channel, payload), { as: 'statement' });
   }
 
-  /** Until the connection is lost or `stopping`. Returns how long to wait before the next. Throws where it cannot begin. */
+  /** Listens until the connection is lost, or `stopping`. Returns the pause before the next try. Throws if it cannot start. */
   async function listenOnce(hear: Hear, stopping: AbortSignal): Promise<number> {
     const lost = new AbortController();
     const proven = new AbortController();
@@ -353,7 +350,7 @@ export function postgresNotices(options: PostgresNoticesOptions): Notices {
           waitMs = await listenOnce(hear, stopping);
           failures = 0;
         } catch {
-          // The reader of the table says what is wrong with the database.
+          // The reader of the table reports problems of the database.
           waitMs = backoffMs(++failures, firstPauseMs, longestPauseMs);
         }
         await pause(waitMs, stopping);
@@ -364,7 +361,7 @@ export function postgresNotices(options: PostgresNoticesOptions): Notices {
 
 type Hear = Parameters<Notices['listen']>[0];
 
-/** Holds no process. */
+/** Unref'd. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal, ref: false }).catch(() => {});
 }

@@ -7,13 +7,13 @@ import { createSchemaRegistry, type SchemaRegistryOptions } from './schema-regis
 
 export type { SchemaRegistryOptions };
 
-/** Reads record values that svc, or anybody else, has written in the wire format of Confluent. */
+/** Reads record values in Confluent's wire format, from svc or any other producer. */
 export interface AvroReader {
   /**
-   * The envelope as JSON would have it: times as ISO 8601, a payload in a string parsed. Asks the registry for each schema once.
+   * Resolves with the envelope as in JSON: times as ISO 8601, and a payload in a string parsed. Fetches each schema once.
    *
-   * @throws SvcError `SVC_SERIALIZE_NOT_AVRO` for bytes that are none, `SVC_SERIALIZE_SCHEMA_REFUSED` for an id that the
-   *   registry does not know, `SVC_SERIALIZE_REGISTRY_AWAY` where it cannot be asked now.
+   * @throws SvcError `SVC_SERIALIZE_NOT_AVRO` for other bytes, `SVC_SERIALIZE_SCHEMA_REFUSED` for an id that the registry does
+   * not know, `SVC_SERIALIZE_REGISTRY_AWAY` if the registry does not answer.
    */
   read<T = unknown>(value: Uint8Array): Promise<T>;
 }
@@ -21,7 +21,7 @@ export interface AvroReader {
 type Decoder = (bytes: Buffer) => unknown;
 
 export interface AvroReaderOptions extends SchemaRegistryOptions {
-  /** How a `long` is read that a JavaScript number cannot hold: as text, or as BigInt. Others are numbers. Default: `text`. */
+  /** The form of a `long` above the safe integers of JavaScript: text or BigInt. Smaller ones are numbers. Default: `text`. */
   readonly largeNumbers?: LargeNumbers | undefined;
 }
 
@@ -30,9 +30,9 @@ const optionNames: readonly (keyof AvroReaderOptions)[] = [
 ];
 
 /**
- * Needs the package `avsc`.
+ * Creates a reader of Avro records. Install the package `avsc`.
  *
- * @throws SvcError `SVC_ADAPTERS_OPTIONS`
+ * @throws SvcError `SVC_ADAPTERS_OPTIONS` for invalid options
  */
 export function createAvroReader(options: AvroReaderOptions): AvroReader {
   const problem = optionsProblem(options, optionNames);

@@ -6,17 +6,17 @@ import { askJson, type JsonAnswer } from '../../ground/http.ts';
 import type { SchemaRegistry, Subject } from '../../serialize/avro/schema-registry.ts';
 
 export interface SchemaRegistryOptions {
-  /** Base of the API: `https://registry.example.com:8081`, or with a path. */
+  /** Base URL of the API, such as `https://registry.example.com:8081`, with or without a path. */
   readonly url: string;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   /** Sent as a bearer token. */
   readonly token?: string | undefined;
-  /** File that holds the token, read at each request. */
+  /** File with the token, read at each request. */
   readonly tokenFile?: string | undefined;
-  /** PEM file of the authorities to trust. Default: those that Node trusts. */
+  /** PEM file of the authorities to trust. Default: the authorities that Node trusts. */
   readonly caFile?: string | undefined;
-  /** Of each request. Default: 5,000 ms. */
+  /** Time limit of each request in milliseconds. Default: 5000. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -109,13 +109,13 @@ function fieldOf(body: unknown, name: string): unknown {
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[name] : undefined;
 }
 
-/** No answer for now: nothing is wrong with the schema. */
-export function awayError(address: string, why: string): SvcError {
+/** The registry gave no usable answer. The schema may be fine. */
+function awayError(address: string, why: string): SvcError {
   return new SvcError('SVC_SERIALIZE_REGISTRY_AWAY', `schema registry at ${address}: ${why}`);
 }
 
-/** One line for an operator. The text of an answer may quote a schema, and is never told. */
-export function answerError({ status }: JsonAnswer, address: string, subject: string): SvcError {
+/** One line for an operator. The text of an answer may quote a schema, and is never shown. */
+function answerError({ status }: JsonAnswer, address: string, subject: string): SvcError {
   const refused = refusalOf(status, subject);
   if (refused !== undefined)
     return new SvcError('SVC_SERIALIZE_SCHEMA_REFUSED', `schema registry at ${address}: ${refused}`);
@@ -144,8 +144,8 @@ function awayWhy(status: number, subject: string): string {
   return `it answers with status ${status}`;
 }
 
-/** Why there was no whole answer at all. */
-export function transportError(thrown: unknown, address: string): SvcError {
+/** The answer is missing or incomplete. */
+function transportError(thrown: unknown, address: string): SvcError {
   const { code } = thrown as NodeJS.ErrnoException;
   const word = typeof code === 'string' && /^\w{1,60}$/.test(code) ? code : 'unknown error';
   return awayError(address, whyOf(word));

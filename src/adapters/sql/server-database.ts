@@ -1,50 +1,47 @@
 import { isLoopback } from '../../ground/addresses.ts';
-import { inTime, within } from '../../ground/clock.ts';
+import { inTime, systemClock, within } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadOwnCopy } from '../../ground/files.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { type Logger, throttledLog } from '../../observe/logger.ts';
 import { badUrl, packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
-import { sayBlocked } from './database-traits.ts';
 import type { RunOptions, SqlDatabase } from './sql-store.ts';
-import { runWork, type Statement, type StatementResult, type Work } from './statement.ts';
+import type { SqlRow, Statement, StatementResult, Work } from './statement.ts';
 
-/** A connection to a server. It holds no process. */
+/** An unref'd connection to a server. */
 export interface ServerConnection {
-  /** Rejects with what the driver rejects with. */
   run(statement: Statement): Promise<StatementResult>;
   /**
-   * Opens a transaction in which no statement takes longer than `limitMs`, nor waits that long for a lock, and which the server
-   * ends by itself where nothing more comes: whoever stands still in it must not hold up others.
+   * Opens a transaction. `limitMs` bounds each statement and each wait for a lock. The server ends the transaction by itself if
+   * no statement follows, so that a blocked process does not block others.
    */
   begin(limitMs: number): Promise<void>;
   end(verb: 'COMMIT' | 'ROLLBACK'): Promise<void>;
   /** The address of a server on another machine, if the connection is not encrypted. */
   readonly inClearTo?: string | undefined;
-  /** What the server calls it. */
+  /** The server's id of the connection. */
   readonly id: number | undefined;
-  /** Who holds the lock that the connection of this id waits for; `undefined`: nobody, or one may not know. */
+  /** The holder of the lock that the connection of this id waits for; `undefined`: none, or not visible to this user. */
   blockerOf(id: number): Promise<string | undefined>;
-  /** Whether it can be used no longer. */
   isLost(): boolean;
-  /** With a goodbye to the server. Never rejects. */
+  /** Closes it in agreement with the server. Never rejects. */
   leave(): Promise<void>;
-  /** At once; what is under way is given up, by the server as well as it can be done. */
+  /** Closes it at once, and cancels work in flight on the server as far as possible. */
   destroy(): void;
 }
 
-export interface ServerDatabaseOptions {
-  /** Loads the driver: no part of the time-out, as no server is waited for. */
+interface ServerDatabaseOptions {
+  /** Loads the driver. The time-out excludes it, because it waits for no server. */
   readonly load: () => unknown;
-  /** Gives up by itself after the same time-out. */
+  /** Applies the same time-out. */
   readonly connect: () => Promise<ServerConnection>;
   readonly timeoutMs: number;
   readonly toError: (error: unknown) => SvcError;
-  /** A deadlock and the like: all is rolled back, and may be done once more. */
+  /** Deadlocks and the like: everything is rolled back, and may be retried. */
   readonly isPassing: (error: unknown) => boolean;
-  /** It takes no writes, as one that another has taken over from: a new connection may lead to that. */
+  /** The server takes no writes, for example after a failover. A new connection may lead to one that does. */
   readonly isReadOnly: (error: unknown) => boolean;
   readonly details: StoreFaultDetails;
-  /** Hears of a statement that has waited for long, and for whom. */
+  /** Warns of long waits for locks. */
   readonly logger: Logger | undefined;
 }
 
@@ -58,11 +55,11 @@ export function inClearTo({ encrypted, remoteAddress }: ConnectedSocket): string
 export interface ConnectedSocket {
   /** Only sockets with TLS have it. */
   readonly encrypted?: boolean;
-  /** A socket in the file system has none. */
+  /** Missing for a socket in the file system. */
   readonly remoteAddress?: string | undefined;
 }
 
-/** A driver that the application has installed, as a copy of its own. */
+/** A driver that the application has installed, as a separate copy. */
 export function loadDriver<T>(packageName: string): T {
   try {
     return loadOwnCopy(packageName) as T;
@@ -71,29 +68,27 @@ export function loadDriver<T>(packageName: string): T {
   }
 }
 
-/** What a URL says of the server; `what` it has to be, where it is none of `protocols`. */
+/** Parses a URL. `what` describes the allowed forms, for the error. */
 export function partsOfUrl(url: string, protocols: readonly string[], what: string): URL {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed !== undefined && protocols.includes(parsed.protocol)) return parsed;
   throw badUrl(`it must begin with ${what} and have special characters of the password percent-encoded`);
 }
 
-/** One for what is sent, and one for what is sent meanwhile: processes are many, and a server has few. */
+/** For two statements at a time. Processes are many, and a server has few connections. */
 const mostConnections = 2;
 const idleMs = 12_000;
-/** MySQL ends what is idle for longer, in a transaction or not: later than svc itself does. */
-export const serverIdleSeconds = 15;
-/** A transaction in which the server hears nothing for so long is rolled back; svc sends one statement right after the other. */
+/** The server rolls back a transaction without statements for this long. svc sends one right after the other. */
 export const idleInTransactionMs = 5_000;
-/** Of its time-out, a statement has so much until it is asked who holds it up. */
+/** After this part of its time-out, svc asks who blocks a statement. */
 const askAfter = 0.6;
 const mostTries = 4;
 
-/** A few connections, opened when they are needed and again after a failure. */
+/** A few connections, opened on demand and again after a failure. */
 export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabase {
   const { timeoutMs, details } = options;
   const onBlocked = sayBlocked(details.database, options.logger);
-  /** The one that was used last is on top: the other one becomes idle. */
+  /** The last used connection is on top, so that the other one becomes idle. */
   const idle: { readonly connection: ServerConnection; readonly timer: NodeJS.Timeout }[] = [];
   const waiting: (() => void)[] = [];
   const inFlight = new Set<Promise<unknown>>();
@@ -151,7 +146,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
       await connection.end('COMMIT');
       return result;
     } catch (error) {
-      // What cannot be rolled back ends with its connection.
+      // Without a rollback, the transaction ends with its connection.
       if (!connection.isLost()) await connection.end('ROLLBACK').catch(() => connection.destroy());
       throw error;
     }
@@ -195,7 +190,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
 
   async function sayBlocker(id: number | undefined): Promise<void> {
     if (id === undefined) return;
-    // Another one: this waits.
+    // A second connection, because the first one waits.
     const asker = await options.connect();
     try {
       const blocker = await asker.blockerOf(id);
@@ -239,4 +234,38 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
       for (const connection of used) connection.destroy();
     },
   };
+}
+
+async function runWork<T>(
+  work: Work<T>,
+  run: (statement: Statement) => Promise<StatementResult>,
+): Promise<T> {
+  let step = work.next();
+  while (!step.done) {
+    let result: StatementResult;
+    try {
+      result = await run(step.value);
+    } catch (error) {
+      step = work.throw(error);
+      continue;
+    }
+    step = work.next(result);
+  }
+  return step.value;
+}
+
+/** The holder of a lock, from the columns pid, name, address, state and seconds. All but pid may be null. */
+export function blockerText(row: SqlRow | undefined): string | undefined {
+  if (row === undefined) return undefined;
+  const { pid, name, address, state, seconds } = row;
+  const about = [name, address, state].filter((each) => each !== null && each !== undefined && each !== '');
+  const since = seconds === null || seconds === undefined ? '' : ` for ${seconds} s`;
+  return about.length === 0 ? `process ${pid}` : `process ${pid} (${about.join(', ')}${since})`;
+}
+
+function sayBlocked(database: string, logger: Logger | undefined): (blocker: string) => void {
+  if (logger === undefined) return () => {};
+  const say = throttledLog(logger, systemClock);
+  return (blocker) =>
+    say('blocked', `outbox: a statement waits for a lock in ${database}, which ${blocker} holds`);
 }

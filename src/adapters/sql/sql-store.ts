@@ -30,20 +30,27 @@ import {
   strayRows,
   wrongVersion,
 } from '../../outbox/store-error.ts';
-import { databaseTraits } from './database-traits.ts';
-import { type Migration, migrate, migrations, readVersion, tryStatements, versionOf } from './schema.ts';
 import {
   addPartition,
+  countStrays,
+  databaseTraits,
+  dropPartition,
+  lookAtPartitions,
+  type Migration,
+  migrate,
+  migrations,
+  missingGuard,
+  readVersion,
+  tryStatements,
+  versionOf,
+} from './schema.ts';
+import {
   type Condition,
   command,
-  countStrays,
   type Dialect,
   dialects,
-  dropPartition,
   highestId,
   integers,
-  lookAtPartitions,
-  missingGuard,
   query,
   queryInOrder,
   rowFault,
@@ -58,46 +65,46 @@ export interface SqlStoreOptions {
   readonly url: string;
   /** As in `svc.outbox.table`: with or without its schema. */
   readonly table: string;
-  /** When tables are made where there are none. */
+  /** When to create missing tables. */
   readonly initializeSchema: 'embedded' | 'always' | 'never';
   readonly logger?: Logger | undefined;
-  /** Whether `insert` deletes what it has written; see `erase-row.ts`. Default false. */
+  /** Whether `insert` deletes its rows at once, see `erase-row.ts`. Default: false. */
   readonly erases?: boolean | undefined;
-  /** Where the rows are made, they lie in a partition for each day. PostgreSQL only. */
+  /** Whether new tables have a partition for each day. PostgreSQL only. */
   readonly partitioned?: boolean | undefined;
   /** Default: those of this svc. */
   readonly migrations?: readonly Migration[] | undefined;
-  /** The longest that one transaction may take, connecting included. Default 5000. */
+  /** Time limit of one transaction in milliseconds, with the connection. Default: 5000. */
   readonly timeoutMs?: number | undefined;
 }
 
 export const defaultTimeoutMs = 5_000;
 
-/** What an adapter brings along: where work is done. Rejects with an `SvcError` always. */
+/** Runs work on the database of an adapter. Always rejects with an `SvcError`. */
 export interface SqlDatabase {
   run<T>(work: () => Work<T>, options?: RunOptions): Promise<T>;
   close(deadlineMs: number): Promise<void>;
-  /** Of the last connection; no socket: `undefined`. */
+  /** Of the last connection; `undefined` without a socket. */
   inClearTo?(): string | undefined;
 }
 
 export interface RunOptions {
-  /** Default: a transaction. A scan is one statement that may read much: a server ends it by itself in time. */
+  /** Default: a transaction. A scan is one statement that may read many rows, and that the server itself ends in time. */
   readonly as?: 'transaction' | 'statement' | 'scan';
   /** Default: `timeoutMs`. */
   readonly limitMs?: number;
-  /** After so long it is asked who holds it up. Default: a part of `limitMs`. */
+  /** When to ask who blocks it. Default: a part of `limitMs`. */
   readonly askAfterMs?: number;
-  /** A connection that was opened for it is not kept: nothing else is to come soon. */
+  /** Closes a connection that was opened for this work, because none follows soon. */
   readonly leaves?: boolean;
 }
 
-/** Tables are made once, and by one process of many that wait for it. */
+/** One process creates the tables, and many may wait for it. */
 const migrationLimitMs = 60_000;
-/** Sooner than they give up a lock. */
+/** Shorter than the wait for the lock. */
 const migrationAskMs = 1_000;
 const partitionAskMs = 50;
-/** An operator's filter may read all rows of a table, for which there is no index. */
+/** An operator's filter may read all rows of a table, without an index. */
 const searchLimitMs = 30_000;
 /** Rows that an operator's command changes in one transaction. */
 const chunkRows = 5_000;
@@ -127,7 +134,7 @@ export function createSqlStore(
     limitMs: Math.max(searchLimitMs, options.timeoutMs ?? defaultTimeoutMs),
   };
 
-  /** Partitions could not be made or dropped, for a lock. */
+  /** A lock prevented the last change of partitions. */
   let isHeldUp = false;
 
   async function versionNow(): Promise<number> {
@@ -158,10 +165,10 @@ export function createSqlStore(
     }
   }
 
-  /** What does not get its lock now does so another time: the application's transactions go first. */
+  /** Gives up without the lock, to try again another time: the application's transactions go first. */
   async function unlessLate(work: () => Work<boolean>, says: string): Promise<void> {
     try {
-      // A short transaction is nothing to tell of; one that was in the way the last time as well is.
+      // Reports a blocking transaction at the second attempt only, because most are short.
       const isDone = await database.run(work, isHeldUp ? { askAfterMs: partitionAskMs } : {});
       isHeldUp = false;
       if (isDone) logger?.info(`the outbox ${says}`, { table });
@@ -174,7 +181,7 @@ export function createSqlStore(
     }
   }
 
-  /** In pieces, so that no transaction is long; each row is looked at once. */
+  /** In chunks, so that each transaction is short. Each row is read once. */
   async function inChunks(
     filter: RowFilter,
     work: (ids: readonly number[], where: Condition) => Work<number>,
@@ -200,7 +207,7 @@ export function createSqlStore(
       try {
         await database.run(() => tryStatements(tables));
       } catch (error) {
-        // Newer versions add to the tables: where that is not all, it shows here.
+        // Newer versions only add to the tables. Any other change shows here.
         const isOther = error instanceof SvcError && changedTables.has(error.code);
         throw isOther && version > wanted ? wrongVersion(version, wanted, details) : error;
       }
@@ -232,7 +239,7 @@ export function createSqlStore(
       const work = (): Work<Claim> => claim(dialect, tables, owner, leaseMs, isGone);
       const { shards, hasDead, nowMs } = await database.run(work, statement);
       onTime?.(nowMs);
-      // Nothing depends on it: they are not counted any more.
+      // A failure does not matter, because dead relays are not counted.
       if (hasDead) await database.run(() => forgetDead(dialect, tables), statement).catch(() => {});
       return shards;
     },
@@ -303,7 +310,7 @@ function* pending(
   if (held === '') return [];
   const left = integers(ids).join(', ');
   const known = left === '' ? '' : `AND id NOT IN (${left}) `;
-  // The shard is told in the order as well: only the index of PENDING rows has it.
+  // The order includes the shard, so that only the index of PENDING rows matches.
   const sql =
     `SELECT ${storedColumns(dialect)} FROM ${rows}${dialect.useIndex(statusIndex)} ` +
     `WHERE status = 'PENDING' AND id > ${after} AND id <= ${highestId} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${most}`;
@@ -313,7 +320,7 @@ function* pending(
 function* failedAggregates({ rows }: Tables, shards: readonly number[]): Work<readonly Aggregate[]> {
   const held = integers(shards).join(', ');
   if (held === '') return [];
-  // Not DISTINCT: MySQL takes texts for equal that end in blanks.
+  // Not DISTINCT: MySQL ignores trailing blanks in comparisons.
   const sql = `SELECT aggregate_type, aggregate_id FROM ${rows} WHERE status = 'FAILED' AND shard IN (${held})`;
   return (yield* query(sql)).map((row) => ({
     aggregateType: String(row.aggregate_type),
@@ -360,10 +367,7 @@ function* countPending({ rows }: Pick<Tables, 'rows'>): Work<number> {
   return Number(found?.row_count);
 }
 
-/**
- * Each status by its own index, none of which is read with its rows: a table keeps what is PUBLISHED for days. The oldest PENDING row
- * is the one with the lowest id.
- */
+/** Each status by its own index only, because a table keeps PUBLISHED rows for days. The oldest row has the lowest id. */
 function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStatistics> {
   const { msOf, now } = dialect;
   const pendingCount = yield* countPending({ rows });
@@ -387,14 +391,14 @@ function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStatistics>
   };
 }
 
-/** One less than the column holds, so that one more can be written. */
+/** One less than the column holds, so that it can be raised once more. */
 const mostRetries = 2_147_483_646;
-/** What a `Date` can be. */
+/** The limit of a `Date`. */
 const longestTimeMs = 8_640_000_000_000_000;
 
 const everyRow: Condition = { sql: '1 = 1', values: [] };
 
-/** An empty filter is every row; an empty list in it is none. */
+/** An empty filter selects every row. An empty list in it selects no row. */
 function conditionOf(dialect: Dialect, filter: RowFilter): Condition {
   const parts: Condition[] = [];
   if (filter.ids !== undefined) parts.push(dialect.isOneOf('id', filter.ids));
@@ -417,7 +421,7 @@ function conditionOf(dialect: Dialect, filter: RowFilter): Condition {
   };
 }
 
-/** Written out: with a parameter no partial index would be found. */
+/** Literals, because a partial index does not match a parameter. */
 function hasStatus(statuses: readonly RowStatus[]): Condition {
   const known = rowStatuses.filter((status) => statuses.includes(status));
   const sql = known.map((status) => `status = '${status}'`).join(' OR ');
@@ -465,7 +469,7 @@ function parsed(text: unknown): unknown {
   }
 }
 
-/** A text that somebody else has put into SQLite is its bytes, as in the other databases. */
+/** Text that another program stored in SQLite counts as its bytes, as in the other databases. */
 function bytesOf(value: unknown): Buffer | undefined {
   if (Buffer.isBuffer(value)) return value;
   if (typeof value === 'string') return Buffer.from(value);
@@ -473,18 +477,18 @@ function bytesOf(value: unknown): Buffer | undefined {
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
 
-/** Of what no clock says, such as PostgreSQL's 'infinity', the beginning of all times. */
+/** 0 for times outside the range of a `Date`, such as PostgreSQL's 'infinity'. */
 function timeOf(value: unknown): number {
   const ms = Math.round(Number(value));
   return Math.abs(ms) <= longestTimeMs ? ms : 0;
 }
 
-/** A clock that was set back shows in the rows. */
+/** 0 if a clock was set back between the two times. */
 function duration(value: unknown): number | null {
   return value === null || value === undefined ? null : Math.max(0, Number(value));
 }
 
-/** A cause for an operator, not a log of one. */
+/** Enough for the cause of an error. */
 const longestError = 1_000;
 
 function* ack(
@@ -501,7 +505,7 @@ function* ack(
     : `DELETE FROM ${rows}`;
   const count = yield* command(`${verb} WHERE ${where.sql}`, ...where.values);
   if (count === ids.length) return ids;
-  // Of another's shard; or done already, by a try whose answer did not come.
+  // Rows of a shard that is lost, or rows that an earlier try without an answer has handled.
   const chosen = dialect.isOneOf('id', ids);
   const left = yield* query(
     `SELECT id FROM ${rows} WHERE ${chosen.sql} AND status = 'PENDING'`,
@@ -517,7 +521,7 @@ function* fail(
   owner: string,
   failures: readonly RowFailure[],
 ): Work<void> {
-  // What failed together did so for one reason: it is written down together.
+  // Rows that failed together have one reason, so one statement stores it.
   const alike = Map.groupBy(failures, ({ retryCount, lastError, retryInMs }) =>
     JSON.stringify([retryCount, lastError, retryInMs]),
   );
@@ -544,7 +548,7 @@ function* fail(
   }
 }
 
-/** What was chosen a moment ago may be of another kind by now: `where` is looked at again. */
+/** Repeats `where`, because a row may have changed since it was selected. */
 function* makePending(
   dialect: Dialect,
   { rows }: Tables,
@@ -570,7 +574,7 @@ function* deleteRows(
 
 const since = { PUBLISHED: 'published_at', FAILED: 'failed_at' } as const;
 
-/** Chosen by time and deleted by primary key, so that MySQL locks no more than these rows. */
+/** Selects by time and deletes by primary key, so that MySQL locks these rows only. */
 function* cleanup(
   dialect: Dialect,
   tables: Tables,
@@ -593,7 +597,7 @@ function* cleanup(
   }
 }
 
-/** A row that is waiting, in a shard of the owner's. */
+/** A waiting row in a shard of the owner. */
 function stillHeld(dialect: Dialect, shards: string, owner: string): Condition {
   const held = `SELECT shard FROM ${shards} WHERE owner = ? AND lease_until > ${dialect.now}`;
   return { sql: `status = 'PENDING' AND ${dialect.isIn('shard', held)}`, values: [owner] };
@@ -612,24 +616,24 @@ interface Claim {
   readonly shards: readonly number[];
   /** Whether there are owners whose time has run out. */
   readonly hasDead: boolean;
-  /** Of the database's clock, since the epoch. */
+  /** The database's clock, since the epoch. */
   readonly nowMs: number;
 }
 
 interface Shards extends Omit<Claim, 'shards'> {
-  /** Those to hold: what is held already first. */
+  /** Shards to hold; those that it holds already come first. */
   readonly wanted: readonly number[];
   readonly surplus: readonly number[];
-  /** Who holds what this one does not. */
+  /** Owners of the other shards. */
   readonly holders: readonly string[];
 }
 
-/** Others claim at the same time: so often is looked again for shards that are free. */
+/** How often a claim looks for free shards, because others claim at the same time. */
 const mostTries = 5;
 
 /**
- * Each statement is a transaction of its own: whoever stands still in between, or is cut off, keeps no lock that others wait
- * for. What was free when it was looked for may be somebody else's by now, so that it is looked at again while it is taken.
+ * Each statement is a separate transaction, so a process that stops in between keeps no lock. A free shard may be taken by now,
+ * so the UPDATE checks it again.
  */
 function* claim(
   dialect: Dialect,
@@ -648,7 +652,7 @@ function* claim(
     const before = new Set(wanted);
     ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, tries < mostTries));
     if (tries === mostTries) {
-      // What it did get.
+      // Only the shards that it got.
       wanted = wanted.filter((shard) => before.has(shard));
       break;
     }
@@ -666,7 +670,7 @@ function* claim(
 
 function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, takesMore = true): Work<Shards> {
   const found = yield* query(
-    `SELECT shard, owner, ${dialect.msOf(dialect.now)} AS now_ms, CASE WHEN ${heldBySomebody(dialect)} THEN 1 ELSE 0 END AS held, ` +
+    `SELECT shard, owner, ${dialect.msOf(dialect.now)} AS now_ms, CASE WHEN ${isHeld(dialect)} THEN 1 ELSE 0 END AS held, ` +
       `(SELECT COUNT(*) FROM ${relays}) AS known_count, ` +
       `(SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now}) AS alive_count ` +
       `FROM ${shards} ORDER BY shard`,
@@ -678,7 +682,7 @@ function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, take
   const others = found.filter((row) => row.owner !== owner);
   const free = others.filter(({ held }) => Number(held) === 0).map(({ shard }) => Number(shard));
   const held = others.filter((row) => Number(row.held) === 1);
-  // Several that start together begin in different places.
+  // Relays that start together begin at different shards.
   const from = free.length === 0 ? 0 : spreadHash(owner) % free.length;
   const more = takesMore ? Math.max(0, share - mine.length) : 0;
   return {
@@ -690,7 +694,7 @@ function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, take
   };
 }
 
-/** Returns whether they are all its own now. */
+/** Returns whether all of them now belong to the owner. */
 function* take(
   dialect: Dialect,
   { shards }: Tables,
@@ -701,7 +705,7 @@ function* take(
   if (wanted.length === 0) return true;
   const chosen = dialect.isOneOf('shard', wanted);
   const count = yield* command(
-    `UPDATE ${shards} SET owner = ?, lease_until = ${dialect.nowPlusMs} WHERE ${chosen.sql} AND (owner = ? OR NOT (${heldBySomebody(dialect)}))`,
+    `UPDATE ${shards} SET owner = ?, lease_until = ${dialect.nowPlusMs} WHERE ${chosen.sql} AND (owner = ? OR NOT (${isHeld(dialect)}))`,
     owner,
     leaseMs,
     ...chosen.values,
@@ -710,15 +714,15 @@ function* take(
   return count === wanted.length;
 }
 
-/** Never null, whatever is: what is compared with NULL would be neither held nor free. */
-const heldBySomebody = ({ now }: Dialect): string =>
+/** Never NULL: a comparison with NULL would be neither held nor free. */
+const isHeld = ({ now }: Dialect): string =>
   `owner IS NOT NULL AND lease_until IS NOT NULL AND lease_until > ${now}`;
 
-/** Whether the others that are alive are as many as there are shards, and have all of them. */
+/** Whether the other live relays are as many as the shards, and hold all of them. */
 function* isFull(dialect: Dialect, { shards, relays }: Tables, owner: string): Work<boolean> {
   const [found] = yield* query(
     `SELECT (SELECT COUNT(*) FROM ${relays} WHERE alive_until > ${dialect.now} AND owner <> ?) AS alive, ` +
-      `(SELECT COUNT(*) FROM ${shards} WHERE ${heldBySomebody(dialect)} AND owner <> ?) AS held`,
+      `(SELECT COUNT(*) FROM ${shards} WHERE ${isHeld(dialect)} AND owner <> ?) AS held`,
     owner,
     owner,
   );
@@ -746,7 +750,7 @@ function* release({ shards, relays }: Tables, owner: string): Work<void> {
   yield* command(`UPDATE ${shards} SET owner = NULL, lease_until = NULL WHERE owner = ?`, owner);
 }
 
-/** What the database knows of who sends the rows. A user who may do what a relay does may ask all of it. */
+/** The database's view of the processes that send the rows. The rights of a relay are enough for all of it. */
 function* lookAtSenders(dialect: Dialect, table: string): Work<Senders> {
   const tables = tablesOf(dialect.name, table);
   const { sql, values } = questions[dialect.name](table, tables);
@@ -774,7 +778,7 @@ interface Question {
 const questions: Readonly<Record<DialectName, (table: string, tables: Tables) => Question>> = {
   postgres(table, { rows }) {
     const trigger = besideTable(partsOfTable(table)?.name ?? table, eraseSuffix);
-    // One whose log is gone is as good as none.
+    // A slot without its log counts as missing.
     const slots = `FROM pg_replication_slots WHERE slot_type = 'logical' AND database = current_database() AND wal_status IS DISTINCT FROM 'lost'`;
     return {
       sql:

@@ -9,16 +9,14 @@ import {
   type SqlValue,
   timeOfMs,
 } from '../../outbox/insert-row.ts';
-import { shardCount } from '../../outbox/outbox-row.ts';
-import { rowStatuses } from '../../outbox/outbox-store.ts';
 
 /** One statement, its parameters written as `?`. */
 export interface Statement {
   readonly sql: string;
   readonly values: readonly SqlValue[];
-  /** Whether it gives rows; else it is counted what it changed. */
+  /** Whether it returns rows. If not, `count` is the number of changed rows. */
   readonly hasRows: boolean;
-  /** Without values: read along an index, row by row, whatever the database has come to believe about the table. */
+  /** Statements without values only: read along an index, row by row, whatever the statistics of the table say. */
   readonly isInOrder?: boolean;
 }
 
@@ -26,14 +24,13 @@ export type SqlRow = Readonly<Record<string, unknown>>;
 
 export interface StatementResult {
   readonly rows: readonly SqlRow[];
-  /** Rows that were changed. */
   readonly count: number;
 }
 
 /**
- * Statements that follow from each other's results. The logic stands once, and each database runs it its own way: servers with
- * an `await` per statement, SQLite in one go, as an application that is let in between would wait for our lock, and block
- * the thread that has to give it back.
+ * Statements that depend on each other's results. The logic exists once, and each database runs it in its own way. Servers
+ * await each statement. SQLite runs all of them without a pause: otherwise the application would wait for svc's lock, and block
+ * the thread that has to release it.
  */
 export type Work<T> = Generator<Statement, T, StatementResult>;
 
@@ -42,40 +39,21 @@ export function* query(sql: string, ...values: readonly SqlValue[]): Work<readon
 }
 
 /**
- * The statistics of a queue are always those of another hour: with an empty table in mind, PostgreSQL would sort the whole
- * backlog for each batch, to take the first rows of it.
+ * The statistics of a queue are always outdated. If they show an empty table, PostgreSQL sorts the whole backlog for each
+ * batch, to take its first rows.
  */
 export function* queryInOrder(sql: string): Work<readonly SqlRow[]> {
   return (yield { sql, values: [], hasRows: true, isInOrder: true }).rows;
 }
 
-/** Returns how many rows it changed. */
+/** Returns the number of changed rows. */
 export function* command(sql: string, ...values: readonly SqlValue[]): Work<number> {
   return (yield { sql, values, hasRows: false }).count;
 }
 
-/** A piece of a condition, with its parameters. */
 export interface Condition {
   readonly sql: string;
   readonly values: readonly SqlValue[];
-}
-
-export async function runWork<T>(
-  work: Work<T>,
-  run: (statement: Statement) => Promise<StatementResult>,
-): Promise<T> {
-  let step = work.next();
-  while (!step.done) {
-    let result: StatementResult;
-    try {
-      result = await run(step.value);
-    } catch (error) {
-      step = work.throw(error);
-      continue;
-    }
-    step = work.next(result);
-  }
-  return step.value;
 }
 
 export function runWorkAtOnce<T>(work: Work<T>, run: (statement: Statement) => StatementResult): T {
@@ -93,36 +71,35 @@ export function runWorkAtOnce<T>(work: Work<T>, run: (statement: Statement) => S
   return step.value;
 }
 
-/** What the three databases say differently. */
 export interface Dialect {
   readonly name: DialectName;
-  /** The database's clock, the same within one statement, so that an index can be searched with it. */
+  /** The database's clock. It is constant within one statement, so that an index can be searched with it. */
   readonly now: string;
   /** The clock and a parameter in milliseconds. */
   readonly nowPlusMs: string;
   readonly nowMinusMs: string;
   /** A parameter in milliseconds since the epoch, as a time of the tables. */
   readonly timeOfMs: string;
-  /** Milliseconds since the epoch of a time. */
+  /** A time in milliseconds since the epoch. */
   msOf(time: string): string;
-  /** Exactly the text that is a parameter, whatever the collation. */
+  /** Compares a text exactly, whatever the collation. */
   equals(column: string): string;
   isOneOf(column: string, numbers: readonly number[]): Condition;
-  /** Among what a query gives, which is asked once. */
+  /** Among the results of a query, which runs once. */
   isIn(column: string, select: string): string;
-  /** To read along an index where the database would take another one: stands after the table. */
+  /** Follows the table's name. Forces an index where the database would choose another one. */
   useIndex(index: string): string;
-  /** `INSERT`, a row that is there already aside. */
+  /** `INSERT` that skips existing rows. */
   insertMissing(table: string, columns: string, rows: string): string;
   /** Stores `owner` with a new time. Parameters: the owner, milliseconds, and milliseconds again. */
   aliveUntil(table: string): string;
-  /** None in SQLite: a transaction that writes is alone in the file. */
+  /** Not needed in SQLite, where a writing transaction is alone in the file. */
   readonly locks: Locks | undefined;
 }
 
-/** So that one instance of many does what is named. They end with the transaction, or are given back before. */
+/** Named locks: one instance of many does a task. A lock ends with the transaction, or with `unlock`. */
 interface Locks {
-  /** `false`: another has it. */
+  /** `false`: another instance holds it. */
   tryLock(name: string): Work<boolean>;
   /** Waits for it, `limitMs` at most. */
   lock(name: string, limitMs: number): Work<boolean>;
@@ -131,7 +108,7 @@ interface Locks {
 
 const postgres: Dialect = {
   name: 'postgres',
-  // Not clock_timestamp(), which no index can be searched with, nor now(), which stands still in a transaction that waits.
+  // Not clock_timestamp(), which no index can use. Not now(), which stands still in a transaction that waits.
   now: 'statement_timestamp()',
   nowPlusMs: `(statement_timestamp() + ?::float8 * interval '1 millisecond')`,
   nowMinusMs: `(statement_timestamp() - ?::float8 * interval '1 millisecond')`,
@@ -142,7 +119,7 @@ const postgres: Dialect = {
     sql: `${column} = ANY(?::bigint[])`,
     values: [`{${integers(numbers).join(',')}}`],
   }),
-  // As an array: joined with IN, each shard would be looked for in all the ids.
+  // As an array: a join with IN would look up each shard in all the ids.
   isIn: (column, select) => `${column} = ANY(ARRAY(${select}))`,
   useIndex: () => '',
   insertMissing: (table, columns, rows) =>
@@ -171,7 +148,7 @@ const mysql: Dialect = {
   nowMinusMs: '(UTC_TIMESTAMP(3) - INTERVAL (? * 1000) MICROSECOND)',
   timeOfMs: timeOfMs.mysql,
   msOf: (time) => `(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', ${time}) / 1000)`,
-  // Its collations take texts for equal that end in blanks.
+  // Its collations ignore trailing blanks.
   equals: (column) => `CAST(${column} AS BINARY) = CAST(? AS BINARY)`,
   isOneOf(column, numbers) {
     const listed = integers(numbers).join(',');
@@ -196,7 +173,7 @@ function* lockInMysql(name: string, limitMs: number): Work<boolean> {
   return Number(rows[0]?.locked) === 1;
 }
 
-/** Locks are the server's: the database is part of their names. */
+/** Locks belong to the server, so the database is part of their names. */
 export const mysqlLock = `CONCAT('svc-outbox-', MD5(CONCAT(COALESCE(DATABASE(), ''), ' ', ?)))`;
 
 const sqliteNow = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
@@ -207,7 +184,7 @@ const sqlite: Dialect = {
   nowPlusMs: `(${sqliteNow} + ?)`,
   nowMinusMs: `(${sqliteNow} - ?)`,
   timeOfMs: timeOfMs.sqlite,
-  // What is beyond the numbers of JavaScript, node:sqlite throws.
+  // node:sqlite throws for integers that a JavaScript number cannot hold.
   msOf: (time) => `(${time} * 1.0)`,
   equals: (column) => `${column} = ?`,
   isOneOf: (column, numbers) => ({
@@ -229,21 +206,20 @@ export function lockKeys(name: string): readonly [number, number] {
   return [crc32('svc outbox') | 0, crc32(name) | 0];
 }
 
-/** Beyond it a number of JavaScript is not exact: the next id would pass for this one. */
+/** JavaScript numbers beyond it are not exact: the next id would equal this one. */
 export const highestId: number = Number.MAX_SAFE_INTEGER;
 
-/** They stand in a statement: nothing else gets through. */
+/** The numbers become part of a statement, so everything else is dropped. */
 export function integers(numbers: readonly number[]): readonly number[] {
   return numbers.filter((number) => Number.isSafeInteger(number));
 }
 
-/** The tables of one outbox, as they stand in a statement. */
 export interface Tables {
   readonly rows: string;
   readonly shards: string;
   readonly relays: string;
   readonly schema: string;
-  /** Of the statuses, in MySQL. */
+  /** The index on the status, in MySQL. */
   readonly statusIndex: string;
 }
 
@@ -257,21 +233,21 @@ export function tablesOf(dialect: DialectName, table: string): Tables {
   };
 }
 
-/** What of a stored row becomes the record, as it was found: SQLite stores anything in any column. */
+/** The columns that become the record, unchecked: SQLite stores any value in any column. */
 export interface FoundRecord {
   readonly topic: unknown;
   readonly key: unknown;
-  /** Read as JSON; `undefined`: it was none. */
+  /** Parsed JSON; `undefined`: not JSON. */
   readonly headers: unknown;
   readonly payload: unknown;
 }
 
-/** Characters of a name that is told. */
+/** Characters of a name in a message. */
 const longestName = 60;
 
 /**
- * Why a row cannot become a record; `undefined` where it can. Rows of svc always can; in what somebody else has inserted, one of them would
- * be refused by the client each time, and look as if the cluster were away.
+ * Why a row cannot become a record; `undefined` if it can. Rows of svc always can. The client would refuse a bad row of another
+ * program each time, which would look like an outage of the cluster.
  */
 export function rowFault({ topic, key, headers, payload }: FoundRecord): string | undefined {
   if (typeof topic !== 'string' || !topicNamePattern.test(topic)) return `its topic must be ${topicNameForm}`;
@@ -283,377 +259,4 @@ export function rowFault({ topic, key, headers, payload }: FoundRecord): string 
     if (typeof text !== 'string')
       return `its header ${JSON.stringify(name.slice(0, longestName))} must be a string`;
   return undefined;
-}
-
-/** What version 1 of the tables is made of. `partitionedFrom`: in PostgreSQL, in days from that time on. */
-export function firstVersion(
-  dialect: DialectName,
-  table: string,
-  { partitionedFrom }: { readonly partitionedFrom?: number | undefined },
-): readonly string[] {
-  const { shards } = tablesOf(dialect, table);
-  const numbers = Array.from({ length: shardCount }, (_, shard) => `(${shard})`).join(', ');
-  const made = makers[dialect](table, partitionedFrom);
-  return [...made, dialects[dialect].insertMissing(shards, 'shard', numbers)];
-}
-
-export const innodb = ' ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
-
-const makers: Readonly<
-  Record<DialectName, (table: string, partitionedFrom: number | undefined) => readonly string[]>
-> = {
-  postgres: (table, partitionedFrom) => {
-    const { rows, shards, relays } = tablesOf('postgres', table);
-    const isPartitioned = partitionedFrom !== undefined;
-    // A key of a table in partitions holds what they are made by.
-    return [
-      `CREATE TABLE IF NOT EXISTS ${rows} (
-  id bigint GENERATED ALWAYS AS IDENTITY${isPartitioned ? '' : ' PRIMARY KEY'},
-  event_id text NOT NULL,
-  aggregate_type text NOT NULL,
-  aggregate_id text NOT NULL,
-  event_type text NOT NULL,
-  topic text NOT NULL,
-  record_key text NOT NULL,
-  headers text NOT NULL,
-  payload bytea NOT NULL,
-  status text NOT NULL DEFAULT 'PENDING',
-  shard smallint NOT NULL,
-  retry_count integer NOT NULL DEFAULT 0,
-  last_error text,
-  next_retry_at timestamptz,
-  occurred_at timestamptz NOT NULL,
-  created_at timestamptz NOT NULL DEFAULT statement_timestamp(),
-  published_at timestamptz,
-  failed_at timestamptz,${isPartitioned ? '\n  PRIMARY KEY (id, created_at),' : ''}
-  ${validConstraint('postgres', table)}
-)${isPartitioned ? ' PARTITION BY RANGE (created_at)' : rowSettings}`,
-      ...(isPartitioned ? firstPartitions(table, partitionedFrom) : []),
-      index('postgres', table, 'pending', '(id, shard)', 'PENDING'),
-      index('postgres', table, 'failed', '(id)', 'FAILED'),
-      index('postgres', table, 'published', '(published_at, created_at)', 'PUBLISHED'),
-      `CREATE TABLE IF NOT EXISTS ${shards} (shard smallint PRIMARY KEY, owner text, lease_until timestamptz) WITH (fillfactor = 50)`,
-      `CREATE TABLE IF NOT EXISTS ${relays} (owner text PRIMARY KEY, alive_until timestamptz NOT NULL) WITH (fillfactor = 50)`,
-    ];
-  },
-  mysql: (table) => {
-    const { rows, shards, relays, statusIndex } = tablesOf('mysql', table);
-    // No partial indexes there: those of the table begin with the status.
-    return [
-      `CREATE TABLE IF NOT EXISTS ${rows} (
-  id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
-  event_id varchar(255) NOT NULL,
-  aggregate_type text NOT NULL,
-  aggregate_id text NOT NULL,
-  event_type text NOT NULL,
-  topic text NOT NULL,
-  record_key text NOT NULL,
-  headers longtext NOT NULL,
-  payload longblob NOT NULL,
-  status varchar(9) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'PENDING',
-  shard smallint NOT NULL,
-  retry_count int NOT NULL DEFAULT 0,
-  last_error text,
-  next_retry_at datetime(3),
-  occurred_at datetime(3) NOT NULL,
-  created_at datetime(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
-  published_at datetime(3),
-  failed_at datetime(3),
-  KEY ${statusIndex} (status, id, shard),
-  KEY ${quoteName('mysql', besideTable(nameOf(table), '_published'))} (status, published_at, created_at),
-  ${validConstraint('mysql', table)}
-)${innodb}`,
-      `CREATE TABLE IF NOT EXISTS ${shards} (shard smallint NOT NULL PRIMARY KEY, owner varchar(255), lease_until datetime(3))${innodb}`,
-      `CREATE TABLE IF NOT EXISTS ${relays} (owner varchar(255) NOT NULL PRIMARY KEY, alive_until datetime(3) NOT NULL)${innodb}`,
-    ];
-  },
-  sqlite: (table) => {
-    const { rows, shards, relays } = tablesOf('sqlite', table);
-    return [
-      `CREATE TABLE IF NOT EXISTS ${rows} (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  event_id TEXT NOT NULL,
-  aggregate_type TEXT NOT NULL,
-  aggregate_id TEXT NOT NULL,
-  event_type TEXT NOT NULL,
-  topic TEXT NOT NULL,
-  record_key TEXT NOT NULL,
-  headers TEXT NOT NULL,
-  payload BLOB NOT NULL,
-  status TEXT NOT NULL DEFAULT 'PENDING',
-  shard INTEGER NOT NULL,
-  retry_count INTEGER NOT NULL DEFAULT 0,
-  last_error TEXT,
-  next_retry_at INTEGER,
-  occurred_at INTEGER NOT NULL,
-  created_at INTEGER NOT NULL DEFAULT (${dialects.sqlite.now}),
-  published_at INTEGER,
-  failed_at INTEGER
-)`,
-      index('sqlite', table, 'pending', '(id, shard)', 'PENDING'),
-      index('sqlite', table, 'failed', '(id)', 'FAILED'),
-      index('sqlite', table, 'published', '(published_at, created_at)', 'PUBLISHED'),
-      `CREATE TABLE IF NOT EXISTS ${shards} (shard INTEGER PRIMARY KEY, owner TEXT, lease_until INTEGER)`,
-      `CREATE TABLE IF NOT EXISTS ${relays} (owner TEXT PRIMARY KEY, alive_until INTEGER NOT NULL)`,
-    ];
-  },
-};
-
-const nameOf = (table: string): string => partsOfTable(table)?.name ?? table;
-
-/**
- * PENDING by (id, shard) and not the other way round: a relay that holds many shards reads in the order of ids and skips those of
- * others within the index; with the shard first it would have to sort the whole backlog for each batch.
- */
-function index(
-  dialect: 'postgres' | 'sqlite',
-  table: string,
-  name: string,
-  columns: string,
-  status: string,
-): string {
-  const { schema, name: plain } = partsOfTable(table) ?? { schema: undefined, name: table };
-  const named = quoteName(dialect, besideTable(plain, `_${name}`));
-  // PostgreSQL puts an index beside its table; SQLite wants the schema at the index instead.
-  return dialect === 'sqlite' && schema !== undefined
-    ? `CREATE INDEX IF NOT EXISTS ${quoteName(dialect, schema)}.${named} ON ${quoteName(dialect, plain)} ${columns} WHERE status = '${status}'`
-    : `CREATE INDEX IF NOT EXISTS ${named} ON ${tablesOf(dialect, table).rows} ${columns} WHERE status = '${status}'`;
-}
-
-// Rows are refused that no relay would ever find: those of somebody else, with a shard, an id or a status that svc never gives.
-
-/** A copy of the table, which MySQL and MariaDB make for a constraint, keeps writers waiting: of no more rows than this. */
-const mostCopied = 100_000;
-/** What is held up waits so long at most. */
-const lockLimitSeconds = 2;
-
-const nameOfOfValidRows = (table: string): string => partsOfTable(table)?.name ?? table;
-const guardOf = (table: string, suffix = ''): string =>
-  besideTable(nameOfOfValidRows(table), `_valid${suffix}`);
-
-const statuses = rowStatuses.map((status) => `'${status}'`).join(', ');
-const known = (row = ''): string =>
-  `${row}shard BETWEEN 0 AND ${shardCount - 1} AND ${row}status IN (${statuses})`;
-const whole = (row = ''): string => `${row}id BETWEEN 1 AND ${highestId} AND ${known(row)}`;
-/** MySQL and MariaDB take no constraint over a number that they give by themselves. */
-const enforced = (dialect: 'postgres' | 'mysql'): string => (dialect === 'mysql' ? known() : whole());
-
-/** For a table that is being made. SQLite has triggers, which older tables can be given as well. */
-function validConstraint(dialect: 'postgres' | 'mysql', table: string): string {
-  return `CONSTRAINT ${quoteName(dialect, guardOf(table))} CHECK (${enforced(dialect)})`;
-}
-
-/** The statement that makes a table of an older svc refuse such rows, whatever it holds already; in SQLite one of two. */
-function guardStatement(dialect: DialectName, table: string): string {
-  if (dialect === 'sqlite') return trigger(table, 'INSERT');
-  const add = `ALTER TABLE ${tablesOf(dialect, table).rows} ADD ${validConstraint(dialect, table)}`;
-  return dialect === 'postgres' ? `${add} NOT VALID` : add;
-}
-
-/** As a `Step` of the schema, which stands on this. */
-interface GuardStep {
-  readonly sql: string;
-  readonly isDone?: string;
-  readonly isForOlder?: boolean;
-}
-
-/** They fail on no table: not for rows that it holds, and not for those of an application that wait. */
-export function guardSteps(dialect: DialectName, table: string): readonly GuardStep[] {
-  const sql = guardStatement(dialect, table);
-  const { rows } = tablesOf(dialect, table);
-  const found = foundGuard(dialect, table);
-  if (dialect === 'sqlite') return [{ sql }, { sql: trigger(table, 'UPDATE OF id, shard, status') }];
-  if (dialect === 'postgres')
-    return [
-      {
-        sql: `DO $$ BEGIN IF NOT EXISTS (${found}) THEN SET LOCAL lock_timeout = '${lockLimitSeconds}s'; ${sql}; END IF; END $$`,
-      },
-    ];
-  const large = `SELECT 1 FROM information_schema.TABLES WHERE ${inMysql(table)} AND TABLE_ROWS > ${mostCopied}`;
-  const other = `SELECT 1 FROM ${rows} WHERE NOT (${known()})`;
-  const isDone = `SELECT 1 AS done FROM DUAL WHERE EXISTS (${found}) OR EXISTS (${large}) OR EXISTS (${other})`;
-  // The application's statements wait behind an ALTER that waits for one of its transactions.
-  const bound = `SET SESSION lock_wait_timeout = ${lockLimitSeconds}`;
-  return [bound, sql].map((step) => ({ sql: step, isDone, isForOlder: true }));
-}
-
-function inMysql(table: string): string {
-  const { schema, name } = partsOfTable(table) ?? { schema: undefined, name: table };
-  return `TABLE_SCHEMA = ${schema === undefined ? 'DATABASE()' : `'${schema}'`} AND TABLE_NAME = '${name}'`;
-}
-
-/** After it: before, SQLite has not given the id yet. */
-function trigger(table: string, event: string): string {
-  const { schema, name } = partsOfTable(table) ?? { schema: undefined, name: table };
-  const named = quoteName('sqlite', guardOf(table, `_${event.slice(0, 6).toLowerCase()}`));
-  const at = schema === undefined ? named : `${quoteName('sqlite', schema)}.${named}`;
-  return `CREATE TRIGGER IF NOT EXISTS ${at} AFTER ${event} ON ${quoteName('sqlite', name)} WHEN NOT (${whole('NEW.')}) BEGIN SELECT RAISE(ABORT, 'no relay of svc finds such a row: see id, shard and status'); END`;
-}
-
-function foundGuard(dialect: DialectName, table: string): string {
-  const { schema } = partsOfTable(table) ?? {};
-  const guard = guardOf(table, dialect === 'sqlite' ? '_insert' : '');
-  return {
-    postgres: `SELECT 1 AS found FROM pg_constraint WHERE conrelid = to_regclass('${tablesOf(dialect, table).rows}') AND conname = '${guard}'`,
-    mysql: `SELECT 1 AS found FROM information_schema.TABLE_CONSTRAINTS WHERE ${inMysql(table)} AND CONSTRAINT_NAME = '${guard}'`,
-    sqlite: `SELECT 1 AS found FROM ${schema === undefined ? '' : `${quoteName('sqlite', schema)}.`}sqlite_master WHERE type = 'trigger' AND name = '${guard}'`,
-  }[dialect];
-}
-
-/** Rows that no relay finds, counted. */
-export function* countStrays(dialect: DialectName, table: string): Work<number> {
-  const sql = `SELECT COUNT(*) AS row_count FROM ${tablesOf(dialect, table).rows} WHERE NOT (${whole()})`;
-  return Number((yield* query(sql))[0]?.row_count);
-}
-
-/** What makes the table refuse them, where it does not. */
-export function* missingGuard(dialect: DialectName, table: string): Work<string | undefined> {
-  const found = yield* query(foundGuard(dialect, table));
-  return found.length > 0 ? undefined : guardStatement(dialect, table);
-}
-
-// A table of PostgreSQL in partitions, one for each day (UTC) in which rows are stored, and one for what has no other.
-
-/** Rows are short-lived: the general settings would let the table grow to a multiple of what is in it. */
-const rowSettings =
-  ' WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_scale_factor = 0.01, toast.autovacuum_vacuum_cost_delay = 0)';
-
-const dayMs = 86_400_000;
-/** Today, and so many days ahead: a database that cannot be changed for some days costs nothing. */
-export const daysAhead = 3;
-/** The application's INSERTs wait behind whoever waits for a table: so nobody waits for long. */
-const lockLimitMs = 200;
-/** What is done while they may wait. */
-const workLimitMs = 2_000;
-
-/** As `20261122`. */
-function dayOf(timeMs: number): string {
-  return new Date(timeMs).toISOString().slice(0, 10).replaceAll('-', '');
-}
-
-function nextDays(nowMs: number): readonly number[] {
-  const today = Math.floor(nowMs / dayMs) * dayMs;
-  return Array.from({ length: daysAhead + 1 }, (_, ahead) => today + ahead * dayMs);
-}
-
-function bounds(dayStartMs: number): readonly [from: string, to: string] {
-  const text = (timeMs: number): string => `'${new Date(timeMs).toISOString().slice(0, 10)} 00:00:00+00'`;
-  return [text(dayStartMs), text(dayStartMs + dayMs)];
-}
-
-const suffixOf = (dayStartMs: number): string => `_p${dayOf(dayStartMs)}`;
-const defaultSuffix = '_default';
-
-/** With the table, before it holds a row. */
-function firstPartitions(table: string, nowMs: number): readonly string[] {
-  const { rows } = tablesOf('postgres', table);
-  const partition = (suffix: string, of: string): string =>
-    `CREATE TABLE IF NOT EXISTS ${quoteTable('postgres', table, suffix)} PARTITION OF ${rows} ${of}${rowSettings}`;
-  const days = nextDays(nowMs).map((day) => {
-    const [from, to] = bounds(day);
-    return partition(suffixOf(day), `FOR VALUES FROM (${from}) TO (${to})`);
-  });
-  return [partition(defaultSuffix, 'DEFAULT'), ...days];
-}
-
-interface PartitionWork {
-  readonly isPartitioned: boolean;
-  /** Days that have none yet. */
-  readonly missing: readonly number[];
-  /** Days that are over for longer than `ageMs`, the oldest first. */
-  readonly old: readonly number[];
-}
-
-/** What there is to do. Partitions that svc has not made are nobody's business here. */
-export function* lookAtPartitions(table: string, ageMs: number): Work<PartitionWork> {
-  const { rows } = tablesOf('postgres', table);
-  const { msOf, now } = dialects.postgres;
-  const [found] = yield* query(
-    `SELECT relkind AS kind, ${msOf(now)} AS now_ms FROM pg_class WHERE oid = to_regclass(?)`,
-    rows,
-  );
-  if (found?.kind !== 'p') return { isPartitioned: false, missing: [], old: [] };
-  const nowMs = Number(found.now_ms);
-  const names = yield* query(
-    `SELECT c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = to_regclass(?)`,
-    rows,
-  );
-  const days = names
-    .map(({ name }) => dayOfPartition(table, String(name)))
-    .filter((day) => day !== undefined)
-    .sort((one, other) => one - other);
-  return {
-    isPartitioned: true,
-    missing: nextDays(nowMs).filter((day) => !days.includes(day)),
-    old: days.filter((day) => day + dayMs < nowMs - ageMs),
-  };
-}
-
-function dayOfPartition(table: string, name: string): number | undefined {
-  const [, year, month, day] = /_p(\d{4})(\d\d)(\d\d)$/.exec(name) ?? [];
-  const start = Date.parse(`${year}-${month}-${day}T00:00:00Z`);
-  if (Number.isNaN(start)) return undefined;
-  return besideTable(partsOfTable(table)?.name ?? table, suffixOf(start)) === name ? start : undefined;
-}
-
-/**
- * Made beside the table and then attached, which no INSERT of the application waits for. `false`: another instance is at it, or rows of
- * that day lie in the default partition already, where they stay.
- */
-export function* addPartition(table: string, dayStartMs: number): Work<boolean> {
-  const { rows } = tablesOf('postgres', table);
-  if (!(yield* takeTurn(rows))) return false;
-  const partition = quoteTable('postgres', table, suffixOf(dayStartMs));
-  const [there] = yield* query(
-    'SELECT 1 AS found FROM pg_inherits WHERE inhparent = to_regclass(?) AND inhrelid = to_regclass(?)',
-    rows,
-    partition,
-  );
-  // By another instance, since this one has looked.
-  if (there !== undefined) return false;
-  const [from, to] = bounds(dayStartMs);
-  const [other] = yield* query(
-    `SELECT 1 AS found FROM ${quoteTable('postgres', table, defaultSuffix)} WHERE created_at >= ${from} AND created_at < ${to} LIMIT 1`,
-  );
-  if (other !== undefined) return false;
-  yield* command(
-    `CREATE TABLE IF NOT EXISTS ${partition} (LIKE ${rows} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)${rowSettings}`,
-  );
-  yield* command(`ALTER TABLE ${rows} ATTACH PARTITION ${partition} FOR VALUES FROM (${from}) TO (${to})`);
-  return true;
-}
-
-/**
- * Drops a day whose rows are all PUBLISHED for longer than `ageMs`. A transaction may have stored a row on that day and commit
- * only now: so it is looked at when nobody else has the table any more. `false`: there are others, or another instance is at it.
- */
-export function* dropPartition(table: string, dayStartMs: number, ageMs: number): Work<boolean> {
-  const { rows } = tablesOf('postgres', table);
-  if (!(yield* takeTurn(rows))) return false;
-  const partition = quoteTable('postgres', table, suffixOf(dayStartMs));
-  if (yield* isNeeded(partition, ageMs)) return false;
-  // In the order in which others take them.
-  yield* command(`LOCK TABLE ONLY ${rows} IN ACCESS EXCLUSIVE MODE`);
-  yield* command(`LOCK TABLE ${partition} IN ACCESS EXCLUSIVE MODE`);
-  if (yield* isNeeded(partition, ageMs)) return false;
-  yield* command(`DROP TABLE ${partition}`);
-  return true;
-}
-
-/** Each through an index of its own. */
-function* isNeeded(partition: string, ageMs: number): Work<boolean> {
-  const some = (where: string): string => `EXISTS (SELECT 1 FROM ${partition} WHERE ${where})`;
-  const kept = [
-    some(`status = 'PENDING'`),
-    some(`status = 'FAILED'`),
-    some(`status = 'PUBLISHED' AND published_at >= ${dialects.postgres.nowMinusMs}`),
-  ];
-  const [found] = yield* query(`SELECT CASE WHEN ${kept.join(' OR ')} THEN 1 ELSE 0 END AS needed`, ageMs);
-  return Number(found?.needed) !== 0;
-}
-
-function* takeTurn(rows: Tables['rows']): Work<boolean> {
-  yield* command(`SET LOCAL lock_timeout = ${lockLimitMs}`);
-  yield* command(`SET LOCAL statement_timeout = ${workLimitMs}`);
-  return yield* tryLockInPostgres(`cleanup ${rows}`);
 }

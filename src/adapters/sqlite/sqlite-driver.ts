@@ -1,6 +1,8 @@
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
+import type { SqlValue } from '../../outbox/insert-row.ts';
+import { badUrl } from '../../outbox/store-error.ts';
 import {
   type Connections,
   type Dialect,
@@ -16,8 +18,111 @@ import { assertShape, patchMethod, patchOnce } from '../../transaction/patch-met
 import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { kindOf } from '../../transaction/statements.ts';
 import { migrate, schemaVersion } from '../sql/schema.ts';
-import { dialects, runWorkAtOnce, tablesOf } from '../sql/statement.ts';
-import { type DatabaseClass, driverOf, loadNodeSqlite, pathOf, type SqliteDriver } from './sqlite-handle.ts';
+import {
+  dialects,
+  runWorkAtOnce,
+  type SqlRow,
+  type Statement as SqlStatement,
+  type StatementResult,
+  tablesOf,
+} from '../sql/statement.ts';
+
+/** One connection to a file, with either driver. Synchronous. */
+export interface SqliteHandle {
+  run(statement: SqlStatement): StatementResult;
+  exec(sql: string): void;
+  close(): void;
+}
+
+export interface SqliteDriver {
+  open(path: string): SqliteHandle;
+}
+
+/** The common part of `better-sqlite3` and `node:sqlite`. */
+interface Database {
+  prepare(sql: string): {
+    all(...values: readonly SqlValue[]): unknown[];
+    run(...values: readonly SqlValue[]): { readonly changes: number | bigint };
+  };
+  exec(sql: string): unknown;
+  close(): unknown;
+}
+
+type DatabaseClass = new (path: string, options: { readonly timeout: number }) => Database;
+
+/** Prepared statements that are kept. Operators' commands all differ. */
+const mostPrepared = 50;
+
+function handleOf(database: Database): SqliteHandle {
+  const prepared = new Map<string, ReturnType<Database['prepare']>>();
+  return {
+    run({ sql, values, hasRows }) {
+      let statement = prepared.get(sql);
+      if (statement === undefined) {
+        statement = database.prepare(sql);
+        if (prepared.size === mostPrepared) prepared.clear();
+        prepared.set(sql, statement);
+      }
+      if (hasRows) return { rows: statement.all(...values) as SqlRow[], count: 0 };
+      return { rows: [], count: Number(statement.run(...values).changes) };
+    },
+    exec: (sql) => void database.exec(sql),
+    close: () => {
+      prepared.clear();
+      database.close();
+    },
+  };
+}
+
+const ofClass = new WeakMap<DatabaseClass, SqliteDriver>();
+
+/** Returns the same driver for the same class. */
+function driverOf(Class: DatabaseClass): SqliteDriver {
+  const driver = ofClass.get(Class) ?? { open: (path) => handleOf(new Class(path, { timeout: 0 })) };
+  ofClass.set(Class, driver);
+  return driver;
+}
+
+// A variable: type checkers and bundlers must not require an optional peer.
+const packageName: string = 'better-sqlite3';
+
+/** Rejects if the package is not installed, or not built for this Node. */
+export async function loadBetterSqlite(): Promise<SqliteDriver> {
+  const { default: Class } = (await import(packageName)) as { default: DatabaseClass };
+  return driverOf(Class);
+}
+
+export function loadNodeSqlite(): SqliteDriver {
+  const { DatabaseSync } = withoutWarning(() => process.getBuiltinModule('node:sqlite'));
+  return driverOf(DatabaseSync as unknown as DatabaseClass);
+}
+
+/** `better-sqlite3` if it is installed, else `node:sqlite`. */
+export function loadSqlite(): Promise<SqliteDriver> {
+  return loadBetterSqlite().catch(loadNodeSqlite);
+}
+
+/** Suppresses Node 22's warning that SQLite is experimental, during this synchronous load only. */
+function withoutWarning<T>(load: () => T): T {
+  const { emitWarning } = process;
+  const quiet = (...parameters: Parameters<typeof emitWarning>): void => {
+    const [warning, kind] = parameters as readonly unknown[];
+    const isThis = kind === 'ExperimentalWarning' && String(warning).startsWith('SQLite ');
+    if (!isThis) Reflect.apply(emitWarning, process, parameters);
+  };
+  process.emitWarning = quiet as typeof emitWarning;
+  try {
+    return load();
+  } finally {
+    if (process.emitWarning === quiet) process.emitWarning = emitWarning;
+  }
+}
+
+export function pathOf(url: string): string {
+  const path = /^sqlite:(?:\/\/(?=\/))?(.+)$/s.exec(url)?.[1];
+  if (path === undefined) throw badUrl('for SQLite, use sqlite: and the path of a file');
+  return path;
+}
 
 type Method = (this: object, ...args: unknown[]) => unknown;
 type Methods = Record<string, Method>;
@@ -55,7 +160,7 @@ export const nodeSqliteDriver: DriverPatch = {
   },
 };
 
-/** A statement keeps to itself which database it is of, and its text may be that of many. */
+/** The database and text of a statement, which the driver does not expose. */
 interface Prepared {
   readonly database: object;
   readonly text: string;
@@ -108,7 +213,7 @@ function fileOf(handle: DatabaseSync): string | null {
   }
 }
 
-/** What was not committed goes with the handle. */
+/** Closing a handle rolls its open transaction back. */
 function endWith(database: object, name: string | symbol, connections: Connections): void {
   const methods = database as Record<string | symbol, Method | undefined>;
   const original = methods[name];
@@ -122,7 +227,7 @@ function endWith(database: object, name: string | symbol, connections: Connectio
 
 type Tell = (handle: object, text: unknown, send: () => unknown) => unknown;
 
-/** From Node 24.9 on; their class is not exported. */
+/** From Node 24.9 on. Their class is not exported. */
 function patchTagStores(database: Methods, tell: Tell): void {
   const createTagStore = database.createTagStore as Method;
   const owners = new WeakMap<object, object>();
@@ -146,38 +251,38 @@ function patchTagStores(database: Methods, tell: Tell): void {
   };
 }
 
-type BetterSqlite3DriverMethod = (this: unknown, ...args: unknown[]) => unknown;
+type BetterSqliteMethod = (this: unknown, ...args: unknown[]) => unknown;
 
-interface Database {
+interface BetterSqliteDatabase {
   /** The path, as the application gave it. */
   readonly name: string;
   readonly inTransaction: boolean;
 }
 
-interface SqliteDriverStatement {
+interface BetterSqliteStatement {
   readonly source: string;
-  readonly database: Database;
+  readonly database: BetterSqliteDatabase;
 }
 
 interface StatementMethods {
-  run: BetterSqlite3DriverMethod;
-  get: BetterSqlite3DriverMethod;
-  all: BetterSqlite3DriverMethod;
-  iterate: BetterSqlite3DriverMethod;
+  run: BetterSqliteMethod;
+  get: BetterSqliteMethod;
+  all: BetterSqliteMethod;
+  iterate: BetterSqliteMethod;
 }
 
 interface DatabaseMethods {
-  exec: BetterSqlite3DriverMethod;
-  prepare: BetterSqlite3DriverMethod;
-  close: BetterSqlite3DriverMethod;
-  transaction: BetterSqlite3DriverMethod;
+  exec: BetterSqliteMethod;
+  prepare: BetterSqliteMethod;
+  close: BetterSqliteMethod;
+  transaction: BetterSqliteMethod;
 }
 
-/** What `transaction()` returns: a function that has four of its kind as properties. */
-type TransactionFunction = BetterSqlite3DriverMethod &
-  Readonly<Record<(typeof variants)[number], BetterSqlite3DriverMethod>>;
+/** The result of `transaction()`: a function with four variants as properties. */
+type TransactionFunction = BetterSqliteMethod &
+  Readonly<Record<(typeof variants)[number], BetterSqliteMethod>>;
 
-const runningOfBetterSqlite3Driver = ['run', 'get', 'all', 'iterate'] as const;
+const betterSqliteRunning = ['run', 'get', 'all', 'iterate'] as const;
 const variants = ['default', 'deferred', 'immediate', 'exclusive'] as const;
 
 export const betterSqlite3Driver: DriverPatch = {
@@ -196,8 +301,8 @@ export const betterSqlite3Driver: DriverPatch = {
 
 function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connections: Connections): void {
   const { prepare, close, transaction } = prototype;
-  const runOwn = ownStatements<Database>(prepare);
-  const connectionOf = (handle: Database): WatchedConnection | undefined =>
+  const runOwn = ownStatements<BetterSqliteDatabase>(prepare);
+  const connectionOf = (handle: BetterSqliteDatabase): WatchedConnection | undefined =>
     connections.of(handle, (made) => {
       if (typeof handle.inTransaction !== 'boolean') throw new Error('it does not report transactions');
       driverIsUsed(driver, handle.name);
@@ -209,18 +314,18 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
         made,
       );
     });
-  const tell = (handle: Database, text: unknown, send: () => unknown): unknown =>
+  const tell = (handle: BetterSqliteDatabase, text: unknown, send: () => unknown): unknown =>
     isOwnWork() || typeof text !== 'string' ? send() : tellStatement(connectionOf(handle), text, send);
 
-  /** Their class is the native module's own: it is reached through the first of them. */
-  function patchStatements(handle: Database, first: () => unknown): void {
+  /** Their class is native and not exported, so the first statement leads to it. */
+  function patchStatements(handle: BetterSqliteDatabase, first: () => unknown): void {
     try {
-      const statement = first() as SqliteDriverStatement;
+      const statement = first() as BetterSqliteStatement;
       if (statement.database !== handle || typeof statement.source !== 'string')
         throw new Error('its statements do not report their connection');
       const methods = Object.getPrototypeOf(statement) as StatementMethods;
       patchOnce(methods, () => {
-        assertShape(methods, runningOfBetterSqlite3Driver);
+        assertShape(methods, betterSqliteRunning);
         patchMethods(methods);
       });
     } catch (error) {
@@ -229,10 +334,10 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
   }
 
   function patchMethods(methods: StatementMethods): void {
-    for (const name of runningOfBetterSqlite3Driver) {
+    for (const name of betterSqliteRunning) {
       const original = methods[name];
       methods[name] = function (this: unknown, ...args) {
-        const { database, source } = this as SqliteDriverStatement;
+        const { database, source } = this as BetterSqliteStatement;
         return tell(database, source, () => Reflect.apply(original, this, args));
       };
     }
@@ -240,32 +345,32 @@ function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connect
 
   patchMethod(prototype, 'exec', (behind) => {
     return function exec(this: unknown, ...args) {
-      return tell(this as Database, args[0], () => Reflect.apply(behind(), this, args));
+      return tell(this as BetterSqliteDatabase, args[0], () => Reflect.apply(behind(), this, args));
     };
   });
   patchMethod(prototype, 'prepare', (behind) => {
     return function prepare(this: unknown, ...args) {
       const made = Reflect.apply(behind(), this, args) as object;
-      patchStatements(this as Database, () => made);
+      patchStatements(this as BetterSqliteDatabase, () => made);
       return made;
     };
   });
   prototype.close = function (this: unknown, ...args) {
     const result = Reflect.apply(close, this, args);
-    connections.seen(this as Database)?.answered('none', 'rolled_back');
+    connections.seen(this as BetterSqliteDatabase)?.answered('none', 'rolled_back');
     return result;
   };
   prototype.transaction = function (this: unknown, ...args) {
-    // Its BEGIN and COMMIT are statements as others are, made without `prepare`.
-    patchStatements(this as Database, () => Reflect.apply(prepare, this, ['SELECT 1']));
+    // Its BEGIN and COMMIT are ordinary statements, made without `prepare`.
+    patchStatements(this as BetterSqliteDatabase, () => Reflect.apply(prepare, this, ['SELECT 1']));
     const [work] = args;
-    const given = typeof work === 'function' ? [tellsResult(work as BetterSqlite3DriverMethod)] : args;
+    const given = typeof work === 'function' ? [tellsResult(work as BetterSqliteMethod)] : args;
     return inScopes(Reflect.apply(transaction, this, given) as TransactionFunction);
   };
 }
 
-/** What the callback returns is known before the COMMIT. */
-function tellsResult(work: BetterSqlite3DriverMethod): BetterSqlite3DriverMethod {
+/** Records the result of the callback before the COMMIT. */
+function tellsResult(work: BetterSqliteMethod): BetterSqliteMethod {
   return function (this: unknown, ...args) {
     const value = Reflect.apply(work, this, args);
     const scope = currentScope();
@@ -274,10 +379,10 @@ function tellsResult(work: BetterSqlite3DriverMethod): BetterSqlite3DriverMethod
   };
 }
 
-/** Its four functions, each of which is a part of the application of its own. */
+/** Runs each of the four variants in its own scope. */
 function inScopes(made: TransactionFunction): TransactionFunction {
   if (variants.some((name) => typeof made[name] !== 'function')) return made;
-  const wrap = (original: BetterSqlite3DriverMethod): BetterSqlite3DriverMethod =>
+  const wrap = (original: BetterSqliteMethod): BetterSqliteMethod =>
     function sqliteTransaction(this: unknown, ...args) {
       return runInScope(new Scope(currentScope()), () => Reflect.apply(original, this, args));
     };
@@ -301,29 +406,28 @@ function ownStatements<Handle extends object>(
     ofSvc.set(handle, known);
     const own = known.get(text) ?? (Reflect.apply(prepare, handle, [text]) as Runnable);
     known.set(text, own);
-    // Own work, which the patched method lets pass.
+    // The patched method ignores svc's own work.
     own.run(...values);
   };
 }
 
-/** What is needed of a handle, whichever driver it is of: all of it answers at once. */
-interface SqliteHandle {
+/** The part of a handle that svc uses, synchronous in both drivers. */
+interface DriverHandle {
   isInTransaction(): boolean;
   /** With the driver's own methods. */
   run(statement: Statement): void;
 }
 
-/** A prepared statement of either. */
 interface Runnable {
   run(...values: readonly unknown[]): unknown;
 }
 
 const dialect: Dialect = 'sqlite';
 
-/** Connections whose COMMIT was refused, and what begins an empty transaction there: see `tellStatement`. */
+/** Connections with a refused COMMIT, and a function that begins an empty transaction, see `tellStatement`. */
 const refused = new WeakMap<WatchedConnection, () => void>();
 
-function openSession(handle: SqliteHandle, connection: WatchedConnection): DriverSession {
+function openSession(handle: DriverHandle, connection: WatchedConnection): DriverSession {
   const status = (): TransactionStatus => (handle.isInTransaction() ? 'open' : 'none');
   return {
     dialect,
@@ -336,7 +440,7 @@ function openSession(handle: SqliteHandle, connection: WatchedConnection): Drive
       try {
         handle.run(statement);
       } finally {
-        // An error may have ended the transaction: a full disk does.
+        // An error, such as a full disk, may have ended the transaction.
         connection.answered(status(), status() === 'none' ? 'rolled_back' : undefined);
       }
       if (statement.text === 'ROLLBACK')
@@ -347,9 +451,9 @@ function openSession(handle: SqliteHandle, connection: WatchedConnection): Drive
 }
 
 /**
- * Sends a statement of the application, and tells its connection before and after. Throws where a COMMIT must not be sent: svc has
- * rolled back then. SQLite itself would have left the transaction open, and takes no ROLLBACK without one, whose error would
- * hide ours: an application that sends it next has an empty one to roll back.
+ * Sends a statement of the application, and notifies its connection before and after. If svc refuses a COMMIT, it rolls back
+ * and throws. SQLite itself would keep the transaction open, and the application's ROLLBACK would fail and hide our error. So
+ * that ROLLBACK gets an empty transaction.
  */
 function tellStatement<R>(connection: WatchedConnection | undefined, text: string, send: () => R): R {
   if (connection === undefined) return send();
@@ -368,7 +472,7 @@ function tellStatement<R>(connection: WatchedConnection | undefined, text: strin
   }
 }
 
-/** Of the transaction that a statement has ended, if it was in one. */
+/** How a statement ended its transaction, if it was in one. */
 function endAfter(text: string, status: TransactionStatus, isTaken: boolean): TransactionEnd | undefined {
   const kind = kindOf(text, dialect).is;
   if (!isTaken || kind === 'rollback') return status === 'none' || isTaken ? 'rolled_back' : undefined;
@@ -376,18 +480,17 @@ function endAfter(text: string, status: TransactionStatus, isTaken: boolean): Tr
 }
 
 /**
- * Two copies of SQLite in one process undo each other's locks on a file, and damage it (sqlite.org/howtocorrupt.html, 2.2.1): svc
- * opens the application's file with the very driver that the application uses, and lets go of it as soon as that turns out
- * to be another one than it has taken.
+ * Two copies of SQLite in one process undo each other's locks on a file, and damage it (sqlite.org/howtocorrupt.html, 2.2.1).
+ * So svc opens the application's file with the application's own driver. It closes the file as soon as that driver turns out to
+ * be another one.
  */
 const used = shared('sqlite-driver', () => ({
-  /** The first one that the application has loaded. */
   first: undefined as SqliteDriver | undefined,
-  /** Files on which it uses another one. */
+  /** Files for which the application uses another driver. */
   onFile: new Map<string, SqliteDriver>(),
-  /** One that svc has no patch for. */
+  /** A driver without a patch. */
   foreign: undefined as string | undefined,
-  /** Of those who have a file open. */
+  /** Of stores with an open file. */
   listeners: new Set<() => void>(),
 }));
 
@@ -395,7 +498,7 @@ export function usedDriver(path: string): SqliteDriver | undefined {
   return used.onFile.get(realPath(path)) ?? used.first;
 }
 
-/** The name of a driver with a SQLite of its own, where svc would open the file beside it. */
+/** The name of a driver with its own SQLite, if svc would open the file beside it. */
 export function foreignSqlite(path: string): string | undefined {
   return usedDriver(path) === undefined ? used.foreign : undefined;
 }
@@ -406,7 +509,7 @@ export function onOtherDriver(listener: () => void): () => void {
   return () => void used.listeners.delete(listener);
 }
 
-/** Before the application can open a file with it. svc itself loads drivers, too: that counts for nothing. */
+/** Before the application can open a file with it. Drivers that svc loads do not count. */
 function driverIsLoaded(driver: SqliteDriver): void {
   if (isOwnWork() || used.first !== undefined) return;
   used.first = driver;
@@ -438,13 +541,10 @@ function realPath(path: string): string {
   }
 }
 
-/** The longest that the start of a process waits for another one that has the file. */
+/** How long the start waits for another process that has the file. */
 const busyMs = 2_000;
 
-/**
- * Makes the tables before the application's first turn, in which its first event may be stored. What is wrong with them, the
- * store tells when it is prepared.
- */
+/** Creates the tables before the application's first turn, which may store an event. The store reports problems later. */
 export function prepareSqliteAtOnce(url: string, table: string): void {
   const database = loadNodeSqlite().open(pathOf(url));
   try {
@@ -457,7 +557,7 @@ export function prepareSqliteAtOnce(url: string, table: string): void {
       database.exec('COMMIT');
     }
   } finally {
-    // Before the application opens it: two copies of SQLite in one process undo each other's locks.
+    // Before the application opens it, because two copies of SQLite undo each other's locks.
     database.close();
   }
 }

@@ -1,4 +1,4 @@
-// sqlite/: SQLite: its driver, as the application uses it, and the outbox in it, over svc's own connection.
+// sqlite/: SQLite: a patch of the application's driver, and the outbox over svc's own connection.
 
 import { existsSync } from 'node:fs';
 import { backoffMs, within } from '../../ground/clock.ts';
@@ -17,19 +17,26 @@ import {
   type SqlStoreOptions,
 } from '../sql/sql-store.ts';
 import { runWorkAtOnce, type Work } from '../sql/statement.ts';
-import { foreignSqlite, onOtherDriver, usedDriver } from './sqlite-driver.ts';
-import { loadSqlite, pathOf, type SqliteDriver, type SqliteHandle } from './sqlite-handle.ts';
+import {
+  foreignSqlite,
+  loadSqlite,
+  onOtherDriver,
+  pathOf,
+  type SqliteDriver,
+  type SqliteHandle,
+  usedDriver,
+} from './sqlite-driver.ts';
 
-/** Between two tries while somebody else has the file: the first and the longest wait. */
+/** Between two tries while another connection has the file: the first and the longest wait. */
 const firstWaitMs = 2;
 const longestWaitMs = 50;
 
 /**
- * With the driver of the application; while it has loaded none, `better-sqlite3` where that is installed, else `node:sqlite`. Each transaction is done in one go, without a turn of the event
- * loop: nothing of the application comes in between. While somebody else holds the lock svc waits on a timer and never
- * in SQLite, as that would block the thread in which the application is about to give the lock back.
+ * Uses the application's driver. Before it has loaded one, svc uses `better-sqlite3` if it is installed, else `node:sqlite`. Each
+ * transaction is synchronous, so that the application cannot interfere. While another connection holds the lock, svc waits on a
+ * timer. A wait in SQLite would block the thread in which the application is about to release the lock.
  *
- * `load`: another driver than that.
+ * @param load another driver
  */
 export function createSqliteStore(
   options: SqlStoreOptions,
@@ -54,20 +61,20 @@ function openLater(
   let open: { readonly by: SqliteDriver; readonly handle: SqliteHandle } | undefined;
   let isClosed = false;
   const inFlight = new Set<Promise<unknown>>();
-  // Before the application goes on: it is about to use the file.
+  // Synchronous, because the application is about to use the file.
   const stopListening = onOtherDriver(() => {
     if (open === undefined || load !== undefined) return;
     const isTheirs = (usedDriver(path) ?? open.by) === open.by;
-    if (!isTheirs || foreignSqlite(path) !== undefined) letGo();
+    if (!isTheirs || foreignSqlite(path) !== undefined) closeHandle();
   });
 
-  function letGo(): void {
+  function closeHandle(): void {
     const last = open?.handle;
     open = undefined;
     try {
       last?.close();
     } catch {
-      // Nobody needs it.
+      // Its state no longer matters.
     }
   }
 
@@ -75,14 +82,14 @@ function openLater(
     if (open !== undefined) return open.handle;
     const beside = load === undefined ? foreignSqlite(path) : undefined;
     if (beside !== undefined) throw storeError('otherCopy', { ...details, code: beside });
-    // Opening makes an empty file.
+    // Opening would create an empty file.
     if (initializeSchema === 'never' && !existsSync(path)) throw storeError('tableMissing', details);
     const by = load === undefined ? (usedDriver(path) ?? made) : made;
     const handle = by.open(path);
     try {
       handle.exec('PRAGMA busy_timeout = 0');
       handle.exec('PRAGMA journal_mode = WAL');
-      // NORMAL may lose the last commits with the power, and so do events whose transaction has committed.
+      // NORMAL may lose the last commits in a power failure, and their events.
       handle.exec('PRAGMA synchronous = FULL');
     } catch (error) {
       handle.close();
@@ -110,8 +117,8 @@ function openLater(
     try {
       database.exec('ROLLBACK');
     } catch {
-      // SQLite has done so already, or the handle is of no use any more: the next call opens another.
-      letGo();
+      // SQLite has already rolled back, or the handle is unusable. The next call opens another.
+      closeHandle();
     }
   }
 
@@ -154,7 +161,7 @@ function openLater(
       await within(deadlineMs, Promise.allSettled(inFlight));
       isClosed = true;
       stopListening();
-      letGo();
+      closeHandle();
     },
   };
 }
@@ -183,14 +190,14 @@ const names: Readonly<Record<number, string>> = {
   26: 'SQLITE_NOTADB',
 };
 
-export function toSqliteError(error: unknown, details: StoreFaultDetails): SvcError {
+function toSqliteError(error: unknown, details: StoreFaultDetails): SvcError {
   if (error instanceof SvcError) return error;
   const code = nameOf(error as SqliteError);
   return storeError(faultOf(code, String((error as SqliteError).message)), { ...details, code });
 }
 
-/** Somebody else has the file at the moment. */
-export function isBusy(error: unknown): boolean {
+/** Another connection has the file. */
+function isBusy(error: unknown): boolean {
   return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(nameOf((error ?? {}) as SqliteError) ?? '');
 }
 
@@ -200,7 +207,7 @@ function nameOf({ code, errcode }: SqliteError): string | undefined {
 }
 
 function faultOf(code: string | undefined, message: string): StoreFault {
-  // The code says no more than that something is wrong with the statement; the message, beside it, what.
+  // The code only reports a bad statement. The message says why.
   if (code === 'SQLITE_ERROR') {
     if (/^(no such table|unknown database)\b/.test(message)) return 'tableMissing';
     if (/\bno such column\b|\bhas no column\b|^(cannot modify|table .* already exists)/.test(message))

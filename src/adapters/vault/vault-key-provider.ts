@@ -13,8 +13,6 @@ import {
   type StaticKeyProvider,
 } from '../../protect/keys/key-provider.ts';
 
-export type VaultKeyProviderOptions = VaultOptions;
-
 /** Far more than any answer with a key. */
 const longestAnswerBytes = 65_536;
 const keyLengthBytes = 32;
@@ -22,8 +20,10 @@ const base64Of32Bytes = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 const wrappedKey = /^vault:v\d{1,9}:[A-Za-z0-9+/]{1,4096}={0,2}$/;
 
 /**
- * Keys from HashiCorp Vault or OpenBao over HTTP, a request a call: from a K/V store, or data keys made by Transit.
- * Throws at once where the options cannot work (`SVC_PROTECT_KEY_REFUSED`, or `SVC_PROTECT_KEY_ID` for a path).
+ * Creates a provider of keys from HashiCorp Vault or OpenBao: keys of a K/V store, or data keys of Transit. Each call is one
+ * HTTP request.
+ *
+ * @throws SvcError `SVC_PROTECT_KEY_REFUSED` for invalid options, `SVC_PROTECT_KEY_ID` for an invalid path of a key
  */
 export function createVaultKeyProvider(options: VaultKeyProviderOptions): KeyProvider {
   const address = checkVaultOptions(options);
@@ -103,11 +103,11 @@ export function createVaultKeyProvider(options: VaultKeyProviderOptions): KeyPro
 }
 
 // A Transit key has a name, not a path.
-function transitName(keyId: string, options: VaultOptions): string {
+function transitName(keyId: string, options: VaultKeyProviderOptions): string {
   return encodeURIComponent(pathOf(keyId, options));
 }
 
-async function tokenOf({ token, tokenFile }: VaultOptions): Promise<string> {
+async function tokenOf({ token, tokenFile }: VaultKeyProviderOptions): Promise<string> {
   const text = tokenFile === undefined ? token : String(await readOwnFile(tokenFile, 'of the token'));
   const trimmed = text?.trim() ?? '';
   if (trimmed === '')
@@ -135,12 +135,12 @@ function recordIn(value: unknown, name: string): Record<string, unknown> {
 
 function decodeKey(value: unknown): Buffer | undefined {
   if (typeof value !== 'string' || !base64Of32Bytes.test(value)) return undefined;
-  const key = Buffer.allocUnsafeSlow(keyLengthBytes); // not from the pool, which others can look into
+  const key = Buffer.allocUnsafeSlow(keyLengthBytes); // not from the pool, which other code can read
   key.write(value, 'base64');
   return key;
 }
 
-/** Of a value that is no key, as much as can be told. */
+/** Describes an invalid value without showing it. */
 function found(value: unknown): string {
   if (value === undefined) return 'no such field';
   if (typeof value !== 'string') return 'something that is not text';
@@ -148,7 +148,6 @@ function found(value: unknown): string {
   return bytes.toString('base64') === value ? `${bytes.length} bytes` : 'text that is not Base64';
 }
 
-/** What was asked for, for messages. */
 interface VaultQuestion {
   /** `https://vault.example.com:8200` */
   readonly address: string;
@@ -165,7 +164,7 @@ const codes = {
   mismatch: 'SVC_PROTECT_DECRYPT_FAILED',
 } as const;
 
-/** One line for an operator. The text of an answer is compared with what is known, and never told. */
+/** One line for an operator. The text of an answer is compared with known texts, and never shown. */
 function answerError(answer: JsonAnswer, question: VaultQuestion): SvcError {
   const [kind, why] = judge(answer, question);
   return keyProviderError(codes[kind], `Vault at ${question.address}: ${why}`);
@@ -200,7 +199,7 @@ function judgeBadRequest(errors: string, { path }: VaultQuestion): Verdict {
 }
 
 function judgeForbidden(errors: string, { path }: VaultQuestion): Verdict {
-  // OpenBao tells of a bad token with these two words alone, Vault with a second error; older ones do not tell them apart.
+  // OpenBao reports a bad token with these two words alone, Vault with a second error. Older versions do not distinguish.
   if (errors === 'permission denied' || errors.includes('invalid token'))
     return ['refused', 'permission denied: the token is wrong, has expired, or belongs to another namespace'];
   return ['refused', `permission denied: no policy of the token allows ${path}`];
@@ -219,7 +218,7 @@ function judgeNotFound(body: unknown, errors: string, { path, engine }: VaultQue
   return ['refused', `there is no secret at ${path}`];
 }
 
-/** Why there was no whole answer at all. */
+/** The answer is missing or incomplete. */
 function transportError(thrown: unknown, address: string): SvcError {
   const { code } = thrown as NodeJS.ErrnoException;
   const word = typeof code === 'string' && /^\w{1,60}$/.test(code) ? code : 'unknown error';
@@ -256,37 +255,37 @@ function textsOf(body: unknown, name: 'errors' | 'warnings'): string {
 const vaultEngines = ['kv-v1', 'kv-v2', 'transit'] as const;
 type VaultEngine = (typeof vaultEngines)[number];
 
-interface VaultOptions {
-  /** Default `https://127.0.0.1:8200`, as of Vault's own tools. `http:` only on loopback, where an agent or a test server listens. */
+export interface VaultKeyProviderOptions {
+  /** URL of the server. `http:` is allowed on loopback only. Default: `https://127.0.0.1:8200`, as in Vault's own tools. */
   readonly address?: string | undefined;
   /**
    * - `kv-v2` (default), `kv-v1`: the store holds the keys themselves, Base64 of 32 bytes in one field of a secret;
    * - `transit`: Vault makes data keys and decrypts them (envelope encryption).
    */
   readonly engine?: VaultEngine | undefined;
-  /** Where the engine is mounted. Default `secret`, for Transit `transit`. */
+  /** Mount path of the engine. Default: `secret`, for Transit `transit`. */
   readonly mount?: string | undefined;
   /**
-   * Path of the secret below the mount, or name of the Transit key, by the name that rules use. Default: that name.
-   * One each: versions of a key are Vault's business.
+   * Path of the secret below the mount, or name of the Transit key, by the names that rules use. Each name has one path,
+   * because Vault keeps the versions of a key. Default: the name itself.
    */
   readonly keys?: Readonly<Record<string, string | readonly string[]>> | undefined;
-  /** Field of the secret that holds the key. Default `key`. */
+  /** Field of the secret that holds the key. Default: `key`. */
   readonly field?: string | undefined;
   readonly namespace?: string | undefined;
   readonly token?: string | undefined;
-  /** File with the token, read at each call: an agent may renew it. Instead of `token`. */
+  /** File with the token, instead of `token`. Read at each call, because an agent may renew it. */
   readonly tokenFile?: string | undefined;
-  /** PEM file of the authorities to trust, read at each call. Default: those that Node trusts. */
+  /** PEM file of the authorities to trust, read at each call. Default: the authorities that Node trusts. */
   readonly caFile?: string | undefined;
-  /** The longest that a call may take. Default 5000. */
+  /** Time limit of one call in milliseconds. Default: 5000. */
   readonly timeoutMs?: number | undefined;
 }
 
 const pathPattern = /^[A-Za-z0-9_-]+(\/[A-Za-z0-9_-]+)*$/;
 
-/** Throws what could only fail later, or would send the token over an open network. Returns the address without its last `/`. */
-function checkVaultOptions(options: VaultOptions): string {
+/** Throws for options that would fail later, or would send the token over an open network. Returns the address. */
+function checkVaultOptions(options: VaultKeyProviderOptions): string {
   const { engine = 'kv-v2', mount = 'secret', keys = {}, namespace } = options;
   if (!vaultEngines.includes(engine)) throw refused(`the engine must be one of ${vaultEngines.join(', ')}`);
   if (!pathPattern.test(mount)) throw refused('the mount is not a path of letters, digits, _ and -');
@@ -303,8 +302,8 @@ function checkVaultOptions(options: VaultOptions): string {
   return checkAddress(options.address ?? 'https://127.0.0.1:8200');
 }
 
-/** The path of a key below its mount. What comes from outside cannot leave it: `Invalid key id`. */
-function pathOf(keyId: string, { keys }: VaultOptions): string {
+/** The path of a key below its mount. Throws `Invalid key id` for a name that would leave it. */
+function pathOf(keyId: string, { keys }: VaultKeyProviderOptions): string {
   if (!keyIdPattern.test(keyId)) throw invalidKeyId();
   const [path = keyId] = keys !== undefined && Object.hasOwn(keys, keyId) ? [keys[keyId]].flat() : [];
   return path;

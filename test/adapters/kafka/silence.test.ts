@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Answer, createSilence } from '../../../src/adapters/kafka/connections.ts';
+import { createSilence } from '../../../src/adapters/kafka/topics.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 
 describe('silence of the cluster', () => {
@@ -7,7 +7,7 @@ describe('silence of the cluster', () => {
 
   const setUp = () => {
     const heard: number[] = [];
-    let answer: Answer | undefined;
+    let answer: { atMs: number; tookMs: number } | undefined;
     const silence = createSilence(
       { now: Date.now, monotonic: Date.now },
       () => heard.push(Date.now()),

@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { removeOldTemporaries } from '../../../src/adapters/local-backup/backup-directory.ts';
+import { createUsage } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import {
   maxDoneBytes,
@@ -20,7 +21,6 @@ import {
   maxRouteBytes,
   whyRefused,
 } from '../../../src/adapters/local-backup/private-files.ts';
-import { createUsage } from '../../../src/adapters/local-backup/segment.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { requiring } from '../../support/requires.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sinon from 'sinon';
-import { createS3Backup, createS3Source } from '../../../src/adapters/s3-backup/s3-backup.ts';
-import type { S3Settings } from '../../../src/adapters/s3-backup/s3-client.ts';
+import {
+  createS3Backup,
+  createS3Source,
+  type S3Settings,
+} from '../../../src/adapters/s3-backup/s3-backup.ts';
 import { systemClock } from '../../../src/ground/clock.ts';
 import type { RecoverySource, StoredBatch, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { keepEnvironment } from '../../support/environment.ts';

@@ -2,8 +2,12 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bucketsFolder, type S3Server, startS3Server } from '../../../scripts/services/s3.ts';
-import { createS3Backup, createS3Source } from '../../../src/adapters/s3-backup/s3-backup.ts';
-import { openS3Store, type S3Settings } from '../../../src/adapters/s3-backup/s3-client.ts';
+import {
+  createS3Backup,
+  createS3Source,
+  openS3Store,
+  type S3Settings,
+} from '../../../src/adapters/s3-backup/s3-backup.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { keepEnvironment } from '../../support/environment.ts';
 import { requiring } from '../../support/requires.ts';

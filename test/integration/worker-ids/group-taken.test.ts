@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
-import { createKafkaGroup, leaseMs } from '../../../src/adapters/kafka/group.ts';
+import { createKafkaGroup } from '../../../src/adapters/kafka/group.ts';
 import { loadKafkajsTransport } from '../../../src/adapters/kafkajs/kafkajs-transport.ts';
 import { publishEvent } from '../../../src/capture/declare/publish-event.ts';
 import type { HealthDetails } from '../../../src/manage/controls.ts';
@@ -12,6 +12,8 @@ import { newTopic } from '../../contract/broker.ts';
 import { type SecureKafka, startSecureKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { type StartedSvc, startSvc } from '../started-svc.ts';
+
+const leaseMs = 15_000;
 
 type Worker = NonNullable<HealthDetails['worker']>;
 const group = 'svc-workers';

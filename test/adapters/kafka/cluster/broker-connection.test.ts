@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BrokerConnection, openConnection } from '../../../../src/adapters/kafka/connections.ts';
-import { type KafkaRequest, requestHead } from '../../../../src/adapters/kafka/protocol.ts';
+import {
+  type BrokerConnection,
+  openConnection,
+  requestHead,
+} from '../../../../src/adapters/kafka/connections.ts';
+import type { KafkaRequest } from '../../../../src/adapters/kafka/protocol.ts';
 import type { Transport } from '../../../../src/adapters/kafka/transport.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 

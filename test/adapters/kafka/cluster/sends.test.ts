@@ -1,9 +1,5 @@
 import assert from 'node:assert/strict';
-import {
-  type BrokerConnection,
-  type Connections,
-  createAnswerTimes,
-} from '../../../../src/adapters/kafka/connections.ts';
+import type { BrokerConnection, Connections } from '../../../../src/adapters/kafka/connections.ts';
 import type { Node } from '../../../../src/adapters/kafka/protocol.ts';
 import {
   createSends,
@@ -11,7 +7,7 @@ import {
   lookMs,
   stallAfterMs,
 } from '../../../../src/adapters/kafka/session.ts';
-import type { Topics } from '../../../../src/adapters/kafka/topics.ts';
+import { createAnswerTimes, type Topics } from '../../../../src/adapters/kafka/topics.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
 import type { SendResult } from '../../../../src/publish/broker.ts';
 import { failureOf } from '../../../contract/broker.ts';

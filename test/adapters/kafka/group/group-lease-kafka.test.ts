@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import kafkajs, { type Consumer } from 'kafkajs';
+import type { Consumer } from 'kafkajs';
+import kafkajs from 'kafkajs';
 import { createKafkaGroup } from '../../../../src/adapters/kafka/group.ts';
 import type { KafkaClientOptions } from '../../../../src/adapters/kafka/kafka-client-options.ts';
-import type { Joined } from '../../../../src/adapters/kafka/protocol.ts';
 import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/ids.ts';
 import { openWorkerIdLease } from '../../../../src/start/adapters.ts';
 import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../../../support/kafka.ts';
@@ -227,7 +227,7 @@ async function leadWith(
   const again = <T>(work: () => Promise<T>): Promise<T> =>
     work().catch(() => sleep(200).then(() => again(work)));
   const connection = await again(() => access.open(settings));
-  const lead = async (memberId: string): Promise<Joined> => {
+  const lead = async (memberId: string) => {
     const joined = await connection.join(memberId, Buffer.alloc(0));
     const others = joined.members.filter((member) => member.memberId !== joined.memberId);
     await connection.sync(

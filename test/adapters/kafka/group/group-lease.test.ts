@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import {
   createGroupLease,
-  type GroupAccess,
-  type GroupConnection,
+  type createKafkaGroup,
   groupRefusals,
-  leaseMs,
-  takeOverMs,
 } from '../../../../src/adapters/kafka/group.ts';
 import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/ids.ts';
 import { clockOfEach } from '../../../support/fake-time.ts';
@@ -14,6 +11,12 @@ import { kafkaOptions } from '../kafka-options.ts';
 const never = new Promise<never>(() => {});
 
 /** A coordinator with one member, which does what the test says. */
+type GroupAccess = ReturnType<typeof createKafkaGroup>;
+type GroupConnection = Awaited<ReturnType<GroupAccess['open']>>;
+
+const takeOverMs = 6_000;
+const leaseMs = 15_000;
+
 function fakeAccess(overrides: Partial<GroupConnection> = {}) {
   const calls: string[] = [];
   const note = <T>(name: string, answer: T): T => {
@@ -86,7 +89,6 @@ describe('createGroupLease', () => {
     assert.deepEqual(grants.map(windowOf), [[0, takeOverMs, leaseMs]]);
     await clock.tickAsync(3_000);
     assert.deepEqual(windowOf(grants.at(-1)), [0, takeOverMs, 3_000 + leaseMs]);
-    assert.deepEqual([takeOverMs, leaseMs], [6_000, 15_000]);
   });
 
   it('counts from the time at which a heartbeat was sent, not from its answer', async () => {

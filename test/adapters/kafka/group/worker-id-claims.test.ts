@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import {
-  assignWorkerIds,
-  decodeAssignment,
-  encodeClaim,
-  type WorkerIdClaim,
-} from '../../../../src/adapters/kafka/group.ts';
+import { assignWorkerIds, decodeAssignment, encodeClaim } from '../../../../src/adapters/kafka/group.ts';
+
+type WorkerIdClaim = NonNullable<Parameters<typeof encodeClaim>[0]>;
 
 const maxWorkerId = 1023;
 

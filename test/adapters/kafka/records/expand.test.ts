@@ -8,8 +8,13 @@ import Decoder from 'kafkajs/src/protocol/decoder.js';
 import decodeBatch from 'kafkajs/src/protocol/recordBatch/v0/decoder.js';
 // @ts-expect-error kafkajs has no types for its inner modules.
 import decodeMessages from 'kafkajs/src/protocol/requests/fetch/v4/decodeMessages.js';
-import { expand, mayExpandTo, mostExpandedBytes } from '../../../../src/adapters/kafka/compressors.ts';
-import { codecNumbers, encodeCompressedBatch } from '../../../../src/adapters/kafka/record-batch.ts';
+import {
+  codecNumbers,
+  expand,
+  mayExpandTo,
+  mostExpandedBytes,
+} from '../../../../src/adapters/kafka/compressors.ts';
+import { encodeCompressedBatch } from '../../../../src/adapters/kafka/record-batch.ts';
 import { addCodecs, readBounded } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
 
 const compress = {

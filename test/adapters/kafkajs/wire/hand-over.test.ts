@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createChannel } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
+import { createChannel } from '../../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
 
 const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
 
