@@ -12,7 +12,7 @@ import { addNote } from '../report.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
 import { setOwn } from './imitate.ts';
 
-/** A call before its function runs; `null` where `captureOther` has to run it. */
+/** Starts a call before its function runs; `null` where `captureOther` must run the function. */
 export function begin(
   { held: { slot }, isAsync }: Captured,
   self: unknown,
@@ -26,7 +26,7 @@ export function begin(
   return { slot, plan, self, args, isAsync, nest, scope, outer, result: undefined };
 }
 
-/** Tells of a function that threw; returns the error. */
+/** Reports a call whose function threw; returns the error. */
 export function fail({ slot, plan, self, args, nest, scope, outer }: RunningCall, error: unknown): unknown {
   if (scope !== undefined) enterScope(outer);
   if (nest !== undefined) leave(nest);
@@ -34,14 +34,14 @@ export function fail({ slot, plan, self, args, nest, scope, outer }: RunningCall
   return error;
 }
 
-/** Tells of a function that returned, now or when its result is there; returns what the caller gets. */
+/** Reports a call that returned, now or when its result settles; returns what the caller gets. */
 export function end(call: RunningCall): unknown {
   if (call.scope !== undefined) enterScope(call.outer);
   if (call.nest !== undefined) leave(call.nest);
   return settle(call);
 }
 
-/** Phase BEFORE, and functions that answer through a callback: not their return is what counts. */
+/** Phase BEFORE, and functions that answer through a callback: the return does not end the call. */
 export function captureOther(
   { fn, held: { slot }, isAsync }: Captured,
   self: unknown,
@@ -107,8 +107,9 @@ function tellFailure(
 }
 
 /**
- * Phase BEFORE. Whether the caller can wait shows only when the function has returned, so the event starts first and a
- * promise then waits for it. With `failOnError` an async function does not run until its event is through.
+ * Phase BEFORE. Only the returned value shows whether the caller can wait. So the event starts first, and a returned
+ * promise waits for it.
+ * With `failOnError` an async function runs only after its event is published.
  */
 function captureBefore(
   fn: Callable,
@@ -136,37 +137,33 @@ function captureBefore(
   return isAsync ? promise.then(onValue) : passThrough(promise, onValue, undefined, true, plan.id);
 }
 
-/** What a wrapper stands for. */
 interface Captured {
   readonly fn: Callable;
   readonly held: WrapTarget;
-  /** Nobody else has a promise that the function returns: it is an `async` one. */
+  /** An `async` function: no other code holds the promise that it returns. */
   readonly isAsync: boolean;
 }
 
-/** A call whose function runs, or whose result is not there yet. */
+/** A call whose function runs, or whose result is pending. */
 interface RunningCall {
   readonly slot: CaptureSlot;
-  /** That of the slot when the call began. */
+  /** The slot's plan when the call began. */
   readonly plan: CapturePlan;
   readonly self: unknown;
   readonly args: readonly unknown[];
-  /** As `Captured` says. */
   readonly isAsync: boolean;
   readonly nest: Nest | undefined;
   readonly scope: Scope | undefined;
-  /** The scope that the call was made in. */
+  /** The scope in which the call was made. */
   readonly outer: Place;
-  /** What the function returned. */
   result: unknown;
 }
 
-/** Whether `fn` is an `async` function, also where it is wrapped again. */
+/** Whether `fn` is an `async` function, also behind other wrappers. */
 export function isAsyncFunction(fn: Callable): boolean {
   return chainOf(fn).some((link) => types.isAsyncFunction(link) && !types.isGeneratorFunction(link));
 }
 
-/** What is told of a call at its end. */
 function callOf(
   { plan, self, args, nest, scope }: RunningCall,
   result: unknown,
@@ -176,24 +173,24 @@ function callOf(
   return { plan, self, args, result, error, canWait, nest, scope };
 }
 
-/** Whether somebody may have to wait for its event, or gets the event's error. */
+/** Whether the caller may have to wait for the event, or gets its error. */
 function isAwaited({ slot, plan }: Pick<RunningCall, 'slot' | 'plan'>): boolean {
   return plan.failOnError || slot.onCall?.neverWaits !== true;
 }
 
-// Captured functions that call each other make two events for one call: `doubledCalls` reports them. svc watches only the first calls
+// Captured functions that call each other make two events for one call: `doubledCalls` reports them. svc watches only the first
+// calls
 // of each target. All other calls pay two comparisons.
 
 interface Watching {
   readonly storage: AsyncLocalStorage<Nest | undefined>;
-  /** The number of further calls, of any target, that look for a watched call around them. Each watched call adds some. */
+  /** How many further calls, of any target, look for a watched call around them. Each watched call adds some. */
   looks: number;
 }
 
 const watched = shared<Watching>('watched-calls', () => ({ storage: new AsyncLocalStorage(), looks: 0 }));
 const looksOfCall = 16;
 
-/** Enters the call if its target is watched. */
 function watch(slot: CaptureSlot): Nest | undefined {
   const { storage } = watched;
   const outer = storage.getStore();
@@ -204,36 +201,36 @@ function watch(slot: CaptureSlot): Nest | undefined {
     storage.enterWith(nest);
     return nest;
   }
-  // Until another target is watched, no promise pays for it.
+  // Promises cost nothing again until another target is watched.
   if (--watched.looks === 0) storage.disable();
   return outer && nest;
 }
 
-/** Later calls of the caller are not inside it. */
+/** Takes the call off the caller's context: the caller's later calls are not nested in it. */
 function leave(nest: Nest): void {
   const { storage } = watched;
   if (storage.getStore() === nest) storage.enterWith(nest.outer);
 }
 
 interface CallContext {
-  /** `undefined` where nobody registered anything with OpenTelemetry. */
+  /** `undefined` without OpenTelemetry. */
   readonly context: Context | undefined;
-  /** Runs a function in the asynchronous context (logging, request, trace) that was there when the call was made. */
+  /** Runs a function in the asynchronous context (logging, request, trace) of the call. */
   readonly run: <A extends unknown[], R>(fn: (...args: A) => R, ...args: A) => R;
 }
 
-/** For results that end somewhere else than where the call was made. Costs about a microsecond: not for promises, which keep it. */
+/** For results that end outside the caller's context. Costs about a microsecond. Promises keep the context and do not need it. */
 function inCallContext(): CallContext {
   return { context: otelApi()?.context.active(), run: AsyncLocalStorage.snapshot() };
 }
 
 /**
- * Hands one call over. Returns the promise the caller has to wait for, where there is one. Throws only what `onCall` threw
- * for a plan with `failOnError`.
+ * Passes one call to `onCall`. Returns the promise that the caller must wait for, if any. Throws only what `onCall`
+ * threw for a plan with `failOnError`.
  */
 function publishCall(slot: CaptureSlot, call: Call): Promise<void> | undefined {
   const onCall = slot.onCall;
-  // Of a function in whose transaction it was told already, before the COMMIT.
+  // The transaction of the function published the event already, before its COMMIT.
   if (onCall === null || call.scope?.takeEvent() === false) return undefined;
   slot.calls++;
   try {
@@ -258,12 +255,12 @@ function callWhenWanted(slot: CaptureSlot, onCall: OnCall, call: Call): Promise<
   return undefined;
 }
 
-/** For a caller that cannot wait: the event's promise is left to itself, and so is its rejection. */
+/** For a caller that cannot wait: a rejection of the event is ignored. */
 function publishInBackground(slot: CaptureSlot, call: Call): void {
   publishCall(slot, call)?.then(undefined, ignore);
 }
 
-/** Tells of a call that failed. The application's own error is the one its caller gets, whatever becomes of the event. */
+/** Publishes a failed call. The caller gets the application's own error, whatever the outcome of the event. */
 function publishFailure(slot: CaptureSlot, call: Call): Promise<void> | undefined {
   try {
     return publishCall(slot, call)?.then(undefined, ignore);
@@ -272,14 +269,13 @@ function publishFailure(slot: CaptureSlot, call: Call): Promise<void> | undefine
   }
 }
 
-/** Resolves to `value` once the event is through; rejects with the event's error only for a plan with `failOnError`. */
+/** Resolves to `value` when the event has its outcome. Rejects with the event's error only with `failOnError`. */
 function afterEvent<T>(event: Promise<void>, value: T, failOnError: boolean): Promise<T> {
   return event.then(() => value, failOnError ? undefined : () => value);
 }
 
 function ignore(): void {}
 
-/** Tells of a call that returned, now or when its result is there; returns what the caller gets. */
 function settle(call: RunningCall): unknown {
   const { result } = call;
   if (call.isAsync) return settlePromise(call, result as Promise<unknown>);
@@ -298,8 +294,8 @@ function settle(call: RunningCall): unknown {
 }
 
 /**
- * Of an `async` function one derived promise, and no further microtask where nothing has to be waited for. It is the derived one
- * that the caller gets: a side branch on the original would hide its unhandled rejection.
+ * Derives one promise from that of an `async` function, without a further microtask if the event needs no wait.
+ * The caller gets the derived promise: a side branch on the original would hide its unhandled rejection.
  */
 function settlePromise(call: RunningCall, promise: Promise<unknown>): Promise<unknown> {
   const { slot, plan, scope } = call;
@@ -326,7 +322,7 @@ function settlePromise(call: RunningCall, promise: Promise<unknown>): Promise<un
   return passThrough(promise, onValue, onError, isAwaited(call), plan.id);
 }
 
-/** Where a function runs whose event belongs to a transaction; `undefined` for all others. */
+/** A scope for a function whose event belongs to a transaction; `undefined` for all others. */
 export function scopeOf(
   slot: CaptureSlot,
   plan: CapturePlan,
@@ -343,7 +339,7 @@ export function scopeOf(
     return publishCall(slot, {
       ...{ plan, self, args, error: undefined, canWait: true, nest, scope },
       postpone: known === undefined ? () => giveBack(slot, scope) : undefined,
-      // Whether the event needs it shows when it is made: a function may look at it, or not.
+      // A getter: only an event that reads the result needs it to be known.
       get result() {
         if (known === undefined) throw ownFailure(resultUnknown(plan));
         return known.value;
@@ -375,37 +371,38 @@ function resultUnknown({ id, eventType, outbox }: CapturePlan): SvcError {
 }
 
 /**
- * `promise`: native and running; `thenable`: runs, or may run, when somebody calls its `then`; the iterators end when
- * their consumer is done; everything else is a `value`.
+ * `promise`: native and running. `thenable`: may run only when its `then` is called. The iterators end when their
+ * consumer
+ * is done. Everything else is a `value`.
  */
 type ResultKind = 'promise' | 'thenable' | 'async iterator' | 'generator' | 'value';
 
-// Not the global of that name, which zone-like libraries replace: the one async functions make.
+// The class of the promises that async functions make. Zone-like libraries replace the global of that name.
 const NativePromise = (async () => {})().constructor as PromiseConstructor;
 
-/** The end of the last call that returned a promise, where nobody waits for it yet. */
+/** The event of the last call that returned the promise, until a caller waits for it. */
 interface ToWaitFor {
   settled: Promise<unknown> | undefined;
 }
 
-/** Each `then` that svc has put on a running promise. */
+/** Each `then` that svc put on a running promise. */
 const ownThens = shared('then-of-promises', () => new WeakMap<object, ToWaitFor>());
 
 /**
- * What a function returned, found out without running anything but property reads, as `await` does. Never throws. Of a proxy only
- * `then` is read, which its owner has to answer as soon as an `async` function returns it; any other name may make something.
+ * Classifies a result by property reads alone, as `await` does. Never throws. Of a proxy only `then` is read, which any
+ * result of an `async` function must support; reading another name may create something.
  */
 export function kindOf(result: unknown): ResultKind {
   if (result === null || (typeof result !== 'object' && typeof result !== 'function')) return 'value';
   try {
     const isPromise = types.isPromise(result);
-    // First, as `await` does not even read the `then` of such a promise.
+    // First, because `await` does not read the `then` of such a promise.
     if (isPromise && result instanceof NativePromise && !isOfOtherClass(result)) return 'promise';
     const { then } = result as { then?: unknown };
     if (typeof then === 'function') return isPromise && isRunning(then) ? 'promise' : 'thenable';
     if (!types.isProxy(result)) return iteratorKind(result);
   } catch {
-    // A getter of the result threw: that is its owner's business.
+    // A getter of the result threw: its owner handles that.
   }
   return 'value';
 }
@@ -415,7 +412,7 @@ function isOfOtherClass(promise: object): boolean {
   return promise.constructor !== NativePromise;
 }
 
-/** A subclass with a `then` of its own (query builders) is lazy. One with a `then` of ours was running before. */
+/** A subclass with its own `then` (query builders) is lazy. With a `then` of svc it was running before. */
 function isRunning(then: object): boolean {
   return then === NativePromise.prototype.then || ownThens.has(then);
 }
@@ -427,17 +424,18 @@ function iteratorKind(result: object): ResultKind {
   return typeof (result as { next?: unknown }).next === 'function' ? 'async iterator' : 'value';
 }
 
-// Before the application can replace it: fake timers do.
+// Taken before fake timers can replace it.
 const { nextTick } = process;
 
 type Values = readonly unknown[];
 
 /**
- * A call whose last argument is a callback in Node's form, the error first: what follows the error is the result. The
- * event is published with the first call of the callback; the application sees every call of it, with what it was given.
+ * A call whose last argument is a Node callback, the error first: the values after the error are the result. The event
+ * is
+ * published with the first call of the callback. The application sees every call with its arguments.
  *
- * The callback waits for its event as a promise would, unless it is called before the function has returned: a
- * synchronous function is never blocked, and its caller may count on that order.
+ * The callback waits for the event as a promise would. It does not wait if the function has
+ * not returned yet: a synchronous function is never blocked, and its caller may rely on that order.
  */
 function callWithCallback(
   fn: Callable,
@@ -458,7 +456,7 @@ function callWithCallback(
     return undefined;
   };
 
-  // A proxy: length, name, properties and text of the callback stay what they are, for whoever looks at them.
+  // A proxy keeps the length, name, properties and text of the callback.
   const callback = new Proxy(args.at(-1) as Callable, {
     apply(target, receiver, values) {
       const pass = (given: Values): unknown => Reflect.apply(target as never, receiver, given);
@@ -475,7 +473,7 @@ function callWithCallback(
         event.then(undefined, ignore);
         return pass(values);
       }
-      // Not from inside the promise: what the callback throws is the application's uncaught exception, as it was.
+      // Outside the promise: an error of the callback must stay an uncaught exception of the application.
       const later = (given: Values) => nextTick(pass, given);
       event.then(
         () => later(values),
@@ -508,8 +506,9 @@ type Method = (...input: unknown[]) => unknown;
 type Watched = Iterator<unknown> | AsyncIterator<unknown>;
 
 /**
- * Hooks `next`, `return` and `throw` of the iterator itself, which stays the object it is. The event is published when it
- * is done, with its return value or `null`; when it throws, with the error.
+ * Hooks `next`, `return` and `throw` on the iterator itself. The event is published at its end, with the return value
+ * or
+ * `null`, or with the error that it threw.
  */
 function watchIterator(running: RunningCall, iterator: Watched): Watched {
   const { slot, plan, scope } = running;
@@ -539,7 +538,7 @@ function watchIterator(running: RunningCall, iterator: Watched): Watched {
       throw error;
     });
   };
-  // Of an async generator each step is a promise that nobody else has.
+  // Each step of an async generator is a promise that no other code holds.
   const isOurs = types.isGeneratorObject(iterator);
   const onPromise = (step: Promise<Step>): Promise<unknown> =>
     isOurs
@@ -568,20 +567,21 @@ type WatchThenableMethod = (this: unknown, ...args: unknown[]) => unknown;
 type Handler = ((value: unknown) => unknown) | undefined | null;
 
 interface Watch {
-  /** Where the result's own work is done, which begins with its `then`. */
+  /** The scope for the result's own work, which starts with its `then`. */
   readonly scope: Scope | undefined;
   readonly onValue: (value: unknown) => Promise<void> | undefined;
   readonly onError: (error: unknown) => Promise<void> | undefined;
 }
 
 /**
- * The calls that returned a thenable, each until its event is published, or about to be: by the first `then` that somebody calls.
- * One list for each: a thenable that is returned again and again must not get one `then` around the other.
+ * The pending calls of each thenable. The first `then` publishes the events of all. One list for each thenable: one
+ * that is
+ * returned repeatedly must not get nested `then` wrappers.
  */
 const openWatches = new WeakMap<object, Watch[]>();
 
 /**
- * A lazy result, as query builders are. Its `then` is hooked, never called: it runs when, and as often as, its caller
+ * A lazy result, such as a query builder. Its `then` is hooked, never called: it runs when, and as often as, its caller
  * wants. The event is published once, with the value of the first run.
  */
 function watchThenable(running: RunningCall, thenable: PromiseLike<unknown>): PromiseLike<unknown> {
@@ -631,12 +631,12 @@ function hookThen(original: WatchThenableMethod, open: Watch[]): WatchThenableMe
   };
 }
 
-/** A method of a builder that happens to be called `then`: Kysely's `case().when(…).then(5)`. */
+/** A builder method that happens to be named `then`: Kysely's `case().when(…).then(5)`. */
 function takesValue(handlers: readonly unknown[]): boolean {
   return handlers.length === 1 && handlers[0] !== undefined && typeof handlers[0] !== 'function';
 }
 
-/** The two handlers of the caller, after the events of all calls. */
+/** The caller's two handlers, run after the events of all calls. */
 function observed(watches: readonly Watch[], onValue: Handler, onError: Handler): [Handler, Handler] {
   let handlers: [Handler, Handler] = [onValue, onError];
   for (const watch of watches) handlers = after(watch, handlers[0], handlers[1]);
@@ -669,7 +669,10 @@ function failOfWatchThenable(onError: Handler, error: unknown): unknown {
   throw error;
 }
 
-/** `catch(handler)` is `then(undefined, handler)`; not every library writes it so. Filtered forms go to the original. */
+/**
+ * `catch(handler)` is `then(undefined, handler)`, but some libraries implement it separately. Filtered forms go to the
+ * original.
+ */
 function hookCatch(original: WatchThenableMethod): WatchThenableMethod {
   return function (this: unknown, ...args: unknown[]): unknown {
     const isPlain = args.length === 1 && typeof args[0] === 'function';
@@ -683,7 +686,7 @@ function hookCatch(original: WatchThenableMethod): WatchThenableMethod {
 function hookFinally(original: WatchThenableMethod, open: Watch[]): WatchThenableMethod {
   return function (this: unknown, ...args: unknown[]): unknown {
     const promise = inScope(open[0]?.scope, () => Reflect.apply(original, this, args));
-    // Most go through `then`, which took the event; the others hand out a promise of their own.
+    // Most go through `then`, which took the event. Others return a separate promise.
     if (open.length === 0 || kindOf(promise) !== 'promise') return promise;
     return (promise as Promise<unknown>).then(...observed(open.splice(0), undefined, undefined));
   };
@@ -693,15 +696,17 @@ type OnValue = (value: unknown) => unknown;
 type OnError = ((error: unknown) => unknown) | undefined;
 type Then = (this: unknown, ...handlers: unknown[]) => unknown;
 
-// Before anything can replace it: `await` takes no other.
+// Taken before application code can replace it, as `await` uses no other.
 const nativeThen = NativePromise.prototype.then as Then;
 
 /**
- * What the caller of a function gets that is not `async`: others may have the promise in hand and handle its rejection, and nothing
- * in JavaScript tells whether they do. So nothing that is derived from it here is ever an unhandled rejection.
+ * Watches a promise of a function that is not `async`. Other code may hold the same promise and handle its rejection,
+ * and
+ * JavaScript does not show whether it does. So no promise derived here ever becomes an unhandled rejection.
  *
- * @param isAwaited whether the caller has to wait for what `onValue` and `onError` return. Where not, the promise itself is handed on.
- * @param id of the target, for a note about a promise that nobody can be made to wait for
+ * @param isAwaited whether the caller must wait for what `onValue` and `onError` return; if not, it gets the promise
+ *   itself
+ * @param id of the target, for the note about a promise that cannot be made to wait
  */
 export function passThrough(
   promise: Promise<unknown>,
@@ -722,18 +727,18 @@ export function passThrough(
   return promise;
 }
 
-/** Nothing tells it from another native promise with the same end. */
+/** Whether another native promise with the same outcome can stand in for it. */
 function isPlain(promise: Promise<unknown>): boolean {
   return Object.getPrototypeOf(promise) === NativePromise.prototype && Reflect.ownKeys(promise).length === 0;
 }
 
-/** `then` of a subclass constructs another instance of it, which is the application's code: not for a promise that is only watched. */
+/** A subclass's `then` would construct another instance, which runs application code: use the native `then` to watch. */
 function observe(promise: Promise<unknown>, onValue: OnValue, onError: OnError): Promise<unknown> {
   const handlers = [onValue, onError];
   if (!isOfOtherClass(promise)) return Reflect.apply(nativeThen, promise, handlers) as Promise<unknown>;
   const own = Object.getOwnPropertyDescriptor(promise, 'constructor');
   if (!setOwn(promise, 'constructor', NativePromise)) {
-    // Frozen: as `await` does, whatever its `then` throws.
+    // A frozen promise: adopt it as `await` does, whatever its `then` throws.
     return new NativePromise((resolve) => resolve(promise)).then(onValue, onError);
   }
   try {
@@ -745,8 +750,9 @@ function observe(promise: Promise<unknown>, onValue: OnValue, onError: OnError):
 }
 
 /**
- * The promise stays the object it is, and the first to call its `then`, as `await` does of a subclass, waits. Only the first: who
- * else has the promise in hand is not the caller. False where nobody would.
+ * The promise stays the same object. The first caller of its `then`, as `await` is for a subclass, waits; other holders
+ * do
+ * not. False if the `then` cannot be hooked.
  */
 function waitInThen(promise: Promise<unknown>, settled: Promise<unknown>): boolean {
   const original = promise.then as Then;

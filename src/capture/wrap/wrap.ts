@@ -1,4 +1,4 @@
-// wrap/: what stands in the place of a captured function, and watches for its result.
+// wrap/: the wrapper of a captured function, and the watch for its result.
 
 import { isOwnWork } from '../../ground/lifecycle.ts';
 import { adopt, type Callable, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
@@ -7,22 +7,21 @@ import type { CaptureSlot } from '../slot.ts';
 import { begin, captureConstruction, captureOther, end, fail, isAsyncFunction } from './capture-call.ts';
 import { hasPrivateStatics, imitate, isConstructor } from './imitate.ts';
 
-// A wrapper's frame stands on the stack for as long as its function runs: each register of it, and each frame between, takes from
-// the depth that an application's recursion reaches. So it runs the function itself, and has as few locals as can be.
+// The wrapper's frame is on the stack while its function runs: each register and each further frame reduces the application's
+// recursion depth. So the wrapper runs the function itself, with as few locals as possible.
 const { apply } = Reflect;
 
 /**
- * A function that behaves as `fn` in everything an application can see, and tells `slot.onCall` of its calls.
+ * Returns a function that looks and behaves as `fn` does and reports its calls to `slot.onCall`.
  *
- * A function that is captured already is returned as it is: where it serves another target, `slotOf` and
- * `captureNotes` tell which one won. Something that is no function, and a class with private static members, comes back
- * untouched.
+ * A captured function comes back as it is; if it serves another target, `slotOf` and `captureNotes` show which one has
+ * priority. A value that is not a function comes back as it is, and so does a class with private static members.
  */
 export function wrapFunction<F extends Callable>(fn: F, slot: CaptureSlot): F {
   return wrapHeld(fn, { slot });
 }
 
-/** As `wrapFunction`, for wrappers that change their slot together: the arrow field of every instance of a class. */
+/** As `wrapFunction`, for wrappers that share a target record: the arrow field of every instance of a class. */
 export function wrapHeld<F extends Callable>(fn: F, held: WrapTarget): F {
   if (typeof fn !== 'function') return fn;
   const known = heldOf(fn);
@@ -41,7 +40,7 @@ export function wrapHeld<F extends Callable>(fn: F, held: WrapTarget): F {
   return wrapper as unknown as F;
 }
 
-/** Arrow functions, methods, async functions and generators: nothing that can stand after `new`. */
+/** Arrow functions, methods, async functions and generators: they cannot follow `new`. */
 function callable(fn: Callable, held: WrapTarget): Callable {
   const captured = { fn, held, isAsync: isAsyncFunction(fn) };
   const { wrapper } = {
@@ -60,7 +59,6 @@ function callable(fn: Callable, held: WrapTarget): Callable {
   return wrapper;
 }
 
-/** The same, and constructs. */
 function constructible(fn: Callable, held: WrapTarget): Callable {
   const captured = { fn, held, isAsync: false };
   const wrapper = function (this: unknown, ...args: unknown[]): unknown {
@@ -87,7 +85,7 @@ function isOff({ slot }: WrapTarget): boolean {
   return slot.onCall === null || isOwnWork();
 }
 
-/** `new.target === TheClass` inside the class stays true, unless someone gave the wrapper another prototype meanwhile. */
+/** Keeps `new.target === TheClass` true inside the class, unless the wrapper has got another prototype. */
 export function constructionTarget(target: Callable, wrapper: Callable, original: Callable): never {
   const isDirect =
     target === wrapper &&
