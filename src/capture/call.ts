@@ -28,8 +28,7 @@ export interface Call {
   readonly nest?: Nest | undefined;
   /**
    * Whether the caller can wait for the event: the function returned a promise, a thenable or an async iterator, or
-   * calls back
-   * later. A synchronous function is never blocked.
+   * calls back later. A synchronous function is never blocked.
    */
   readonly canWait: boolean;
 }
@@ -52,8 +51,8 @@ export interface NestedEvent {
 /**
  * Turns a call into an event: envelope, protection, publication. Runs on the caller's path.
  *
- * Returns a promise only if the caller must wait for the event (`svc.broker.async-mode: false` and `canWait`).
- * Neither throws nor rejects, except with `failOnError`: then with an `SvcError` that the caller gets.
+ * Returns a promise only if the caller must wait for the event (`svc.broker.async-mode: false` and `canWait`). Neither
+ * throws nor rejects, except with `failOnError`: then with an `SvcError` that the caller gets.
  */
 export interface OnCall {
   (call: Call): Promise<void> | undefined;

@@ -86,8 +86,7 @@ export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', ()
 
 /**
  * `already`: it serves this target. `replaced`: the configured target took over from the one in the code. `overruled`:
- * the
- * configured target stays. `taken`: another target of the same rank was first.
+ * the configured target stays. `taken`: another target of the same rank was first.
  */
 type Adoption = 'already' | 'replaced' | 'overruled' | 'taken';
 

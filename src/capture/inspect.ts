@@ -19,8 +19,7 @@ export type LoadedBy = (specifier: string) => ReadonlySet<string> | undefined;
 
 /**
  * For `svc check`, without loading the application: which targets exist (`found`) and which cannot be captured
- * (`failed`).
- * Exports that a package computes are known only once it is loaded: `pending`.
+ * (`failed`). Exports that a package computes are known only once it is loaded: `pending`.
  */
 export function inspect(
   targets: readonly CaptureTarget[],

@@ -61,8 +61,7 @@ export const unloadedAfterMs = 30_000;
 
 /**
  * Makes Node deliver the targets' functions wrapped, from the next module that loads. Own files are changed while they
- * are
- * read; packages are patched when they are loaded. Never throws: problems are in the report.
+ * are read; packages are patched when they are loaded. Never throws: problems are in the report.
  */
 export function prepare(targets: readonly CaptureTarget[], options: PrepareOptions): Capture {
   const { baseDir, clock = systemClock } = options;

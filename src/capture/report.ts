@@ -146,8 +146,7 @@ const mostInner = 100;
 
 /**
  * Which captured calls inside a watched call made an event about the same thing: one with the same event type or key.
- * Call
- * it when the watched call makes its event. Returns each pair of targets once.
+ * Call it when the watched call makes its event. Returns each pair of targets once.
  *
  * @param key `undefined`: the key is the event id
  */

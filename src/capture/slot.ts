@@ -15,8 +15,7 @@ export interface CallCounts {
 
 /**
  * What a wrapper reads on each call. Mutable: a configured target takes over from a decorator, or capture is switched
- * off,
- * without another wrapper.
+ * off, without another wrapper.
  */
 export interface CaptureSlot extends CallCounts {
   plan: CapturePlan;

@@ -23,8 +23,7 @@ import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
 export interface PackageHookOptions {
   /**
    * How svc was preloaded. On Node without sound synchronous hooks, `--require` leaves `import` alone: a loader
-   * registered there
-   * breaks every `require` of an ES module.
+   * registered there breaks every `require` of an ES module.
    */
   readonly preloadedBy: 'import' | 'require';
 }
@@ -34,8 +33,7 @@ export interface PackagePatch {
   readonly specifier: string;
   /**
    * Gets the exports of each `require` or `import`, and of each copy. Never throws. An object that it returns replaces
-   * the
-   * result of `require`, for exports that cannot be changed.
+   * the result of `require`, for exports that cannot be changed.
    */
   readonly patch: (exports: object) => unknown;
 }
@@ -43,8 +41,7 @@ export interface PackagePatch {
 export interface PackageHooks extends PackageWork {
   /**
    * Hooks `require`, and changes modules that are loaded already. Call it after the texts are hooked: it loads modules
-   * that
-   * the application may use too.
+   * that the application may use too.
    */
   install(): void;
   /** Removes the hooks; captured functions stay captured. */
@@ -53,8 +50,7 @@ export interface PackageHooks extends PackageWork {
 
 /**
  * Reports the packages with pending targets, and captures in their exports what their texts do not show. Without
- * targets it
- * hooks and loads nothing. Never throws.
+ * targets it hooks and loads nothing. Never throws.
  */
 export function hookPackages(
   targets: readonly PackageTarget[],
@@ -273,8 +269,7 @@ const ofRequire: Builds = ['require'];
 
 /**
  * Sees the exports of Node modules, and of packages whose files skip `_compile`. One hook for all, and only if needed:
- * it
- * resolves every `require` of the application again, and each file twice for packages known by name.
+ * it resolves every `require` of the application again, and each file twice for packages known by name.
  */
 function hookRequires(groups: readonly Group[], patches: readonly PackagePatch[]): (() => void) | undefined {
   const builtins = [...groups, ...patches]
@@ -335,8 +330,7 @@ export type PatchOutcome =
 
 /**
  * Captures one function among the exports of a CommonJS module, in place if possible. `exports` of the result is what
- * the
- * module's users must get: often the same object.
+ * the module's users must get: often the same object.
  */
 export function patchExports(exports: unknown, target: ExportTarget): PatchOutcome {
   const names = inside(exports, target.path.names);
@@ -622,8 +616,7 @@ export interface PackageTarget {
   readonly baseDir: string;
   /**
    * The slot of the target, made on the first call. Throws `SvcError` if the plan cannot be made (an expression that
-   * does not
-   * parse): the function then stays as it is, and the target has failed.
+   * does not parse): the function then stays as it is, and the target has failed.
    */
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
 }

@@ -8,26 +8,26 @@ import type * as RewriteMapped from './rewrite-mapped.ts';
 import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
 import type { TargetFiles } from './target-files.ts';
 
-/** Crosses to the loader thread: plain data. */
+/** Plain data: it is sent to the loader thread. */
 export interface PendingFiles {
-  /** By the files that targets name, whether they are there or not. */
+  /** By the files that targets name, existing or not. */
   readonly files: TargetFiles;
   readonly baseDir: string;
-  /** What `svc manifest` has found before. */
+  /** The findings of `svc manifest`. */
   readonly listed: Listed;
 }
 
-/** The targets whose files are not loaded themselves, so far. */
+/** The targets whose own files have not been loaded so far. */
 export interface PendingTargets {
-  /** The file is loaded itself: its targets are nowhere else. */
+  /** The file itself is loaded: no build of it counts. */
   isLoaded(path: string): void;
-  /** The text of a listed file, changed; `undefined` where it has to be read. Never throws. */
+  /** The changed text of a listed file; `undefined` if it must be parsed. Never throws. */
   fromList(file: string, text: string): string | undefined;
-  /** The text of a file with a source map, changed where that leads to a target, and where its `own` are; `undefined` for others. Never throws. */
+  /** The text of a file with a source map, changed for mapped targets and for its `own`; `undefined` for others. Never throws. */
   rewrite(file: string, text: string, kind: TextKind, own?: readonly SourceTarget[]): string | undefined;
 }
 
-/** `rewriteMapped`: the main thread loads what reads maps when the first one is there. */
+/** `rewriteMapped`: the main thread loads the map reader with the first file that needs it. */
 export function seek(
   { files, baseDir, listed }: PendingFiles,
   events: SourceEvents,
@@ -57,7 +57,7 @@ export function seek(
       try {
         return rewriteMapped(file, text, kind, pending, baseDir, events, own);
       } catch (error) {
-        // The application's module comes first.
+        // On failure, load the module unchanged.
         events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
         return undefined;
       }
@@ -65,12 +65,12 @@ export function seek(
   };
 }
 
-/** A file that was made of another one is no source. */
+/** Whether a file is build output rather than a source. */
 function isBuilt(path: string): boolean {
   return /^\.[cm]?js$/.test(extname(path)) && existsSync(`${path}.map`);
 }
 
-/** What was built of an application's files: not a source, and not a package of others. */
+/** Whether a file may be a build of the application: neither a source nor a dependency. */
 function mayHaveMap(file: string, text: string): boolean {
   if (!/^\.[cm]?js$/.test(extname(file)) || /[\\/]node_modules[\\/]/.test(file)) return false;
   return mapUrl(text) !== undefined || existsSync(`${file}.map`);

@@ -6,15 +6,15 @@ import type { rewrite as Rewrite, SourceEvents } from './rewrite-text.ts';
 import type { targetFileLookup } from './target-files.ts';
 import { isProblem } from './wrapper-place.ts';
 
-/** What a `load` hook of Node returns, as far as it matters here. */
+/** The result of a `load` hook of Node, as far as used here. */
 interface LoadResult {
   format?: string | null | undefined;
   source?: unknown;
 }
 
 /**
- * A load hook's result with the calls of the targets inserted. Only ES modules: to hand Node a source for CommonJS would
- * switch it to another loader, and CommonJS passes through `_compile` anyway.
+ * Inserts the targets' calls into a load hook's result. ES modules only: a source for CommonJS would switch Node to
+ * another loader, and CommonJS passes through `_compile` anyway.
  */
 export function rewriteLoaded<T extends LoadResult>(
   url: string,
@@ -43,12 +43,12 @@ export function rewriteLoaded<T extends LoadResult>(
 }
 
 /**
- * Whether the text was generated to stand in front of the module, and imports it under its own address:
- * import-in-the-middle's proxies do. An address in a comment (`sourceURL`, `sourceMappingURL`) or a string says nothing.
+ * Whether the text is a generated proxy that imports the module under its own URL, as import-in-the-middle writes. A
+ * URL in a comment (`sourceURL`, `sourceMappingURL`) or a string does not count.
  */
 function importsItself(file: string, text: string, url: string): boolean {
   const plain = url.replace(/[?#].*$/s, '');
-  // Parsed only where it may be one.
+  // Parsed only if the URL occurs in quotes.
   if (!text.includes(`"${plain}`) && !text.includes(`'${plain}`)) return false;
   const parsed = parse(file, text, { goal: 'module', typed: false });
   if (isProblem(parsed)) return false;
@@ -58,7 +58,7 @@ function importsItself(file: string, text: string, url: string): boolean {
   });
 }
 
-/** What may be built from a target's file, and not by others. */
+/** A file that may be built from a target's file; not one of a dependency. */
 function builtFile(url: string): string | undefined {
   const plain = url.replace(/[?#].*$/s, '');
   return /^file:.*\.[cm]?js$/.test(plain) && !plain.includes('/node_modules/')

@@ -31,11 +31,11 @@ interface Scope {
   readonly tier: Tier;
 }
 
-/** Reads off a file which names it defines, and where. */
+/** Collects the names that a file defines, and where. */
 export function scan(program: Program, text: string): Definitions {
   const found = noDefinitions();
   const atOnce = new Set<Node>();
-  /** Named function and class expressions that are already known by what they are assigned to. */
+  /** Named function and class expressions that are known by their assignment. */
   const named = new Set<Node>();
 
   const add = (name: string, definition: Definition) => {
@@ -86,14 +86,14 @@ export function scan(program: Program, text: string): Definitions {
     }
   };
 
-  // A loop over what is still to be visited, the next one at the end: a sum of thousands of parts is as deep as it is long.
+  // A loop with a stack, the next node at the end: a sum of thousands of parts is as deep as it is long.
   const open: Node[] = [];
   const scopes: Scope[] = [];
   const later = (node: Node, scope: Scope) => {
     open.push(node);
     scopes.push(scope);
   };
-  /** `for (let i = () => {}; ;)`: the semicolon there is not an automatic one. */
+  /** `for (let i = () => {}; ;)`: its semicolon is not an automatic one. */
   const forParts = new Set<Node>();
 
   const visit = (node: Node, scope: Scope): void => {
@@ -186,7 +186,7 @@ export function scan(program: Program, text: string): Definitions {
       const inside: Scope = { at: afterDirectives(body.body, body.start + 1), tier };
       for (const child of [...body.body].reverse()) later(child, inside);
     } else if (body) later(body, around);
-    // What stands before the body is visited first.
+    // Nodes before the body are visited first.
     for (const child of children(node).reverse()) if (child !== body) later(child, around);
   };
 
@@ -196,7 +196,7 @@ export function scan(program: Program, text: string): Definitions {
   return found;
 }
 
-/** What `export default` hands out as a value of its own; a name or a named function is found under its name. */
+/** Whether `export default` exports an unnamed value; others are found under their names. */
 function isValue(node: Node): node is Expression | Class {
   if (node.type === 'ClassDeclaration') return !node.id;
   return !(
@@ -206,7 +206,7 @@ function isValue(node: Node): node is Expression | Class {
   );
 }
 
-/** `f = decorate(…, f)` puts something round what `f` was, and `module.exports.f = exports.f` changes nothing: neither defines it. */
+/** `f = decorate(…, f)` wraps the old `f`, and `module.exports.f = exports.f` changes nothing: neither is a definition. */
 function isReassigned(name: string, value: Expression): boolean {
   const call = core(value);
   if (memberPath(call) === name) return true;
@@ -274,12 +274,12 @@ function afterDirectives(body: readonly Node[], start: number): number {
   return at;
 }
 
-/** Behind a byte order mark and a `#!` line, on the same line as what follows. */
+/** After a byte order mark and a `#!` line, on the same line as the following text. */
 function firstLineEnd(text: string): number {
   return /^\uFEFF?(?:#![^\n\r\u2028\u2029]*(?:\r\n|[\n\r\u2028\u2029]))?/.exec(text)?.[0].length ?? 0;
 }
 
-/** Notes what the helper calls of compilers and bundlers say about names. */
+/** Collects names from the helper calls of compilers and bundlers. */
 function scanCall(node: CallExpression, found: Definitions): void {
   const first = argument(node.arguments, 0);
   const key = stringOf(argument(node.arguments, 1));
@@ -330,7 +330,7 @@ function noteMember(path: string, value: Expression, found: Definitions): void {
   found.helperMembers.set(path, { kind: 'value', name: path, tier: 0, node: value, infers: undefined });
 }
 
-/** `__export(target, { default: () => main, create: () => create2 })` of esbuild, and its like of swc and rolldown. */
+/** `__export(target, { default: () => main, create: () => create2 })` of esbuild, and the equivalents of swc and rolldown. */
 function noteExportMap(map: ObjectExpression, found: Definitions): void {
   const entries: [string, Expression][] = [];
   for (const property of map.properties) {
@@ -347,13 +347,13 @@ function noteGetter(name: string, value: Expression | undefined, found: Definiti
   if (value?.type === 'Identifier') {
     if (value.name !== name && !found.aliases.has(name)) found.aliases.set(name, value.name);
   } else if (value?.type === 'MemberExpression') {
-    // `orders_1.create`: what `require` gave, handed on.
+    // `orders_1.create`: re-exported from `require`.
     const owner = memberPath(value.object) ?? '';
     if (found.foreign.has(owner)) found.foreign.set(name, found.foreign.get(owner));
   }
 }
 
-/** What the `get` of a property descriptor returns. */
+/** The result of the `get` of a property descriptor. */
 function getterOf(descriptor: ObjectExpression): Expression | undefined {
   const getter = propertyOf(descriptor, 'get');
   return getter && handedOut(getter);
@@ -367,7 +367,7 @@ function handedOut(node: Node): Expression | undefined {
   return only?.type === 'ReturnStatement' && more.length === 0 ? (only.argument ?? undefined) : undefined;
 }
 
-/** Notes what import and export statements say about names. */
+/** Collects names from import and export statements. */
 function scanExport(node: Node, found: Definitions): void {
   switch (node.type) {
     case 'ImportDeclaration':

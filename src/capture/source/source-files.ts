@@ -1,15 +1,15 @@
 import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Beyond these the search ends: it is help for a person, and has to be quick. */
+/** The search ends after this many: it only helps a person, and must be quick. */
 const mostFiles = 5_000;
 const largestFileBytes = 1_048_576;
 
-/** Not the application's sources: what others wrote, and what tools made of them. */
+/** Folders with dependencies and build output rather than the application's sources. */
 const otherFolders = new Set(['node_modules', 'dist', 'build', 'out', 'coverage']);
 const sourceFile = /(?<!\.d)\.[cm]?[jt]sx?$/;
 
-/** The files below a folder that people write programs in, those above first. */
+/** The source files below a folder, upper folders first. */
 export function sourcesIn(folder: string): string[] {
   const found: string[] = [];
   const folders = [folder];
@@ -32,7 +32,7 @@ function entriesOf(folder: string): Dirent[] {
   }
 }
 
-/** The text of one; `undefined` where it is too long to have been written by people. Throws what reading throws. */
+/** The text of a file; `undefined` if it is too long for a hand-written one. Throws the error of reading. */
 export function sourceOf(path: string): string | undefined {
   return statSync(path).size > largestFileBytes ? undefined : readFileSync(path, 'utf8');
 }

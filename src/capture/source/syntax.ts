@@ -8,7 +8,7 @@ import type {
   ObjectExpression,
 } from 'oxc-parser';
 
-/** Small questions about syntax trees, asked by several files here. */
+/** Small questions about syntax trees. */
 
 export type AnyFunction = FunctionNode | ArrowFunctionExpression;
 
@@ -24,11 +24,11 @@ export function isClass(node: Node): node is Class {
   return node.type === 'ClassDeclaration' || node.type === 'ClassExpression';
 }
 
-/** Every node directly below `node`. */
+/** The children of `node`. */
 export function children(node: Node): Node[] {
   const found: Node[] = [];
   const fields = node as unknown as Record<string, unknown>;
-  // for-in and no spreads: this runs for every node of a file.
+  // for-in without spreads, for speed: this runs for every node of a file.
   for (const key in fields) {
     const value = fields[key];
     if (typeof value !== 'object' || value === null) continue;
@@ -44,8 +44,8 @@ function isNode(value: unknown): value is Node {
 }
 
 /**
- * All nodes below these and themselves, as they stand in the text; `isLeaf`: nothing below it is visited. A loop, as everything is that
- * walks a tree: it may be deeper than a stack.
+ * These nodes and all below, in text order; `isLeaf`: skips the nodes below it. A loop, because a tree may be deeper
+ * than the stack.
  */
 export function* walk(
   nodes: readonly Node[],
@@ -60,7 +60,7 @@ export function* walk(
   }
 }
 
-/** Takes off parentheses and types, which change nothing at run time. */
+/** Strips parentheses and types, which have no effect at run time. */
 export function bare(node: Expression | Class): Expression | Class {
   for (let inner = node; ; )
     switch (inner.type) {
@@ -78,8 +78,8 @@ export function bare(node: Expression | Class): Expression | Class {
 }
 
 /**
- * Where a static block runs before everything else that a class runs when it is defined. Not at its beginning: containers
- * read the names in the first parentheses of its text, which are those of the constructor.
+ * Where a static block runs before the other static code of a class. Not at the start of the class: dependency
+ * injection reads parameter names from the first parentheses of its text, which must be the constructor's.
  */
 export function beforeStatics(node: Class): number {
   const first = node.body.body.find(
@@ -92,7 +92,7 @@ export function beforeStatics(node: Class): number {
   return Math.min(first.start, ...decorators.map(({ start }) => start));
 }
 
-/** The value itself, without what only hands it on: `(0, f)`, `Object.freeze(o)`, esbuild's `__name(f, "f")`. */
+/** The value itself, behind calls that return it: `(0, f)`, `Object.freeze(o)`, esbuild's `__name(f, "f")`. */
 export function core(node: Expression | Class): Expression | Class {
   const value = withNamingCall(node);
   if (value.type !== 'CallExpression') return value;
@@ -105,8 +105,8 @@ export function core(node: Expression | Class): Expression | Class {
 }
 
 /**
- * As `core`, but a call that seems to name a function stays: `retry(async () => {}, 'create')` looks the same as
- * `__name(f, "f")`, and returns another function, which is the one that is called.
+ * As `core`, but keeps a call that seems to name a function: `retry(async () => {}, 'create')` looks like `__name(f,
+ * "f")`, and returns another function, which is the one to capture.
  */
 export function withNamingCall(node: Expression | Class): Expression | Class {
   const passed: object[] = [];
@@ -122,7 +122,7 @@ export function withNamingCall(node: Expression | Class): Expression | Class {
   }
 }
 
-/** Of `a = b = c = …`, where each of them is asked for: else the time would grow with the square of the length. */
+/** The end of `a = b = c = …`, cached: otherwise the time is quadratic in the chain's length. */
 const chainEnds = new WeakMap<object, Expression | Class>();
 const longChain = 100;
 
@@ -135,13 +135,13 @@ function handedThrough(value: Expression | Class): Expression | undefined {
   return /^Object\.(freeze|seal|preventExtensions)$/.test(memberPath(value.callee) ?? '') ? first : undefined;
 }
 
-/** A function without a name of its own that JavaScript names after what it is assigned to. */
+/** A nameless function, which JavaScript names after its assignment. */
 export function isNameless(node: Expression | Class): boolean {
   const value = bare(node);
   return isFunction(value) && !value.id;
 }
 
-/** `a.b["c"]` as `a.b.c`; `module.exports` is `exports`. Undefined for anything that is not a plain path. */
+/** `a.b["c"]` as `a.b.c`; `module.exports` is `exports`. `undefined` if it is not a plain path. */
 export function memberPath(node: Node): string | undefined {
   const keys: string[] = [];
   for (let inner = node; ; ) {
@@ -170,7 +170,7 @@ export function memberPath(node: Node): string | undefined {
   }
 }
 
-/** The name of a property or class member; `#name` for a private one, undefined when it is computed. */
+/** The name of a property or class member; `#name` for a private one, `undefined` for a computed one. */
 export function keyOf(key: Node, computed: boolean): string | undefined {
   if (key.type === 'PrivateIdentifier') return `#${key.name}`;
   if (key.type === 'Identifier') return computed ? undefined : key.name;
@@ -189,7 +189,7 @@ export function isNothing(value: Node): boolean {
   );
 }
 
-/** The value of a property that the text of an object gives. */
+/** The value of a property in an object literal. */
 export function propertyOf(object: ObjectExpression, name: string): Expression | undefined {
   for (const property of object.properties) {
     if (property.type === 'Property' && keyOf(property.key, property.computed) === name)
@@ -198,7 +198,7 @@ export function propertyOf(object: ObjectExpression, name: string): Expression |
   return undefined;
 }
 
-/** An argument that is an expression; undefined for a spread or a missing one. */
+/** An argument that is an expression; `undefined` for a spread or a missing one. */
 export function argument(list: Argument[], index: number): Expression | undefined {
   const found = list[index];
   return found && found.type !== 'SpreadElement' ? found : undefined;
@@ -226,11 +226,11 @@ export function defaultedParameters(node: AnyFunction): number[] {
 /** As `parameterNames` counts them. */
 export function parametersOf(node: AnyFunction) {
   const plain = node.params.map((each) => (each.type === 'TSParameterProperty' ? each.parameter : each));
-  // TypeScript's `this` is written like a parameter and is none.
+  // TypeScript's `this` parameter does not exist at run time.
   return plain[0]?.type === 'Identifier' && plain[0].name === 'this' ? plain.slice(1) : plain;
 }
 
-/** Parameter names by position; '' for a destructured or a rest parameter, which no single argument stands for. */
+/** Parameter names by position; '' for a destructured or rest parameter. */
 export function parameterNames(node: AnyFunction): string[] {
   return parametersOf(node).map((plain) => {
     const target = plain.type === 'AssignmentPattern' ? plain.left : plain;
@@ -239,8 +239,8 @@ export function parameterNames(node: AnyFunction): string[] {
 }
 
 /**
- * How near a definition is to the module scope: 0 in it, 1 in a function that runs at once (the wrapper that tsx, UMD and
- * bundlers put around a module), 2 deeper.
+ * The distance of a definition from the module scope: 0 in it, 2 deeper. 1 in a function that runs at once, such as a
+ * module wrapper of tsx, UMD or bundlers.
  */
 export type Tier = 0 | 1 | 2;
 
@@ -250,40 +250,40 @@ interface DeclaredFunction {
   readonly name: string;
   readonly tier: Tier;
   readonly node: FunctionNode;
-  /** Where a statement can be inserted that runs before everything else in the block. */
+  /** The insertion point of a statement that runs before the others in the block. */
   readonly at: number;
-  /** `if (x) function f() {}` of sloppy code: no statement can be inserted that sees it. */
+  /** `if (x) function f() {}` of sloppy code: no inserted statement can see it. */
   readonly isUnbraced?: true;
 }
 
-/** A value under a name: an initializer, the right side of an assignment, a default export, a class. */
+/** A value with a name: an initializer, the right side of an assignment, a default export, a class. */
 export interface NamedValue {
   readonly kind: 'value';
   readonly name: string;
   readonly tier: Tier;
   readonly node: Expression | Class;
-  /** The name that JavaScript gives to a nameless function here; `undefined` where it gives none. */
+  /** The name that JavaScript infers for a nameless function here, if any. */
   readonly infers: string | undefined;
-  /** `Order || (Order = {})`, as compilers write a namespace: no definition where there is a class or function of this name. */
+  /** `Order || (Order = {})` of a compiled namespace: not a definition if a class or function has this name. */
   readonly isMerge?: true;
 }
 
 export type Definition = DeclaredFunction | NamedValue;
 
-/** What one file says about its names. CommonJS exports are under `exports.name`, `module.exports` itself under `exports`. */
+/** The names of one file. CommonJS exports are under `exports.name`, `module.exports` itself under `exports`. */
 export interface Definitions {
   readonly byName: Map<string, Definition[]>;
-  /** Members that helper calls give to a class, such as `_define_property(Name, 'field', value)`, under `Name.field`. */
+  /** Members that helper calls add to a class, such as `_define_property(Name, 'field', value)`, under `Name.field`. */
   readonly helperMembers: Map<string, NamedValue>;
   /** Exported name to local name. */
   readonly aliases: Map<string, string>;
-  /** Names that another module defines, with its specifier where the text tells it. */
+  /** Names that another module defines, with its specifier if the text shows it. */
   readonly foreign: Map<string, string | undefined>;
-  /** Names that are taken out of a value (`const { create } = makeService()`), with the text of the value. */
+  /** Names destructured from a value (`const { create } = makeService()`), with the value's text. */
   readonly parts: Map<string, string>;
   /** Specifiers of `export * from`. */
   readonly stars: string[];
-  /** Ends of statements that rely on automatic semicolons: text appended there must bring its own. */
+  /** Ends of statements with automatic semicolons: text appended there must start with one. */
   readonly openEnds: Set<number>;
 }
 

@@ -108,8 +108,7 @@ function tellFailure(
 
 /**
  * Phase BEFORE. Only the returned value shows whether the caller can wait. So the event starts first, and a returned
- * promise waits for it.
- * With `failOnError` an async function runs only after its event is published.
+ * promise waits for it. With `failOnError` an async function runs only after its event is published.
  */
 function captureBefore(
   fn: Callable,
@@ -179,8 +178,7 @@ function isAwaited({ slot, plan }: Pick<RunningCall, 'slot' | 'plan'>): boolean 
 }
 
 // Captured functions that call each other make two events for one call: `doubledCalls` reports them. svc watches only the first
-// calls
-// of each target. All other calls pay two comparisons.
+// calls of each target. All other calls pay two comparisons.
 
 interface Watching {
   readonly storage: AsyncLocalStorage<Nest | undefined>;
@@ -294,8 +292,8 @@ function settle(call: RunningCall): unknown {
 }
 
 /**
- * Derives one promise from that of an `async` function, without a further microtask if the event needs no wait.
- * The caller gets the derived promise: a side branch on the original would hide its unhandled rejection.
+ * Derives one promise from that of an `async` function, without a further microtask if the event needs no wait. The
+ * caller gets the derived promise: a side branch on the original would hide its unhandled rejection.
  */
 function settlePromise(call: RunningCall, promise: Promise<unknown>): Promise<unknown> {
   const { slot, plan, scope } = call;
@@ -372,8 +370,7 @@ function resultUnknown({ id, eventType, outbox }: CapturePlan): SvcError {
 
 /**
  * `promise`: native and running. `thenable`: may run only when its `then` is called. The iterators end when their
- * consumer
- * is done. Everything else is a `value`.
+ * consumer is done. Everything else is a `value`.
  */
 type ResultKind = 'promise' | 'thenable' | 'async iterator' | 'generator' | 'value';
 
@@ -431,11 +428,10 @@ type Values = readonly unknown[];
 
 /**
  * A call whose last argument is a Node callback, the error first: the values after the error are the result. The event
- * is
- * published with the first call of the callback. The application sees every call with its arguments.
+ * is published with the first call of the callback. The application sees every call with its arguments.
  *
- * The callback waits for the event as a promise would. It does not wait if the function has
- * not returned yet: a synchronous function is never blocked, and its caller may rely on that order.
+ * The callback waits for the event as a promise would, but not before the function returns. A synchronous function is
+ * never blocked, and its caller may rely on that order.
  */
 function callWithCallback(
   fn: Callable,
@@ -507,8 +503,7 @@ type Watched = Iterator<unknown> | AsyncIterator<unknown>;
 
 /**
  * Hooks `next`, `return` and `throw` on the iterator itself. The event is published at its end, with the return value
- * or
- * `null`, or with the error that it threw.
+ * or `null`, or with the error that it threw.
  */
 function watchIterator(running: RunningCall, iterator: Watched): Watched {
   const { slot, plan, scope } = running;
@@ -575,8 +570,7 @@ interface Watch {
 
 /**
  * The pending calls of each thenable. The first `then` publishes the events of all. One list for each thenable: one
- * that is
- * returned repeatedly must not get nested `then` wrappers.
+ * that is returned repeatedly must not get nested `then` wrappers.
  */
 const openWatches = new WeakMap<object, Watch[]>();
 
@@ -701,8 +695,7 @@ const nativeThen = NativePromise.prototype.then as Then;
 
 /**
  * Watches a promise of a function that is not `async`. Other code may hold the same promise and handle its rejection,
- * and
- * JavaScript does not show whether it does. So no promise derived here ever becomes an unhandled rejection.
+ * and JavaScript does not show whether it does. So no promise derived here ever becomes an unhandled rejection.
  *
  * @param isAwaited whether the caller must wait for what `onValue` and `onError` return; if not, it gets the promise
  *   itself
@@ -751,8 +744,7 @@ function observe(promise: Promise<unknown>, onValue: OnValue, onError: OnError):
 
 /**
  * The promise stays the same object. The first caller of its `then`, as `await` is for a subclass, waits; other holders
- * do
- * not. False if the `then` cannot be hooked.
+ * do not. False if the `then` cannot be hooked.
  */
 function waitInThen(promise: Promise<unknown>, settled: Promise<unknown>): boolean {
   const original = promise.then as Then;

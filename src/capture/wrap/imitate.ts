@@ -102,9 +102,8 @@ function copyMetadata(wrapper: Callable, original: Callable): void {
 
 /**
  * A layer between the wrapper and the original, from which the wrapper inherits. It answers with the original's text,
- * which
- * dependency injection reads for parameter names, and with its output in `console.log`. The wrapper itself gets no
- * extra key.
+ * which dependency injection reads for parameter names, and with its output in `console.log`. The wrapper itself gets
+ * no extra key.
  */
 function layerOf(original: Callable): object {
   const looksOther = types.isAsyncFunction(original) || types.isGeneratorFunction(original);
@@ -149,8 +148,7 @@ export interface PropertyPlace {
 
 /**
  * Ignores the properties of every object and function. `undefined` also for an `owner` that cannot have properties. If
- * the
- * exact key is missing, a key that differs only in Unicode normalization matches.
+ * the exact key is missing, a key that differs only in Unicode normalization matches.
  */
 export function findPlace(owner: unknown, key: string): PropertyPlace | undefined {
   if (!canHaveProperties(owner)) return undefined;
@@ -190,8 +188,7 @@ const layers = shared('prototype-layers', () => new WeakSet<object>());
 
 /**
  * As `putInPlace`, for an object that exists once. An inherited property goes into a layer before the prototype: the
- * object
- * gets no extra key, and other objects of the prototype do not change.
+ * object gets no extra key, and other objects of the prototype do not change.
  */
 export function putAhead(place: PropertyPlace, wrapper: Wrapper): boolean {
   const { owner, key, descriptor, isOwn } = place;
