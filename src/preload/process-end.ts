@@ -6,22 +6,25 @@ export type EndKind = 'handled' | 'signal' | 'natural';
 export interface ProcessEnd {
   /** Events without an outcome yet. */
   readonly pending: () => number;
-  /** Whether something else has work to finish: the relay of the outbox, an SDK that svc has started. */
+  /** Whether other work is in progress: the relay of the outbox, an SDK that svc started. */
   readonly isBusy: () => boolean;
-  /** Waits until every event has its outcome, up to the deadline, and says whether each has; draft stays open. */
+  /**
+   * Waits until every event has its outcome, at most for the deadline; resolves to whether each has. Events are still
+   * accepted.
+   */
   readonly finish: (deadlineMs: number, end: EndKind) => Promise<boolean>;
-  /** Last, synchronous words: what was left, what was never called. */
+  /** Writes the final report, synchronously: lost events, targets never called. */
   readonly report: () => void;
-  /** Milliseconds that events in flight may take once the process was told to end, over a signal and the natural end after it. */
+  /** Milliseconds for events in flight after the process was told to end: a signal and the natural end after it share them. */
   readonly deadlineMs: number;
 }
 
-/** What new events get at the natural end where all of the time went by at the signal before it. */
+/** The minimum for new events at the natural end if the signal before it used up the deadline. */
 const leastMs = 500;
 
 const signals = ['SIGTERM', 'SIGINT'] as const;
 
-/** Where the package signal-exit keeps its state, version 3 and version 4. */
+/** Where the package signal-exit keeps its state, versions 3 and 4. */
 const signalExitStates = [
   () => (process as unknown as Record<string, unknown>).__signal_exit_emitter__,
   () => (globalThis as unknown as Record<symbol, unknown>)[Symbol.for('signal-exit emitter')],
@@ -30,15 +33,15 @@ const signalExitStates = [
 /**
  * Lets events in flight reach their outcome before the process ends.
  *
- * `beforeExit`: the process waits for them. A signal: where the application handles it, svc only waits beside it and the
- * application decides when to end; otherwise svc waits, then lets the signal do what it does by default. That is nothing for
- * the first process of a container: it lives on, and so does svc.
- * `process.exit()` cannot be held up: what is in flight then is saved to the local backup, or said to be lost, by `report`.
+ * On `beforeExit` the process waits for them. On a signal that the application handles, svc waits beside it, and the
+ * application decides when to end. On other signals svc waits and then triggers the default action. The first process
+ * of a container ignores that action: it lives on, with svc. `process.exit()` cannot be delayed: `report` then saves
+ * events in flight to the local backup, or reports them as lost.
  */
 export function watchProcessEnd(end: ProcessEnd): () => void {
   let ending = false;
 
-  /** What the last signal that the application handles has taken of the deadline, and when that was over. */
+  /** How much of the deadline the last handled signal used, and when its wait ended. */
   let spent = { ms: 0, at: Number.NEGATIVE_INFINITY };
 
   async function onSignal(signal: NodeJS.Signals): Promise<void> {
@@ -55,7 +58,7 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
     leave(signal);
   }
 
-  /** One deadline for both; an application that works on for longer than that after the signal has an end of its own. */
+  /** One deadline for both ends. An application that works on for longer after the signal gets a new one. */
   function leftMs(): number {
     const { deadlineMs } = end;
     if (performance.now() - spent.at > deadlineMs) return deadlineMs;
@@ -75,8 +78,8 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
     if (waited || (end.pending() === 0 && !end.isBusy())) return;
     waited = true;
     void end.finish(leftMs(), 'natural').then((isFinished) => {
-      // Node asks again when the wait is over: what is left after the deadline is not waited for a second time. Events that
-      // whoever waited for these has made since are new.
+      // Node emits `beforeExit` again after the wait. After a missed deadline there is no second wait; events made since are
+      // new.
       waited = !isFinished;
     });
   }
@@ -86,7 +89,7 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
 
   process.on('beforeExit', onBeforeExit);
   process.on('exit', onExit);
-  // First in line: a `once` listener of the application that ran before would be gone, and look as if there were none.
+  // Before other listeners: a `once` listener of the application would be removed by then.
   if (isMainThread) for (const signal of signals) process.prependListener(signal, onSignal);
   return () => {
     process.removeListener('beforeExit', onBeforeExit);
@@ -96,8 +99,8 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
 }
 
 /**
- * Listeners of signal-exit, which many tools bring along: they end the process themselves, but only when all other
- * listeners are gone. Each would wait for the other.
+ * How many listeners belong to signal-exit, which many tools include. They end the process only when all other
+ * listeners are gone: each would wait for the other.
  */
 function signalExitListenerCount(): number {
   let sum = 0;

@@ -1,4 +1,5 @@
-// expression/: the language of `payload`, `key` and `when`: text, tokens, function. It can read, and call what is pure.
+// expression/: the language of `payload`, `key` and `when`, from text to tokens to a function. It reads, and calls pure
+// functions.
 
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
@@ -39,23 +40,23 @@ export type { ExpressionScope } from './values.ts';
 /** A parsed expression of the read-only language that `docs/expressions.md` describes. */
 export interface Expression {
   readonly text: string;
-  /** The names that the expression uses, without `#`, in the order of their first use. */
+  /** The names that the expression uses, without `#`, in order of first use. */
   readonly variables: readonly string[];
   /**
    * Compiles the expression for one function.
    *
-   * @param parameterNames the function's parameters in their order, `''` for one without a name (destructured, rest);
-   *   `undefined` when nobody knows them: then only `result`, `args`, `self`, `error`, `p0`, `a0`, … have a meaning
-   * @returns what evaluates the expression for a call. It may return `undefined`, for a property that is not there. It throws
-   *   `SvcError` `SVC_CAPTURE_EXPRESSION`, or `SVC_CAPTURE_EXPRESSION_ASYNC` for a promise; the message holds the text of the
-   *   expression and the place, never a value of the call or the message of the application's own error
-   * @throws SvcError `SVC_CAPTURE_EXPRESSION_NAME` for a name that means nothing for this function
+   * @param parameterNames the function's parameters by position, `''` for one without a name (destructured, rest).
+   *   `undefined` if unknown: then only `result`, `args`, `self`, `error`, `p0`, `a0`, … are valid names
+   * @returns the evaluation of the expression for a call; `undefined` for a missing property. It throws `SvcError`
+   *   `SVC_CAPTURE_EXPRESSION`, or `SVC_CAPTURE_EXPRESSION_ASYNC` for a promise. The message contains the text of the
+   *   expression and the position, never a value of the call or the message of the application's own error
+   * @throws SvcError `SVC_CAPTURE_EXPRESSION_NAME` for a name that this function does not have
    */
   bind(parameterNames: readonly string[] | undefined): (call: ExpressionScope) => unknown;
 }
 
 /**
- * Parses an expression; everything that is not reading is refused here.
+ * Parses an expression. Refuses everything that does more than read.
  *
  * @throws SvcError `SVC_CAPTURE_EXPRESSION_SYNTAX`, with the column and the reason
  */
@@ -98,18 +99,17 @@ export function parseExpression(text: string): Expression {
 export type Selector = (scope: ExpressionScope) => unknown;
 
 export interface PayloadSpec {
-  /** An expression, or a function. */
   readonly payload?: string | Selector | undefined;
-  /** -1 (default): what the function returned; 0, 1, …: that argument. Not looked at where there is a `payload`. */
+  /** -1 (default): the result; 0, 1, …: that argument. Ignored if there is a `payload`. */
   readonly payloadIndex?: number | undefined;
 }
 
 /**
- * What takes the payload out of a call. It may return `undefined` or `null`, where that is what was selected.
+ * Returns the function that selects the payload of a call. It may return a selected `undefined` or `null`.
  *
  * @param parameterNames as for {@link parseExpression}
- * @throws SvcError when the expression or the index cannot be used; the returned function throws `SvcError` when the call
- *   does not have what is asked for (`SVC_CAPTURE_EXPRESSION`, `SVC_CAPTURE_EXPRESSION_ASYNC`, `SVC_CAPTURE_PAYLOAD_INDEX`)
+ * @throws SvcError for an unusable expression or index. The returned function throws `SvcError` if the call lacks the
+ *   value (`SVC_CAPTURE_EXPRESSION`, `SVC_CAPTURE_EXPRESSION_ASYNC`, `SVC_CAPTURE_PAYLOAD_INDEX`)
  */
 export function payloadSelector(
   spec: PayloadSpec,
@@ -134,8 +134,8 @@ export function payloadSelector(
 }
 
 /**
- * What takes the key of the record out of a call: the text of a string, number, bigint or boolean. Anything else is a failure
- * (`SVC_CAPTURE_EXPRESSION`), null and undefined included.
+ * Returns the function that selects the record key of a call: the text of a string, number, bigint or boolean. Anything
+ * else fails with `SVC_CAPTURE_EXPRESSION`, including null and undefined.
  *
  * @throws as {@link payloadSelector}
  */
@@ -153,8 +153,8 @@ export function keySelector(
 }
 
 /**
- * What takes the id of the aggregate out of a call, as {@link keySelector} does the key. One that is empty, or that there is not,
- * is a failure as well (`SVC_OUTBOX_AGGREGATE_ID`): its events would have no order, and nothing to be found by.
+ * Returns the function that selects the aggregate id of a call, as {@link keySelector} does the key. An empty or
+ * missing id fails with `SVC_OUTBOX_AGGREGATE_ID`: its events would have no order.
  *
  * @throws as {@link payloadSelector}
  */
@@ -176,7 +176,7 @@ function placeOf(spec: string | Selector, name: string): string {
   return typeof spec === 'string' ? `The ${name} expression "${spec}"` : `The ${name} function`;
 }
 
-/** The text of a value that a key can be; else what it is. */
+/** The text of a value that is valid as a key; otherwise a description of the value. */
 function asText(value: unknown): { readonly text?: string; readonly found?: string } {
   const type = typeof value;
   if (type === 'string') return { text: value as string };
@@ -186,7 +186,7 @@ function asText(value: unknown): { readonly text?: string; readonly found?: stri
   return { found: type === 'object' ? 'an object' : 'no number' };
 }
 
-/** Whether a call is meant. Any value counts as in a condition; a promise is a failure, not a yes. */
+/** Whether a call makes an event, by JavaScript's rules for conditions. A promise fails. */
 export function whenSelector(
   spec: string | Selector,
   parameterNames: readonly string[] | undefined,
@@ -195,7 +195,7 @@ export function whenSelector(
   return (call) => Boolean(select(call));
 }
 
-/** Evaluates an expression, or calls the function in its place with what expressions see. */
+/** Evaluates an expression, or calls the function in its place with the scope of expressions. */
 export function selector(
   spec: string | Selector,
   name: string,
@@ -204,7 +204,7 @@ export function selector(
   if (typeof spec === 'string') return parseExpression(spec).bind(parameterNames);
   return (call) => {
     let refusal: unknown;
-    // Only what is promised: not the rest of svc's own record of the call.
+    // Only the documented fields of the call.
     const scope: ExpressionScope = {
       args: call.args,
       get result() {
@@ -224,7 +224,7 @@ export function selector(
     } catch (error) {
       if (refusal === undefined) throw error;
     }
-    // Whatever the function made of it.
+    // Even if the function caught it.
     throw refusal;
   };
 }
@@ -245,16 +245,16 @@ const literals: ReadonlyMap<string, boolean | null> = new Map([
 
 type Step = (value: unknown, walk: Walk) => unknown;
 
-/** Reads a text once, from left to right, and makes what evaluates it: closures, never code from a string. */
+/** Parses a text once, from left to right, into closures. Never evaluates code from a string. */
 export class Parser {
-  /** The names that the call must give a meaning to, and where each is used first. */
+  /** The names that the call must define, with the offset of their first use. */
   readonly names: Map<string, number> = new Map();
   readonly #text: string;
   readonly #tokens: readonly Token[];
   #position = 0;
   #depth = -1;
   #parts = 0;
-  /** Whether a projection or selection is around the place. */
+  /** Whether a projection or selection surrounds the position. */
   #hasElement = false;
 
   constructor(text: string) {
@@ -273,7 +273,7 @@ export class Parser {
     return this.#tokens[this.#position] as Token;
   }
 
-  /** The last one is `end`, and stays the next. */
+  /** Does not move past the last token, `end`. */
   #take(): Token {
     const token = this.#next;
     if (token.kind !== 'end') this.#position += 1;
@@ -309,14 +309,12 @@ export class Parser {
       throw this.#refuse(token, `"${token.text}" is refused: ${outOfReach}`);
   }
 
-  /** Counts a part of the expression. */
   #part(at: number, evaluate: Evaluate): Evaluate {
     this.#parts += 1;
     if (this.#parts > maxParts) throw this.#refuse({ at }, `it has more than ${maxParts} parts.`);
     return evaluate;
   }
 
-  /** Counts one level of nesting. */
   #nested(read: () => Evaluate): Evaluate {
     this.#depth += 1;
     if (this.#depth > maxDepth)
@@ -382,7 +380,7 @@ export class Parser {
     if (safe && this.#accept('[')) return this.#index(target, dot, true);
     const token = this.#take();
     const { kind, text, at } = token;
-    // `$` is a name elsewhere, but here SpEL means the last one.
+    // `$` is a name elsewhere; here it is SpEL's selection of the last element.
     if (kind === 'name' && !(text === '$' && this.#isNext('['))) {
       this.#refuseForbidden(token);
       if (!this.#accept('(')) return this.#access(target, at, safe, propertyOf(text));
@@ -409,7 +407,7 @@ export class Parser {
     throw this.#unexpected(token);
   }
 
-  /** `?.` covers its own step only, as in SpEL: the steps after it go on with that null. */
+  /** `?.` covers only its own step, as in SpEL: later steps continue with null. */
   #access(target: Evaluate, at: number, safe: boolean, step: Step): Evaluate {
     return this.#part(at, (walk) => {
       const value = target(walk);
@@ -425,7 +423,7 @@ export class Parser {
     const key = this.#expression();
     const read = this.#tokens.slice(from, this.#position);
     const [token, ...others] = read.filter(({ kind, text }) => kind !== 'symbol' || !/^[()]$/.test(text));
-    // One literal, whatever brackets are around it.
+    // A single literal in brackets.
     if (token !== undefined && others.length === 0) {
       const { kind, text } = token;
       if (kind === 'string') this.#refuseForbidden(token);
@@ -440,7 +438,7 @@ export class Parser {
     });
   }
 
-  /** Comma-separated expressions up to the closing symbol, which is taken too. */
+  /** Comma-separated expressions, including the closing symbol. */
   #list(close: string): (walk: Walk) => unknown[] {
     const items: Evaluate[] = [];
     if (!this.#accept(close)) {
@@ -473,7 +471,7 @@ export class Parser {
     return this.#part(token.at, () => value);
   }
 
-  /** Inside of a projection or selection `this` is the element, and a name without `#` one of its properties. */
+  /** Inside a projection or selection, `this` is the element, and a name without `#` one of its properties. */
   #name(token: Token): Evaluate {
     const { kind, text, at } = token;
     if ((kind === 'name' && text === 'new') || this.#isNext('('))
@@ -523,7 +521,7 @@ function propertyOf(name: string): Step {
   return (value, walk) => readProperty(value, name, walk.call);
 }
 
-/** A `symbol` is also any character that the grammar does not know: the parser says why it is refused. */
+/** A `symbol` may be a character outside the grammar: the parser reports why it is refused. */
 export interface Token {
   readonly kind: 'name' | 'variable' | 'number' | 'string' | 'symbol' | 'end';
   /** The name without `#`, the content of a string, the digits of a number, the symbol. */
@@ -534,7 +532,7 @@ export interface Token {
 
 const name = String.raw`([\p{ID_Start}$_][\p{ID_Continue}$]*)`;
 
-/** In the order of the groups. Of strings as in SpEL: the quote itself is written twice, a backslash is an ordinary character. */
+/** In the order of the groups. In strings, as in SpEL, a doubled quote is one quote, and a backslash an ordinary character. */
 const kinds = ['name', 'variable', 'number', 'string', 'string', 'symbol'] as const;
 const pattern = new RegExp(
   [
@@ -545,7 +543,7 @@ const pattern = new RegExp(
   'gsu',
 );
 
-/** The last one is the only `end`. */
+/** Ends with the only `end`. */
 export function tokenize(text: string): readonly Token[] {
   const tokens: Token[] = [];
   for (const found of text.matchAll(pattern)) {
@@ -561,7 +559,7 @@ export function tokenize(text: string): readonly Token[] {
   return tokens;
 }
 
-/** What to write in place of what cannot stand where it stands. */
+/** Replacements to suggest for unexpected symbols. */
 const instead: ReadonlyMap<string, string> = new Map([
   ['=', '== to compare, assignment does not exist'],
   ['===', '=='],

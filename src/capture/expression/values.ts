@@ -4,23 +4,22 @@ import { systemClock } from '../../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../../ground/errors.ts';
 import { nearestNames } from '../../ground/names.ts';
 
-/** What an expression can see of one call. */
+/** The parts of a call that an expression can read. */
 export interface ExpressionScope {
   readonly args: readonly unknown[];
-  /** What the function returned or resolved to. Throws where that is not known yet. */
+  /** What the function returned or resolved to. Throws if it is not known yet. */
   readonly result: unknown;
-  /** The object that the method was called on. */
+  /** The `this` of the call. */
   readonly self: unknown;
-  /** What the function threw; `undefined` when it did not. */
+  /** What the function threw; otherwise `undefined`. */
   readonly error?: unknown;
-  /** Of a text that goes out in clear: why a field may not be read, where it may not. */
+  /** For a value that is published in clear text: why a field must not be read. */
   readonly refuses?: ((target: unknown, field: string) => ErrorCode | undefined) | undefined;
 }
 
-/** What gives the value of a name in a call. */
 type NameReader = (call: ExpressionScope) => unknown;
 
-/** These names win over a parameter of the same name, which stays in reach as `p0`, `p1`, … */
+/** These have priority over a parameter of the same name, which stays available as `p0`, `p1`, … */
 const fixedNames: ReadonlyMap<string, NameReader> = new Map<string, NameReader>([
   ['result', (call) => call.result],
   ['args', (call) => call.args],
@@ -29,10 +28,10 @@ const fixedNames: ReadonlyMap<string, NameReader> = new Map<string, NameReader>(
 ]);
 
 /**
- * What a name of an expression stands for; `undefined` for an unknown name.
+ * The reader of a name in an expression; `undefined` for an unknown name.
  *
- * @param parameterNames the parameters in their order, with `''` for one that has no name (destructured, rest);
- *   `undefined` when nobody knows them
+ * @param parameterNames the parameters by position, `''` for one without a name (destructured, rest); `undefined` if
+ *   unknown
  */
 export function nameReader(
   name: string,
@@ -43,7 +42,7 @@ export function nameReader(
   const position = /^[pa](0|[1-9]\d?)$/u.exec(name)?.[1];
   const index = position === undefined ? (parameterNames?.lastIndexOf(name) ?? -1) : Number(position);
   if (index < 0) return name === 'error' ? (call) => call.error : undefined;
-  // A parameter that the function declares may be left out; an argument by position only may not.
+  // A declared parameter may be omitted. An argument known only by position must exist.
   if (index < (parameterNames?.length ?? 0)) return (call) => call.args[index];
   return ({ args }) => {
     if (index < args.length) return args[index];
@@ -51,12 +50,12 @@ export function nameReader(
   };
 }
 
-/** Why a name is refused, with the right ones. */
+/** Why a name is refused, with the valid ones. */
 export function unknownName(name: string, parameterNames: readonly string[] | undefined): string {
   const named = (parameterNames ?? []).filter((parameter) => parameter !== '');
   const positions = parameterNames?.map((_, index) => `p${index}`) ?? ['p0', 'p1', '…'];
   const known = ['result', 'args', 'self', 'this', 'error', ...named, ...positions];
-  // `p` is near `p0`.
+  // So that `p` suggests `p0`.
   const limit = name.length <= 3 ? 1 : 1 + Math.floor(name.length / 3);
   const near = nearestNames(name, known, { limit });
   const hint = near.length > 0 ? ` Did you mean ${near.join(' or ')}?` : '';
@@ -64,7 +63,7 @@ export function unknownName(name: string, parameterNames: readonly string[] | un
   return `there is no name "${name}".${hint} Names: ${known.join(', ')}.${unknown}`;
 }
 
-/** Names that lead from a value to its prototype or its class. They are refused in the text and as computed names. */
+/** Names that lead from a value to its prototype or class. Refused in the text and as computed names. */
 export const forbiddenNames: ReadonlySet<string> = new Set(
   '__proto__ constructor prototype __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__'.split(
     ' ',
@@ -73,7 +72,6 @@ export const forbiddenNames: ReadonlySet<string> = new Set(
 
 export const outOfReach = 'prototypes and classes cannot be read.';
 
-/** The failure of a value that no expression may hold. */
 export function refusedValue(value: unknown): Refusal {
   if (typeof value === 'function' || typeof value === 'symbol')
     return new Refusal(`the value is a ${typeof value}: functions, classes and symbols are refused.`);
@@ -83,7 +81,7 @@ export function refusedValue(value: unknown): Refusal {
   );
 }
 
-/** Whether a value that was read may be used. Of promises only the native ones are told here: this runs for each step. */
+/** Whether a value may be used. Detects only native promises: this runs for each step. */
 function isUsable(value: unknown): boolean {
   switch (typeof value) {
     case 'object':
@@ -101,7 +99,7 @@ export function usable(value: unknown): unknown {
   throw refusedValue(value);
 }
 
-/** Whether it is a primitive that becomes a text in a short time, and by no code of the application. */
+/** Whether it is a primitive that becomes text quickly, without application code. */
 function isPlain(value: unknown): value is string | number | bigint | boolean | null | undefined {
   if (typeof value === 'bigint') return !isTooBig(value);
   return (
@@ -109,7 +107,7 @@ function isPlain(value: unknown): value is string | number | bigint | boolean | 
   );
 }
 
-/** `target.name`, where `name` is known not to be forbidden. A missing property is `undefined`, as in JavaScript. */
+/** `target.name`, where `name` is not forbidden. A missing property is `undefined`, as in JavaScript. */
 export function readProperty(target: unknown, name: string, call: ExpressionScope): unknown {
   checkOpen(target, name, call);
   const value = (target as Record<string, unknown>)[name];
@@ -143,13 +141,13 @@ function checkOpen(target: unknown, field: unknown, { refuses }: ExpressionScope
   );
 }
 
-/** True for promises and for other thenables, which are never called: a lazy one would run its query. */
+/** True for promises and other thenables. Their `then` is never called: a lazy one would run its query. */
 export function isAwaitable(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return value instanceof Promise || typeof (value as { then?: unknown }).then === 'function';
 }
 
-/** Calls what the application wrote, and lets no rejection of its promise out. */
+/** Calls application code, and handles the rejection of a returned promise. */
 export function callOwn(method: unknown, self: unknown, args: readonly unknown[]): unknown {
   const value: unknown = Reflect.apply(method as () => unknown, self, args);
   if (!isAwaitable(value) && isUsable(value)) return value;
@@ -157,17 +155,17 @@ export function callOwn(method: unknown, self: unknown, args: readonly unknown[]
   throw refusedValue(value);
 }
 
-/** Takes note of the rejection of a promise that an evaluation made and nobody will await: else it would end the process. */
+/** Handles the rejection of a promise that an evaluation created: otherwise it would end the process. */
 function silence(value: unknown): void {
   if (!isPromise(value)) return;
   try {
     Promise.prototype.then.call(value, undefined, () => {});
   } catch {
-    // A subclass whose constructor throws: there is nothing to attach to.
+    // A subclass whose constructor throws cannot be observed.
   }
 }
 
-/** The same for a property that was read: a getter makes its promise, but a stored one is the application's to handle. */
+/** The same for a property: a getter creates its promise, but a stored one is for the application to handle. */
 function silenceIfMadeByGetter(target: unknown, name: PropertyKey, value: unknown): void {
   if (typeof target !== 'object') return;
   let owner: object | null = target;
@@ -179,35 +177,35 @@ function silenceIfMadeByGetter(target: unknown, name: PropertyKey, value: unknow
   }
 }
 
-/** Characters of an expression's text (UTF-16 units). */
+/** Length of an expression's text, in UTF-16 units. */
 export const maxTextLength = 1024;
 
-/** Expressions inside each other: brackets, braces, operands of `!` and `-`, branches of `?:`. Bounds the parser's stack. */
+/** Nesting of expressions: brackets, braces, operands of `!` and `-`, branches of `?:`. Bounds the parser's stack. */
 export const maxDepth = 24;
 
-/** Each name, property, literal, operator and call of an expression. */
+/** Names, properties, literals, operators and calls of an expression. */
 export const maxParts = 256;
 
-/** Elements that the projections and selections of one evaluation may visit, all together. */
+/** Elements that all projections and selections of one evaluation may visit. */
 export const maxVisitedElements = 10_000;
 
-/** From the first elements that one evaluation visits. Such long work is only met where a list and the values around it are large. */
+/** From the first visited element. Only large lists of large values take so long. */
 export const maxEvaluationMs = 1_000;
 
-/** Elements of a list that is searched, joined or cut. Sparse arrays can be far longer than memory, and take as long to go through. */
+/** Elements of a list that is searched, joined or cut. Sparse arrays can be far longer than memory, and slow to traverse. */
 export const maxListLength = 10_000_000;
 
-/** Characters of a string that `+` or `join` makes, parts that `split` makes: projections could double one without end. */
+/** Characters of a string from `+` or `join`, parts from `split`: projections could double one without limit. */
 export const maxMadeLength = 1_048_576;
 
-/** The error of an expression: the text around the place on one line, and a caret below the place. */
+/** The error of an expression: one line of text around the position, and a caret below it. */
 export function expressionError(
   ...[code, what, text, offset, reason]: [ErrorCode, 'refused' | 'failed', string, number, string]
 ): SvcError {
   const from = Math.max(0, offset - 40);
   const head = from > 0 ? '…' : '';
   const tail = offset + 30 < text.length ? '…' : '';
-  // A line break or a lone surrogate in the text must not break the two lines.
+  // Line breaks and lone surrogates would break the two lines.
   const line = text.slice(from, offset + 30).replace(/[\p{Cc}\p{Cs}\u2028\u2029]/gu, ' ');
   const caret = `${' '.repeat(head.length + offset - from)}^`;
   return new SvcError(
@@ -216,16 +214,16 @@ export function expressionError(
   );
 }
 
-/** What svc threw itself: whatever else an evaluation throws is the application's, and its message is not passed on. */
+/** Errors of svc. Any other error of an evaluation is the application's, and its message is not passed on. */
 const own = new WeakSet<object>();
 
-/** Of what an evaluation reads: it comes through as it is. */
+/** Marks an error of svc, which passes through an evaluation unchanged. */
 export function ownFailure(failure: SvcError): SvcError {
   own.add(failure);
   return failure;
 }
 
-/** Thrown within an evaluation, which adds the place. The reason must not hold a value of the call. */
+/** Thrown within an evaluation, which adds the position. The reason must not contain a value of the call. */
 export class Refusal {
   readonly reason: string;
   readonly code: ErrorCode;
@@ -237,33 +235,31 @@ export class Refusal {
   }
 }
 
-/** What to throw for what was thrown while a call was read: never the application's error, which may be a Proxy of its own. */
+/** The error to throw for one that reading a call threw: never the application's own, which may be a Proxy. */
 export function failureOf(thrown: unknown, at: (reason: string, code: ErrorCode) => SvcError): unknown {
   if (!own.has(thrown as object))
     return at('a getter or method that it uses threw an error.', 'SVC_CAPTURE_EXPRESSION');
   return thrown instanceof Refusal ? at(thrown.reason, thrown.code) : thrown;
 }
 
-/** State of one evaluation. */
 export interface Walk {
   readonly call: ExpressionScope;
-  /** What gives the value of each name, in the order of their first use. */
+  /** The reader of each name, in order of first use. */
   readonly names: readonly ((call: ExpressionScope) => unknown)[];
-  /** Offset of what is done now: a failure points there. */
+  /** Offset of the current step, for error messages. */
   at: number;
-  /** The element at hand of a projection or selection, and how many more may be visited. */
+  /** The current element of a projection or selection, and how many more may be visited. */
   element: unknown;
   left: number;
-  /** Milliseconds of a clock that never steps, when it was first looked at. */
+  /** Milliseconds of the monotonic clock at its first reading. */
   startedAt: number | undefined;
 }
 
-/** A compiled part of an expression. */
 export type Evaluate = (walk: Walk) => unknown;
 
 type Make = (left: Evaluate, right: Evaluate, at: number) => Evaluate;
 
-/** Of the values of both sides; `undefined` where the operator has no meaning for them. */
+/** Applies an operator to both values; `undefined` if it is not defined for them. */
 function ofBoth(apply: (left: unknown, right: unknown) => unknown): Make {
   return (left, right, at) => (walk) => {
     const first = left(walk);
@@ -282,12 +278,12 @@ function isNumeric(value: unknown): value is number | bigint {
   return typeof value === 'number' || typeof value === 'bigint';
 }
 
-/** NaN or an infinite number: no operator makes one, or a text of one. */
+/** NaN and infinite numbers: no operator returns one, or a text of one. */
 function isNotFinite(value: unknown): boolean {
   return typeof value === 'number' && !Number.isFinite(value);
 }
 
-/** null and undefined are one, dates and numbers of both kinds count by value, objects by identity. */
+/** null equals undefined; dates, numbers and bigints are compared by value, objects by identity. */
 function areEqual(left: unknown, right: unknown): boolean {
   if (left === right) return true;
   const areDates = typeof left === 'object' && isDate(left) && isDate(right);
@@ -295,9 +291,9 @@ function areEqual(left: unknown, right: unknown): boolean {
   return (left ?? null) === (right ?? null);
 }
 
-/** Negative, 0 or positive; `undefined` where the two have no order, as NaN has none. */
+/** Negative, 0 or positive; `undefined` if the values cannot be ordered, as NaN. */
 function compare(left: unknown, right: unknown): number | undefined {
-  // The application may have replaced `getTime` of its own subclass.
+  // A subclass in the application may override `getTime`.
   if (typeof left === 'object' && isDate(left) && isDate(right))
     return compare(Date.prototype.getTime.call(left), Date.prototype.getTime.call(right));
   if ((typeof left === 'string' && typeof right === 'string') || (isNumeric(left) && isNumeric(right))) {
@@ -315,7 +311,7 @@ function ordered(holds: (order: number) => boolean): Make {
   });
 }
 
-/** Of two numbers or two bigints, which have the same operators. */
+/** For two numbers or two bigints, which share their operators. */
 function calculated(apply: (left: number, right: number) => number) {
   return (left: unknown, right: unknown): unknown => {
     if (typeof left === 'number' && typeof right === 'number') {
@@ -331,7 +327,7 @@ function calculated(apply: (left: number, right: number) => number) {
 
 const sum = calculated((left, right) => left + right);
 
-/** A sum of numbers or a text: never "null", "NaN", "Infinity" or "[object Object]". */
+/** A sum of numbers or a text; never "null", "NaN", "Infinity" or "[object Object]". */
 function add(left: unknown, right: unknown): unknown {
   if (typeof left !== 'string' && typeof right !== 'string') return sum(left, right);
   for (const part of [left, right])
@@ -349,8 +345,8 @@ export function negate(operand: Evaluate, at: number): Evaluate {
 }
 
 /**
- * By their signs and SpEL's words for them, loosest first. `&&`, `||` and conditions take any value as JavaScript does; all others
- * refuse what has no clear meaning.
+ * By symbol and by SpEL's word, loosest first. `&&`, `||` and conditions take any value, as JavaScript does. The others
+ * refuse values without a clear meaning.
  */
 const levels: readonly Readonly<Record<string, Make>>[] = [
   { '??': (left, right) => (walk) => left(walk) ?? right(walk) },
@@ -380,7 +376,7 @@ export const operators: ReadonlyMap<string, { readonly level: number; readonly m
   ),
 );
 
-/** A method of a built-in value. It throws on arguments that it does not take. */
+/** A method of a built-in value. Throws on invalid arguments. */
 type Method = (target: never, args: readonly unknown[]) => unknown;
 
 function wholeNumber(value: unknown): number {
@@ -388,7 +384,7 @@ function wholeNumber(value: unknown): number {
   throw new TypeError('no whole number');
 }
 
-/** Only plain arguments: built-in methods would call `toString` of an object, or run a regular expression. */
+/** Plain arguments only: built-in methods would call `toString` of an object, or run a regular expression. */
 function builtIns(
   prototype: object,
   names: string,
@@ -416,13 +412,13 @@ function split(target: string, [separator, limit]: readonly unknown[]): readonly
 
 type List = readonly unknown[];
 
-/** A sparse list can be longer than anybody could go through. */
+/** Refuses a list that takes too long to traverse, as a sparse one may. */
 function fair(list: List): List {
   if (list.length > maxListLength) throw new RangeError('length');
   return list;
 }
 
-/** The application's subclasses may override methods of a list: so each goes to that of Array itself. */
+/** Uses Array's own method: a subclass in the application may override it. */
 function search(name: 'includes' | 'indexOf' | 'lastIndexOf'): Method {
   const method: (this: List, item: unknown) => unknown = Array.prototype[name];
   return (target: List, [item]) => method.call(fair(target), item);
@@ -497,19 +493,19 @@ function methodsOf(target: unknown): ReadonlyMap<string, Method> | undefined {
 
 const readingName = /^(?:to|get|is|has|as)[A-Z]\w*$/u;
 
-/** Whether some value can have a method of this name that may be called. */
+/** Whether a method of this name may be called on some value. */
 export function isCallable(name: string): boolean {
   return readingName.test(name) || pureNames.has(name);
 }
 
 /**
- * The caller of `target.name(args)` at one place of an expression. A method of the application may do more than read: svc
- * can only ask that it is named like one that reads.
+ * The caller of `target.name(args)` at one position of an expression. A method of the application is only judged by its
+ * name, which must be that of a reading method.
  */
 export function methodCaller(name: string): (target: unknown, args: readonly unknown[]) => unknown {
   const mayBePure = pureNames.has(name);
   const mayBeOwn = readingName.test(name);
-  // Objects of one class bring the same function, call after call: it needs no second look.
+  // Objects of one class share the function, so it is checked once.
   let allowed: unknown;
   return (target, args) => {
     const pure = mayBePure ? methodsOf(target)?.get(name) : undefined;
@@ -523,7 +519,7 @@ export function methodCaller(name: string): (target: unknown, args: readonly unk
   };
 }
 
-/** What the language and Node bring, and objects may inherit from. */
+/** The owners of methods of the language and of Node, which objects may inherit. */
 function builtInOwners(): ReadonlySet<object> {
   const names =
     'Object Function Array String Number Boolean Symbol BigInt Date RegExp Error AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError Map Set WeakMap WeakSet WeakRef FinalizationRegistry Promise ArrayBuffer SharedArrayBuffer DataView Buffer Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array Int32Array Uint32Array Float32Array Float64Array BigInt64Array BigUint64Array EventTarget AbortController AbortSignal';
@@ -544,7 +540,7 @@ function builtInOwners(): ReadonlySet<object> {
 
 let owners: ReadonlySet<object> | undefined;
 
-/** Whether the property `name`, own or inherited, is one of the language or of Node rather than of the application. */
+/** Whether the property `name`, own or inherited, belongs to the language or Node rather than the application. */
 function isBuiltIn(target: object, name: string): boolean {
   owners ??= builtInOwners();
   let owner: object | null = target;
@@ -552,7 +548,7 @@ function isBuiltIn(target: object, name: string): boolean {
   return owner !== null && owners.has(owner);
 }
 
-/** Looking at the clock takes as long as reading a few properties. */
+/** Reading the clock takes as long as reading a few properties. */
 const elementsBetweenLooks = 8;
 
 export function makeList(items: readonly Evaluate[]): (walk: Walk) => unknown[] {
@@ -566,8 +562,7 @@ export function makeList(items: readonly Evaluate[]): (walk: Walk) => unknown[] 
 export function makeMap(of: ReadonlyMap<string, Evaluate>): Evaluate {
   const keys = [...of.keys()];
   const values = [...of.values()];
-  // Copying an object that has all keys already is faster than adding them one by one, and no setter that somebody put on
-  // Object.prototype is ever run.
+  // Copying an object with all keys is faster than adding them one by one, and never runs a setter of Object.prototype.
   const empty: Record<string, unknown> = Object.fromEntries(keys.map((key) => [key, undefined]));
   return (walk) => {
     const made = { ...empty };
@@ -577,7 +572,7 @@ export function makeMap(of: ReadonlyMap<string, Evaluate>): Evaluate {
   };
 }
 
-/** `list.![body]`: the body of each element, in a list. */
+/** `list.![body]`: the list of the body's values for each element. */
 export function project(body: Evaluate): (collection: unknown, walk: Walk) => unknown {
   return (collection, walk) => {
     const values: unknown[] = [];
@@ -586,7 +581,7 @@ export function project(body: Evaluate): (collection: unknown, walk: Walk) => un
   };
 }
 
-/** `list.?[body]`: the elements whose body holds, in a list; of a map, the entries, in a map. */
+/** `list.?[body]`: the elements for which the body holds; for a map, the entries, as a map. */
 export function select(body: Evaluate): (collection: unknown, walk: Walk) => unknown {
   return (collection, walk) => {
     const values: unknown[] = [];
@@ -598,7 +593,7 @@ export function select(body: Evaluate): (collection: unknown, walk: Walk) => unk
   };
 }
 
-/** Shows each element to `each`, with `walk.element` set to it. The elements of a map are `{ key, value }`. */
+/** Calls `each` for each element, with `walk.element` set to it. The elements of a map are `{ key, value }`. */
 function visit(collection: unknown, walk: Walk, each: (element: unknown) => void): void {
   const { at, element: outer } = walk;
   const enter = (element: unknown): void => {
