@@ -1,8 +1,11 @@
 import type { Context } from '@opentelemetry/api';
 import type { Phase } from '../config/schema/target.ts';
+import type { ErrorCode } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import type { Scope } from '../transaction/scope.ts';
-import type { ExpressionScope } from './expression/values.ts';
+
+/** Errors of svc: expressions pass them through. Any other error is the application's, whose message is not passed on. */
+export const ownFailures: WeakSet<object> = new WeakSet<object>();
 
 /** One finished call of a captured function; in phase BEFORE, a starting one. */
 export interface Call {
@@ -39,13 +42,11 @@ export interface Nest {
   readonly outer: Nest | undefined;
   /** Its event exists: later calls are not inside it. */
   isOver: boolean;
-  readonly inner: NestedEvent[];
-}
-
-export interface NestedEvent {
-  readonly plan: CapturePlan;
-  /** `undefined`: the key is the event id. */
-  readonly key: string | undefined;
+  readonly inner: {
+    readonly plan: CapturePlan;
+    /** `undefined`: the key is the event id. */
+    readonly key: string | undefined;
+  }[];
 }
 
 /**
@@ -60,22 +61,25 @@ export interface OnCall {
   readonly neverWaits?: boolean;
 }
 
-/** Where a target was declared. A configured one has priority over a decorator on the same function. */
-export type PlanOrigin = 'configuration' | 'decorator' | 'publishEvent';
-
-export interface OutboxPlan {
-  readonly aggregateType: string;
-  /** Never empty. Throws `SvcError` `SVC_OUTBOX_AGGREGATE_ID` for a call without an id, and the error of a failed expression. */
-  readonly aggregateId: (call: ExpressionScope) => string;
-  /** `transaction`: `result` is what the transaction of the function returns. */
-  readonly result: 'transaction' | undefined;
+/** The parts of a call that an expression can read. */
+export interface ExpressionScope {
+  readonly args: readonly unknown[];
+  /** What the function returned or resolved to. Throws if it is not known yet. */
+  readonly result: unknown;
+  /** The `this` of the call. */
+  readonly self: unknown;
+  /** What the function threw; otherwise `undefined`. */
+  readonly error?: unknown;
+  /** For a value that is published in clear text: why a field must not be read. */
+  readonly refuses?: ((target: unknown, field: string) => ErrorCode | undefined) | undefined;
 }
 
 /** One publish target, compiled: everything that is known before the first call. */
 export interface CapturePlan {
   /** `src/orders.ts#createOrder`, as reports and logs name it. */
   readonly id: string;
-  readonly origin: PlanOrigin;
+  /** Where it was declared. A configured target has priority over a decorator on the same function. */
+  readonly origin: 'configuration' | 'decorator' | 'publishEvent';
   readonly eventType: string;
   readonly severity: Severity;
   /** Overrides the default topic. */
@@ -93,7 +97,15 @@ export interface CapturePlan {
    */
   readonly payload: (call: ExpressionScope) => unknown;
   /** The event is stored in the transaction of the call. */
-  readonly outbox?: OutboxPlan | undefined;
+  readonly outbox?:
+    | {
+        readonly aggregateType: string;
+        /** Never empty. Throws `SvcError` `SVC_OUTBOX_AGGREGATE_ID` for a call without an id, and the error of a failed expression. */
+        readonly aggregateId: (call: ExpressionScope) => string;
+        /** `transaction`: `result` is what the transaction of the function returns. */
+        readonly result: 'transaction' | undefined;
+      }
+    | undefined;
   /** The event waits for the commit of the call's transaction, and is dropped on rollback. */
   readonly afterCommit: boolean;
   /** The record key of a call: the declared key, else the aggregate id, else `undefined`. */

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire, isBuiltin } from 'node:module';
 import { dirname, relative, resolve, sep } from 'node:path';
 import type { Node, Program } from 'oxc-parser';
-import { defaultsNote, defaultsUsed } from './declare/make-plan.ts';
+import { defaultsNote } from './declare/make-plan.ts';
 import { inspectPackageTarget } from './packages/hook.ts';
 import type { TargetReport } from './report.ts';
 import { type Follower, follower } from './source/follow-export.ts';
@@ -11,7 +11,7 @@ import { isEsModule, lineAt, parse } from './source/parse-text.ts';
 import { findAll, type SourceEvents } from './source/rewrite-text.ts';
 import { memberPath, stringOf, walk } from './source/syntax.ts';
 import { buildsOf, filesFor, filesOfPackage, inBuilds, locate, untold } from './source/target-files.ts';
-import { isProblem } from './source/wrapper-place.ts';
+import { isProblem, messageOf } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
 /** How the application loads a package, by its specifier; `undefined` if unknown. */
@@ -60,7 +60,7 @@ function guarded(records: readonly TargetRecord[], work: () => void): void {
   try {
     work();
   } catch (error) {
-    for (const record of records) record.failed(error instanceof Error ? error.message : 'unknown error');
+    for (const record of records) record.failed(messageOf(error));
   }
 }
 
@@ -112,8 +112,8 @@ function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
       const record = recordOf(id);
       guarded([record], () => {
         record.slotFor(parameterNames);
-        const used = defaultsUsed(record.target.expressions ?? [], parameterNames ?? [], defaulted ?? []);
-        if (used.length > 0) record.note(defaultsNote(used));
+        const note = defaultsNote(record.target.expressions ?? [], parameterNames ?? [], defaulted ?? []);
+        if (note !== undefined) record.note(note);
         record.found(builds);
       });
       return true;

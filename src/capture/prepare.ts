@@ -45,7 +45,7 @@ export interface Capture {
   close(): void;
 }
 
-export interface PrepareOptions {
+interface PrepareOptions {
   /** Absolute: relative paths of targets start here. */
   readonly baseDir: string;
   readonly logger: Logger;

@@ -1,6 +1,6 @@
 import { shared } from '../ground/lifecycle.ts';
 import { type TargetState, targetStates } from '../observe/outcomes.ts';
-import type { Nest, NestedEvent } from './call.ts';
+import type { Nest } from './call.ts';
 import type { CallCounts } from './slot.ts';
 
 export interface TargetReport extends Readonly<CallCounts> {
@@ -161,8 +161,8 @@ export function doubledCalls(nest: Nest, key: string | undefined): Doubled[] {
 }
 
 function newlyDoubled(
-  { plan: outer, key }: NestedEvent,
-  { plan: inner, key: innerKey }: NestedEvent,
+  { plan: outer, key }: Nest['inner'][number],
+  { plan: inner, key: innerKey }: Nest['inner'][number],
 ): Doubled[] {
   const isSameType = outer.eventType === inner.eventType;
   const isSameKey = key !== undefined && key === innerKey;

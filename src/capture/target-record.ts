@@ -2,6 +2,7 @@ import type { TargetState } from '../observe/outcomes.ts';
 import type { CapturePlan, OnCall } from './call.ts';
 import { notesAbout, type TargetReport } from './report.ts';
 import { type CallCounts, type CaptureSlot, createSlot, type RestingSlot } from './slot.ts';
+import { messageOf } from './source/wrapper-place.ts';
 
 /** One publish target of the configuration. */
 export interface CaptureTarget {
@@ -77,7 +78,7 @@ export class TargetRecord {
     try {
       slot.plan = this.target.makePlan(parameterNames);
     } catch (error) {
-      this.failed(error instanceof Error ? error.message : 'unknown error');
+      this.failed(messageOf(error));
       return;
     }
     this.#slot = Object.assign(slot, notCalled, { onCall: this.#onCall });

@@ -227,17 +227,3 @@ function compatibleRequest(stream: object): object | undefined {
   }
   return undefined;
 }
-
-/** Reads a path such as `user.id`. `undefined` if a step is missing, throws, or is a name that every object has. */
-export function readPath(from: object, names: readonly string[]): unknown {
-  let value: unknown = from;
-  try {
-    for (const name of names) {
-      if (typeof value !== 'object' || value === null || name in Object.prototype) return undefined;
-      value = (value as Record<string, unknown>)[name];
-    }
-  } catch {
-    return undefined;
-  }
-  return value;
-}

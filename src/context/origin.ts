@@ -17,7 +17,6 @@ import {
   currentStore,
   headerValue,
   rawHeader,
-  readPath,
   requestObject,
   scalarText,
   toHeaderName,
@@ -329,4 +328,18 @@ export function createTrustedProxies(entries: readonly string[]): TrustedProxies
   const trusts = (address: string): boolean =>
     list.check(address, nodeNet().isIP(address) === 6 ? 'ipv6' : 'ipv4');
   return { trusts, trustsPipes };
+}
+
+/** Reads a path such as `user.id`. `undefined` if a step is missing, throws, or is a name that every object has. */
+function readPath(from: object, names: readonly string[]): unknown {
+  let value: unknown = from;
+  try {
+    for (const name of names) {
+      if (typeof value !== 'object' || value === null || name in Object.prototype) return undefined;
+      value = (value as Record<string, unknown>)[name];
+    }
+  } catch {
+    return undefined;
+  }
+  return value;
 }

@@ -28,9 +28,7 @@ import { runningOutbox } from '../outbox/api/running-outbox.ts';
 import { runningService } from '../publish/api/publish.ts';
 import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
-import { watchProcessEnd } from './process-end.ts';
 import type * as Sdk from './sdk/node-sdk.ts';
-import type { RunningSdk } from './sdk/node-sdk.ts';
 
 const loading = shared('preload', () => ({ done: false }));
 
@@ -65,7 +63,7 @@ export interface Running {
   end(deadlineMs?: number): Promise<void>;
 }
 
-export interface RunOptions {
+interface RunOptions {
   /** Gets the log messages of level `debug`. */
   readonly onDebug?: (message: string) => void;
   /** The application starts an SDK with this instrumentation: svc does not start another. */
@@ -276,7 +274,7 @@ interface Endings {
   readonly all: Set<Ending>;
   readonly reported: WeakSet<Ending>;
   /** The SDK that svc started. It stays when svc ends. */
-  sdk: RunningSdk | undefined;
+  sdk: Sdk.RunningSdk | undefined;
   unwatch: (() => void) | undefined;
   /** Set once: running worker threads know only the first. */
   workers: { readonly ends: WorkerEnds | undefined } | undefined;
@@ -304,7 +302,7 @@ function endWithProcess(ending: Ending): () => void {
 }
 
 /** Shuts the SDK down after the events of every svc in the process. */
-function endSdkWithProcess(sdk: RunningSdk): void {
+function endSdkWithProcess(sdk: Sdk.RunningSdk): void {
   endings.sdk = sdk;
   watch();
 }
@@ -528,4 +526,108 @@ function sayUnsent(service: Start.Service, logger: Logger): void {
     logger.error('the process ended before all events were acknowledged; the rest may be lost', {
       events: left - stored,
     });
+}
+
+interface ProcessEnd {
+  /** Events without an outcome yet. */
+  readonly pending: () => number;
+  /** Whether other work is in progress: the relay of the outbox, an SDK that svc started. */
+  readonly isBusy: () => boolean;
+  readonly finish: Sdk.Finish;
+  /** Writes the final report, synchronously: lost events, targets never called. */
+  readonly report: () => void;
+  /** Milliseconds for events in flight after the process was told to end: a signal and the natural end after it share them. */
+  readonly deadlineMs: number;
+}
+
+/** The minimum for new events at the natural end if the signal before it used up the deadline. */
+const leastMs = 500;
+
+const signals = ['SIGTERM', 'SIGINT'] as const;
+
+/** Where the package signal-exit keeps its state, versions 3 and 4. */
+const signalExitStates = [
+  () => (process as unknown as Record<string, unknown>).__signal_exit_emitter__,
+  () => (globalThis as unknown as Record<symbol, unknown>)[Symbol.for('signal-exit emitter')],
+];
+
+/**
+ * Lets events in flight reach their outcome before the process ends.
+ *
+ * On `beforeExit` the process waits for them. On a signal that the application handles, svc waits beside it, and the
+ * application decides when to end. On other signals svc waits and then triggers the default action. The first process
+ * of a container ignores that action: it lives on, with svc. `process.exit()` cannot be delayed: `report` then saves
+ * events in flight to the local backup, or reports them as lost.
+ */
+export function watchProcessEnd(end: ProcessEnd): () => void {
+  let ending = false;
+
+  /** How much of the deadline the last handled signal used, and when its wait ended. */
+  let spent = { ms: 0, at: Number.NEGATIVE_INFINITY };
+
+  async function onSignal(signal: NodeJS.Signals): Promise<void> {
+    if (process.pid === 1 || process.listenerCount(signal) - 1 > signalExitListenerCount()) {
+      const from = performance.now();
+      await end.finish(end.deadlineMs, 'handled');
+      const at = performance.now();
+      spent = { ms: at - from, at };
+      return;
+    }
+    if (ending) return leave(signal);
+    ending = true;
+    await end.finish(end.deadlineMs, 'signal');
+    leave(signal);
+  }
+
+  /** One deadline for both ends. An application that works on for longer after the signal gets a new one. */
+  function leftMs(): number {
+    const { deadlineMs } = end;
+    if (performance.now() - spent.at > deadlineMs) return deadlineMs;
+    return Math.max(deadlineMs - spent.ms, Math.min(deadlineMs, leastMs));
+  }
+
+  function leave(signal: NodeJS.Signals): void {
+    end.report();
+    reported = true;
+    process.removeListener(signal, onSignal);
+    process.kill(process.pid, signal);
+  }
+
+  let reported = false;
+  let waited = false;
+  function onBeforeExit(): void {
+    if (waited || (end.pending() === 0 && !end.isBusy())) return;
+    waited = true;
+    void end.finish(leftMs(), 'natural').then((isFinished) => {
+      // Node emits `beforeExit` again after the wait. After a missed deadline there is no second wait; events made since are
+      // new.
+      waited = !isFinished;
+    });
+  }
+  function onExit(): void {
+    if (!reported) end.report();
+  }
+
+  process.on('beforeExit', onBeforeExit);
+  process.on('exit', onExit);
+  // Before other listeners: a `once` listener of the application would be removed by then.
+  if (isMainThread) for (const signal of signals) process.prependListener(signal, onSignal);
+  return () => {
+    process.removeListener('beforeExit', onBeforeExit);
+    process.removeListener('exit', onExit);
+    for (const signal of signals) process.removeListener(signal, onSignal);
+  };
+}
+
+/**
+ * How many listeners belong to signal-exit, which many tools include. They end the process only when all other
+ * listeners are gone: each would wait for the other.
+ */
+function signalExitListenerCount(): number {
+  let sum = 0;
+  for (const state of signalExitStates) {
+    const { count } = (state() ?? {}) as { count?: unknown };
+    if (typeof count === 'number') sum += count;
+  }
+  return sum;
 }

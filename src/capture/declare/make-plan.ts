@@ -13,7 +13,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
 import { isNamedValues, optionsProblem, plainObject } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
-import type { CapturePlan, OutboxPlan, PlanOrigin } from '../call.ts';
+import type { CapturePlan, ExpressionScope } from '../call.ts';
 import {
   aggregateIdSelector,
   keySelector,
@@ -23,7 +23,6 @@ import {
   selector,
   whenSelector,
 } from '../expression/compile.ts';
-import type { ExpressionScope } from '../expression/values.ts';
 
 export type PlanFields = TargetFields<string | Selector, unknown>;
 
@@ -34,7 +33,7 @@ export type PlanFields = TargetFields<string | Selector, unknown>;
  */
 export function makePlan(
   id: string,
-  origin: PlanOrigin,
+  origin: CapturePlan['origin'],
   fields: PlanFields,
   defaultEventType: string,
   parameterNames: readonly string[] | undefined,
@@ -63,7 +62,7 @@ export function makePlan(
 function outboxPlan(
   fields: PlanFields,
   parameterNames: readonly string[] | undefined,
-): OutboxPlan | undefined {
+): CapturePlan['outbox'] {
   if (fields.outbox === undefined) return undefined;
   const { aggregateType, aggregateId, result } = fields.outbox;
   return {
@@ -180,21 +179,19 @@ function wrongOfHeaderSelector(message: string): SvcError {
 }
 
 /**
- * The parameters with a default that expressions use. An expression sees the caller's arguments: the default is applied
- * inside the function. `defaulted`: positions.
+ * A note about the parameters with a default that expressions use, if any. An expression sees the caller's arguments:
+ * the default is applied inside the function. `defaulted`: positions.
  */
-export function defaultsUsed(
+export function defaultsNote(
   expressions: readonly string[],
   names: readonly string[],
   defaulted: readonly number[],
-): string[] {
+): string | undefined {
   const used = new Set(expressions.flatMap(namesIn));
-  return defaulted
+  const parameters = defaulted
     .filter((index) => [names[index] || undefined, `p${index}`, `a${index}`].some((name) => used.has(name)))
     .map((index) => names[index] || `p${index}`);
-}
-
-export function defaultsNote(parameters: readonly string[]): string {
+  if (parameters.length === 0) return undefined;
   const [one, ...more] = parameters;
   const subject =
     more.length > 0 ? `parameters ${parameters.join(', ')} have defaults` : `parameter ${one} has a default`;

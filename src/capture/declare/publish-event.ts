@@ -32,7 +32,7 @@ export function publishEvent<F extends AnyFunction>(options: PublishEventOptions
 }
 
 /** Works for TC39 decorators and TypeScript's legacy ones (`experimentalDecorators`). */
-export interface PublishEventDecorator<F extends AnyFunction> {
+interface PublishEventDecorator<F extends AnyFunction> {
   <This, V extends F>(value: V, context: ClassMethodDecoratorContext<This, V>): V;
   <This, V extends F>(
     value: undefined,

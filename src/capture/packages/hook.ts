@@ -16,11 +16,12 @@ import type { PackageWork } from '../source/hook-source.ts';
 import { hasSoundSyncHooks } from '../source/node-hooks.ts';
 import { packageName } from '../source/resolve-specifier.ts';
 import { buildsOf, type PendingPackage } from '../source/target-files.ts';
+import { messageOf } from '../source/wrapper-place.ts';
 import { canHaveProperties, findPlace, hasPrivateStatics, putInPlace } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
 
-export interface PackageHookOptions {
+interface PackageHookOptions {
   /**
    * How svc was preloaded. On Node without sound synchronous hooks, `--require` leaves `import` alone: a loader
    * registered there breaks every `require` of an ES module.
@@ -218,10 +219,10 @@ function patchOne(
 
 /** Passes the exports, and their `default`, to a patch. Returns what users of the module must get. */
 function patchAll(exports: unknown, patch: PackagePatch['patch']): unknown {
-  const replacement = isObject(exports) ? patch(exports) : undefined;
-  const standard = isObject(exports) && 'default' in exports ? exports.default : undefined;
-  if (isObject(standard)) patch(standard);
-  return isObject(replacement) ? replacement : exports;
+  const replacement = canHaveProperties(exports) ? patch(exports) : undefined;
+  const standard = canHaveProperties(exports) && 'default' in exports ? exports.default : undefined;
+  if (canHaveProperties(standard)) patch(standard);
+  return canHaveProperties(replacement) ? replacement : exports;
 }
 
 type Loaded = { exports: unknown; readonly loaded: boolean };
@@ -309,22 +310,14 @@ function forgetPartial(module: object): void {
   }
 }
 
-function isObject(value: unknown): value is object {
-  return (typeof value === 'object' && value !== null) || typeof value === 'function';
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'unknown error';
-}
-
-export interface ExportTarget {
+interface ExportTarget {
   readonly path: FunctionPath;
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
   /** Called when a factory's object is patched, or cannot be: after the module is loaded. */
   readonly onMethod: (method: string, result: WrapResult) => void;
 }
 
-export type PatchOutcome =
+type PatchOutcome =
   | { readonly result: 'wrapped' | 'already'; readonly exports: unknown }
   | { readonly problem: string; readonly exports: unknown };
 
@@ -332,7 +325,7 @@ export type PatchOutcome =
  * Captures one function among the exports of a CommonJS module, in place if possible. `exports` of the result is what
  * the module's users must get: often the same object.
  */
-export function patchExports(exports: unknown, target: ExportTarget): PatchOutcome {
+function patchExports(exports: unknown, target: ExportTarget): PatchOutcome {
   const names = inside(exports, target.path.names);
   if (names.length === 0) return patchWhole(exports, target);
   const owner = walk(exports, names.slice(0, -1));
@@ -523,7 +516,7 @@ interface ResolvedPackage {
 }
 
 /** Finds a package without loading it. */
-export function resolvePackage(specifier: string, baseDir: string): ResolvedPackage | { problem: string } {
+function resolvePackage(specifier: string, baseDir: string): ResolvedPackage | { problem: string } {
   if (isBuiltin(specifier)) return { file: undefined };
   if (specifier.startsWith('node:')) {
     const known = builtinModules.map((name) => (name.startsWith('node:') ? name : `node:${name}`));

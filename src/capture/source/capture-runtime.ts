@@ -4,7 +4,7 @@ import { findPlace, putAhead } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
 import { buildsOf } from './target-files.ts';
-import { behindGetter } from './wrapper-place.ts';
+import { behindGetter, messageOf } from './wrapper-place.ts';
 
 /** The target of an inserted call. */
 export interface RuntimeTarget {
@@ -207,8 +207,4 @@ function nameIt(value: object, name: string): void {
 function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'unknown error';
 }

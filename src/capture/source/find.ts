@@ -12,24 +12,21 @@ import { didYouMean, inEachForm } from '../../ground/names.ts';
 import { parseFunctionPath, privateMethod } from './function-path.ts';
 import type { Range } from './outline.ts';
 import { lineAt, parse, type TextKind } from './parse-text.ts';
-import { scan } from './scan.ts';
+import { type Definition, type Definitions, type NamedValue, scan } from './scan.ts';
 import {
   type AnyFunction,
   argument,
   bare,
   beforeStatics,
   core,
-  type Definition,
-  type Definitions,
-  defaultedParameters,
   isClass,
   isFunction,
   isNameless,
   isNothing,
   keyOf,
   memberPath,
-  type NamedValue,
   parameterNames,
+  parametersOf,
   propertyOf,
   stringOf,
   walk,
@@ -97,7 +94,7 @@ function parametersIn(found: Found | Problem): Range[] {
 const isCut = ({ start, end }: Range, parsed: string, text: string): boolean =>
   parsed !== text && parsed.slice(start, end) !== text.slice(start, end);
 
-export interface FoundPaths {
+interface FoundPaths {
   /** For a longer text, only the parts that lead to the paths. */
   readonly program: Program;
   /** In the order of the paths. */
@@ -856,4 +853,11 @@ function described(descriptor: Expression): Expression | undefined {
 /** Inside these, `this` is another object. */
 function ownsThis(node: Node): boolean {
   return node.type === 'FunctionExpression' || node.type === 'FunctionDeclaration' || isClass(node);
+}
+
+/** Positions of the parameters that have a default. */
+function defaultedParameters(node: AnyFunction): number[] {
+  return parametersOf(node).flatMap((parameter, index) =>
+    parameter.type === 'AssignmentPattern' ? [index] : [],
+  );
 }

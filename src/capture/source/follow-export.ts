@@ -10,6 +10,7 @@ import {
   bare,
   children,
   core,
+  handedOut,
   isClass,
   isFunction,
   isNothing,
@@ -17,6 +18,7 @@ import {
   memberPath,
   propertyOf,
   requiredFrom,
+  specifiedName,
   stringOf,
 } from './syntax.ts';
 import { type Found, isProblem, type Problem } from './wrapper-place.ts';
@@ -276,7 +278,7 @@ function unique(definitions: readonly Definition[]): Definition[] {
 }
 
 /** The meaning of an export, or of a name in the module. */
-export type Value =
+type Value =
   /** From another module. Empty `names` mean the module itself: a namespace or `module.exports`. */
   | { readonly kind: 'from'; readonly specifier: string; readonly names: readonly string[] }
   /** From this module: a name in its scope, and a path below it. */
@@ -293,7 +295,7 @@ export type Value =
   | { readonly kind: 'here'; readonly isFunction: boolean };
 
 /** The exports of a module, as its text shows them. */
-export interface ExportTable {
+interface ExportTable {
   readonly isModule: boolean;
   /** Several values if a condition decides. */
   readonly named: ReadonlyMap<string, readonly Value[]>;
@@ -322,7 +324,7 @@ interface Growing extends ExportTable {
   madeOf: string;
 }
 
-export function readExports(program: Program): ExportTable {
+function readExports(program: Program): ExportTable {
   const isModule = program.body.some(({ type }) => /^(Import|Export).*Declaration$/.test(type));
   const table: Growing = {
     isModule,
@@ -360,19 +362,23 @@ function readStatement(node: Program['body'][number], table: Growing): void {
           each.type === 'ImportDefaultSpecifier'
             ? ['default']
             : each.type === 'ImportSpecifier'
-              ? [nameOf(each.imported)]
+              ? [specifiedName(each.imported)]
               : [];
         table.borrowed.set(each.local.name, from(node.source.value, ...names));
       }
       break;
     case 'ExportAllDeclaration':
-      if (node.exported) addNamed(table, nameOf(node.exported), from(node.source.value));
+      if (node.exported) addNamed(table, specifiedName(node.exported), from(node.source.value));
       else table.stars.push(node.source.value);
       break;
     case 'ExportNamedDeclaration':
       for (const each of node.specifiers) {
-        const name = nameOf(each.local);
-        addNamed(table, nameOf(each.exported), node.source ? from(node.source.value, name) : local(name));
+        const name = specifiedName(each.local);
+        addNamed(
+          table,
+          specifiedName(each.exported),
+          node.source ? from(node.source.value, name) : local(name),
+        );
       }
       if (node.declaration)
         for (const name of declared(node.declaration, table)) addNamed(table, name, local(name));
@@ -434,7 +440,7 @@ function borrowed(value: Value, table: Growing): Value | undefined {
 }
 
 /** Where a path leads inside a value. */
-export function within(value: Value, path: readonly string[]): Value {
+function within(value: Value, path: readonly string[]): Value {
   if (path.length === 0) return value;
   switch (value.kind) {
     case 'from':
@@ -576,14 +582,6 @@ function keysOf(node: Extract<Node, { type: 'CallExpression' }>, table: Growing)
   return value?.kind === 'from' && value.names.length === 0 ? value.specifier : undefined;
 }
 
-/** The `x` of `() => x`, `function () { return x; }`. */
-function handedOut(node: Node): Expression | undefined {
-  if (!isFunction(node) || node.params.length > 0 || !node.body) return undefined;
-  if (node.body.type !== 'BlockStatement') return node.body;
-  const [only, ...more] = node.body.body;
-  return only?.type === 'ReturnStatement' && more.length === 0 ? (only.argument ?? undefined) : undefined;
-}
-
 // Both kinds of module
 
 /** Compiler helpers that return the module they get: `__importDefault(fr_js_1).default`. */
@@ -624,9 +622,4 @@ function meant(expression: Expression | Class): Value {
   return inner === undefined
     ? { kind: 'here', isFunction: isFunction(value) || isClass(value) }
     : from(inner);
-}
-
-function nameOf(node: Node): string {
-  if (node.type === 'Identifier') return node.name;
-  return node.type === 'Literal' ? String(node.value) : '';
 }

@@ -17,14 +17,14 @@ import { rewriteLoaded } from './rewrite-loaded.ts';
 import type * as RewriteText from './rewrite-text.ts';
 import {
   type PackageFile,
-  type PackageFiles,
   type PendingPackage,
   packageFiles,
+  stemOf,
   type TargetFiles,
   targetFileLookup,
   untold,
-  watchNamesakes,
 } from './target-files.ts';
+import { messageOf } from './wrapper-place.ts';
 
 export interface SourceHookEvents extends RewriteText.SourceEvents {
   /** Inserted by the loader thread, which does not have the plan: the inserted call passes the parameter names. */
@@ -69,12 +69,14 @@ export function hookSource(
   clock: Clock = systemClock,
 ): SourceHooks {
   const entry = watchEntry(hasSoundSyncHooks());
-  const namesakes = watchNamesakes(files);
+  const stems = new Set([...files.keys()].map(stemOf));
+  const namesakes = new Set<string>();
   // The loader thread does not report each module: the application's first one follows at once.
   let firstOwnMs = hasSoundSyncHooks() ? undefined : clock.monotonic();
   const see: WatchLoad = (module) => {
     entry.see(module);
-    namesakes.see(module);
+    const plain = module.startsWith('file:') ? module.replace(/[?#].*$/s, '') : module;
+    if (stems.has(stemOf(plain))) namesakes.add(plain.startsWith('file:') ? fileURLToPath(plain) : plain);
     if (firstOwnMs === undefined && isOwn(module)) firstOwnMs = clock.monotonic();
   };
   const pending = seek(pendingFiles, events);
@@ -94,7 +96,7 @@ export function hookSource(
       for (const part of parts) part.takeIn();
     },
     tooLate: entry.reason,
-    namesakes: namesakes.found,
+    namesakes,
     firstOwnMs: () => firstOwnMs,
     close() {
       for (const part of parts) part.close();
@@ -112,7 +114,7 @@ const rewrite: typeof RewriteText.rewrite = (file, text, kind, targets, events) 
     return later.rewrite(file, text, kind, targets, events);
   } catch (error) {
     // On failure, load the module unchanged.
-    const reason = error instanceof Error ? error.message : 'unknown error';
+    const reason = messageOf(error);
     for (const { id } of targets) events.problem(id, `svc could not load one of its own files: ${reason}`);
     return text;
   }
@@ -182,7 +184,7 @@ function followerLater(): () => Follower {
 
 function hookModules(
   files: Files,
-  ofPackages: PackageFiles,
+  ofPackages: ReturnType<typeof packageFiles>,
   pending: PendingTargets,
   events: SourceHookEvents,
   see: WatchLoad,

@@ -13,22 +13,17 @@ export function whyTooLate(file: string): string | undefined {
 }
 
 /** Detects that the application's own code started svc: its hooks then never see the entry. */
-export interface EntryWatch {
-  /** Call it for each module that is loaded: a path or a URL. */
-  see(module: string): void;
-  /** Why ES modules may have been loaded unseen; `undefined` if there is no reason. */
-  reason(): string | undefined;
-}
-
-export function watchEntry(seesModules: boolean): EntryWatch {
+export function watchEntry(seesModules: boolean) {
   const file = entryFile();
   const url = file && pathToFileURL(file).href;
   let isSeen = false;
   return {
-    see(module) {
+    /** Call it for each module that is loaded: a path or a URL. */
+    see(module: string): void {
       if (!isSeen && (module === file || (url !== undefined && module.startsWith(url)))) isSeen = true;
     },
-    reason() {
+    /** Why ES modules may have been loaded unseen; `undefined` if there is no reason. */
+    reason(): string | undefined {
       // A CommonJS entry loads modules in sequence, and the cache shows which were too early.
       const isKnown = !isMainThread || file === undefined || process.mainModule !== undefined;
       if (isKnown || isSeen || (!seesModules && hasPreloads())) return undefined;

@@ -2,7 +2,7 @@
  * Measures a text by its tokens before parsing: the native stack that the parser needs, and the bracket groups to leave
  * out. A native parser that overflows its stack ends the process.
  */
-export interface Outline {
+interface Outline {
   /** Bytes of stack that parsing takes at most. */
   readonly stackBytes: number;
   /** Groups by opening bracket; `undefined` if the brackets look unbalanced. */

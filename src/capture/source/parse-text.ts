@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 import type { Program } from 'oxc-parser';
 import { nearestManifest } from '../../ground/files.ts';
 import { outlineOf, type Range, type Shortened, shortened } from './outline.ts';
-import { isProblem, type Problem } from './wrapper-place.ts';
+import { isProblem, messageOf, type Problem } from './wrapper-place.ts';
 
 /** The kind of text, as far as the caller knows. A wrong guess only costs a second parse. */
 export interface TextKind {
@@ -302,8 +302,9 @@ function parseAside(file: string, text: string, tries: readonly Attempt[], stack
     if (answer?.json !== undefined) return { program: (JSON.parse(answer.json) as { node: Program }).node };
     return answer ?? { failure: 'cannot be parsed: the parser thread did not answer' };
   } catch (error) {
-    const reason = error instanceof Error ? error.message : 'unknown error';
-    return { failure: `cannot be parsed: it needs a thread with ${stackSizeMb} MB of stack (${reason})` };
+    return {
+      failure: `cannot be parsed: it needs a thread with ${stackSizeMb} MB of stack (${messageOf(error)})`,
+    };
   } finally {
     port1.close();
   }

@@ -7,6 +7,7 @@ import type { TextKind } from './parse-text.ts';
 import type * as RewriteMapped from './rewrite-mapped.ts';
 import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
 import type { TargetFiles } from './target-files.ts';
+import { messageOf } from './wrapper-place.ts';
 
 /** Plain data: it is sent to the loader thread. */
 export interface PendingFiles {
@@ -45,7 +46,7 @@ export function seek(
         const insertions = listedIn(listed, file, text, functionPaths, events);
         return insertions && insert(text, insertions, file);
       } catch (error) {
-        events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
+        events.unreadMap?.(file, messageOf(error));
         return undefined;
       }
     },
@@ -58,7 +59,7 @@ export function seek(
         return rewriteMapped(file, text, kind, pending, baseDir, events, own);
       } catch (error) {
         // On failure, load the module unchanged.
-        events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
+        events.unreadMap?.(file, messageOf(error));
         return undefined;
       }
     },

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { installedManifest, isFile, type Manifest, nearestManifest } from '../../ground/files.ts';
 
 /** How a module loads another one: it decides the conditions of package.json and the rules for extensions. */
-export type Way = 'import' | 'require';
+type Way = 'import' | 'require';
 
 /**
  * The real path of the file that a specifier means; `undefined` if there is no such file, or for a Node module. Loads

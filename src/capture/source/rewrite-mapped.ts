@@ -6,21 +6,20 @@ import { finder, findPaths, wordsOf } from './find.ts';
 import type { Insertion } from './insert-calls.ts';
 import { lineAt, type Parsed, parse, type TextKind } from './parse-text.ts';
 import { rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
-import { scan } from './scan.ts';
+import { type Definitions, scan } from './scan.ts';
 import { lineStarts, type MappedSource, type Mapping, readMap, sourcesAt } from './source-map.ts';
 import {
   type AnyFunction,
   beforeStatics,
   children,
   core,
-  type Definitions,
   isClass,
   isFunction,
   isNameless,
   keyOf,
 } from './syntax.ts';
 import type { TargetFiles } from './target-files.ts';
-import { type Found, isProblem, type Place, type Problem } from './wrapper-place.ts';
+import { type Found, isProblem, messageOf, type Place, type Problem } from './wrapper-place.ts';
 
 /** A compiled or bundled text, parsed when the first target is looked for in it. */
 interface Built extends Parsed {
@@ -41,7 +40,7 @@ export function rewriteMapped(
     try {
       return findMapped(file, text, kind, pending, baseDir, events);
     } catch (error) {
-      events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
+      events.unreadMap?.(file, messageOf(error));
       return [];
     }
   });
@@ -286,7 +285,7 @@ function isOf(site: Site, { node }: InText, mappings: readonly Offsets[]): boole
 }
 
 /** Where a source defines a target. All offsets are those of the source's text. */
-export interface Site {
+interface Site {
   /** The kind of definition: a function, or a value that the text does not show to be one. */
   readonly kind: 'function' | 'value';
   /** The first character of the defining statement or member. */
@@ -313,7 +312,7 @@ function chainTo(program: Program, start: number, end: number): Node[] {
 }
 
 /** Where the source defines a found target. */
-export function siteOf(program: Program, { place, shown }: Found): Site | undefined {
+function siteOf(program: Program, { place, shown }: Found): Site | undefined {
   const isIn =
     place.form !== 'value' ||
     (shown !== undefined &&
@@ -386,13 +385,13 @@ function statementStart(chain: readonly Node[], at: number): number {
 }
 
 /** A function and its ancestors, from the program down to itself. */
-export interface InText {
+interface InText {
   readonly node: Node;
   readonly chain: readonly Node[];
 }
 
 /** The definition at an offset: of its name, or of the first character of its function. */
-export function definedAt(program: Program, offset: number): InText | undefined {
+function definedAt(program: Program, offset: number): InText | undefined {
   const chain = chainTo(program, offset, offset + 1);
   for (let at = chain.length - 1; at > 0; at--) {
     const node = chain[at] as Node;
@@ -439,7 +438,7 @@ function definedIn(node: Node, offset: number): Node | undefined {
 }
 
 /** Where the wrapper of this function goes; `undefined` if it cannot have one. */
-export function placeOf(
+function placeOf(
   { node, chain }: InText,
   path: readonly string[],
   definitions: Definitions,
@@ -499,7 +498,7 @@ function directName(parent: Node, node: AnyFunction): string | undefined {
  * For a source without text: a map keeps the names that a minifier replaced. The definition is looked up by its
  * minified name, and its parameters get their source names back.
  */
-export function findByNames(
+function findByNames(
   functionPath: string,
   mappings: readonly Mapping[],
   names: readonly string[],
@@ -522,7 +521,7 @@ export function findByNames(
 }
 
 /** Where the built text has the first name of the path, by the source's names. */
-export function headsOf(
+function headsOf(
   functionPath: string,
   mappings: readonly Mapping[],
   names: readonly string[],

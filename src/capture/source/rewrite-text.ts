@@ -1,7 +1,7 @@
-import { type FoundPaths, findPaths } from './find.ts';
+import { findPaths } from './find.ts';
 import { type Insertion, insert, isMarked } from './insert-calls.ts';
 import type { TextKind } from './parse-text.ts';
-import { type Found, isProblem, type Place, type Problem } from './wrapper-place.ts';
+import { type Found, isProblem, messageOf, type Place, type Problem } from './wrapper-place.ts';
 
 /** One function to find in a file. Plain data: it is sent to the loader thread. */
 export interface SourceTarget {
@@ -14,7 +14,7 @@ export interface SourceTarget {
   readonly late?: LatePath | undefined;
 }
 
-export interface LatePath {
+interface LatePath {
   /** A name in the module's scope, and the path below it. */
   readonly binding: string;
   readonly path: readonly string[];
@@ -66,7 +66,7 @@ export function rewrite(
     const insertions = [...own, ...more()];
     return insertions.length === 0 ? text : insert(text, insertions, file);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : 'unknown error';
+    const reason = messageOf(error);
     for (const { id } of targets) events.problem(id, `svc could not read the file: ${reason}`);
     return text;
   }
@@ -79,7 +79,7 @@ export function rewrite(
 function latePlace(
   { binding, path, isAssignable }: LatePath,
   text: string,
-  { program, end }: FoundPaths,
+  { program, end }: Exclude<ReturnType<typeof findPaths>, Problem>,
 ): Place | undefined {
   if (end === undefined) return undefined;
   const place = { form: 'late', at: end, name: binding, path } as const;

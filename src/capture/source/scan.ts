@@ -12,19 +12,66 @@ import {
   bare,
   children,
   core,
-  type Definition,
-  type Definitions,
+  handedOut,
   isClass,
   isFunction,
   isNothing,
   keyOf,
   memberPath,
-  noDefinitions,
   propertyOf,
   requiredFrom,
+  specifiedName,
   stringOf,
-  type Tier,
 } from './syntax.ts';
+
+/**
+ * The distance of a definition from the module scope: 0 in it, 2 deeper. 1 in a function that runs at once, such as a
+ * module wrapper of tsx, UMD or bundlers.
+ */
+type Tier = 0 | 1 | 2;
+
+/** A hoisted function: its binding can be assigned at the top of its block. */
+interface DeclaredFunction {
+  readonly kind: 'declaration';
+  readonly name: string;
+  readonly tier: Tier;
+  readonly node: FunctionNode;
+  /** The insertion point of a statement that runs before the others in the block. */
+  readonly at: number;
+  /** `if (x) function f() {}` of sloppy code: no inserted statement can see it. */
+  readonly isUnbraced?: true;
+}
+
+/** A value with a name: an initializer, the right side of an assignment, a default export, a class. */
+export interface NamedValue {
+  readonly kind: 'value';
+  readonly name: string;
+  readonly tier: Tier;
+  readonly node: Expression | Class;
+  /** The name that JavaScript infers for a nameless function here, if any. */
+  readonly infers: string | undefined;
+  /** `Order || (Order = {})` of a compiled namespace: not a definition if a class or function has this name. */
+  readonly isMerge?: true;
+}
+
+export type Definition = DeclaredFunction | NamedValue;
+
+/** The names of one file. CommonJS exports are under `exports.name`, `module.exports` itself under `exports`. */
+export interface Definitions {
+  readonly byName: Map<string, Definition[]>;
+  /** Members that helper calls add to a class, such as `_define_property(Name, 'field', value)`, under `Name.field`. */
+  readonly helperMembers: Map<string, NamedValue>;
+  /** Exported name to local name. */
+  readonly aliases: Map<string, string>;
+  /** Names that another module defines, with its specifier if the text shows it. */
+  readonly foreign: Map<string, string | undefined>;
+  /** Names destructured from a value (`const { create } = makeService()`), with the value's text. */
+  readonly parts: Map<string, string>;
+  /** Specifiers of `export * from`. */
+  readonly stars: string[];
+  /** Ends of statements with automatic semicolons: text appended there must start with one. */
+  readonly openEnds: Set<number>;
+}
 
 interface Scope {
   readonly at: number;
@@ -33,7 +80,15 @@ interface Scope {
 
 /** Collects the names that a file defines, and where. */
 export function scan(program: Program, text: string): Definitions {
-  const found = noDefinitions();
+  const found: Definitions = {
+    byName: new Map(),
+    helperMembers: new Map(),
+    aliases: new Map(),
+    foreign: new Map(),
+    parts: new Map(),
+    stars: [],
+    openEnds: new Set(),
+  };
   const atOnce = new Set<Node>();
   /** Named function and class expressions that are known by their assignment. */
   const named = new Set<Node>();
@@ -359,14 +414,6 @@ function getterOf(descriptor: ObjectExpression): Expression | undefined {
   return getter && handedOut(getter);
 }
 
-/** The `x` of `() => x`, `function () { return x; }`, `get name() { return x; }`. */
-function handedOut(node: Node): Expression | undefined {
-  if (!isFunction(node) || node.params.length > 0 || !node.body) return undefined;
-  if (node.body.type !== 'BlockStatement') return node.body;
-  const [only, ...more] = node.body.body;
-  return only?.type === 'ReturnStatement' && more.length === 0 ? (only.argument ?? undefined) : undefined;
-}
-
 /** Collects names from import and export statements. */
 function scanExport(node: Node, found: Definitions): void {
   switch (node.type) {
@@ -374,13 +421,13 @@ function scanExport(node: Node, found: Definitions): void {
       for (const specifier of node.specifiers) found.foreign.set(specifier.local.name, node.source.value);
       break;
     case 'ExportAllDeclaration':
-      if (node.exported) found.foreign.set(nameOf(node.exported), node.source.value);
+      if (node.exported) found.foreign.set(specifiedName(node.exported), node.source.value);
       else found.stars.push(node.source.value);
       break;
     case 'ExportNamedDeclaration':
       for (const specifier of node.specifiers) {
-        const exported = nameOf(specifier.exported);
-        const local = nameOf(specifier.local);
+        const exported = specifiedName(specifier.exported);
+        const local = specifiedName(specifier.local);
         if (node.source) found.foreign.set(exported, node.source.value);
         else if (local !== exported) found.aliases.set(exported, local);
       }
@@ -396,9 +443,4 @@ function scanExport(node: Node, found: Definitions): void {
       break;
     default:
   }
-}
-
-function nameOf(node: Node): string {
-  if (node.type === 'Identifier') return node.name;
-  return node.type === 'Literal' ? String(node.value) : '';
 }

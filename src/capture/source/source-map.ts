@@ -240,7 +240,7 @@ export function lineStarts(text: string): number[] {
 /** The size of a bundle of thousands of files. Reading more would slow the start noticeably. */
 const largestBytes = 32_000_000;
 
-export interface ReadMap {
+interface ReadMap {
   /** The folder that the map's sources are relative to. */
   readonly folder: string;
   readonly parts: readonly MapPart[];
@@ -310,7 +310,7 @@ const [opensList, closesList, opensObject, closesObject] = [91, 93, 123, 125];
  * for JSON unlike that of compilers and bundlers, which holds strings, numbers and lists of strings: use `JSON.parse`
  * for it. Parsing a value later shows whether it is valid JSON.
  */
-export function valuesIn(json: Buffer): ReadonlyMap<string, Buffer> | undefined {
+function valuesIn(json: Buffer): ReadonlyMap<string, Buffer> | undefined {
   const values = new Map<string, Buffer>();
   let at = skipBlanks(json, 0);
   if (json[at] !== opensObject) return undefined;
@@ -332,7 +332,7 @@ export function valuesIn(json: Buffer): ReadonlyMap<string, Buffer> | undefined 
  * The elements of a list of strings, with their quotes; `undefined` if their number differs from `count`, or one is not
  * a string.
  */
-export function textsIn(list: Buffer, count: number): Buffer[] | undefined {
+function textsIn(list: Buffer, count: number): Buffer[] | undefined {
   const first = skipBlanks(list, 1);
   if (list[first] !== quote) return undefined;
   for (const separator of [', "', ',"']) {

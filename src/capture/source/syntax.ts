@@ -216,13 +216,6 @@ export function requiredFrom(node: Expression): string | undefined {
   return undefined;
 }
 
-/** Positions of the parameters that have a default. */
-export function defaultedParameters(node: AnyFunction): number[] {
-  return parametersOf(node).flatMap((parameter, index) =>
-    parameter.type === 'AssignmentPattern' ? [index] : [],
-  );
-}
-
 /** As `parameterNames` counts them. */
 export function parametersOf(node: AnyFunction) {
   const plain = node.params.map((each) => (each.type === 'TSParameterProperty' ? each.parameter : each));
@@ -238,63 +231,16 @@ export function parameterNames(node: AnyFunction): string[] {
   });
 }
 
-/**
- * The distance of a definition from the module scope: 0 in it, 2 deeper. 1 in a function that runs at once, such as a
- * module wrapper of tsx, UMD or bundlers.
- */
-export type Tier = 0 | 1 | 2;
-
-/** A hoisted function: its binding can be assigned at the top of its block. */
-interface DeclaredFunction {
-  readonly kind: 'declaration';
-  readonly name: string;
-  readonly tier: Tier;
-  readonly node: FunctionNode;
-  /** The insertion point of a statement that runs before the others in the block. */
-  readonly at: number;
-  /** `if (x) function f() {}` of sloppy code: no inserted statement can see it. */
-  readonly isUnbraced?: true;
+/** The `x` of `() => x`, `function () { return x; }`, `get name() { return x; }`. */
+export function handedOut(node: Node): Expression | undefined {
+  if (!isFunction(node) || node.params.length > 0 || !node.body) return undefined;
+  if (node.body.type !== 'BlockStatement') return node.body;
+  const [only, ...more] = node.body.body;
+  return only?.type === 'ReturnStatement' && more.length === 0 ? (only.argument ?? undefined) : undefined;
 }
 
-/** A value with a name: an initializer, the right side of an assignment, a default export, a class. */
-export interface NamedValue {
-  readonly kind: 'value';
-  readonly name: string;
-  readonly tier: Tier;
-  readonly node: Expression | Class;
-  /** The name that JavaScript infers for a nameless function here, if any. */
-  readonly infers: string | undefined;
-  /** `Order || (Order = {})` of a compiled namespace: not a definition if a class or function has this name. */
-  readonly isMerge?: true;
-}
-
-export type Definition = DeclaredFunction | NamedValue;
-
-/** The names of one file. CommonJS exports are under `exports.name`, `module.exports` itself under `exports`. */
-export interface Definitions {
-  readonly byName: Map<string, Definition[]>;
-  /** Members that helper calls add to a class, such as `_define_property(Name, 'field', value)`, under `Name.field`. */
-  readonly helperMembers: Map<string, NamedValue>;
-  /** Exported name to local name. */
-  readonly aliases: Map<string, string>;
-  /** Names that another module defines, with its specifier if the text shows it. */
-  readonly foreign: Map<string, string | undefined>;
-  /** Names destructured from a value (`const { create } = makeService()`), with the value's text. */
-  readonly parts: Map<string, string>;
-  /** Specifiers of `export * from`. */
-  readonly stars: string[];
-  /** Ends of statements with automatic semicolons: text appended there must start with one. */
-  readonly openEnds: Set<number>;
-}
-
-export function noDefinitions(): Definitions {
-  return {
-    byName: new Map(),
-    helperMembers: new Map(),
-    aliases: new Map(),
-    foreign: new Map(),
-    parts: new Map(),
-    stars: [],
-    openEnds: new Set(),
-  };
+/** The name in an import or export specifier. */
+export function specifiedName(node: Node): string {
+  if (node.type === 'Identifier') return node.name;
+  return node.type === 'Literal' ? String(node.value) : '';
 }

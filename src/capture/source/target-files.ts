@@ -13,7 +13,7 @@ import {
 import { inEachForm, nearestNames } from '../../ground/names.ts';
 import type { Definition, Follower } from './follow-export.ts';
 import { parseFunctionPath } from './function-path.ts';
-import { nodeFlags, packageName, resolveSpecifier, type Way } from './resolve-specifier.ts';
+import { nodeFlags, packageName, resolveSpecifier } from './resolve-specifier.ts';
 import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
 import { isProblem, type Problem } from './wrapper-place.ts';
 
@@ -64,22 +64,6 @@ function keepsLinks(): boolean {
 
 /** The base name of a file without its extension. */
 export const stemOf = (file: string): string => basename(file, extname(file));
-
-/** Loaded files with the base name of a target's file: they may be compiled from it. */
-export function watchNamesakes(files: TargetFiles): {
-  see(module: string): void;
-  found: ReadonlySet<string>;
-} {
-  const stems = new Set([...files.keys()].map(stemOf));
-  const found = new Set<string>();
-  return {
-    found,
-    see(module) {
-      const plain = module.startsWith('file:') ? module.replace(/[?#].*$/s, '') : module;
-      if (stems.has(stemOf(plain))) found.add(plain.startsWith('file:') ? fileURLToPath(plain) : plain);
-    },
-  };
-}
 
 const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs', '.tsx', '.jsx'];
 
@@ -139,7 +123,6 @@ const isFolder = (path: string): boolean => existsSync(path) && statSync(path).i
 
 /** Files in the folder with a similar name; the extension is ignored. */
 function nearFiles(path: string, folder: string): string[] {
-  const stemOf = (name: string) => basename(name, extname(name));
   const names = readdirSync(folder).filter((name) => extensions.includes(extname(name)));
   const stems = nearestNames(stemOf(path), names.map(stemOf));
   return stems.flatMap((stem) => names.filter((name) => stemOf(name) === stem)).slice(0, 3);
@@ -181,7 +164,7 @@ export interface PackageFile {
 }
 
 /** The work on a file that is being loaded, by its real path. Called for every module, so a miss must be fast. */
-export type PackageFiles = (path: string) => PackageFile | undefined;
+type PackageFiles = (path: string) => PackageFile | undefined;
 
 /**
  * The id of a target in builds of its package: for `import`, for `require`, a file for neither (`./src/orders.ts`), and
@@ -302,7 +285,7 @@ function followAll(
     return file;
   };
   const entries = new Map<string, string[]>();
-  for (const way of ['import', 'require'] satisfies Way[]) {
+  for (const way of ['import', 'require'] as const) {
     const entry = resolveSpecifier(each.specifier, join(from, 'noop.js'), way);
     if (entry !== undefined)
       entries.set(entry, copy === undefined ? [...(entries.get(entry) ?? []), way] : [copy]);
@@ -450,7 +433,7 @@ function withBuilds(located: Located, module: string, baseDir: string): Located 
   if (!('paths' in located) || located.paths.length === 1) return located;
   const from = join(baseDir, 'noop.js');
   const waysTo = (path: string) =>
-    (['import', 'require'] satisfies Way[]).filter((way) => resolveSpecifier(module, from, way) === path);
+    (['import', 'require'] as const).filter((way) => resolveSpecifier(module, from, way) === path);
   const buildsAt = (path: string) => {
     const ways = waysTo(path);
     return ways.length > 0 ? ways : [shownPath(path, baseDir)];

@@ -23,7 +23,7 @@ type Form =
   | { readonly form: 'method'; readonly at: number; readonly key: string; readonly isStatic: boolean };
 
 /** Around an expression. */
-export interface ValuePlace {
+interface ValuePlace {
   readonly form: 'value';
   readonly start: number;
   readonly end: number;
@@ -64,3 +64,7 @@ export function isProblem(value: object): value is Problem {
 
 /** The local name given to `export default function () {}`. */
 export const givenName = '__svcDefault';
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error';
+}

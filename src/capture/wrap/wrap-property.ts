@@ -1,9 +1,8 @@
 import { shared } from '../../ground/lifecycle.ts';
 import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { isAsyncFunction, kindOf, passThrough } from './capture-call.ts';
 import { findPlace, imitate, isConstructor, type PropertyPlace, putInPlace, setOwn } from './imitate.ts';
-import { constructionTarget, wrapFunction, wrapHeld } from './wrap.ts';
+import { constructionTarget, isAsyncFunction, kindOf, passThrough, wrapFunction, wrapHeld } from './wrap.ts';
 
 /** `taken`: the function already serves another target, or a declaration with priority; `captureNotes` names both. */
 export type WrapResult =

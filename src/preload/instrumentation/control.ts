@@ -1,7 +1,9 @@
 import { isAbsolute, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { DiagLogger, MeterProvider, TracerProvider } from '@opentelemetry/api';
+import type { InstrumentationConfig } from '@opentelemetry/instrumentation';
 import { flatten } from '../../config/check/validate.ts';
+import type { SvcConfig } from '../../config/define-config.ts';
 import { loadConfig } from '../../config/read/load.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadChunk, shared } from '../../ground/lifecycle.ts';
@@ -9,7 +11,12 @@ import { notStartedExitCode, unsupportedNode } from '../../ground/version.ts';
 import { consoleLogger, type LogFields, stderrLogger } from '../../observe/logger.ts';
 import { handOverMeters, handOverTracers, keepsNothing } from '../../observe/otel-api.ts';
 import type * as Preload from '../preload.ts';
-import type { SvcInstrumentationConfig } from './config.ts';
+
+/**
+ * The options of `svc.config.*` in code. They have priority over the file and the environment, which also apply. With
+ * `enabled: false`, capture starts with `enable()`, which `NodeSDK` and `registerInstrumentations` call.
+ */
+export interface SvcInstrumentationConfig extends InstrumentationConfig, SvcConfig {}
 
 // Not an import: a shared chunk would be one more file for `svc/register` to load.
 const { isLauncher, lastResort, run, running } = loadChunk(
@@ -41,7 +48,7 @@ const state = shared<Instrumentations>('instrumentations', () => ({
 /** Each `disable()` waits for the end, but it is logged once. */
 const ended = new WeakSet<Running>();
 
-export interface Around {
+interface Around {
   /** Why this instrumentation cannot work. */
   readonly problem: SvcError | undefined;
   readonly diag: DiagLogger | undefined;

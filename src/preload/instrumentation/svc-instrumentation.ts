@@ -8,8 +8,8 @@ import { SvcError } from '../../ground/errors.ts';
 import { nearestManifest } from '../../ground/files.ts';
 import { loadChunk, shared } from '../../ground/lifecycle.ts';
 import { version } from '../../ground/version.ts';
-import type { SvcInstrumentationConfig } from './config.ts';
 import type * as Engine from './control.ts';
+import type { SvcInstrumentationConfig } from './control.ts';
 
 const packageName = '@opentelemetry/instrumentation';
 /** The first minor version of the SDK's 2.x line. */

@@ -13,7 +13,12 @@ import { SvcError } from '../../ground/errors.ts';
 import { type Manifest, nearestManifest } from '../../ground/files.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { otelApi } from '../../observe/otel-api.ts';
-import type { ProcessEnd } from '../process-end.ts';
+
+/**
+ * Waits until every event has its outcome, at most for the deadline; resolves to whether each has. Events are still
+ * accepted. `handled`: the application has listeners for the signal, and decides when to end.
+ */
+export type Finish = (deadlineMs: number, end: 'handled' | 'signal' | 'natural') => Promise<boolean>;
 
 export interface RunningSdk {
   /** Lets instrumentations see imports of ES modules. Call it after svc has set its own hooks: Node takes the loader once. */
@@ -23,7 +28,7 @@ export interface RunningSdk {
   /** Milliseconds for events and spans after the process was told to end. */
   readonly deadlineMs: number;
   /** Runs `finish` first, which ends the spans of svc's events; the SDK gets the rest of the time. */
-  finishAfter(finish: ProcessEnd['finish']): ProcessEnd['finish'];
+  finishAfter(finish: Finish): Finish;
 }
 
 const packageNameOfNodeSdk = '@opentelemetry/sdk-node';
@@ -111,7 +116,7 @@ interface SdkOptions extends Instruments {
  * The parts of `@opentelemetry/sdk-node` that svc uses: the class of both lines, and the function that reads a
  * configuration file.
  */
-export interface SdkModule {
+interface SdkModule {
   readonly NodeSDK: new (options: SdkOptions) => StartedSdk & { start(): void };
   /** In the 3.x line. */
   readonly startNodeSdk?: (options: Instruments) => StartedSdk;
@@ -171,7 +176,7 @@ const packagePrefix = '@opentelemetry/instrumentation-';
  * All of `@opentelemetry/auto-instrumentations-node` if installed; else the instrumentations in the application's
  * package.json. Add svc's own instrumentations here.
  */
-export function findInstrumentations(application: Application, logger: Logger): Instruments {
+function findInstrumentations(application: Application, logger: Logger): Instruments {
   if (application.fileOf(autoPackage) !== undefined) {
     const auto = application.load(autoPackage) as AutoInstrumentations;
     const instrumentations = auto.getNodeAutoInstrumentations();
@@ -235,11 +240,7 @@ type SyncHooks = { register(options: { shouldInclude(url: string, specifier: str
  * Instrumentations hook `require` themselves. For imports they need the loader of `import-in-the-middle`, in the copy
  * that they use. Returns the function that installs it: call it after svc has set its own hooks.
  */
-export function hookSdkImports(
-  instrumentations: readonly unknown[],
-  sdkFile: string,
-  logger: Logger,
-): () => void {
+function hookSdkImports(instrumentations: readonly unknown[], sdkFile: string, logger: Logger): () => void {
   const names = new Set(
     (instrumentations as readonly Definitions[])
       .flatMap((each) => each.getModuleDefinitions?.() ?? [])
@@ -298,7 +299,7 @@ function tryTo(install: () => string | undefined): string | undefined {
 }
 
 /** The application's installation. */
-export interface Application {
+interface Application {
   /** The nearest package.json with a name. */
   readonly manifest: Manifest | undefined;
   /** The file that `require` of a package loads; `undefined` if it is not installed. */
@@ -309,11 +310,7 @@ export interface Application {
 }
 
 /** Resolves from the entry file, the configuration file and the working directory; then from svc itself, for peers under pnpm. */
-export function applicationOf(
-  baseDir: string,
-  entry = process.argv[1],
-  directory = process.cwd(),
-): Application {
+function applicationOf(baseDir: string, entry = process.argv[1], directory = process.cwd()): Application {
   const folders = [...(entry === undefined ? [] : [dirname(resolve(directory, entry))]), baseDir, directory];
   const places = [...folders.map((folder) => join(folder, 'noop.js')), import.meta.url].map((place) =>
     createRequire(place),
@@ -366,7 +363,7 @@ const sdkParts = ['trace', 'metrics', 'context', 'propagation', 'logs'];
 const notTaken = /duplicate registration of API|does not match previously registered API/;
 
 /** Whether the application has started an SDK, or a part of one. */
-export function isSdkRegistered(): boolean {
+function isSdkRegistered(): boolean {
   const registered = globals[globalsKey];
   return registered !== undefined && sdkParts.some((part) => registered[part] !== undefined);
 }
@@ -375,7 +372,7 @@ export function isSdkRegistered(): boolean {
  * Calls back once when another SDK tries to register. The API reports that only to its diagnostic logger, which is
  * mostly unset: so svc listens in on any logger. This is not on a hot path.
  */
-export function watchLaterSdks(onAttempt: () => void): void {
+function watchLaterSdks(onAttempt: () => void): void {
   const registered = globals[globalsKey];
   if (registered === undefined) return;
   let isTold = false;
@@ -416,12 +413,12 @@ const oneMoreTryMs = 250;
  * If the application handles the signal itself, it may run on: then the SDK is flushed, and shut down at the natural
  * end. `collector` keeps the state between the two.
  */
-export function finishBeforeSdk(
-  finish: ProcessEnd['finish'],
+function finishBeforeSdk(
+  finish: Finish,
   shutDown: () => Promise<void>,
   collector: { hasFailed: boolean },
   logger: Logger,
-): ProcessEnd['finish'] {
+): Finish {
   return async (deadlineMs, end) => {
     const startedAt = performance.now();
     const isFinished = await finish(deadlineMs, end);
