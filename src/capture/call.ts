@@ -7,14 +7,12 @@ import type { Scope } from '../transaction/scope.ts';
 /** Errors of svc: expressions pass them through. Any other error is the application's, whose message is not passed on. */
 export const ownFailures: WeakSet<object> = new WeakSet<object>();
 
-/** One finished call of a captured function; in phase BEFORE, a starting one. */
 export interface Call {
   readonly plan: CapturePlan;
   readonly self: unknown;
   readonly args: readonly unknown[];
   /** What the function returned or resolved to; `null` in phase BEFORE and after an error. Throws if it is not known yet. */
   readonly result: unknown;
-  /** What the function threw or rejected with; otherwise `undefined`. */
   readonly error: unknown;
   /** The OpenTelemetry context of the call, for a result that ends outside it. Default: the active context. */
   readonly context?: Context | undefined;
@@ -68,7 +66,6 @@ export interface ExpressionScope {
   readonly result: unknown;
   /** The `this` of the call. */
   readonly self: unknown;
-  /** What the function threw; otherwise `undefined`. */
   readonly error?: unknown;
   /** For a value that is published in clear text: why a field must not be read. */
   readonly refuses?: ((target: unknown, field: string) => ErrorCode | undefined) | undefined;
@@ -82,7 +79,6 @@ export interface CapturePlan {
   readonly origin: 'configuration' | 'decorator' | 'publishEvent';
   readonly eventType: string;
   readonly severity: Severity;
-  /** Overrides the default topic. */
   readonly topic?: string | undefined;
   readonly phase: Phase;
   /** The application's call fails with the event's error. Default: false; with an outbox always true. */
@@ -96,7 +92,6 @@ export interface CapturePlan {
    * expression made up.
    */
   readonly payload: (call: ExpressionScope) => unknown;
-  /** The event is stored in the transaction of the call. */
   readonly outbox?:
     | {
         readonly aggregateType: string;
@@ -110,7 +105,6 @@ export interface CapturePlan {
   readonly afterCommit: boolean;
   /** The record key of a call: the declared key, else the aggregate id, else `undefined`. */
   readonly key?: ((call: ExpressionScope) => string | undefined) | undefined;
-  /** Headers of the record, in addition to those of svc. */
   readonly headers?: ((call: ExpressionScope) => Readonly<Record<string, string>>) | undefined;
   /** Remarks about this plan and its function, for the report. */
   readonly notes?: readonly string[];

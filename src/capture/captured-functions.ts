@@ -62,7 +62,6 @@ function ownOriginal(fn: object): unknown {
   }
 }
 
-/** The slot that a captured function serves now; `undefined` if it is not captured. */
 export function slotOf(fn: unknown): CaptureSlot | undefined {
   return heldOf(fn)?.slot;
 }
@@ -123,7 +122,6 @@ export function adopt(held: WrapTarget, slot: CaptureSlot): Adoption {
 
 export const functionText: () => string = Function.prototype.toString;
 
-/** The source text of a function; empty if it is unavailable. */
 export function textOf(fn: Callable): string {
   try {
     return functionText.call(fn);

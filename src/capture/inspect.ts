@@ -79,7 +79,6 @@ function check(record: TargetRecord, baseDir: string, inFiles: InFiles, follow: 
     }
 }
 
-/** Follows the export, as a start does when it loads the package. */
 function checkPackage(record: TargetRecord, specifier: string, from: string, follow: () => Follower): void {
   const { functionPath, id } = record.target;
   const slotFor = (names: readonly string[] | undefined) => record.slotFor(names);
@@ -143,7 +142,6 @@ function checkFile(list: readonly PendingTargets[], file: string): void {
   findAll(file, readFileSync(file, 'utf8'), { goal, typed }, pending, events);
 }
 
-/** What a start loads, as far as the files show it. */
 interface Followed {
   /** Real paths of the application's own files. Includes some that are not loaded where loaders differ. */
   readonly files: ReadonlySet<string>;
@@ -188,7 +186,6 @@ export function followImports(entries: readonly string[], baseDir: string): Foll
 }
 
 interface Specifier {
-  /** `undefined`: computed at run time. */
   readonly specifier: string | undefined;
   readonly at: number;
   readonly by: 'import' | 'require';
@@ -225,7 +222,6 @@ function specifiersIn(program: Program, isDeep: boolean): Specifier[] {
   return found;
 }
 
-/** It contains nothing but the specifier. */
 function isSpecified({ type }: Node): boolean {
   return (
     type === 'ImportDeclaration' || type === 'ExportAllDeclaration' || type === 'TSExternalModuleReference'

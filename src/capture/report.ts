@@ -88,7 +88,6 @@ function table(
 
 /** A remark about two targets of one function, or about results that cannot be watched. */
 interface CaptureNote {
-  /** The id of the target that has priority. */
   readonly winner: string;
   /** The id of the target without events; `null` if there is only one. */
   readonly loser: string | null;
@@ -97,7 +96,6 @@ interface CaptureNote {
 
 const notes = shared<Map<string, CaptureNote>>('capture-notes', () => new Map());
 
-/** Adds a note once. */
 export function addNote(note: CaptureNote): void {
   const key = `${note.winner}\n${note.loser}\n${note.reason}`;
   if (!notes.has(key)) notes.set(key, note);
@@ -128,17 +126,14 @@ export function subjectOf(eventType: string): string {
   return (isVerbFirst ? words.slice(1) : words.slice(0, -1)).join(' ');
 }
 
-/** The remedy for two events of one call. */
 export const keepOne = 'Keep one of them, usually the target in the service, unless you want both events';
 
 interface Doubled {
-  /** For people, with the remedy. */
   readonly line: string;
   /** Likely a mistake: they share an event type, or a subject and a key. */
   readonly isLikely: boolean;
 }
 
-/** Keyed by the ids of both targets. */
 const doubled = shared('doubled-calls', () => new Map<string, Doubled>());
 const mostDoubled = 100;
 /** How many calls inside one are remembered. */

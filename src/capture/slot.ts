@@ -9,7 +9,6 @@ export interface CallCounts {
   calls: number;
   /** Of these, the ones that threw or rejected and made no event in their phase. */
   failed: number;
-  /** Of these, the ones that `when` skipped. */
   skipped: number;
 }
 
@@ -66,12 +65,10 @@ export interface RestingSlot {
 }
 
 interface Place {
-  /** A path relative to the configuration, a package, or a `#import`. */
   readonly module: string;
   readonly functionPath: string;
 }
 
-/** Keyed by file or package, and function. */
 const resting = shared('resting-slots', () => new Map<string, RestingSlot>());
 
 /** At the end of a capture, keeps the slot for the next one of this process. */
@@ -79,7 +76,6 @@ export function layDown(place: Place, baseDir: string, slot: RestingSlot): void 
   resting.set(keyOf(place, baseDir), slot);
 }
 
-/** The slot that wrappers of an earlier start hold, if any. */
 export function pickUp(place: Place, baseDir: string): RestingSlot | undefined {
   const key = keyOf(place, baseDir);
   const found = resting.get(key);

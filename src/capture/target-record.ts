@@ -4,13 +4,11 @@ import { notesAbout, type TargetReport } from './report.ts';
 import { type CallCounts, type CaptureSlot, createSlot, type RestingSlot } from './slot.ts';
 import { messageOf } from './source/wrapper-place.ts';
 
-/** One publish target of the configuration. */
 export interface CaptureTarget {
   readonly id: string;
   /** A path relative to the configuration, a package, or a `#import`. */
   readonly module: string;
   readonly functionPath: string;
-  /** The texts of its expressions, for the remarks of `svc check`. */
   readonly expressions?: readonly string[];
   /** Throws `SvcError` if the target's expressions do not fit the function. */
   makePlan(parameterNames: readonly string[] | undefined): CapturePlan;
@@ -31,7 +29,6 @@ function where(build: string): string {
 
 const notCalled: CallCounts = { calls: 0, failed: 0, skipped: 0 };
 
-/** The state of one target from the start to the end of the process. */
 export class TargetRecord {
   readonly target: CaptureTarget;
   readonly #onChange: () => void;
@@ -87,7 +84,6 @@ export class TargetRecord {
     for (const [build, reason] of failedIn) this.failed(reason, [build]);
   }
 
-  /** What a later start can resume. */
   resting(): RestingSlot | undefined {
     if (this.#slot === undefined || this.#doneIn.size === 0) return undefined;
     return { slot: this.#slot, parameterNames: this.#parameterNames, failedIn: this.#failedIn };
@@ -102,7 +98,6 @@ export class TargetRecord {
     this.#notes.add(note);
   }
 
-  /** The text of its file shows the function. */
   found(builds = whole): void {
     this.#done('found', builds);
   }
@@ -126,7 +121,6 @@ export class TargetRecord {
     this.#settle(reason);
   }
 
-  /** Whether it is captured in each of these builds. */
   isDone(builds = whole): boolean {
     return builds.every((build) => this.#doneIn.has(build));
   }

@@ -19,7 +19,6 @@ export interface ContextScope {
   compatible: object | undefined;
   /** Read at the start of the request: a socket loses it on close. */
   readonly remoteAddress: string | undefined;
-  /** The server listens on a Unix domain socket or a pipe. */
   readonly isThroughPipe: boolean;
   correlationId: string | null | undefined;
   clientIp: string | null | undefined;
@@ -115,7 +114,6 @@ export interface ContextOptions {
   readonly userId?: ActorSource | readonly ActorSource[] | undefined;
   /** Sources of `actor.sessionId`, in order. Default: none. */
   readonly sessionId?: ActorSource | readonly ActorSource[] | undefined;
-  /** Baggage entries that become tags. Default: none. */
   readonly baggageTags?: readonly string[] | undefined;
   readonly logger?: Logger | undefined;
 }

@@ -213,7 +213,6 @@ function createWalk(options: ContextOptions): Walk {
   };
 }
 
-/** The default of `forwardedHeader`. */
 const usualHeader = 'x-forwarded-for';
 
 function firstUntrusted(
@@ -304,7 +303,6 @@ function unmapped(address: string): string {
 }
 
 interface TrustedProxies {
-  /** Whether this address belongs to a trusted proxy. */
   readonly trusts: (address: string) => boolean;
   /** Clients of a Unix domain socket or a pipe are trusted. */
   readonly trustsPipes: boolean;

@@ -35,7 +35,6 @@ type Entry = ContextStore | typeof nobody;
 
 const carrier = shared('otel-carrier', () => ({
   isOn: false,
-  /** The manager checked last. */
   known: undefined as object | undefined,
   patched: new WeakSet<object>(),
 }));
@@ -119,7 +118,6 @@ function read(context: Context, manager: Manager): Found {
       return { ...mine, context: context.setValue(key, here) };
     return { context, isElsewhere: true, store: entry === nobody ? undefined : entry };
   } catch {
-    // An invalid manager or context: leave the outcome to the application.
     return mine;
   }
 }
@@ -130,9 +128,7 @@ function replace(manager: Manager, name: keyof Manager, made: (...args: never[])
     Object.defineProperty(manager, name, {
       ...{ value: made, writable: true, configurable: true, enumerable: false },
     });
-  } catch {
-    // A frozen manager: svc's own store counts.
-  }
+  } catch {}
 }
 
 // Keeps the context of a request, for HTTP/1 and HTTP/2 without a framework.
@@ -286,12 +282,10 @@ export function watchHttp2Servers(
 
 const socketChannelOfPeer = 'net.server.socket';
 
-/** Undocumented properties of a socket. */
 interface Inside {
   /** The server that accepted it. `server` can change: an HTTP server sets it on a socket that it is handed. */
   readonly _server?: Server | null;
   readonly server?: Server | null;
-  /** The underlying socket of a TLS socket. */
   readonly _parent?: (Socket & Inside) | null;
 }
 

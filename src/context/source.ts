@@ -13,7 +13,6 @@ export interface SourceOptions {
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /** The application's entry file. Default: `process.argv[1]`. */
   readonly entry?: string | undefined;
-  /** Default: the working directory. */
   readonly directory?: string | undefined;
   readonly readHostname?: (() => string) | undefined;
 }
@@ -99,7 +98,6 @@ function entryOfHeader(header: string, name: string): string | null {
   return null;
 }
 
-/** `null` for an invalid encoding. */
 function percentDecoded(text: string): string | null {
   try {
     return decodeURIComponent(text);

@@ -24,7 +24,6 @@ interface TraceIds {
   readonly spanId: string;
   readonly parentSpanId: string | null;
   readonly traceFlags: number;
-  /** `undefined`: no `tracestate` header. */
   readonly traceState: string | undefined;
 }
 
@@ -136,7 +135,6 @@ interface RemoteParent {
   readonly traceFlags: number;
 }
 
-/** `null` for a header that the W3C says to ignore. */
 export function parseTraceparent(header: string | null): RemoteParent | null {
   const match = header === null ? null : pattern.exec(header.trim());
   if (match === null) return null;

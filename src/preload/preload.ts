@@ -46,14 +46,12 @@ export function lastResort(code?: object): { readonly isRequired: boolean; reado
   return { isRequired: config.enabled && config.required, format: config.log.format };
 }
 
-/** The one svc of this process or worker thread, however it was started. */
 export interface Running {
   readonly config: Config;
   readonly logger: Logger;
   /** After `pause`: events in flight are published, and then svc ends. */
   readonly isPaused: boolean;
   readonly hasEnded: boolean;
-  /** Events without an outcome yet. */
   pending(): number;
   /** Stops accepting events. Resolves when those in flight have their outcome and svc has ended, or was resumed. */
   pause(): Promise<void>;
@@ -64,7 +62,6 @@ export interface Running {
 }
 
 interface RunOptions {
-  /** Gets the log messages of level `debug`. */
   readonly onDebug?: (message: string) => void;
   /** The application starts an SDK with this instrumentation: svc does not start another. */
   readonly isInSdk?: true;
@@ -261,10 +258,8 @@ function refuse({ log }: Config, why: string): never {
   process.exit(notStartedExitCode);
 }
 
-/** One svc whose events delay the end of the process. */
 interface Ending {
   readonly service: Pick<Start.Service, 'pending' | 'isBusy' | 'finish'>;
-  /** Milliseconds for its events after the process was told to end. */
   readonly deadlineMs: number;
   readonly report: () => void;
 }
@@ -288,7 +283,6 @@ const endings = shared<Endings>('endings', () => ({
   workers: undefined,
 }));
 
-/** Active until the returned function is called. */
 function endWithProcess(ending: Ending): () => void {
   const { all } = endings;
   all.add(ending);
@@ -392,7 +386,6 @@ function answerMainThread(lastWord: () => void): void {
   Atomics.store(slots, slot, runningOfWorkerEnd);
 }
 
-/** A terminated thread cannot report its end. */
 function forgetThoseThatEnd(slots: Int32Array): void {
   process.on('worker', (worker: Worker) => {
     const slot = slotOf(worker.threadId);
@@ -452,7 +445,6 @@ export function isLauncher([, entry, ...args]: readonly (string | undefined)[]):
   return !applications.some((each) => each.test(`${file} ${command}`));
 }
 
-/** Commands are links to their scripts. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);
@@ -466,9 +458,7 @@ const reportAfterMs = 1_000;
 /** The interval of checks whether a pending target's module is loaded. */
 const lookAgainMs = 5_000;
 
-/** The reports on the targets of a process. */
 interface ProcessReport {
-  /** Clears the timers. */
   drop(): void;
   end(): void;
 }
@@ -529,7 +519,6 @@ function sayUnsent(service: Start.Service, logger: Logger): void {
 }
 
 interface ProcessEnd {
-  /** Events without an outcome yet. */
   readonly pending: () => number;
   /** Whether other work is in progress: the relay of the outbox, an SDK that svc started. */
   readonly isBusy: () => boolean;

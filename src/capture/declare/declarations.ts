@@ -15,7 +15,6 @@ export interface Declaration {
   readonly problem?: string;
 }
 
-/** Makes the slot of a declaration. Throws `SvcError` if the plan cannot be made. */
 type Declare = (declaration: Declaration) => CaptureSlot;
 /** Called for declarations that cannot be captured, with the reason. */
 type OnDeclarationFailure = (declaration: Declaration, reason: unknown) => void;
@@ -60,7 +59,6 @@ function attach(declare: Declare, declaration: Declaration, held: WrapTarget): v
   }
 }
 
-/** The record of a wrapper until its declaration is active. */
 export function undeclaredHeld(): WrapTarget {
   return { slot: undeclared };
 }
@@ -78,7 +76,6 @@ interface CapturedCall<F extends AnyFunction = AnyFunction> {
   readonly result: Awaited<ReturnType<F>>;
   // biome-ignore lint/suspicious/noExplicitAny: the type of `this` of a method is not part of the method's type
   readonly self: any;
-  /** What the function threw or rejected with (phase AFTER); otherwise `undefined`. */
   readonly error?: unknown;
 }
 

@@ -154,7 +154,6 @@ function headerSelector(
   spec: Readonly<Record<string, string | Selector>>,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => Readonly<Record<string, string>> {
-  // Untyped code may pass anything.
   if (!isNamedValues(spec)) throw wrongOfHeaderSelector(`headers must be ${plainObject}`);
   const entries = Object.entries(spec);
   if (entries.length > maxHeaders) throw wrongOfHeaderSelector(`there can be at most ${maxHeaders} headers`);

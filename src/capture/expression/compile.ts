@@ -39,12 +39,10 @@ function nameReader(name: string, parameterNames: readonly string[] | undefined)
   };
 }
 
-/** Why a name is refused, with the valid ones. */
 function unknownName(name: string, parameterNames: readonly string[] | undefined): string {
   const named = (parameterNames ?? []).filter((parameter) => parameter !== '');
   const positions = parameterNames?.map((_, index) => `p${index}`) ?? ['p0', 'p1', '…'];
   const known = ['result', 'args', 'self', 'this', 'error', ...named, ...positions];
-  // So that `p` suggests `p0`.
   const limit = name.length <= 3 ? 1 : 1 + Math.floor(name.length / 3);
   const near = nearestNames(name, known, { limit });
   const hint = near.length > 0 ? ` Did you mean ${near.join(' or ')}?` : '';
@@ -347,7 +345,6 @@ const levels: readonly Readonly<Record<string, Make>>[] = [
   },
 ];
 
-/** Binary operators by their text; a higher level binds tighter. */
 const operators: ReadonlyMap<string, { readonly level: number; readonly make: Make }> = new Map(
   levels.flatMap((of, level) =>
     Object.entries(of).flatMap(([names, make]) =>
@@ -607,7 +604,6 @@ function lookAtClock(walk: Walk): void {
 /** A parsed expression of the read-only language that `docs/expressions.md` describes. */
 interface Expression {
   readonly text: string;
-  /** The names that the expression uses, without `#`, in order of first use. */
   readonly variables: readonly string[];
   /**
    * Compiles the expression for one function.
@@ -743,7 +739,6 @@ function placeOf(spec: string | Selector, name: string): string {
   return typeof spec === 'string' ? `The ${name} expression "${spec}"` : `The ${name} function`;
 }
 
-/** The text of a value that is valid as a key; otherwise a description of the value. */
 function asText(value: unknown): { readonly text?: string; readonly found?: string } {
   const type = typeof value;
   if (type === 'string') return { text: value as string };
@@ -762,7 +757,6 @@ export function whenSelector(
   return (call) => Boolean(select(call));
 }
 
-/** Evaluates an expression, or calls the function in its place with the scope of expressions. */
 export function selector(
   spec: string | Selector,
   name: string,
@@ -990,7 +984,6 @@ class Parser {
     const key = this.#expression();
     const read = this.#tokens.slice(from, this.#position);
     const [token, ...others] = read.filter(({ kind, text }) => kind !== 'symbol' || !/^[()]$/.test(text));
-    // A single literal in brackets.
     if (token !== undefined && others.length === 0) {
       const { kind, text } = token;
       if (kind === 'string') this.#refuseForbidden(token);
@@ -1005,7 +998,6 @@ class Parser {
     });
   }
 
-  /** Comma-separated expressions, including the closing symbol. */
   #list(close: string): (walk: Walk) => unknown[] {
     const items: Evaluate[] = [];
     if (!this.#accept(close)) {
@@ -1093,7 +1085,6 @@ export interface Token {
   readonly kind: 'name' | 'variable' | 'number' | 'string' | 'symbol' | 'end';
   /** The name without `#`, the content of a string, the digits of a number, the symbol. */
   readonly text: string;
-  /** Offset of the first character. */
   readonly at: number;
 }
 
@@ -1110,7 +1101,6 @@ const pattern = new RegExp(
   'gsu',
 );
 
-/** Ends with the only `end`. */
 export function tokenize(text: string): readonly Token[] {
   const tokens: Token[] = [];
   for (const found of text.matchAll(pattern)) {

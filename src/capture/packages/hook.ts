@@ -139,7 +139,6 @@ interface Group {
   readonly specifier: string;
   readonly baseDir: string;
   readonly targets: ReportedTarget[];
-  /** Absolute: the file that `require` loads. */
   readonly file: string | undefined;
 }
 
@@ -200,7 +199,6 @@ function reported(target: PackageTarget, path: FunctionPath, events: PatchEvents
   return { target, path, onMethod, tell, fail };
 }
 
-/** Returns what users of the module must get. */
 function patchOne(
   exports: unknown,
   { target: { slotFor }, path, onMethod, tell, fail }: ReportedTarget,
@@ -231,7 +229,6 @@ function loadedModules(): Readonly<Record<string, Loaded | undefined>> {
   return (Module as unknown as { _cache: Readonly<Record<string, Loaded | undefined>> })._cache;
 }
 
-/** Changes a module that was required before svc started. */
 function changeLoaded(specifier: string, baseDir: string, patch: PackagePatch['patch']): void {
   const resolved = resolvePackage(specifier, baseDir);
   const file = 'problem' in resolved ? undefined : resolved.file;
@@ -354,7 +351,6 @@ function patchWhole(exports: unknown, target: ExportTarget): PatchOutcome {
   if (typeof exports !== 'function') return { problem: 'the module does not export a function', exports };
   const wrapper = wrapOne(exports as Callable, target);
   if (wrapper === exports) return verdict(exports, target, exports);
-  // `module.exports = f; module.exports.default = f`
   putAliases(wrapper, exports, wrapper);
   return { result: 'wrapped', exports: wrapper };
 }
@@ -381,7 +377,6 @@ function patchMember(
   const isPut = !isStandIn && put(owner as object, last, before, wrapper);
   if (!isPut && !isStandIn) return locked;
   if (owner !== exports) return { result: 'wrapped', exports };
-  // `module.exports = f; module.exports.f = f`
   const whole =
     exports === before ? wrapper : isPut ? exports : standingFor(exports as object, before, wrapper);
   putAliases(whole as object, before, wrapper);
@@ -417,7 +412,6 @@ function putAliases(exports: object, before: unknown, wrapper: Callable): void {
   }
 }
 
-/** Returns what `getter` returns, with the wrapper in place of the wrapped function. */
 function exchanging(getter: () => unknown, before: unknown, wrapper: Callable): () => unknown {
   return function (this: unknown): unknown {
     const value = Reflect.apply(getter, this, []);
@@ -515,7 +509,6 @@ interface ResolvedPackage {
   readonly file: string | undefined;
 }
 
-/** Finds a package without loading it. */
 function resolvePackage(specifier: string, baseDir: string): ResolvedPackage | { problem: string } {
   if (isBuiltin(specifier)) return { file: undefined };
   if (specifier.startsWith('node:')) {
@@ -600,7 +593,6 @@ function isExported(folder: string, subpath: string): boolean {
 
 /** One export of a package in node_modules, to be captured. */
 export interface PackageTarget {
-  /** The target's id: `stripe#Stripe.prototype.refund`. */
   readonly id: string;
   /** As in the configuration: `stripe`, `@scope/name/sub`, `node:fs`. */
   readonly specifier: string;
@@ -616,7 +608,6 @@ export interface PackageTarget {
 
 /** State changes of targets in builds of their package; without builds, of the package as a whole. No method throws. */
 export interface PatchEvents {
-  /** The function has its wrapper now. */
   patched(id: string, builds?: readonly string[]): void;
   failed(id: string, reason: string, builds?: readonly string[]): void;
   isPatched(id: string, builds?: readonly string[]): boolean;

@@ -6,10 +6,8 @@ import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
 import { buildsOf } from './target-files.ts';
 import { behindGetter, messageOf } from './wrapper-place.ts';
 
-/** The target of an inserted call. */
 export interface RuntimeTarget {
   readonly functionPath: string;
-  /** The path after `()` in the function path; `undefined` without `()`. */
   readonly result: readonly string[] | undefined;
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
   /** `builds`: those of its package; omitted for an own file. */
@@ -24,7 +22,6 @@ interface Runtime {
   fn(value: unknown, id: string, parameters: Names, name?: string, isReturned?: 1): unknown;
   put(owner: object, key: string, id: string, parameters: Names, isReturned?: 1): void;
   obj(value: unknown, id: string, parameters: Names, path: readonly string[], isReturned?: 1): unknown;
-  /** Called when an ES module of a package that svc changes has run. */
   loaded(key: string, exports: object): void;
   readonly targets: Map<string, RuntimeTarget>;
   readonly patches: Map<string, (exports: object) => void>;
@@ -99,7 +96,6 @@ function fn(value: unknown, id: string, parameters: Names, name?: string, isRetu
   }
 }
 
-/** Captures a method of a class, in place. */
 function put(owner: object, member: string, id: string, parameters: Names, isReturned?: 1): void {
   obj(owner, id, parameters, [member], isReturned);
 }
@@ -139,7 +135,6 @@ function ownerOf(value: unknown, path: readonly string[]): { readonly object: un
   return { object };
 }
 
-/** Returns the problem, if any. */
 function putMember(
   owner: unknown,
   member: string,
@@ -176,7 +171,6 @@ function wrap(value: Callable, target: RuntimeTarget, parameters: Names): Callab
   return wrapped;
 }
 
-/** The problem that a factory's first call shows. */
 function methodProblem(functionPath: string, method: string, outcome: WrapResult): string | undefined {
   const returned = `what ${functionPath.split('()')[0]}() returned`;
   switch (outcome) {
@@ -199,7 +193,6 @@ function methodProblem(functionPath: string, method: string, outcome: WrapResult
 /** Gives a function the name that JavaScript would have inferred without a call around it. */
 function nameIt(value: object, name: string): void {
   const own = Object.getOwnPropertyDescriptor(value, 'name');
-  // Keep a static class member called `name`.
   if (own && !(own.configurable && typeof own.value === 'string')) return;
   Object.defineProperty(value, 'name', { configurable: true, ...own, value: name });
 }

@@ -18,7 +18,6 @@ import { isProblem } from './wrapper-place.ts';
 
 // Finds events in code: decorators, publishEvent(), publish(), outbox.save().
 
-/** A declaration in code, as far as its text shows it. */
 export interface DeclaredFunction {
   /** Relative to the searched folder, with `/`. */
   readonly file: string;
@@ -40,7 +39,6 @@ export interface DeclaredRule {
 interface DeclaredParts {
   readonly functions: DeclaredFunction[];
   readonly rules: DeclaredRule[];
-  /** Events of the functions, of `publish()` and of `outbox.save()`. */
   readonly events: DeclaredEvent[];
 }
 
@@ -84,7 +82,6 @@ function declaredIn(file: string, text: string, { functions, rules, events }: De
     const line = lineAt(text, call.start);
     for (const each of parts) events.push({ file, line, name: `${sent}()`, ...each });
   };
-  /** The variable of a function or class expression. */
   const bindings = new Map<Node, string>();
   for (const node of walk([parsed.program])) {
     if (node.type === 'VariableDeclarator' && node.id.type === 'Identifier' && node.init)
@@ -165,7 +162,6 @@ function means(callee: Node, name: string, locals: ReadonlyMap<string, string>):
   return locals.get(path) === name || path === name || path.endsWith(`.${name}`);
 }
 
-/** The file's local names for svc's functions; `*` is all of svc. */
 function localNames(program: Program): Map<string, string> {
   const locals = new Map<string, string>();
   for (const statement of program.body) {
@@ -201,14 +197,11 @@ export interface SpelledObject {
   readonly isWhole: boolean;
 }
 
-/** An event that code publishes, as far as its text shows it. */
 export interface DeclaredEvent {
   /** Relative to the searched folder, with `/`. */
   readonly file: string;
   readonly line: number;
-  /** `OrderService.create`, `publish()` */
   readonly name: string;
-  /** `undefined`: known at run time only. */
   readonly eventType: string | undefined;
   /** `undefined`: known at run time only. `null`: the topic of the configuration. */
   readonly topic: string | null | undefined;
@@ -222,7 +215,6 @@ export interface DeclaredEvent {
 
 type EventParts = Omit<DeclaredEvent, 'file' | 'line' | 'name'>;
 
-/** From the options of `@PublishEvent` and `publishEvent()`. */
 function eventOfOptions(
   options: Node | undefined,
   name: string | undefined,
@@ -239,7 +231,6 @@ function eventOfOptions(
   };
 }
 
-/** From `publish(payload, options)`. */
 function eventOfPublish(call: CallExpression, texts: ReadonlyMap<string, string>, text: string): EventParts {
   const [payload, options] = [argument(call.arguments, 0), argument(call.arguments, 1)];
   const object = payload && objectIn(payload);
@@ -292,7 +283,6 @@ function fieldsOf(
   };
 }
 
-/** The value of an expression of literals alone. */
 function writtenOut(node: Node | undefined): unknown {
   if (node === undefined) return undefined;
   const value = bare(node as Expression);

@@ -85,7 +85,6 @@ export const wordsOf = (path: string): string[] => path.split(/[.()]+/).filter((
 /** How many times to follow a name to the next: an alias, a class from a factory, the object of a method. */
 const mostRounds = 8;
 
-/** The ranges of the parameters. */
 function parametersIn(found: Found | Problem): Range[] {
   const own = isProblem(found) ? undefined : (found.parametersOf as AnyFunction | undefined);
   return own ? [{ start: own.start, end: own.body?.start ?? own.end }] : [];
@@ -97,13 +96,11 @@ const isCut = ({ start, end }: Range, parsed: string, text: string): boolean =>
 interface FoundPaths {
   /** For a longer text, only the parts that lead to the paths. */
   readonly program: Program;
-  /** In the order of the paths. */
   readonly found: readonly (Found | Problem)[];
   /** The end of the last statement, except in functions that were skipped; `undefined` without one. */
   readonly end: number | undefined;
 }
 
-/** Parses a text and finds all of these paths in it. */
 export function findPaths(
   file: string,
   text: string,
@@ -250,7 +247,6 @@ function inConstructed(
   };
 }
 
-/** Whether instances of a class of this file have a getter of this name. */
 function getterIn(question: Question, className: string, key: string, depth = 0): true | undefined {
   const [definition, more] = question.definitions.byName.get(className) ?? [];
   if (definition?.kind !== 'value' || more !== undefined || depth > 5) return undefined;
@@ -376,7 +372,6 @@ function handedOn(question: Question, head: string): Problem {
   };
 }
 
-/** A function of a file that a target can name. */
 interface OwnFunction {
   /** As a target names it: `OrderService.prototype.create`. */
   readonly path: string;
@@ -430,11 +425,9 @@ function ofMember(name: string, member: Class['body']['body'][number]): OwnFunct
     : [];
 }
 
-/** The search for one target in one file. */
 interface Question {
   readonly definitions: Definitions;
   readonly text: string;
-  /** As configured, for messages. */
   readonly functionPath: string;
   /** Names looked up so far, so that cycles of aliases end. */
   readonly seen: Set<string>;
@@ -444,7 +437,6 @@ interface Question {
 /** The parts of a text that the answers depend on. */
 interface Asked {
   readonly names: Set<string>;
-  /** Functions whose results were searched. */
   readonly factories: { readonly start: number; readonly end: number }[];
 }
 
@@ -454,7 +446,6 @@ interface Hit {
   readonly shown: AnyFunction | undefined;
 }
 
-/** Every path that a target could name in this file. */
 function knownPaths(definitions: Definitions): string[] {
   const paths = [...definitions.aliases.keys()];
   for (const [key, list] of definitions.byName) {
@@ -464,7 +455,6 @@ function knownPaths(definitions: Definitions): string[] {
       const value = core(node as Expression);
       if (isClass(value)) paths.push(...classPaths(value, name));
       if (value.type !== 'ObjectExpression') continue;
-      // The properties of module.exports are names of the module.
       paths.push(...objectPaths(value, name).map((path) => path.replace(/^exports\./, '')));
     }
   }
@@ -509,7 +499,6 @@ type ClassMember =
       readonly rest: readonly string[];
     };
 
-/** Finds `prototype.create`, `create` or `prototype.repo.save` in the text of a class. */
 function findInClass(node: Class, name: string, path: readonly string[]): ClassMember | Problem {
   const isStatic = path[0] !== 'prototype';
   const [key, ...rest] = isStatic ? path : path.slice(1);
@@ -636,7 +625,6 @@ function valueUnder(object: ObjectExpression, key: string): ReturnType<typeof co
   return property?.type === 'Property' ? core(property.value) : undefined;
 }
 
-/** Paths of an object literal that a target could name. */
 function objectPaths(object: ObjectExpression, name: string): string[] {
   return object.properties.flatMap((property) => {
     const key = named(property);
@@ -644,7 +632,6 @@ function objectPaths(object: ObjectExpression, name: string): string[] {
   });
 }
 
-/** The description of an expression that cannot be a function. */
 function neverAFunction(type: string): string | undefined {
   return things.get(type);
 }
@@ -776,7 +763,6 @@ function isName({ kind, node }: Definition, name: string): boolean {
   return value?.type === 'Identifier' && value.name === name;
 }
 
-/** The first of these paths with a value in the file. */
 function pickPath(question: Question, paths: readonly string[]): Definition | Problem | undefined {
   for (const path of paths) {
     const list = question.definitions.byName.get(path);
@@ -790,7 +776,6 @@ function pickFrom(question: Question, name: string, all: readonly Definition[]):
   const defined = all.filter((each) => each.kind === 'declaration' || each.isMerge !== true);
   const list = defined.length > 0 ? defined : all;
   const nearest = Math.min(...list.map((definition) => definition.tier));
-  // `exports = module.exports = f` gives one value twice.
   const values = new Map(
     list.filter((each) => each.tier === nearest).map((each) => [core(each.node as Expression), each]),
   );
@@ -855,7 +840,6 @@ function ownsThis(node: Node): boolean {
   return node.type === 'FunctionExpression' || node.type === 'FunctionDeclaration' || isClass(node);
 }
 
-/** Positions of the parameters that have a default. */
 function defaultedParameters(node: AnyFunction): number[] {
   return parametersOf(node).flatMap((parameter, index) =>
     parameter.type === 'AssignmentPattern' ? [index] : [],

@@ -26,7 +26,6 @@ import { type Found, isProblem, type Problem } from './wrapper-place.ts';
 // Follows an export of a package to the file that defines it, which svc changes like an own file.
 
 export interface Definition {
-  /** Absolute, a real path. */
   readonly file: string;
   readonly isModule: boolean;
   /** The path to the function in the file's text; `undefined` if the text does not show it. */
@@ -261,7 +260,6 @@ function read(
   return isProblem(part) ? whole : { ...readExports(part.program), isPart: true };
 }
 
-/** `./add.js` first, when `add` is wanted. */
 function likeliestFirst(specifiers: readonly string[], name: string): string[] {
   const plain = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, '');
   const wanted = plain(name);
@@ -283,9 +281,7 @@ type Value =
   | { readonly kind: 'from'; readonly specifier: string; readonly names: readonly string[] }
   /** From this module: a name in its scope, and a path below it. */
   | { readonly kind: 'local'; readonly name: string; readonly names: readonly string[] }
-  /** Another export of this module. */
   | { readonly kind: 'export'; readonly names: readonly string[] }
-  /** An object with its properties in the text. */
   | {
       readonly kind: 'object';
       readonly members: ReadonlyMap<string, Value>;
@@ -294,20 +290,15 @@ type Value =
   /** A value written in place: a function, or something only known at run time. */
   | { readonly kind: 'here'; readonly isFunction: boolean };
 
-/** The exports of a module, as its text shows them. */
 interface ExportTable {
   readonly isModule: boolean;
-  /** Several values if a condition decides. */
   readonly named: ReadonlyMap<string, readonly Value[]>;
   /** `module.exports` itself. */
   readonly whole: readonly Value[];
-  /** From `export * from`, and the helpers that compilers write for it. */
   readonly stars: readonly string[];
-  /** Names in the module's scope that come from another module. */
   readonly borrowed: ReadonlyMap<string, Value>;
   /** Names in the module's scope that can be assigned. */
   readonly assignable: ReadonlySet<string>;
-  /** Constants with objects whose properties are in the text. */
   readonly objects: ReadonlyMap<string, ReadonlyMap<string, Value>>;
 }
 
@@ -398,7 +389,6 @@ function readStatement(node: Program['body'][number], table: Growing): void {
   }
 }
 
-/** The names that a statement adds to the module's scope. */
 function declared(node: Node, table: Growing): string[] {
   if ((node.type === 'FunctionDeclaration' || node.type === 'ClassDeclaration') && node.id) {
     table.assignable.add(node.id.name);
@@ -439,7 +429,6 @@ function borrowed(value: Value, table: Growing): Value | undefined {
   return behind === undefined || value.kind !== 'local' ? undefined : within(behind, value.names);
 }
 
-/** Where a path leads inside a value. */
 function within(value: Value, path: readonly string[]): Value {
   if (path.length === 0) return value;
   switch (value.kind) {

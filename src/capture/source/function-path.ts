@@ -10,7 +10,6 @@ export interface FunctionPath {
 
 const identifier = /^#?[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
 
-/** Parses a function path, or describes its error. */
 export function parseFunctionPath(text: string): FunctionPath | { problem: string } {
   const instance = /^([^#.()]+)#([^#.()]+)$/.exec(text);
   if (instance) return { problem: `write ${instance[1]}.prototype.${instance[2]} instead of ${text}` };

@@ -12,8 +12,7 @@ import { watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
 import { loadParser } from './parse-text.ts';
-import { type PendingFiles, type PendingTargets, seek } from './pending-targets.ts';
-import { rewriteLoaded } from './rewrite-loaded.ts';
+import { type PendingFiles, type PendingTargets, rewriteLoaded, seek } from './rewrite-loaded.ts';
 import type * as RewriteText from './rewrite-text.ts';
 import {
   type PackageFile,
@@ -31,7 +30,6 @@ export interface SourceHookEvents extends RewriteText.SourceEvents {
   inserted(id: string, built?: RewriteText.BuiltFile): void;
 }
 
-/** The work on packages. */
 export interface PackageWork {
   readonly pending: readonly PendingPackage[];
   /** Called after a CommonJS file has run. `inserted`: the targets in its text. Never throws. */
@@ -41,17 +39,14 @@ export interface PackageWork {
 export interface SourceHooks {
   /** Reads the messages of the loader thread. Does nothing with synchronous hooks. */
   takeIn(): void;
-  /** Why modules may have been loaded before svc. */
   tooLate(): string | undefined;
   /** Loaded files with the base name of a target's file. */
   readonly namesakes: ReadonlySet<string>;
-  /** When the application's first module was loaded, by the monotonic clock. */
   firstOwnMs(): number | undefined;
   close(): void;
 }
 
 type Hook = Pick<SourceHooks, 'takeIn' | 'close'>;
-/** Called for each module that is loaded: a path or a URL. */
 type WatchLoad = (module: string) => void;
 
 /** Why ES modules cannot be captured in this process; `undefined` if they can. */

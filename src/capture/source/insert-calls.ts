@@ -152,7 +152,6 @@ interface CoverageInsertion extends Inserted {
 }
 
 interface Changed {
-  /** By offset. */
   readonly inserted: readonly (CoverageInsertion & { readonly line: number })[];
 }
 
@@ -201,7 +200,6 @@ function report(folder: string): void {
   try {
     const { stopCoverage, takeCoverage } = process.getBuiltinModule('node:v8');
     const ending = `-${threadId}.json`;
-    // V8 creates the folder with the first report.
     const list = () =>
       (existsSync(folder) ? readdirSync(folder) : []).filter(
         (name) => name.startsWith(`coverage-${process.pid}-`) && name.endsWith(ending),
@@ -259,7 +257,6 @@ function changedAt(url: string): Changed | undefined {
   }
 }
 
-/** Maps an offset in the changed text to the original text. */
 function backIn({ inserted }: Changed): (offset: number) => number {
   return (offset) => {
     let before = 0;
@@ -273,7 +270,6 @@ function backIn({ inserted }: Changed): (offset: number) => number {
   };
 }
 
-/** Text inserted at an offset of the original text. */
 interface Inserted {
   readonly at: number;
   readonly text: string;

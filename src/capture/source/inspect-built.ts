@@ -6,7 +6,6 @@ import { findMapped } from './rewrite-mapped.ts';
 import { findAll, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { locate, missingFile, shownPath, type TargetFiles } from './target-files.ts';
 
-/** What the source maps of built files show about a target. */
 export interface InBuilt {
   readonly isFound: boolean;
   /** Where it is, or why not; several are joined in a line. */

@@ -18,7 +18,6 @@ export function watchEntry(seesModules: boolean) {
   const url = file && pathToFileURL(file).href;
   let isSeen = false;
   return {
-    /** Call it for each module that is loaded: a path or a URL. */
     see(module: string): void {
       if (!isSeen && (module === file || (url !== undefined && module.startsWith(url)))) isSeen = true;
     },

@@ -9,14 +9,12 @@ import type { Found } from './wrapper-place.ts';
 /** A file beside the configuration: `svc manifest` writes it, a start reads it. */
 export const listName = 'svc.manifest.json';
 
-/** A target's place in one file. */
 export interface ListedTarget extends SourceTarget, Pick<Found, 'place' | 'parameterNames' | 'defaulted'> {
   /** Found by a source map: not in the file that the target names. */
   readonly isBuilt: boolean;
 }
 
 export interface ListedFile {
-  /** The hash of its text, see `hashOf`. */
   readonly hash: string;
   readonly targets: readonly ListedTarget[];
 }
@@ -30,7 +28,6 @@ export interface Listed {
 
 export const nothingListed: Listed = { searched: [], files: new Map() };
 
-/** As stored in the file: paths are relative to the configuration. */
 export interface PlaceList {
   readonly version: 1;
   readonly searched: readonly string[];
@@ -69,7 +66,6 @@ export function readList(baseDir: string, onProblem: (reason: string) => void): 
     const absolute = Object.entries(files).map(([file, each]) => [resolve(baseDir, file), each] as const);
     const isWell = Object.values(files).every(({ targets }) => targets.every(({ place }) => isPlace(place)));
     if (!isWell) throw new Error('svc manifest did not write it: run svc manifest again');
-    // A new build has other files.
     const gone = absolute.find(([file]) => !existsSync(file));
     if (gone !== undefined) throw new Error(`${gone[0]} no longer exists: run svc manifest after each build`);
     return { searched: searched.map((each) => resolve(baseDir, each)), files: new Map(absolute) };
@@ -98,7 +94,6 @@ function isPlace(place: ListedTarget['place']): boolean {
   }
 }
 
-/** The places in a text by the list; `undefined` if the file is not listed, or its text has changed. */
 export function listedIn(
   listed: Listed,
   path: string,

@@ -2,13 +2,11 @@ import { isBuiltin, type LoadFnOutput, type LoadHookContext } from 'node:module'
 import type { MessagePort } from 'node:worker_threads';
 import { follower } from './follow-export.ts';
 import { importParser } from './parse-text.ts';
-import { type PendingFiles, type PendingTargets, seek } from './pending-targets.ts';
-import { rewriteLoaded } from './rewrite-loaded.ts';
+import { type PendingFiles, type PendingTargets, rewriteLoaded, seek } from './rewrite-loaded.ts';
 import { rewriteMapped } from './rewrite-mapped.ts';
 import { type BuiltFile, rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { type PendingPackage, packageFiles, targetFileLookup } from './target-files.ts';
 
-/** The data that `module.register` sends to this thread. */
 export interface LoaderData {
   readonly files: ReadonlyMap<string, readonly SourceTarget[]>;
   readonly pending: PendingFiles;
@@ -16,13 +14,11 @@ export interface LoaderData {
   readonly port: MessagePort;
 }
 
-/** The messages of this thread. Everything else (parameter names too) is in the inserted text. */
 export interface LoaderMessage {
   /** `undefined`: the source map of `built` is unusable; without a problem, its list entry is outdated. */
   readonly id?: string;
   /** `undefined`: found and inserted. */
   readonly problem: string | undefined;
-  /** The file in which a source map led to it. */
   readonly built?: BuiltFile | undefined;
 }
 

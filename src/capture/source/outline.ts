@@ -3,7 +3,6 @@
  * out. A native parser that overflows its stack ends the process.
  */
 interface Outline {
-  /** Bytes of stack that parsing takes at most. */
   readonly stackBytes: number;
   /** Groups by opening bracket; `undefined` if the brackets look unbalanced. */
   readonly groups: Groups | undefined;
@@ -12,7 +11,6 @@ interface Outline {
 /** One array for each property: a large text has hundreds of thousands of groups. */
 interface Groups {
   readonly starts: number[];
-  /** Offsets of the closing brackets. */
   readonly ends: number[];
   /** Where the statement or member of the group begins. */
   readonly heads: number[];
@@ -24,7 +22,6 @@ interface Groups {
 
 type Fill = '' | '0' | undefined;
 
-/** Characters; shorter groups are not worth an entry. */
 const shortestGroup = 40;
 
 /**
@@ -91,7 +88,6 @@ const isNameCode = (code: number): boolean =>
 
 const nameCodes = Uint8Array.from({ length: 0x80 }, (_, code) => (isNameCode(code) ? 1 : 0));
 
-/** `hasElements`: the text may be JSX. */
 export function outlineOf(text: string, hasElements: boolean): Outline {
   const uncertain: Outline = { stackBytes: text.length * costs.angle, groups: undefined };
   const mayHoldElements = hasElements && /<\/|\/>/.test(text);
@@ -266,7 +262,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         each = text.charCodeAt(++next);
       position = next;
       const size = next - start;
-      // A word after a dot is a name.
       const found = size >= 2 && size <= 10 && last !== dot ? text.slice(start, position) : '';
       const cost = found === '' ? undefined : keywordCosts.get(found);
       if (found === 'else' || found === 'while') {
@@ -516,7 +511,6 @@ export interface Range {
 /** A text of the original length: the remaining parts keep their offsets. */
 export interface Shortened {
   readonly text: string;
-  /** How many characters remain. */
   readonly kept: number;
 }
 
@@ -570,7 +564,6 @@ export function shortened(
   return { text: parts.join(''), kept };
 }
 
-/** The index of the first entry that is at least `from`. */
 function firstFrom(sorted: readonly number[], from: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {

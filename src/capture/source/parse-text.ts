@@ -15,10 +15,8 @@ export interface TextKind {
 
 /** What the caller looks for. In a longer text, brackets without any of it are blanked. */
 interface Wanted {
-  /** Words of the text. */
   readonly names?: Iterable<string>;
   readonly offsets?: Iterable<number>;
-  /** Ranges that are kept in full. */
   readonly ranges?: readonly Range[];
   /** Whether other functions are looked up by name too. */
   readonly keepsNames?: boolean;
@@ -39,7 +37,7 @@ type Parser = Pick<typeof import('oxc-parser'), 'parseSync'>;
 
 /** The tree of a shorter text is always small. */
 const shortensFrom = 16_384;
-/** Size limits, in characters: of a file, and of a shortened text. svc does not parse longer ones. */
+/** Longest text that is parsed, in characters: a whole file; below, a shortened text. */
 const mostCharacters = 32 * 1024 * 1024;
 const mostKept = 2 * 1024 * 1024;
 /** A tree, and its JSON text, for each character: 150 were measured for dense code. */
@@ -139,7 +137,6 @@ const mebibyte = 1024 * 1024;
 
 function whyNot(characters: number): Problem | undefined {
   if (characters > mostKept) return tooLarge(characters, mostKept);
-  // Most texts are far below the limit.
   if (characters < 64 * 1024) return undefined;
   const { heap_size_limit, used_heap_size } = process.getBuiltinModule('node:v8').getHeapStatistics();
   const free = heap_size_limit - used_heap_size;
@@ -177,7 +174,6 @@ function ownStack(): number {
   return stackSizeMb === undefined ? ownStackBytes : Math.min(ownStackBytes, (stackSizeMb * mebibyte) / 3);
 }
 
-/** In ascending order. */
 function offsetsOf({ names, offsets, ranges }: Wanted, text: string): readonly number[] {
   const found = new Set(offsets);
   for (const { start } of ranges ?? []) found.add(start);
@@ -204,7 +200,6 @@ function isPlainCall(text: string, start: number, end: number): boolean {
 }
 
 interface Answer {
-  /** The tree as the parser serializes it. */
   readonly json?: string;
   readonly program?: Program;
   readonly error?: { readonly message: string; readonly at: number | undefined };
@@ -310,7 +305,6 @@ function parseAside(file: string, text: string, tries: readonly Attempt[], stack
   }
 }
 
-/** The line of an offset, from 1. */
 export function lineAt(text: string, offset: number): number {
   let line = 1;
   for (let at = text.indexOf('\n'); at !== -1 && at < offset; at = text.indexOf('\n', at + 1)) line++;

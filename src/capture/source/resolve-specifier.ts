@@ -85,7 +85,6 @@ function targetOf(map: unknown, key: string): string | undefined {
   return holding(entries[pattern], key.slice(before.length, key.length - after.length));
 }
 
-/** The first target whose conditions hold. */
 function holding(value: unknown, star: string): string | undefined {
   if (typeof value === 'string') return value.replaceAll('*', star);
   if (Array.isArray(value)) return holding(value[0], star);

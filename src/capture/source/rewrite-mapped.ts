@@ -46,7 +46,6 @@ export function rewriteMapped(
   });
 }
 
-/** Looks every target up whose source the text's map names. */
 export function findMapped(
   file: string,
   text: string,
@@ -124,7 +123,6 @@ interface Answer {
 type Sited = { readonly offsets: readonly number[] } & (
   | {
       readonly site: Site;
-      /** The definition of a factory's result, if its text shows that. */
       readonly returned: Site | undefined;
       readonly inSource: Found;
       readonly mappings: readonly Offsets[];
@@ -284,7 +282,6 @@ function isOf(site: Site, { node }: InText, mappings: readonly Offsets[]): boole
   return within.length === 0 || within.some(({ from }) => from >= site.nameAt && from <= site.end);
 }
 
-/** Where a source defines a target. All offsets are those of the source's text. */
 interface Site {
   /** The kind of definition: a function, or a value that the text does not show to be one. */
   readonly kind: 'function' | 'value';
@@ -292,10 +289,8 @@ interface Site {
   readonly start: number;
   readonly nameAt: number;
   readonly name: string;
-  /** Where the head of the definition ends and its body begins. */
   readonly bodyAt: number;
   readonly end: number;
-  /** Leads from the value to the function. */
   readonly path: readonly string[];
 }
 
@@ -311,7 +306,6 @@ function chainTo(program: Program, start: number, end: number): Node[] {
   return chain;
 }
 
-/** Where the source defines a found target. */
 function siteOf(program: Program, { place, shown }: Found): Site | undefined {
   const isIn =
     place.form !== 'value' ||
@@ -349,7 +343,6 @@ function siteOf(program: Program, { place, shown }: Found): Site | undefined {
   return { ...base, start: statementStart(chain, at), nameAt: node.start, name: '' };
 }
 
-/** The node with the name of the definition. */
 function nameIn(node: Node): Node | undefined {
   switch (node.type) {
     case 'MethodDefinition':
@@ -370,7 +363,6 @@ function nameOf(node: Node): string {
   return node.type === 'Identifier' || node.type === 'PrivateIdentifier' ? node.name : '';
 }
 
-/** Includes `export`, `const`, `static` and the like. */
 function statementStart(chain: readonly Node[], at: number): number {
   let start = (chain[at] as Node).start;
   for (let above = at - 1; above > 0; above--) {
@@ -384,7 +376,6 @@ function statementStart(chain: readonly Node[], at: number): number {
   return start;
 }
 
-/** A function and its ancestors, from the program down to itself. */
 interface InText {
   readonly node: Node;
   readonly chain: readonly Node[];
@@ -478,7 +469,6 @@ function around(
   return { form: 'value', start: node.start, end: node.end, path, name, open: openEnds.has(node.end) };
 }
 
-/** The name that JavaScript gives to a nameless function here. */
 function directName(parent: Node, node: AnyFunction): string | undefined {
   if (!isFunction(node) || !isNameless(node)) return undefined;
   switch (parent.type) {

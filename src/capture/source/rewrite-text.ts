@@ -21,10 +21,8 @@ interface LatePath {
   readonly isAssignable: boolean;
 }
 
-/** The built file in which a target was looked for by its source map. */
 export interface BuiltFile {
   readonly file: string;
-  /** A remark about the target there. */
   readonly remark?: string | undefined;
   /** The build dropped the function; another file may contain it. */
   readonly isDropped?: boolean;
@@ -42,7 +40,6 @@ export interface SourceEvents {
   problem(id: string, reason: string, built?: BuiltFile): void;
   /** Instead of `found`, if only running the module shows the function; with the reason. */
   unseen?(id: string, reason: string): boolean;
-  /** The source map of a file cannot be used. */
   unreadMap?(file: string, reason: string): void;
   /** The list of `svc manifest` describes another text of this file. */
   unlisted?(file: string): void;
@@ -100,7 +97,6 @@ function latePlace(
   return isChangedLater ? undefined : { ...place, standardAt: standard.start + before.length };
 }
 
-/** Looks every target up, without changing the text. */
 export function findAll(
   file: string,
   text: string,

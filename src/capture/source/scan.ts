@@ -36,7 +36,6 @@ interface DeclaredFunction {
   readonly name: string;
   readonly tier: Tier;
   readonly node: FunctionNode;
-  /** The insertion point of a statement that runs before the others in the block. */
   readonly at: number;
   /** `if (x) function f() {}` of sloppy code: no inserted statement can see it. */
   readonly isUnbraced?: true;
@@ -67,7 +66,6 @@ export interface Definitions {
   readonly foreign: Map<string, string | undefined>;
   /** Names destructured from a value (`const { create } = makeService()`), with the value's text. */
   readonly parts: Map<string, string>;
-  /** Specifiers of `export * from`. */
   readonly stars: string[];
   /** Ends of statements with automatic semicolons: text appended there must start with one. */
   readonly openEnds: Set<number>;
@@ -78,7 +76,6 @@ interface Scope {
   readonly tier: Tier;
 }
 
-/** Collects the names that a file defines, and where. */
 export function scan(program: Program, text: string): Definitions {
   const found: Definitions = {
     byName: new Map(),
@@ -99,7 +96,6 @@ export function scan(program: Program, text: string): Definitions {
     else found.byName.set(name, [definition]);
   };
 
-  /** Assignments within `X || (X = {})`. */
   const merges = new Set<Node>();
   const unbraced = new Set<Node>();
 
@@ -241,7 +237,6 @@ export function scan(program: Program, text: string): Definitions {
       const inside: Scope = { at: afterDirectives(body.body, body.start + 1), tier };
       for (const child of [...body.body].reverse()) later(child, inside);
     } else if (body) later(body, around);
-    // Nodes before the body are visited first.
     for (const child of children(node).reverse()) if (child !== body) later(child, around);
   };
 
@@ -334,7 +329,6 @@ function firstLineEnd(text: string): number {
   return /^\uFEFF?(?:#![^\n\r\u2028\u2029]*(?:\r\n|[\n\r\u2028\u2029]))?/.exec(text)?.[0].length ?? 0;
 }
 
-/** Collects names from the helper calls of compilers and bundlers. */
 function scanCall(node: CallExpression, found: Definitions): void {
   const first = argument(node.arguments, 0);
   const key = stringOf(argument(node.arguments, 1));
@@ -408,13 +402,11 @@ function noteGetter(name: string, value: Expression | undefined, found: Definiti
   }
 }
 
-/** The result of the `get` of a property descriptor. */
 function getterOf(descriptor: ObjectExpression): Expression | undefined {
   const getter = propertyOf(descriptor, 'get');
   return getter && handedOut(getter);
 }
 
-/** Collects names from import and export statements. */
 function scanExport(node: Node, found: Definitions): void {
   switch (node.type) {
     case 'ImportDeclaration':

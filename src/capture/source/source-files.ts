@@ -5,11 +5,9 @@ import { join } from 'node:path';
 const mostFiles = 5_000;
 const largestFileBytes = 1_048_576;
 
-/** Folders with dependencies and build output rather than the application's sources. */
 const otherFolders = new Set(['node_modules', 'dist', 'build', 'out', 'coverage']);
 const sourceFile = /(?<!\.d)\.[cm]?[jt]sx?$/;
 
-/** The source files below a folder, upper folders first. */
 export function sourcesIn(folder: string): string[] {
   const found: string[] = [];
   const folders = [folder];

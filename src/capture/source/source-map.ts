@@ -10,7 +10,6 @@ export interface SourceMap {
   readonly sources: readonly (string | null)[];
   readonly sourceRoot: string;
   readonly mappings: Buffer;
-  /** The text of a source; `undefined` if the map does not contain it. */
   content(source: number): string | undefined;
   names(): readonly string[];
 }
@@ -22,7 +21,6 @@ export interface MapPart {
   readonly map: SourceMap;
 }
 
-/** @throws an error that describes the defect */
 export function partsOf(json: Buffer): MapPart[] {
   const map = readInPlace(json);
   if (map !== undefined) return [{ line: 0, column: 0, map }];
@@ -107,9 +105,7 @@ export interface Mapping {
   readonly name: number;
 }
 
-/** A source file of a map. */
 export interface MappedSource {
-  /** Its text; `undefined` if the map does not contain it. */
   content(): string | undefined;
   /** In text order. `undefined`: the map does not fit the text. */
   mappings(): Mapping[] | undefined;
@@ -162,7 +158,6 @@ function filePath(url: string): string {
   }
 }
 
-/** Resolves the links of workspace packages. */
 function realPath(path: string): string | undefined {
   try {
     return realpathSync.native(path);
@@ -201,7 +196,6 @@ interface Wasm {
   };
 }
 
-/** 64 is a comma, 65 a semicolon. */
 const characters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/,;';
 let compiled: object | undefined;
 
@@ -235,13 +229,10 @@ export function lineStarts(text: string): number[] {
   return starts;
 }
 
-// A target's function in compiled or bundled code, found by the source map.
-
 /** The size of a bundle of thousands of files. Reading more would slow the start noticeably. */
 const largestBytes = 32_000_000;
 
 interface ReadMap {
-  /** The folder that the map's sources are relative to. */
   readonly folder: string;
   readonly parts: readonly MapPart[];
 }
@@ -347,7 +338,6 @@ function textsIn(list: Buffer, count: number): Buffer[] | undefined {
   return undefined;
 }
 
-/** `undefined` unless a key of letters starts here. */
 function valueOfKey(json: Buffer, from: number): number | undefined {
   if (json[from] !== quote) return undefined;
   let at = from + 1;
@@ -365,7 +355,6 @@ function behindList(json: Buffer, from: number, end: string): number | undefined
   return last > from && isEnd(json, skipBlanks(json, last)) ? last : undefined;
 }
 
-/** Skips a string, a word or a number. */
 function behindPlain(json: Buffer, from: number): number | undefined {
   let at = from;
   if (json[at] === quote) {

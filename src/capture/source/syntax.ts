@@ -8,8 +8,6 @@ import type {
   ObjectExpression,
 } from 'oxc-parser';
 
-/** Small questions about syntax trees. */
-
 export type AnyFunction = FunctionNode | ArrowFunctionExpression;
 
 export function isFunction(node: Node): node is AnyFunction {
@@ -24,7 +22,6 @@ export function isClass(node: Node): node is Class {
   return node.type === 'ClassDeclaration' || node.type === 'ClassExpression';
 }
 
-/** The children of `node`. */
 export function children(node: Node): Node[] {
   const found: Node[] = [];
   const fields = node as unknown as Record<string, unknown>;
@@ -189,7 +186,6 @@ export function isNothing(value: Node): boolean {
   );
 }
 
-/** The value of a property in an object literal. */
 export function propertyOf(object: ObjectExpression, name: string): Expression | undefined {
   for (const property of object.properties) {
     if (property.type === 'Property' && keyOf(property.key, property.computed) === name)
@@ -216,14 +212,12 @@ export function requiredFrom(node: Expression): string | undefined {
   return undefined;
 }
 
-/** As `parameterNames` counts them. */
 export function parametersOf(node: AnyFunction) {
   const plain = node.params.map((each) => (each.type === 'TSParameterProperty' ? each.parameter : each));
   // TypeScript's `this` parameter does not exist at run time.
   return plain[0]?.type === 'Identifier' && plain[0].name === 'this' ? plain.slice(1) : plain;
 }
 
-/** Parameter names by position; '' for a destructured or rest parameter. */
 export function parameterNames(node: AnyFunction): string[] {
   return parametersOf(node).map((plain) => {
     const target = plain.type === 'AssignmentPattern' ? plain.left : plain;

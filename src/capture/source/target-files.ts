@@ -17,7 +17,6 @@ import { nodeFlags, packageName, resolveSpecifier } from './resolve-specifier.ts
 import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
 import { isProblem, type Problem } from './wrapper-place.ts';
 
-/** Target files by their real paths. */
 export type TargetFiles = ReadonlyMap<string, readonly SourceTarget[]>;
 
 interface TargetFile {
@@ -62,7 +61,6 @@ function keepsLinks(): boolean {
   return nodeFlags().some((flag) => /^--preserve-symlinks(-main)?$/.test(flag));
 }
 
-/** The base name of a file without its extension. */
 export const stemOf = (file: string): string => basename(file, extname(file));
 
 const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs', '.tsx', '.jsx'];
@@ -110,7 +108,6 @@ function asWritten(path: string): readonly string[] {
   return groups.find((group) => group.some(isFile)) ?? [];
 }
 
-/** The extensions that Node and TypeScript loaders try. */
 const tried = ['.ts', '.tsx', '.js', '.jsx'];
 const typedOf: Readonly<Record<string, readonly string[]>> = {
   '.js': ['.ts', '.tsx'],
@@ -144,11 +141,8 @@ export function shownPath(path: string, baseDir: string): string {
 
 /** One package that svc changes on load. Plain data: it is sent to the loader thread. */
 export interface PendingPackage {
-  /** As the application imports it: `stripe`, `@scope/name/sub`. */
   readonly specifier: string;
-  /** Absolute; the specifier is resolved from here. */
   readonly from: string;
-  /** Functions to capture, as configured. */
   readonly targets: readonly SourceTarget[];
   /** The key of a patch for its exports; `undefined` if it only has targets. */
   readonly patch: string | undefined;
@@ -217,7 +211,6 @@ export function packageFiles(
   for (const one of pending) {
     listen(one.name, one);
     if (one.folder === undefined) continue;
-    // A package may be installed under another name.
     const own = placeIn(`${one.folder}/`);
     if (own) listen(own.name, one);
     // Its dependencies may be loaded first.
@@ -369,7 +362,6 @@ function asTarget(id: string, definition: Definition, result: readonly string[] 
   };
 }
 
-/** The package of a file in node_modules. */
 function placeIn(path: string): { name: string; folder: string; owner: string } | undefined {
   const at = Math.max(path.lastIndexOf('/node_modules/'), path.lastIndexOf('\\node_modules\\'));
   if (at < 0) return undefined;
@@ -388,7 +380,6 @@ function realPath(path: string): string {
   }
 }
 
-/** Where a target's module is. */
 export type Located =
   /**
    * Real paths of own files: usually one. Several, with their builds, if a package has one for `import` and one for
@@ -486,7 +477,6 @@ function ownPackage(module: string, baseDir: string): Located | undefined {
   return existing(manifest, targets, module, baseDir);
 }
 
-/** The manifest of a package whose real path is not in a node_modules folder. */
 function linked(name: string, baseDir: string): Manifest | undefined {
   const found = installedManifest(name, baseDir);
   const real = found && realpathSync(found.folder);
@@ -513,7 +503,6 @@ function forgottenDot(module: string, baseDir: string): Problem | undefined {
     : { problem: `${module} is a package name (did you mean ./${module}?)` };
 }
 
-/** Conditions that never hold in Node. */
 const foreignConditions = new Set(['types', 'browser', 'deno', 'bun', 'worker', 'react-native']);
 
 /**

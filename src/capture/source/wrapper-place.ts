@@ -22,7 +22,6 @@ type Form =
   /** A class method: replaced before anything else in the class runs, so that decorators see the wrapper. */
   | { readonly form: 'method'; readonly at: number; readonly key: string; readonly isStatic: boolean };
 
-/** Around an expression. */
 interface ValuePlace {
   readonly form: 'value';
   readonly start: number;
@@ -35,14 +34,11 @@ interface ValuePlace {
   readonly open: boolean;
 }
 
-/** A target's function in a file. */
 export interface Found {
   readonly place: Place;
   /** '' for a destructured or rest parameter; `undefined` if the text does not show the function. */
   readonly parameterNames: readonly string[] | undefined;
-  /** The function of these parameters. */
   readonly parametersOf?: { readonly start: number; readonly end: number } | undefined;
-  /** Positions of the parameters with a default. */
   readonly defaulted?: readonly number[] | undefined;
   /** The function, or its factory, if the text shows it. */
   readonly shown?: { readonly start: number; readonly end: number } | undefined;
@@ -62,7 +58,6 @@ export function isProblem(value: object): value is Problem {
   return 'problem' in value;
 }
 
-/** The local name given to `export default function () {}`. */
 export const givenName = '__svcDefault';
 
 export function messageOf(error: unknown): string {

@@ -138,7 +138,6 @@ const looks: PropertyDescriptorMap = {
   },
 };
 
-/** A property of `owner`, own or inherited. */
 export interface PropertyPlace {
   readonly owner: object;
   readonly key: string;
@@ -183,7 +182,6 @@ export function putInPlace({ owner, key, descriptor, isOwn }: PropertyPlace, wra
   });
 }
 
-/** Objects that svc inserted between an object and its prototype. */
 const layers = shared('prototype-layers', () => new WeakSet<object>());
 
 /**

@@ -82,7 +82,6 @@ function wrappingGetter(getter: () => unknown, held: WrapTarget): () => unknown 
   return get;
 }
 
-/** Called once for each method and outcome. */
 type MethodReport = (method: string, result: WrapResult) => void;
 
 interface Methods {
@@ -185,7 +184,6 @@ function patchThenable(thenable: PromiseLike<unknown>, wanted: Methods): Promise
     };
     return Reflect.apply(original, this, [patched, ...rest]);
   });
-  // A client can be a thenable and have methods too.
   for (const [method, slot] of wanted.slots) if (method !== '') wrapMethod(thenable, method, slot);
   return thenable;
 }

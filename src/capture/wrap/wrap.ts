@@ -113,7 +113,6 @@ function begin(
   return { slot, plan, self, args, isAsync, nest, scope, outer, result: undefined };
 }
 
-/** Reports a call whose function threw; returns the error. */
 function fail({ slot, plan, self, args, nest, scope, outer }: RunningCall, error: unknown): unknown {
   if (scope !== undefined) enterScope(outer);
   if (nest !== undefined) leave(nest);
@@ -121,7 +120,6 @@ function fail({ slot, plan, self, args, nest, scope, outer }: RunningCall, error
   return error;
 }
 
-/** Reports a call that returned, now or when its result settles; returns what the caller gets. */
 function end(call: RunningCall): unknown {
   if (call.scope !== undefined) enterScope(call.outer);
   if (call.nest !== undefined) leave(call.nest);
@@ -224,19 +222,16 @@ interface Captured {
 /** A call whose function runs, or whose result is pending. */
 interface RunningCall {
   readonly slot: CaptureSlot;
-  /** The slot's plan when the call began. */
   readonly plan: CapturePlan;
   readonly self: unknown;
   readonly args: readonly unknown[];
   readonly isAsync: boolean;
   readonly nest: Nest | undefined;
   readonly scope: Scope | undefined;
-  /** The scope in which the call was made. */
   readonly outer: Place;
   result: unknown;
 }
 
-/** Whether `fn` is an `async` function, also behind other wrappers. */
 export function isAsyncFunction(fn: Callable): boolean {
   return chainOf(fn).some((link) => types.isAsyncFunction(link) && !types.isGeneratorFunction(link));
 }
@@ -289,7 +284,6 @@ function leave(nest: Nest): void {
 }
 
 interface CallContext {
-  /** `undefined` without OpenTelemetry. */
   readonly context: Context | undefined;
   /** Runs a function in the asynchronous context (logging, request, trace) of the call. */
   readonly run: <A extends unknown[], R>(fn: (...args: A) => R, ...args: A) => R;
@@ -462,7 +456,6 @@ interface ToWaitFor {
   settled: Promise<unknown> | undefined;
 }
 
-/** Each `then` that svc put on a running promise. */
 const ownThens = shared('then-of-promises', () => new WeakMap<object, ToWaitFor>());
 
 /**
@@ -710,7 +703,6 @@ function takesValue(handlers: readonly unknown[]): boolean {
   return handlers.length === 1 && handlers[0] !== undefined && typeof handlers[0] !== 'function';
 }
 
-/** The caller's two handlers, run after the events of all calls. */
 function observed(watches: readonly Watch[], onValue: Handler, onError: Handler): [Handler, Handler] {
   let handlers: [Handler, Handler] = [onValue, onError];
   for (const watch of watches) handlers = after(watch, handlers[0], handlers[1]);

@@ -49,7 +49,6 @@ const state = shared<Instrumentations>('instrumentations', () => ({
 const ended = new WeakSet<Running>();
 
 interface Around {
-  /** Why this instrumentation cannot work. */
   readonly problem: SvcError | undefined;
   readonly diag: DiagLogger | undefined;
 }
@@ -73,7 +72,6 @@ export function enable(who: object, config: SvcInstrumentationConfig, { problem,
   }
 }
 
-/** Whether svc now runs for this instrumentation. */
 function getRunning(who: object, given: Given, code: object | undefined): boolean {
   const current = running();
   if (current === undefined || current.isPaused) return startOrGoOn(current, given, code);
@@ -106,7 +104,6 @@ export function disable(who: object): void {
   });
 }
 
-/** Applies `setConfig`. */
 export function configure(who: object, config: SvcInstrumentationConfig): void {
   const current = running();
   if (state.inCharge !== who || current === undefined) return;
@@ -144,7 +141,6 @@ function startOrGoOn(current: Running | undefined, given: Given, code: object | 
     given.diag?.debug('enabled again');
     return true;
   }
-  // It finishes its events in flight in the background.
   void current?.end();
   const onDebug = (message: string): void => given.diag?.debug(message);
   const started = run(loadConfig(code === undefined ? {} : { code }), { onDebug, isInSdk: true });
@@ -200,7 +196,6 @@ function codeOf({ enabled: _, ...code }: SvcInstrumentationConfig): object | und
   return Object.keys(code).length === 0 ? undefined : code;
 }
 
-/** Names of options whose values differ. */
 function changedNames(before: object | undefined, after: object | undefined): string[] {
   try {
     const [old, now] = [settingsOf(before), settingsOf(after)];

@@ -23,7 +23,6 @@ type BaseClass = abstract new (
 
 interface FoundBase {
   readonly BaseClass: BaseClass;
-  /** Why the class is only a stand-in. */
   readonly problem: SvcError | undefined;
 }
 

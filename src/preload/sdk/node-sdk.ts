@@ -64,7 +64,6 @@ export function startNodeSdk(config: Config, logger: Logger): RunningSdk | SvcEr
 function started(application: Application, config: Config, logger: Logger): RunningSdk {
   const instruments = findInstrumentations(application, logger);
   const { instrumentations } = instruments;
-  // The service name of the events.
   const { serviceName } = readSource(config.service);
   const options = { ...instruments, ...(serviceName !== null && { serviceName }) };
   const sdk = startSdk(application.load(packageNameOfNodeSdk) as SdkModule, options, logger);
@@ -102,7 +101,6 @@ function problemOf(version: string | undefined): string | undefined {
   return `svc.telemetry.sdk: node needs ${packageNameOfNodeSdk} from 0.${versions.least}.0 on and below 0.${versions.before}.0, found ${version}: ${install}`;
 }
 
-/** The parts of a running SDK that svc uses. */
 interface StartedSdk {
   /** Rejects if the collector does not accept the data. */
   shutdown(): Promise<void>;
@@ -118,9 +116,7 @@ interface SdkOptions extends Instruments {
  */
 interface SdkModule {
   readonly NodeSDK: new (options: SdkOptions) => StartedSdk & { start(): void };
-  /** In the 3.x line. */
   readonly startNodeSdk?: (options: Instruments) => StartedSdk;
-  /** The same in the 2.x line. */
   readonly startNodeSDK?: (options: Instruments) => StartedSdk;
 }
 
@@ -157,7 +153,6 @@ function startFromFile(
   return sdk;
 }
 
-/** The options of the SDK. */
 interface Instruments {
   readonly instrumentations: readonly unknown[];
   /** Those in `OTEL_NODE_RESOURCE_DETECTORS` that the SDK itself does not know. */
@@ -253,7 +248,6 @@ function hookSdkImports(instrumentations: readonly unknown[], sdkFile: string, l
   };
 }
 
-/** Returns why it is impossible here. */
 function install(user: NodeJS.Require, names: ReadonlySet<string>): string | undefined {
   if (hasSoundSyncHooks()) {
     const { register } = user('import-in-the-middle/register-hooks.mjs') as SyncHooks;
@@ -298,14 +292,12 @@ function tryTo(install: () => string | undefined): string | undefined {
   }
 }
 
-/** The application's installation. */
 interface Application {
   /** The nearest package.json with a name. */
   readonly manifest: Manifest | undefined;
   /** The file that `require` of a package loads; `undefined` if it is not installed. */
   fileOf(name: string): string | undefined;
   versionOf(name: string): string | undefined;
-  /** Throws the error of loading it. */
   load(name: string): unknown;
 }
 
@@ -319,9 +311,7 @@ function applicationOf(baseDir: string, entry = process.argv[1], directory = pro
     for (const place of places) {
       try {
         return place.resolve(name);
-      } catch {
-        // Try the next folder.
-      }
+      } catch {}
     }
     return undefined;
   };
@@ -362,7 +352,6 @@ const sdkParts = ['trace', 'metrics', 'context', 'propagation', 'logs'];
 /** The API's messages for a refused registration: a second one, or one by another API version. */
 const notTaken = /duplicate registration of API|does not match previously registered API/;
 
-/** Whether the application has started an SDK, or a part of one. */
 function isSdkRegistered(): boolean {
   const registered = globals[globalsKey];
   return registered !== undefined && sdkParts.some((part) => registered[part] !== undefined);
@@ -462,9 +451,7 @@ function watchExports(): {
         const { handle = resource } = resource as { handle?: object };
         watched.add(new WeakRef(handle));
         if (isLetGo) queueMicrotask(() => release(handle));
-      } catch {
-        // An unknown resource stays as it is.
-      }
+      } catch {}
     },
   });
   hook.enable();
@@ -499,9 +486,7 @@ function release(resource: Watched): void {
     const socket =
       owner && (resource as Record<symbol, { connecting?: boolean; destroy?(): void } | null>)[owner];
     if (socket?.connecting) socket.destroy?.();
-  } catch {
-    // It has ended meanwhile.
-  }
+  } catch {}
 }
 
 interface Failure {
@@ -548,7 +533,6 @@ function partOf(error: unknown, part: 'code' | 'name', depth = 0): unknown {
 
 interface Flushable {
   forceFlush?(): Promise<void>;
-  /** On the API's proxy of a tracer provider. */
   getDelegate?(): Flushable;
 }
 
