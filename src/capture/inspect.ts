@@ -152,7 +152,7 @@ interface Followed {
 }
 
 /** The search ends after this many files. Applications have fewer. */
-const mostFiles = 5_000;
+const maxFiles = 5_000;
 const script = /\.[cm]?[jt]sx?$/;
 
 /** Follows `import`, `export … from`, `require()` and `import()` from the entries through own files, not into node_modules. */
@@ -162,7 +162,7 @@ export function followImports(entries: readonly string[], baseDir: string): Foll
   const packages = new Map<string, Set<string>>();
   for (const file of files) {
     if (!script.test(file) || file.split(sep).includes('node_modules')) continue;
-    if (files.size > mostFiles) break;
+    if (files.size > maxFiles) break;
     const text = readFileSync(file, 'utf8');
     const place = (line: number) => `${relative(baseDir, file).replaceAll('\\', '/')}:${line}`;
     const goal = isEsModule(file) ? 'module' : 'unknown';

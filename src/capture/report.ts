@@ -135,9 +135,9 @@ interface Doubled {
 }
 
 const doubled = shared('doubled-calls', () => new Map<string, Doubled>());
-const mostDoubled = 100;
+const maxDoubled = 100;
 /** How many calls inside one are remembered. */
-const mostInner = 100;
+const maxInner = 100;
 
 /**
  * Which captured calls inside a watched call made an event about the same thing: one with the same event type or key.
@@ -151,7 +151,7 @@ export function doubledCalls(nest: Nest, key: string | undefined): Doubled[] {
   const { plan } = nest;
   const found = nest.inner.splice(0).flatMap((inner) => newlyDoubled({ plan, key }, inner));
   for (let { outer } = nest; outer !== undefined; outer = outer.outer)
-    if (!outer.isOver && outer.inner.length < mostInner) outer.inner.push({ plan, key });
+    if (!outer.isOver && outer.inner.length < maxInner) outer.inner.push({ plan, key });
   return found;
 }
 
@@ -165,7 +165,7 @@ function newlyDoubled(
   // Small numbers match by chance: two tables may both count from 1.
   const isFound = isLikely || (isSameKey && !/^\d{1,6}$/.test(key));
   const id = `${outer.id}\n${inner.id}`;
-  if (!isFound || outer.id === inner.id || doubled.has(id) || doubled.size >= mostDoubled) return [];
+  if (!isFound || outer.id === inner.id || doubled.has(id) || doubled.size >= maxDoubled) return [];
   const events = isSameType
     ? `both ${outer.eventType}`
     : `${outer.eventType} and ${inner.eventType}, with the same key`;

@@ -171,14 +171,13 @@ export function rawHeader(scope: ContextScope, lowerCaseName: string): string | 
   return typeof value === 'string' ? value : null;
 }
 
-/** The value of a header if it is fit for an event: 1 to 256 characters of printable ASCII; else `null`. */
-export function headerValue(scope: ContextScope, lowerCaseName: string): string | null {
-  return printable(rawHeader(scope, lowerCaseName), maxValueLength);
-}
-
-/** `value` trimmed, if it is 1 to `maxLength` characters of printable ASCII; else `null`. */
-export function printable(value: string | null, maxLength: number): string | null {
-  const text = value?.trim() ?? '';
+/** The trimmed value of a header, if it is 1 to `maxLength` characters of printable ASCII; else `null`. */
+export function headerValue(
+  scope: ContextScope,
+  lowerCaseName: string,
+  maxLength = maxValueLength,
+): string | null {
+  const text = rawHeader(scope, lowerCaseName)?.trim() ?? '';
   return text.length <= maxLength && printableAscii.test(text) ? text : null;
 }
 
@@ -224,4 +223,13 @@ function compatibleRequest(stream: object): object | undefined {
     if (typeof found === 'object' && found !== null) return found;
   }
   return undefined;
+}
+
+/** `null` for an invalid encoding. */
+export function percentDecoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
 }

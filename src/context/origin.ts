@@ -7,6 +7,7 @@ import { nodeNet } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
+import { otelApi } from '../observe/otel-api.ts';
 import {
   type ActorSource,
   boundedText,
@@ -16,12 +17,12 @@ import {
   createCorrelationReader,
   currentStore,
   headerValue,
+  percentDecoded,
   rawHeader,
   requestObject,
   scalarText,
   toHeaderName,
 } from './context-store.ts';
-import { baggageEntry } from './source.ts';
 
 type Tags = Origin['tags'];
 
@@ -218,7 +219,7 @@ const usualHeader = 'x-forwarded-for';
 function firstUntrusted(
   hops: Iterable<string>,
   peer: string | undefined,
-  isTrusted: TrustedProxies['trusts'],
+  isTrusted: (address: string) => boolean,
 ): string | undefined {
   let known = peer;
   let hopCount = 0;
@@ -302,14 +303,8 @@ function unmapped(address: string): string {
   return nodeNet().isIP(rest) === 4 ? rest : address;
 }
 
-interface TrustedProxies {
-  readonly trusts: (address: string) => boolean;
-  /** Clients of a Unix domain socket or a pipe are trusted. */
-  readonly trustsPipes: boolean;
-}
-
 /** Throws `SVC_CONTEXT_BAD_TRUSTED_PROXY` for an entry that is not an address, a CIDR range or `unix`. */
-export function createTrustedProxies(entries: readonly string[]): TrustedProxies {
+export function createTrustedProxies(entries: readonly string[]) {
   const list = new (nodeNet().BlockList)();
   let trustsPipes = false;
   for (const entry of entries) {
@@ -340,4 +335,31 @@ function readPath(from: object, names: readonly string[]): unknown {
     return undefined;
   }
   return value;
+}
+
+/**
+ * One baggage entry: of OpenTelemetry's context if it has baggage, else of the request's W3C `baggage` header. `null`
+ * if it is missing, or unfit for an event.
+ */
+function baggageEntry(
+  name: string,
+  scope: ContextScope | undefined,
+  active: Context | undefined,
+): string | null {
+  const api = otelApi();
+  const baggage = api?.propagation.getBaggage(active ?? api.context.active());
+  if (baggage !== undefined) return boundedText(baggage.getEntry(name)?.value);
+  const header = scope === undefined ? null : rawHeader(scope, 'baggage');
+  return header === null ? null : boundedText(entryOfHeader(header, name));
+}
+
+/** Finds a name in `name=value;property, …`: the first match counts; values are percent-encoded. */
+function entryOfHeader(header: string, name: string): string | null {
+  for (const member of header.split(',')) {
+    const equals = member.indexOf('=');
+    if (equals < 0 || member.slice(0, equals).trim() !== name) continue;
+    const semicolon = member.indexOf(';', equals);
+    return percentDecoded(member.slice(equals + 1, semicolon < 0 ? undefined : semicolon).trim());
+  }
+  return null;
 }

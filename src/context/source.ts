@@ -1,10 +1,8 @@
 import { hostname } from 'node:os';
 import { dirname, resolve } from 'node:path';
-import type { Context } from '@opentelemetry/api';
 import type { Source } from '../envelope/envelope.ts';
 import { type Manifest, nearestManifest } from '../ground/files.ts';
-import { otelApi } from '../observe/otel-api.ts';
-import { boundedText, type ContextScope, rawHeader } from './context-store.ts';
+import { percentDecoded } from './context-store.ts';
 
 export interface SourceOptions {
   /** From the configuration: has priority. */
@@ -69,39 +67,4 @@ function ownManifest(entry: string | undefined, directory: string): Manifest | u
   // A manifest without a name, `{"type":"module"}` inside `dist`, is not the application's.
   const isNamed = ({ name }: Manifest) => Boolean(name);
   return (own ? nearestManifest(dirname(path), isNamed) : undefined) ?? nearestManifest(directory, isNamed);
-}
-
-/**
- * One baggage entry: of OpenTelemetry's context if it has baggage, else of the request's W3C `baggage` header. `null`
- * if it is missing, or unfit for an event.
- */
-export function baggageEntry(
-  name: string,
-  scope: ContextScope | undefined,
-  active: Context | undefined,
-): string | null {
-  const api = otelApi();
-  const baggage = api?.propagation.getBaggage(active ?? api.context.active());
-  if (baggage !== undefined) return boundedText(baggage.getEntry(name)?.value);
-  const header = scope === undefined ? null : rawHeader(scope, 'baggage');
-  return header === null ? null : boundedText(entryOfHeader(header, name));
-}
-
-/** Finds a name in `name=value;property, …`: the first match counts; values are percent-encoded. */
-function entryOfHeader(header: string, name: string): string | null {
-  for (const member of header.split(',')) {
-    const equals = member.indexOf('=');
-    if (equals < 0 || member.slice(0, equals).trim() !== name) continue;
-    const semicolon = member.indexOf(';', equals);
-    return percentDecoded(member.slice(equals + 1, semicolon < 0 ? undefined : semicolon).trim());
-  }
-  return null;
-}
-
-function percentDecoded(text: string): string | null {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return null;
-  }
 }

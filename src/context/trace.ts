@@ -14,7 +14,7 @@ import {
   tracerProvider,
 } from '../observe/otel-api.ts';
 import { type Outcome, outcomeTable } from '../observe/outcomes.ts';
-import { type ContextScope, currentStore, printable, rawHeader, type ScopeTrace } from './context-store.ts';
+import { type ContextScope, currentStore, headerValue, rawHeader, type ScopeTrace } from './context-store.ts';
 
 // Trace ids of an event, with or without an OpenTelemetry SDK.
 
@@ -104,7 +104,7 @@ function continuedTrace(scope: ContextScope): ScopeTrace | null {
     traceId: remote.traceId,
     parentSpanId: remote.spanId,
     traceFlags: remote.traceFlags,
-    traceState: printable(rawHeader(scope, 'tracestate'), maxTraceStateLength) ?? undefined,
+    traceState: headerValue(scope, 'tracestate', maxTraceStateLength) ?? undefined,
   };
 }
 

@@ -272,7 +272,7 @@ interface Endings {
   sdk: Sdk.RunningSdk | undefined;
   unwatch: (() => void) | undefined;
   /** Set once: running worker threads know only the first. */
-  workers: { readonly ends: WorkerEnds | undefined } | undefined;
+  workers: { readonly report: (() => void) | undefined } | undefined;
 }
 
 const endings = shared<Endings>('endings', () => ({
@@ -314,7 +314,7 @@ function watch(): void {
     const finished = await Promise.all([...all].map(({ service }) => service.finish(deadlineMs)));
     return finished.every(Boolean);
   };
-  endings.workers ??= { ends: isMainThread ? watchWorkerEnds() : void answerMainThread(reportAll) };
+  endings.workers ??= { report: isMainThread ? watchWorkerEnds() : void answerMainThread(reportAll) };
   endings.unwatch ??= watchProcessEnd({
     pending: () => [...all].reduce((sum, { service }) => sum + service.pending(), 0),
     isBusy: () => endings.sdk?.isRunning() === true || [...all].some(({ service }) => service.isBusy()),
@@ -325,7 +325,7 @@ function watch(): void {
     },
     report() {
       reportAll();
-      endings.workers?.ends?.lastWords();
+      endings.workers?.report?.();
     },
   });
 }
@@ -337,32 +337,27 @@ const answerMs = 500;
 /** A thread's slot comes from its id. Ids only grow, so two live threads rarely share one. */
 const slotCount = 1_024;
 /** The value of a slot while svc runs in its thread and has not reported its end. Otherwise 0. */
-const runningOfWorkerEnd = 1;
+const isInThread = 1;
 /** An ended thread has the id -1, which must not give a negative slot. */
 const slotOf = (thread: number): number => (thread + slotCount) % slotCount;
 
-/** Worker threads do not see that the main thread ends the process: it requests their final reports first. */
-interface WorkerEnds {
-  /** In the main thread. Blocks until svc has reported its end in each worker thread. */
-  lastWords(): void;
-}
-
-/** In the main thread. Call it before the application creates a worker thread. */
-function watchWorkerEnds(): WorkerEnds {
+/**
+ * Worker threads do not see that the main thread ends the process: it requests their final reports first. For the main
+ * thread, before the application creates a worker thread. The returned function blocks until all have reported.
+ */
+function watchWorkerEnds(): () => void {
   const slots = new Int32Array(new SharedArrayBuffer(slotCount * Int32Array.BYTES_PER_ELEMENT));
   setEnvironmentData(name, slots);
   forgetThoseThatEnd(slots);
-  return {
-    lastWords() {
-      if (!slots.includes(runningOfWorkerEnd)) return;
-      const channel = new BroadcastChannel(name);
-      channel.postMessage('last words');
-      const end = performance.now() + answerMs;
-      for (const slot of slots.keys()) {
-        Atomics.wait(slots, slot, runningOfWorkerEnd, Math.max(0, end - performance.now()));
-      }
-      channel.close();
-    },
+  return () => {
+    if (!slots.includes(isInThread)) return;
+    const channel = new BroadcastChannel(name);
+    channel.postMessage('last words');
+    const end = performance.now() + answerMs;
+    for (const slot of slots.keys()) {
+      Atomics.wait(slots, slot, isInThread, Math.max(0, end - performance.now()));
+    }
+    channel.close();
   };
 }
 
@@ -383,7 +378,7 @@ function answerMainThread(lastWord: () => void): void {
   };
   // Does not keep the thread alive. The browser types lack `unref`.
   (channel as BroadcastChannel & { unref(): void }).unref();
-  Atomics.store(slots, slot, runningOfWorkerEnd);
+  Atomics.store(slots, slot, isInThread);
 }
 
 function forgetThoseThatEnd(slots: Int32Array): void {
@@ -458,12 +453,7 @@ const reportAfterMs = 1_000;
 /** The interval of checks whether a pending target's module is loaded. */
 const lookAgainMs = 5_000;
 
-interface ProcessReport {
-  drop(): void;
-  end(): void;
-}
-
-function reportProcess(service: Start.Service, config: Config, logger: Logger): ProcessReport {
+function reportProcess(service: Start.Service, config: Config, logger: Logger) {
   const told = new Set<string>();
   // In tests, events stay in memory, and each test loads only the modules under test.
   const level = clientOf(config.broker.client).staysInMemory ? 'info' : 'warn';

@@ -27,13 +27,13 @@ interface Declarations {
 }
 
 /** Bounds the memory of an application that keeps creating such functions; later ones miss the next start. */
-const mostKnown = 10_000;
+const maxKnown = 10_000;
 
 const state = shared<Declarations>('declarations', () => ({ declare: null, onFailure: null, known: [] }));
 
 /** Activates a declaration, now or when svc starts. Until then the wrappers that share `held` only call their function. */
 export function declareTarget(declaration: Declaration, held: WrapTarget): void {
-  if (state.known.length < mostKnown) state.known.push({ declaration, held });
+  if (state.known.length < maxKnown) state.known.push({ declaration, held });
   if (state.declare !== null) attach(state.declare, declaration, held);
 }
 

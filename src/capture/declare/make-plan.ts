@@ -154,26 +154,26 @@ function headerSelector(
   spec: Readonly<Record<string, string | Selector>>,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => Readonly<Record<string, string>> {
-  if (!isNamedValues(spec)) throw wrongOfHeaderSelector(`headers must be ${plainObject}`);
+  if (!isNamedValues(spec)) throw headersError(`headers must be ${plainObject}`);
   const entries = Object.entries(spec);
-  if (entries.length > maxHeaders) throw wrongOfHeaderSelector(`there can be at most ${maxHeaders} headers`);
+  if (entries.length > maxHeaders) throw headersError(`there can be at most ${maxHeaders} headers`);
   const selectors = entries.map(([name, given], index) => {
     const problem = headerNameProblem(name);
-    if (problem !== undefined) throw wrongOfHeaderSelector(`header ${index + 1} ${problem}`);
+    if (problem !== undefined) throw headersError(`header ${index + 1} ${problem}`);
     return { name, select: selector(given, `${name} header`, parameterNames) };
   });
   return (call) => {
     const headers: Record<string, string> = {};
     for (const { name, select } of selectors) {
       const text = headerText(select(call));
-      if (text === undefined) throw wrongOfHeaderSelector(`the header ${name} must be ${headerTextForm}`);
+      if (text === undefined) throw headersError(`the header ${name} must be ${headerTextForm}`);
       if (text !== null) headers[name] = text;
     }
     return headers;
   };
 }
 
-function wrongOfHeaderSelector(message: string): SvcError {
+function headersError(message: string): SvcError {
   return new SvcError('SVC_CAPTURE_HEADERS', message);
 }
 

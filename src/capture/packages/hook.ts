@@ -476,13 +476,13 @@ function walk(exports: unknown, names: readonly string[]): { value: unknown } | 
 
 function missing(names: readonly string[], owner: unknown): string {
   const last = names.at(-1) as string;
-  const hint = didYouMean(last, namesOfOfPatchExports(owner));
+  const hint = didYouMean(last, memberNames(owner));
   return names.length === 1
     ? `the module has no export ${last}${hint}`
     : `there is no ${names.join('.')}${hint}`;
 }
 
-function namesOfOfPatchExports(owner: unknown): string[] {
+function memberNames(owner: unknown): string[] {
   const names = new Set<string>();
   let holder = canHaveProperties(owner) ? owner : null;
   while (holder !== null && holder !== Object.prototype && holder !== Function.prototype) {

@@ -83,7 +83,7 @@ const common = new Set(['exports', 'module', 'prototype', 'this', '']);
 export const wordsOf = (path: string): string[] => path.split(/[.()]+/).filter((word) => !common.has(word));
 
 /** How many times to follow a name to the next: an alias, a class from a factory, the object of a method. */
-const mostRounds = 8;
+const maxRounds = 8;
 
 function parametersIn(found: Found | Problem): Range[] {
   const own = isProblem(found) ? undefined : (found.parametersOf as AnyFunction | undefined);
@@ -124,7 +124,7 @@ export function findPaths(
     // A missing path may exist under another name, or in another file.
     const isToName: boolean = !keepsNames && found.some(isProblem);
     const isAll = names.size === known && cut.length === 0;
-    if (parsed.isWhole || round === mostRounds || (isAll && !isToName))
+    if (parsed.isWhole || round === maxRounds || (isAll && !isToName))
       return { program: parsed.program, found, end: parsed.program.body.at(-1)?.end };
     if (!isToName || !isAll) continue;
     keepsNames = true;

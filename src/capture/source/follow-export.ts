@@ -10,7 +10,6 @@ import {
   bare,
   children,
   core,
-  handedOut,
   isClass,
   isFunction,
   isNothing,
@@ -18,6 +17,7 @@ import {
   memberPath,
   propertyOf,
   requiredFrom,
+  returnedExpression,
   specifiedName,
   stringOf,
 } from './syntax.ts';
@@ -41,7 +41,7 @@ export interface Definition {
 type Names = readonly string[];
 
 /** The search ends after this many files. Real chains are shorter. */
-const mostFiles = 400;
+const maxFiles = 400;
 
 /** Follows exports across files. Each file is read once. */
 export interface Follower {
@@ -53,7 +53,7 @@ export interface Follower {
 
 export function follower(): Follower {
   const tables = new Map<string, ReturnType<typeof read>>();
-  let left = mostFiles;
+  let left = maxFiles;
 
   const readOf = (file: string, names: Names): ReturnType<typeof read> => {
     const known = tables.get(file);
@@ -200,7 +200,7 @@ export function follower(): Follower {
 
   return {
     follow(entry, names) {
-      left = mostFiles;
+      left = maxFiles;
       let found: Definition[] = [];
       for (const form of inEachForm(names.join('.'))) {
         found = exportOf(entry, form.split('.'), new Set()).filter((each) => !each.isGuess || isShown(each));
@@ -514,7 +514,7 @@ function gettersIn(object: ObjectExpression): [string, Value][] {
   return object.properties.flatMap((property): [string, Value][] => {
     if (property.type !== 'Property') return [];
     const name = keyOf(property.key, property.computed);
-    const given = handedOut(property.value);
+    const given = returnedExpression(property.value);
     return name === undefined || given === undefined ? [] : [[name, meant(given)]];
   });
 }
@@ -530,7 +530,7 @@ function readCall(node: Extract<Node, { type: 'CallExpression' }>, table: Growin
     const descriptor = third && bare(third);
     if (key === undefined || descriptor?.type !== 'ObjectExpression') return;
     const getter = propertyOf(descriptor, 'get');
-    const given = getter ? handedOut(getter) : propertyOf(descriptor, 'value');
+    const given = getter ? returnedExpression(getter) : propertyOf(descriptor, 'value');
     if (given && key !== '__esModule' && !isNothing(core(given))) addNamed(table, key, meant(given));
   } else if (/export_?star|reexport/i.test(callee)) {
     const source = node.arguments
@@ -601,7 +601,7 @@ function meant(expression: Expression | Class): Value {
       else {
         const key = keyOf(each.key, each.computed);
         if (key === undefined) continue;
-        const given = each.kind === 'get' ? handedOut(each.value) : each.value;
+        const given = each.kind === 'get' ? returnedExpression(each.value) : each.value;
         members.set(key, given && each.kind !== 'set' ? meant(given) : unknown);
       }
     }

@@ -7,12 +7,12 @@ import { type Clock, systemClock } from '../../ground/clock.ts';
 import { loadChunk } from '../../ground/lifecycle.ts';
 import type * as FollowExport from './follow-export.ts';
 import type { Follower } from './follow-export.ts';
-import { handingOver } from './insert-calls.ts';
+import { passingExports } from './insert-calls.ts';
 import { watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
 import { loadParser } from './parse-text.ts';
-import { type PendingFiles, type PendingTargets, rewriteLoaded, seek } from './rewrite-loaded.ts';
+import { type PendingFiles, type PendingTargets, rewriteLoaded, trackPending } from './rewrite-loaded.ts';
 import type * as RewriteText from './rewrite-text.ts';
 import {
   type PackageFile,
@@ -74,7 +74,7 @@ export function hookSource(
     if (stems.has(stemOf(plain))) namesakes.add(plain.startsWith('file:') ? fileURLToPath(plain) : plain);
     if (firstOwnMs === undefined && isOwn(module)) firstOwnMs = clock.monotonic();
   };
-  const pending = seek(pendingFiles, events);
+  const pending = trackPending(pendingFiles, events);
   const ofPackages = packageFiles(packages.pending, followerLater(), events);
   const parts = [
     hookCompile(targetFileLookup(files, ofPackages), packages, pending, events, see),
@@ -144,7 +144,7 @@ function hookCompile(
       (file && file.targets.length > 0 ? rewrite(path, content, kind, file.targets, told) : content);
     if (kind.goal === 'module' && ofPackage && ofPackage.patches.length > 0 && !text.includes('__svcModule'))
       return Reflect.apply(original, this, [
-        handingOver(text, pathToFileURL(filename).href, ofPackage.patches),
+        passingExports(text, pathToFileURL(filename).href, ofPackage.patches),
         filename,
         ...rest,
       ]);

@@ -107,7 +107,7 @@ function assigned(text: string, start: number): string | undefined {
 }
 
 /** An ES module that passes its exports to `globalThis[Symbol.for("svc.capture")]` after it has run. `url`: its own. */
-export function handingOver(text: string, url: string, keys: readonly string[]): string {
+export function passingExports(text: string, url: string, keys: readonly string[]): string {
   const calls = keys.map((key) => `${runtimeIn(text)}?.loaded?.(${JSON.stringify(key)},__svcModule);`);
   return `${text}\nimport * as __svcModule from ${JSON.stringify(url)};${calls.join('')}`;
 }

@@ -2,7 +2,7 @@ import { isBuiltin, type LoadFnOutput, type LoadHookContext } from 'node:module'
 import type { MessagePort } from 'node:worker_threads';
 import { follower } from './follow-export.ts';
 import { importParser } from './parse-text.ts';
-import { type PendingFiles, type PendingTargets, rewriteLoaded, seek } from './rewrite-loaded.ts';
+import { type PendingFiles, type PendingTargets, rewriteLoaded, trackPending } from './rewrite-loaded.ts';
 import { rewriteMapped } from './rewrite-mapped.ts';
 import { type BuiltFile, rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { type PendingPackage, packageFiles, targetFileLookup } from './target-files.ts';
@@ -42,7 +42,7 @@ export async function initialize({ files, pending, packages, port }: LoaderData)
     unlisted: (file) => send({ problem: undefined, built: { file } }),
   };
   lookup = targetFileLookup(files, packageFiles(packages, follower, events));
-  pendingHere = seek(pending, events, rewriteMapped);
+  pendingHere = trackPending(pending, events, rewriteMapped);
   builtins = new Set(
     packages
       .filter(({ specifier, patch }) => patch !== undefined && isBuiltin(specifier))

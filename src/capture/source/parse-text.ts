@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Program } from 'oxc-parser';
 import { nearestManifest } from '../../ground/files.ts';
-import { outlineOf, type Range, type Shortened, shortened } from './outline.ts';
+import { outlineOf, type Range, shortened } from './outline.ts';
 import { isProblem, messageOf, type Problem } from './wrapper-place.ts';
 
 /** The kind of text, as far as the caller knows. A wrong guess only costs a second parse. */
@@ -38,13 +38,13 @@ type Parser = Pick<typeof import('oxc-parser'), 'parseSync'>;
 /** The tree of a shorter text is always small. */
 const shortensFrom = 16_384;
 /** Longest text that is parsed, in characters: a whole file; below, a shortened text. */
-const mostCharacters = 32 * 1024 * 1024;
-const mostKept = 2 * 1024 * 1024;
+const maxCharacters = 32 * 1024 * 1024;
+const maxKept = 2 * 1024 * 1024;
 /** A tree, and its JSON text, for each character: 150 were measured for dense code. */
 const heapPerCharacter = 200;
 /** Half of the default of a worker thread, and less than the main thread's. */
 const ownStackBytes = 1_500_000;
-const mostStackMb = 1_000;
+const maxStackMb = 1_000;
 
 let parser: Parser | Problem | undefined;
 
@@ -94,13 +94,13 @@ function unloadable(error: unknown): Problem {
  * parsed in a thread with a larger one.
  */
 export function parse(file: string, text: string, kind: TextKind, wanted?: Wanted): Parsed | Problem {
-  if (text.length > mostCharacters) return tooLarge(text.length, mostCharacters);
+  if (text.length > maxCharacters) return tooLarge(text.length, maxCharacters);
   const isShort = text.length < shortensFrom;
-  if (isShort && mostStackOf(text) < ownStack()) return parseWith(loadParser(), file, text, kind, 0, true);
+  if (isShort && maxStackOf(text) < ownStack()) return parseWith(loadParser(), file, text, kind, 0, true);
   const hasElements = !/\.[cm]?ts$/i.test(file);
   const { groups, stackBytes } = outlineOf(text, hasElements);
   // With unbalanced brackets the bound is too high; no program that runs is nested so deep.
-  const whole = groups ? stackBytes : Math.min(stackBytes, mostStackMb * 0.5 * mebibyte);
+  const whole = groups ? stackBytes : Math.min(stackBytes, maxStackMb * 0.5 * mebibyte);
   if (wanted && groups && !(isShort && whole < ownStack())) {
     const offsets = offsetsOf(wanted, text);
     let tooMuch: Problem | undefined;
@@ -123,7 +123,7 @@ const ways = ['declarations', 'brackets', 'curly brackets'] as const;
 
 function parseShortened(
   file: string,
-  short: Shortened,
+  short: ReturnType<typeof shortened>,
   kind: TextKind,
   hasElements: boolean,
   whole: number,
@@ -136,7 +136,7 @@ function parseShortened(
 const mebibyte = 1024 * 1024;
 
 function whyNot(characters: number): Problem | undefined {
-  if (characters > mostKept) return tooLarge(characters, mostKept);
+  if (characters > maxKept) return tooLarge(characters, maxKept);
   if (characters < 64 * 1024) return undefined;
   const { heap_size_limit, used_heap_size } = process.getBuiltinModule('node:v8').getHeapStatistics();
   const free = heap_size_limit - used_heap_size;
@@ -158,7 +158,7 @@ function tooLarge(characters: number, most: number): Problem {
 }
 
 /** An upper bound, however the brackets and operators of the text are nested. */
-function mostStackOf(text: string): number {
+function maxStackOf(text: string): number {
   const count = (pattern: RegExp) => text.match(pattern)?.length ?? 0;
   const words = count(
     /\b(?:class|extends|yield|for|with|keyof|infer|unique|readonly|asserts|abstract|else|if|while|do|new|await|typeof|void|delete|in|instanceof|as|satisfies|is|of)\b/g,
@@ -269,9 +269,9 @@ const longestWaitMs = 60_000;
 function parseAside(file: string, text: string, tries: readonly Attempt[], stackBytes: number): Answer {
   // Half as much again as measured on one platform, plus what the thread itself needs.
   const stackSizeMb = Math.ceil((stackBytes * 1.5) / mebibyte) + 4;
-  if (stackSizeMb > mostStackMb)
+  if (stackSizeMb > maxStackMb)
     return {
-      failure: `nested too deeply to be parsed: it may need ${stackSizeMb} MB of stack, and svc uses ${mostStackMb} at most`,
+      failure: `nested too deeply to be parsed: it may need ${stackSizeMb} MB of stack, and svc uses ${maxStackMb} at most`,
     };
   const { MessageChannel, receiveMessageOnPort, Worker } = process.getBuiltinModule('node:worker_threads');
   const signal = new Int32Array(new SharedArrayBuffer(4));

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { extname, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadChunk } from '../../ground/lifecycle.ts';
-import { handingOver, insert, isMarked } from './insert-calls.ts';
+import { insert, isMarked, passingExports } from './insert-calls.ts';
 import { type Listed, listedIn, mapUrl } from './listed-places.ts';
 import { parse, type TextKind } from './parse-text.ts';
 import type * as RewriteMapped from './rewrite-mapped.ts';
@@ -28,7 +28,7 @@ export interface PendingTargets {
 }
 
 /** `rewriteMapped`: the main thread loads the map reader with the first file that needs it. */
-export function seek(
+export function trackPending(
   { files, baseDir, listed }: PendingFiles,
   events: SourceEvents,
   rewriteMapped: typeof RewriteMapped.rewriteMapped = (...args) =>
@@ -106,7 +106,7 @@ export function rewriteLoaded<T extends LoadResult>(
     pending.rewrite(path, before, kind, file?.targets) ??
     (file && file.targets.length > 0 ? rewrite(path, before, kind, file.targets, events) : before);
   const { patches = [] } = file?.ofPackage ?? {};
-  const whole = patches.length === 0 ? after : handingOver(after, url, patches);
+  const whole = patches.length === 0 ? after : passingExports(after, url, patches);
   return whole === before ? result : { ...result, source: whole };
 }
 

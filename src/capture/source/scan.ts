@@ -12,7 +12,6 @@ import {
   bare,
   children,
   core,
-  handedOut,
   isClass,
   isFunction,
   isNothing,
@@ -20,6 +19,7 @@ import {
   memberPath,
   propertyOf,
   requiredFrom,
+  returnedExpression,
   specifiedName,
   stringOf,
 } from './syntax.ts';
@@ -385,7 +385,7 @@ function noteExportMap(map: ObjectExpression, found: Definitions): void {
   for (const property of map.properties) {
     if (property.type !== 'Property') return;
     const name = keyOf(property.key, property.computed);
-    const value = handedOut(property.value);
+    const value = returnedExpression(property.value);
     if (name === undefined || !value || memberPath(value) === undefined) return;
     entries.push([name, value]);
   }
@@ -404,7 +404,7 @@ function noteGetter(name: string, value: Expression | undefined, found: Definiti
 
 function getterOf(descriptor: ObjectExpression): Expression | undefined {
   const getter = propertyOf(descriptor, 'get');
-  return getter && handedOut(getter);
+  return getter && returnedExpression(getter);
 }
 
 function scanExport(node: Node, found: Definitions): void {

@@ -2,7 +2,7 @@ import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The search ends after this many: it only helps a person, and must be quick. */
-const mostFiles = 5_000;
+const maxFiles = 5_000;
 const largestFileBytes = 1_048_576;
 
 const otherFolders = new Set(['node_modules', 'dist', 'build', 'out', 'coverage']);
@@ -11,11 +11,11 @@ const sourceFile = /(?<!\.d)\.[cm]?[jt]sx?$/;
 export function sourcesIn(folder: string): string[] {
   const found: string[] = [];
   const folders = [folder];
-  for (let next = folders.shift(); next !== undefined && found.length < mostFiles; next = folders.shift()) {
+  for (let next = folders.shift(); next !== undefined && found.length < maxFiles; next = folders.shift()) {
     for (const entry of entriesOf(next)) {
       if (entry.isDirectory() && !entry.name.startsWith('.') && !otherFolders.has(entry.name))
         folders.push(join(next, entry.name));
-      else if (entry.isFile() && sourceFile.test(entry.name) && found.length < mostFiles)
+      else if (entry.isFile() && sourceFile.test(entry.name) && found.length < maxFiles)
         found.push(join(next, entry.name));
     }
   }

@@ -311,7 +311,7 @@ function valuesIn(json: Buffer): ReadonlyMap<string, Buffer> | undefined {
     const key = skipBlanks(json, at + 1);
     const from = valueOfKey(json, key);
     if (from === undefined) return undefined;
-    const to = json[from] === opensList ? behindList(json, from, endOfList) : behindPlain(json, from);
+    const to = json[from] === opensList ? afterList(json, from, endOfList) : afterPlain(json, from);
     if (to === undefined) return undefined;
     values.set(json.toString('latin1', key + 1, json.indexOf(quote, key + 1)), json.subarray(from, to));
     at = skipBlanks(json, to);
@@ -348,14 +348,14 @@ function valueOfKey(json: Buffer, from: number): number | undefined {
 }
 
 /** Quotes are escaped, so no string in the list can look like its end and the next key. */
-function behindList(json: Buffer, from: number, end: string): number | undefined {
+function afterList(json: Buffer, from: number, end: string): number | undefined {
   for (let at = json.indexOf(end, from); at !== -1; at = json.indexOf(end, at + 1))
     if (valueOfKey(json, skipBlanks(json, at + 2)) !== undefined) return at + 1;
   const last = json.lastIndexOf(closesList) + 1;
   return last > from && isEnd(json, skipBlanks(json, last)) ? last : undefined;
 }
 
-function behindPlain(json: Buffer, from: number): number | undefined {
+function afterPlain(json: Buffer, from: number): number | undefined {
   let at = from;
   if (json[at] === quote) {
     do at = json.indexOf(quote, at + 1);

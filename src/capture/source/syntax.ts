@@ -226,7 +226,7 @@ export function parameterNames(node: AnyFunction): string[] {
 }
 
 /** The `x` of `() => x`, `function () { return x; }`, `get name() { return x; }`. */
-export function handedOut(node: Node): Expression | undefined {
+export function returnedExpression(node: Node): Expression | undefined {
   if (!isFunction(node) || node.params.length > 0 || !node.body) return undefined;
   if (node.body.type !== 'BlockStatement') return node.body;
   const [only, ...more] = node.body.body;

@@ -100,7 +100,7 @@ export function disable(who: object): void {
     if (!current.hasEnded || ended.has(current)) return;
     ended.add(current);
     logger.info('ended after disable()');
-    if (state.inCharge === undefined) handOver({});
+    if (state.inCharge === undefined) setProviders({});
   });
 }
 
@@ -171,10 +171,10 @@ function sayOccupied(who: object, current: Running, given: Given, code: object |
 
 function takeCharge(who: object, given: Given): void {
   state.inCharge = who;
-  handOver(given);
+  setProviders(given);
 }
 
-function handOver({ tracers, meters }: Given): void {
+function setProviders({ tracers, meters }: Given): void {
   handOverTracers(tracers);
   handOverMeters(meters);
 }

@@ -365,27 +365,27 @@ function watchLaterSdks(onAttempt: () => void): void {
   const registered = globals[globalsKey];
   if (registered === undefined) return;
   let isTold = false;
-  const hear = (message: unknown): void => {
+  const onError = (message: unknown): void => {
     if (isTold || !notTaken.test(String(message))) return;
     isTold = true;
     onAttempt();
   };
-  let logger = heard(registered.diag, hear);
+  let logger = listeningLogger(registered.diag, onError);
   Object.defineProperty(registered, 'diag', {
     configurable: true,
     enumerable: true,
     get: () => logger,
     set(next: DiagLogger | undefined) {
-      logger = heard(next, hear);
+      logger = listeningLogger(next, onError);
     },
   });
 }
 
-/** A logger that passes errors to `hear`, whatever the level of the wrapped logger. */
-function heard(logger: DiagLogger | undefined, hear: (message: unknown) => void): DiagLogger {
+/** A logger that passes errors to `onError`, whatever the level of the wrapped logger. */
+function listeningLogger(logger: DiagLogger | undefined, onError: (message: unknown) => void): DiagLogger {
   const at = (level: (typeof levels)[number]) => {
     return (...args: unknown[]): void => {
-      if (level === 'error') hear(args[0]);
+      if (level === 'error') onError(args[0]);
       logger?.[level](...args);
     };
   };
@@ -412,15 +412,15 @@ function finishBeforeSdk(
     const startedAt = performance.now();
     const isFinished = await finish(deadlineMs, end);
     const leftMs = Math.max(0, deadlineMs - (performance.now() - startedAt));
-    const handOver = end === 'handled' ? flushProviders : shutDown;
+    const endExports = end === 'handled' ? flushProviders : shutDown;
     const exports = watchExports();
     const limitMs = collector.hasFailed ? Math.min(leftMs, oneMoreTryMs) : leftMs;
-    const failure = await failureWithin(limitMs, () => exports.run(handOver));
+    const failure = await failureWithin(limitMs, () => exports.run(endExports));
     if (failure !== undefined && !collector.hasFailed)
       logger.warn(`the collector did not take all spans and metrics at the end: ${failure.reason}`);
     collector.hasFailed = failure !== undefined;
     // Exports that hang may continue while the application runs, but must not keep the process alive.
-    if (failure?.isLate) exports.letGo();
+    if (failure?.isLate) exports.unref();
     if (failure?.isLate && end === 'natural' && process.listenerCount('beforeExit') <= 1) process.exit();
     return isFinished;
   };
@@ -437,11 +437,11 @@ interface Watched {
 function watchExports(): {
   run(work: () => Promise<void>): Promise<void>;
   /** Unrefs all of them, and later ones. */
-  letGo(): void;
+  unref(): void;
 } {
   const here = new AsyncLocalStorage<true>();
   const watched = new Set<WeakRef<Watched>>();
-  let isLetGo = false;
+  let isUnrefd = false;
   const hook = createHook({
     // An error here would end the process, and asynchronous work would trigger this hook again.
     init(_id, type, _trigger, resource) {
@@ -450,7 +450,7 @@ function watchExports(): {
         if (here.getStore() !== true) return;
         const { handle = resource } = resource as { handle?: object };
         watched.add(new WeakRef(handle));
-        if (isLetGo) queueMicrotask(() => release(handle));
+        if (isUnrefd) queueMicrotask(() => release(handle));
       } catch {}
     },
   });
@@ -463,8 +463,8 @@ function watchExports(): {
         hook.disable();
       }
     },
-    letGo() {
-      isLetGo = true;
+    unref() {
+      isUnrefd = true;
       for (const each of watched) {
         const resource = each.deref();
         if (resource !== undefined) release(resource);
