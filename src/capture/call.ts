@@ -20,17 +20,11 @@ export interface Call {
   readonly refusal?: unknown;
   /** The scope of a function that takes part in transactions. Default: the current one. */
   readonly scope?: Scope | undefined;
-  /**
-   * Set before a COMMIT with an unknown result. Calling it postpones the event to the end of the function; the call is
-   * then not counted yet.
-   */
+  /** Set before a COMMIT with an unknown result. Calling it postpones the event, uncounted, to the end of the function. */
   readonly postpone?: (() => void) | undefined;
   /** The captured calls around this one and inside it. Only the first calls of a target have it. */
   readonly nest?: Nest | undefined;
-  /**
-   * Whether the caller can wait for the event: the function returned a promise, a thenable or an async iterator, or
-   * calls back later. A synchronous function is never blocked.
-   */
+  /** Whether the caller can wait for the event: for a promise, thenable, async iterator or later callback. */
   readonly canWait: boolean;
 }
 
@@ -87,15 +81,12 @@ export interface CapturePlan {
   readonly callback?: 'last' | undefined;
   /** Whether a call makes an event. Throws `SvcError`: the event is then refused. */
   readonly when?: ((call: ExpressionScope) => boolean) | undefined;
-  /**
-   * The payload of a call. Throws `SvcError` `SVC_CAPTURE_EXPRESSION` rather than return a value that a failed
-   * expression made up.
-   */
+  /** The payload of a call. Throws `SvcError` `SVC_CAPTURE_EXPRESSION` for a failed expression. */
   readonly payload: (call: ExpressionScope) => unknown;
   readonly outbox?:
     | {
         readonly aggregateType: string;
-        /** Never empty. Throws `SvcError` `SVC_OUTBOX_AGGREGATE_ID` for a call without an id, and the error of a failed expression. */
+        /** Never empty: throws `SvcError` `SVC_OUTBOX_AGGREGATE_ID`, or the error of a failed expression. */
         readonly aggregateId: (call: ExpressionScope) => string;
         /** `transaction`: `result` is what the transaction of the function returns. */
         readonly result: 'transaction' | undefined;

@@ -228,10 +228,7 @@ function isSpecified({ type }: Node): boolean {
   );
 }
 
-/**
- * Own files that a specifier may mean; empty for a package, `undefined` if nothing is found. `way`: how it is loaded,
- * if known.
- */
+/** Own files that a specifier may mean; empty for a package, `undefined` if none. `way`: how it is loaded, if known. */
 function filesOf(specifier: string, from: string, way?: Specifier['by']): string[] | undefined {
   const folder = dirname(from);
   if (/^\.{1,2}(\/|$)/.test(specifier)) {

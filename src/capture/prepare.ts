@@ -346,10 +346,7 @@ function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents 
   };
 }
 
-/**
- * Logs once for each target that it is not captured, and why. Delayed: a package that requires its own entry, or one of
- * several files with the function, may still be captured.
- */
+/** Logs once for each target that it is not captured, and why. Delayed, because another file or a later load may have it. */
 function createFailureLog(logger: Logger): { changed(record: TargetRecord): void; tell(): void } {
   const told = new Set<TargetRecord>();
   const waiting = new Set<TargetRecord>();

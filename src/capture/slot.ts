@@ -12,10 +12,7 @@ export interface CallCounts {
   skipped: number;
 }
 
-/**
- * What a wrapper reads on each call. Mutable: a configured target takes over from a decorator, or capture is switched
- * off, without another wrapper.
- */
+/** What a wrapper reads on each call. Mutable, so that a target can take over, or capture stop, without another wrapper. */
 export interface CaptureSlot extends CallCounts {
   plan: CapturePlan;
   /** `null` while capture is off: the wrapper only calls the function. */

@@ -7,10 +7,7 @@ import { shared } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { otelApi, registeredContextManager } from '../observe/otel-api.ts';
 
-/**
- * The data of one request, or of one outermost `runWithContext`. Each field is read at most once, for the first event.
- * `undefined`: not read yet.
- */
+/** The data of one request or outermost `runWithContext`, read at most once. `undefined`: not read yet. */
 export interface ContextScope {
   /** The `IncomingMessage` of HTTP/1, the `ServerHttp2Stream` of HTTP/2; `null` outside a request. */
   readonly request: object | null;
@@ -45,10 +42,7 @@ export interface AddedContext {
 export interface ContextStore {
   readonly scope: ContextScope;
   added: AddedContext | null;
-  /**
-   * The store in which `setContext` was called outside a request, `null` without one. Missing for a request or
-   * `runWithContext`.
-   */
+  /** The store in which `setContext` was called outside a request, if any. Missing for a request or `runWithContext`. */
   readonly setIn?: ContextStore | null;
 }
 
@@ -62,7 +56,7 @@ export function currentStore(): ContextStore | undefined {
   return storage.getStore();
 }
 
-/** Keeps the current user, or its absence, and the current trace for later calls: both of an event belong to one caller. */
+/** Keeps the current user, or its absence, and the current trace for later calls. */
 export function inStoreOfCaller(): <R>(work: () => R) => R {
   const store = storage.getStore();
   const runForUser = <R>(work: () => R): R =>
@@ -103,12 +97,9 @@ export interface ContextOptions {
   readonly correlationResponseHeader?: string | null | undefined;
   /** Reads the client's address from `forwardedHeader`, only behind `trustedProxies`. Default: false. */
   readonly useForwardedHeaders?: boolean | undefined;
-  /**
-   * The header that your proxies write, and the only one that is read. Default: `x-forwarded-for`. See
-   * `createClientAddressReader`.
-   */
+  /** The header that your proxies write, and the only one that is read. Default: `x-forwarded-for`. */
   readonly forwardedHeader?: string | undefined;
-  /** Addresses, CIDR ranges (`10.0.0.0/8`, `fd00::/8`), or `unix` for servers that listen on a Unix domain socket. Default: none. */
+  /** Addresses, CIDR ranges (`10.0.0.0/8`, `fd00::/8`), or `unix` for servers on a Unix domain socket. Default: none. */
   readonly trustedProxies?: readonly string[] | undefined;
   /** Sources of `actor.userId`, in order. A value from `setContext` has priority. Default: none. */
   readonly userId?: ActorSource | readonly ActorSource[] | undefined;
@@ -181,10 +172,7 @@ export function headerValue(
   return text.length <= maxLength && printableAscii.test(text) ? text : null;
 }
 
-/**
- * External text if it is fit for an event: 1 to 256 characters of any script, without control or format characters;
- * else `null`.
- */
+/** External text, if it is 1 to 256 characters without control or format characters; else `null`. */
 export function boundedText(value: unknown): string | null {
   const text = scalarText(value);
   if (text === null || text.length === 0 || text.length > maxValueLength || invisible.test(text)) return null;
@@ -205,10 +193,7 @@ export function toHeaderName(name: string): string {
   throw new SvcError('SVC_CONTEXT_BAD_HEADER_NAME', `"${name}" is not the name of a header`);
 }
 
-/**
- * The application's request object; `undefined` outside a request. For HTTP/2 it is the compatibility request, which
- * Node keeps under a private symbol of the stream while that is open.
- */
+/** The application's request object, if any. For HTTP/2 Node keeps it under a private symbol of the open stream. */
 export function requestObject(scope: ContextScope | undefined): object | undefined {
   const request = scope?.request ?? undefined;
   if (scope === undefined || request === undefined || !('pushAllowed' in request)) return request;

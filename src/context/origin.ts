@@ -283,10 +283,7 @@ export function socketAddress(remoteAddress: string | undefined): string | undef
   return unmapped(zone < 0 ? remoteAddress : remoteAddress.slice(0, zone));
 }
 
-/**
- * One hop of a forwarding header: IPv4 or IPv6, with or without a port, in canonical form. `null` for anything else,
- * such as `unknown` and obfuscated names.
- */
+/** One hop of a forwarding header: an IP address, with or without a port, in canonical form. `null` for anything else. */
 export function parseHop(hop: string): string | null {
   let address = hop;
   if (nodeNet().isIP(address) === 0) {
@@ -337,10 +334,7 @@ function readPath(from: object, names: readonly string[]): unknown {
   return value;
 }
 
-/**
- * One baggage entry: of OpenTelemetry's context if it has baggage, else of the request's W3C `baggage` header. `null`
- * if it is missing, or unfit for an event.
- */
+/** One baggage entry, from OpenTelemetry's context or else the W3C `baggage` header. `null` if missing or unfit. */
 function baggageEntry(
   name: string,
   scope: ContextScope | undefined,

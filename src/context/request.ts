@@ -102,10 +102,7 @@ interface Found {
   readonly store: ContextStore | undefined;
 }
 
-/**
- * A context derived from the active one belongs to its caller, whose store may be newer than the entry. One with
- * another entry than the active one comes from elsewhere.
- */
+/** Of a context derived from the active one, the caller's store counts, which may be newer. Others come from elsewhere. */
 function read(context: Context, manager: Manager): Found {
   const store = contextStorage().getStore();
   const mine = { context, isElsewhere: false, store };
@@ -289,10 +286,7 @@ interface Inside {
   readonly _parent?: (Socket & Inside) | null;
 }
 
-/**
- * Reads the address of each socket when it is accepted, until the returned function is called. Node caches it; after a
- * reset by the client it would be unknown.
- */
+/** Reads each socket's address on accept, until the returned function is called: after a reset it would be unknown. */
 function keepAddresses(): () => void {
   const onSocket = (message: unknown): void => void (message as { socket: Socket }).socket.remoteAddress;
   subscribe(socketChannelOfPeer, onSocket);
@@ -340,10 +334,7 @@ function peerOfStream(stream: ServerHttp2Stream): Peer {
 
 const respondMethods = ['respond', 'respondWithFD', 'respondWithFile'] as const;
 
-/**
- * Adds a header to the application's later response: a stream, unlike a response, cannot take one early. The
- * compatibility API responds through the same methods.
- */
+/** Adds a header to the application's later response: a stream, unlike a response, cannot take one early. */
 function setHeaderOfStream(stream: ServerHttp2Stream, name: string, value: string): void {
   for (const method of respondMethods) {
     // `respond(headers, options)`; the other methods take the file first.

@@ -57,10 +57,7 @@ function resourceAttributes(text: string | undefined): Map<string, string> {
   return attributes;
 }
 
-/**
- * Searches upwards from the entry file. An entry inside `node_modules` is a tool (pm2, next): then from the working
- * directory.
- */
+/** Searches upwards from the entry file, or from the working directory if that is a tool in `node_modules` (pm2, next). */
 function ownManifest(entry: string | undefined, directory: string): Manifest | undefined {
   const path = entry === undefined ? undefined : resolve(directory, entry);
   const own = path !== undefined && !/[\\/]node_modules[\\/]/.test(path);

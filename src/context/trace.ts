@@ -27,10 +27,7 @@ interface TraceIds {
   readonly traceState: string | undefined;
 }
 
-/**
- * Flags of a trace that starts here without a tracer. Sampled, because most consumers follow their parent: a zero would
- * switch off their own tracing.
- */
+/** Flags of a trace that starts here. Sampled: a zero would switch off the tracing of consumers. */
 const madeTraceFlags = 1;
 
 /**
@@ -60,10 +57,7 @@ export function spanTrace(span: Span, parent: Context): TraceIds {
   };
 }
 
-/**
- * The parent context of svc's span: `active`. If no instrumentation put a span into it, that of the caller in the
- * request's `traceparent` header.
- */
+/** The parent context of svc's span: `active`, or without a span in it, the caller's of the `traceparent` header. */
 export function spanParent(active: Context): Context {
   const scope = currentStore()?.scope;
   if (scope === undefined || scope.request === null || activeSpanContext(active) !== undefined) return active;

@@ -598,10 +598,7 @@ export function watchProcessEnd(end: ProcessEnd): () => void {
   };
 }
 
-/**
- * How many listeners belong to signal-exit, which many tools include. They end the process only when all other
- * listeners are gone: each would wait for the other.
- */
+/** Listeners of signal-exit, which waits for all others to be gone before it ends the process: both would wait. */
 function signalExitListenerCount(): number {
   let sum = 0;
   for (const state of signalExitStates) {

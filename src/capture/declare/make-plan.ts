@@ -177,10 +177,7 @@ function headersError(message: string): SvcError {
   return new SvcError('SVC_CAPTURE_HEADERS', message);
 }
 
-/**
- * A note about the parameters with a default that expressions use, if any. An expression sees the caller's arguments:
- * the default is applied inside the function. `defaulted`: positions.
- */
+/** A note about parameters with a default that expressions use: they see only the caller's arguments. `defaulted`: positions. */
 export function defaultsNote(
   expressions: readonly string[],
   names: readonly string[],

@@ -41,7 +41,7 @@ function splitTopLevel(text: string, from: number): string[] | undefined {
   return undefined;
 }
 
-/** The end of the string or comment that starts at `at`; else `at`. Good enough for defaults: it ignores regular expressions. */
+/** The end of the string or comment that starts at `at`; else `at`. Ignores regular expressions, which defaults rarely use. */
 function skip(text: string, at: number): number {
   const character = text[at];
   if (character === '/' && text[at + 1] === '*') return text.indexOf('*/', at + 2) + 2 || text.length;

@@ -179,7 +179,7 @@ const maxVisitedElements = 10_000;
 /** From the first visited element. Only large lists of large values take so long. */
 export const maxEvaluationMs = 1_000;
 
-/** Elements of a list that is searched, joined or cut. Sparse arrays can be far longer than memory, and slow to traverse. */
+/** Elements of a list that is searched, joined or cut. Sparse arrays can be far longer than memory. */
 export const maxListLength = 10_000_000;
 
 /** Characters of a string from `+` or `join`, parts from `split`: projections could double one without limit. */
@@ -322,10 +322,7 @@ function negate(operand: Evaluate, at: number): Evaluate {
   };
 }
 
-/**
- * By symbol and by SpEL's word, loosest first. `&&`, `||` and conditions take any value, as JavaScript does. The others
- * refuse values without a clear meaning.
- */
+/** By symbol and by SpEL's word, loosest first. `&&`, `||` and conditions take any value; the others need a clear meaning. */
 const levels: readonly Readonly<Record<string, Make>>[] = [
   { '??': (left, right) => (walk) => left(walk) ?? right(walk) },
   { '|| or': (left, right) => (walk) => left(walk) || right(walk) },
@@ -475,10 +472,7 @@ function isCallable(name: string): boolean {
   return readingName.test(name) || pureNames.has(name);
 }
 
-/**
- * The caller of `target.name(args)` at one position of an expression. A method of the application is only judged by its
- * name, which must be that of a reading method.
- */
+/** Calls `target.name(args)` at one position of an expression. Methods of the application must be named as reading ones. */
 function methodCaller(name: string): (target: unknown, args: readonly unknown[]) => unknown {
   const mayBePure = pureNames.has(name);
   const mayBeOwn = readingName.test(name);

@@ -40,10 +40,7 @@ export interface PackagePatch {
 }
 
 export interface PackageHooks extends PackageWork {
-  /**
-   * Hooks `require`, and changes modules that are loaded already. Call it after the texts are hooked: it loads modules
-   * that the application may use too.
-   */
+  /** Hooks `require`, and changes loaded modules. Call it after the texts are hooked: it loads modules itself. */
   install(): void;
   /** Removes the hooks; captured functions stay captured. */
   close(): void;
@@ -318,10 +315,7 @@ type PatchOutcome =
   | { readonly result: 'wrapped' | 'already'; readonly exports: unknown }
   | { readonly problem: string; readonly exports: unknown };
 
-/**
- * Captures one function among the exports of a CommonJS module, in place if possible. `exports` of the result is what
- * the module's users must get: often the same object.
- */
+/** Captures one function among the exports of a CommonJS module, in place if possible. Users must get `exports` of the result. */
 function patchExports(exports: unknown, target: ExportTarget): PatchOutcome {
   const names = inside(exports, target.path.names);
   if (names.length === 0) return patchWhole(exports, target);

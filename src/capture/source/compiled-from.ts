@@ -5,10 +5,7 @@ import { readMap, sourcesAt } from './source-map.ts';
 import { stemOf } from './target-files.ts';
 import { isProblem } from './wrapper-place.ts';
 
-/**
- * Which loaded file was built from `source`, by its source map or its name. Names count for TypeScript only: two
- * JavaScript files may share one.
- */
+/** Which loaded file was built from `source`, by its source map, or for TypeScript by its name. */
 export function compiledFrom(source: string, loaded: Iterable<string>, baseDir: string): string | undefined {
   const others = [...loaded].filter((file) => file !== source && /\.[cm]?js$/.test(file));
   const named = others.filter((file) => stemOf(file) === stemOf(source));

@@ -652,10 +652,7 @@ function named(property: ObjectExpression['properties'][number]): string | undef
   return key === '__proto__' ? undefined : key;
 }
 
-/**
- * Searches the text of a factory's result: for the parameter names of the method, and to report a missing name before
- * the first call. Other results are left to run time.
- */
+/** Searches the text of a factory's result: for parameter names, and to report a missing name before the first call. */
 function findReturned(
   factory: AnyFunction,
   path: readonly string[],

@@ -472,10 +472,7 @@ function readCommonJs(program: Program, table: Growing): void {
   for (const [name, value] of table.getters.get(table.madeOf) ?? []) addNamed(table, name, value);
 }
 
-/**
- * `(function () {…})()`, `(() => {…}).call(this)`: code of this function, and of functions passed to it, belongs to the
- * module.
- */
+/** `(function () {…})()`, `(() => {…}).call(this)`: code of this function and its arguments belongs to the module. */
 function runsAtOnce(callee: Expression): boolean {
   const direct = bare(callee);
   return (

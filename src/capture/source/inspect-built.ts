@@ -12,10 +12,7 @@ export interface InBuilt {
   readonly remark: string;
 }
 
-/**
- * Looks the targets up in built files by their source maps, without loading any. Keyed by target id; unmapped targets
- * are missing.
- */
+/** Looks the targets up in built files by their source maps, without loading any. Keyed by target id, if found. */
 export function inspectBuilt(
   files: Iterable<string>,
   targets: readonly { readonly id: string; readonly module: string; readonly function: string }[],

@@ -64,10 +64,7 @@ export async function load(url: string, context: LoadHookContext, nextLoad: Next
   }
 }
 
-/**
- * Replaces the `import` of a Node module that has a patch, which no hook of the main thread sees. The stand-in loads it
- * through `require`, which svc hooks.
- */
+/** Replaces the `import` of a patched Node module, which no main-thread hook sees, by a `require`, which svc hooks. */
 function standIn(url: string, result: LoadFnOutput): LoadFnOutput {
   const { emitWarning } = process;
   try {

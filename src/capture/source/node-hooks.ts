@@ -1,9 +1,6 @@
 import Module from 'node:module';
 
-/**
- * Whether `module.registerHooks` is usable. In earlier versions any synchronous load hook crashes Node when a CommonJS
- * entry requires an ES module.
- */
+/** Whether `module.registerHooks` is usable. In earlier versions a load hook crashes Node when CommonJS requires an ES module. */
 export function hasSoundSyncHooks(version: string = process.versions.node): boolean {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number);
   const isFrom = (wantedMinor: number, wantedPatch: number) =>

@@ -89,10 +89,7 @@ function unloadable(error: unknown): Problem {
   return { problem: `svc cannot load its parser (${messages[0] ?? 'unknown error'}), ${remedy}` };
 }
 
-/**
- * Parses JavaScript, JSX or TypeScript. No text can end the process or the thread: one that may overflow the stack is
- * parsed in a thread with a larger one.
- */
+/** Parses JavaScript, JSX or TypeScript. A text that may overflow the stack is parsed in a thread with a larger one. */
 export function parse(file: string, text: string, kind: TextKind, wanted?: Wanted): Parsed | Problem {
   if (text.length > maxCharacters) return tooLarge(text.length, maxCharacters);
   const isShort = text.length < shortensFrom;

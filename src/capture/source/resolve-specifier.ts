@@ -7,10 +7,7 @@ import { installedManifest, isFile, type Manifest, nearestManifest } from '../..
 /** How a module loads another one: it decides the conditions of package.json and the rules for extensions. */
 type Way = 'import' | 'require';
 
-/**
- * The real path of the file that a specifier means; `undefined` if there is no such file, or for a Node module. Loads
- * nothing.
- */
+/** The real path of a specifier's file; `undefined` for a missing file or a Node module. Loads nothing. */
 export function resolveSpecifier(specifier: string, from: string, way: Way): string | undefined {
   try {
     if (isBuiltin(specifier) || specifier.startsWith('node:')) return undefined;

@@ -23,7 +23,7 @@ export interface PendingTargets {
   isLoaded(path: string): void;
   /** The changed text of a listed file; `undefined` if it must be parsed. Never throws. */
   fromList(file: string, text: string): string | undefined;
-  /** The text of a file with a source map, changed for mapped targets and for its `own`; `undefined` for others. Never throws. */
+  /** The text of a file with a source map, changed for mapped and `own` targets; `undefined` for others. Never throws. */
   rewrite(file: string, text: string, kind: TextKind, own?: readonly SourceTarget[]): string | undefined;
 }
 

@@ -484,10 +484,7 @@ function directName(parent: Node, node: AnyFunction): string | undefined {
   }
 }
 
-/**
- * For a source without text: a map keeps the names that a minifier replaced. The definition is looked up by its
- * minified name, and its parameters get their source names back.
- */
+/** For a source without text: finds the definition by its minified name, through the source names in the map. */
 function findByNames(
   functionPath: string,
   mappings: readonly Mapping[],

@@ -69,10 +69,7 @@ export function rewrite(
   }
 }
 
-/**
- * Where a function can be replaced after its file has run. `undefined` if that is too late: other names for it, and
- * subclasses, would keep the original.
- */
+/** Where a function can be replaced after its file has run. `undefined` if other names or subclasses would keep the original. */
 function latePlace(
   { binding, path, isAssignable }: LatePath,
   text: string,

@@ -24,10 +24,7 @@ import {
   stringOf,
 } from './syntax.ts';
 
-/**
- * The distance of a definition from the module scope: 0 in it, 2 deeper. 1 in a function that runs at once, such as a
- * module wrapper of tsx, UMD or bundlers.
- */
+/** Distance to the module scope: 0 in it, 1 in a function that runs at once (a module wrapper), 2 deeper. */
 type Tier = 0 | 1 | 2;
 
 /** A hoisted function: its binding can be assigned at the top of its block. */

@@ -34,10 +34,7 @@ export function partsOf(json: Buffer): MapPart[] {
   });
 }
 
-/**
- * Reads a map without decoding its sources' texts, which are most of it: only one is needed. `undefined` if the whole
- * map must be parsed.
- */
+/** Reads a map without decoding its sources' texts: only one is needed. `undefined` if the whole map must be parsed. */
 function readInPlace(json: Buffer): SourceMap | undefined {
   const values = valuesIn(json);
   const mappings = values?.get('mappings');
@@ -319,10 +316,7 @@ function valuesIn(json: Buffer): ReadonlyMap<string, Buffer> | undefined {
   return isEnd(json, at) ? values : undefined;
 }
 
-/**
- * The elements of a list of strings, with their quotes; `undefined` if their number differs from `count`, or one is not
- * a string.
- */
+/** The elements of a list of strings, with quotes; `undefined` if there are not `count`, or one is not a string. */
 function textsIn(list: Buffer, count: number): Buffer[] | undefined {
   const first = skipBlanks(list, 1);
   if (list[first] !== quote) return undefined;

@@ -40,10 +40,7 @@ function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && typeof (value as Node).type === 'string';
 }
 
-/**
- * These nodes and all below, in text order; `isLeaf`: skips the nodes below it. A loop, because a tree may be deeper
- * than the stack.
- */
+/** These nodes and all below, in text order; `isLeaf` stops the descent. A loop: a tree may be deeper than the stack. */
 export function* walk(
   nodes: readonly Node[],
   isLeaf: (node: Node) => boolean = () => false,

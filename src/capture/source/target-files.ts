@@ -81,10 +81,7 @@ function ownFile(path: string, baseDir: string): string | Problem {
   return { problem: `no such file: ${shown}${near.length > 0 ? ` (did you mean ${near.join(', ')}?)` : ''}` };
 }
 
-/**
- * The file that the application loads for a path without its extension, for a folder, or for the `.js` of a TypeScript
- * file. If loaders differ, the files are named.
- */
+/** The file that loaders take for a path without extension, a folder, or the `.js` of TypeScript. Ambiguity is a problem. */
 export function resolveOwnFile(path: string, baseDir: string): string | Problem {
   const found = filesFor(path);
   if (found.length === 0 || found[0] === path) return ownFile(path, baseDir);
@@ -125,10 +122,7 @@ function nearFiles(path: string, folder: string): string[] {
   return stems.flatMap((stem) => names.filter((name) => stemOf(name) === stem)).slice(0, 3);
 }
 
-/**
- * Candidates such as `./src/orders.ts` for `./src/orders.js`, and `./src/orders.ts` or `./src/orders/index.ts` for
- * `./src/orders`.
- */
+/** Candidates such as `./src/orders.ts` for `./src/orders.js`, and `./src/orders/index.ts` for `./src/orders`. */
 function variants(path: string): string[] {
   const stem = extensions.includes(extname(path)) ? path.slice(0, -extname(path).length) : path;
   return [stem, join(stem, 'index')].flatMap((each) => extensions.map((extension) => each + extension));
@@ -261,10 +255,7 @@ type Known = Map<
   { targets: SourceTarget[]; patches: string[]; missing: PackageFile['missing'][number][] }
 >;
 
-/**
- * Adds to `known` the work on the files of a package, as resolved from a folder. `copy`: the folder of a copy that the
- * application does not load.
- */
+/** Adds to `known` the work on a package's files, as resolved from a folder. `copy`: a folder that the application skips. */
 function followAll(
   each: PendingPackage,
   from: string,
@@ -505,10 +496,7 @@ function forgottenDot(module: string, baseDir: string): Problem | undefined {
 
 const foreignConditions = new Set(['types', 'browser', 'deno', 'bun', 'worker', 'react-native']);
 
-/**
- * The values of a key in an `exports` or `imports` map under any condition. Which one holds is decided on load, and
- * differs between `import` and `require`.
- */
+/** Values of a key in an `exports` or `imports` map, under any condition: `import` and `require` may differ. */
 function mapped(map: unknown, key: string): string[] {
   if (typeof map === 'string' || Array.isArray(map)) return key === '.' ? leaves(map, '') : [];
   if (typeof map !== 'object' || map === null) return [];

@@ -16,10 +16,7 @@ export type WrapResult =
   | 'not configurable'
   | 'not wrappable';
 
-/**
- * Captures the function in a property, which keeps its flags. For a getter, captures the function that it returns.
- * Never throws.
- */
+/** Captures the function in a property, or the one that a getter returns. The property keeps its flags. Never throws. */
 export function wrapProperty(owner: unknown, key: string, slot: CaptureSlot): WrapResult {
   try {
     const place = findPlace(owner, key);

@@ -294,10 +294,7 @@ function inCallContext(): CallContext {
   return { context: otelApi()?.context.active(), run: AsyncLocalStorage.snapshot() };
 }
 
-/**
- * Passes one call to `onCall`. Returns the promise that the caller must wait for, if any. Throws only what `onCall`
- * threw for a plan with `failOnError`.
- */
+/** Passes one call to `onCall`. Returns the promise to wait for, if any. Throws only with `failOnError`. */
 function publishCall(slot: CaptureSlot, call: Call): Promise<void> | undefined {
   const onCall = slot.onCall;
   // The transaction of the function published the event already, before its COMMIT.
@@ -442,10 +439,7 @@ function resultUnknown({ id, eventType, outbox }: CapturePlan): SvcError {
   return failure;
 }
 
-/**
- * `promise`: native and running. `thenable`: may run only when its `then` is called. The iterators end when their
- * consumer is done. Everything else is a `value`.
- */
+/** `thenable`: may run only when its `then` is called. The iterators end when their consumer is done. */
 type ResultKind = 'promise' | 'thenable' | 'async iterator' | 'generator' | 'value';
 
 // The class of the promises that async functions make. Zone-like libraries replace the global of that name.
@@ -574,10 +568,7 @@ type Step = { done?: boolean; value?: unknown };
 type Method = (...input: unknown[]) => unknown;
 type Watched = Iterator<unknown> | AsyncIterator<unknown>;
 
-/**
- * Hooks `next`, `return` and `throw` on the iterator itself. The event is published at its end, with the return value
- * or `null`, or with the error that it threw.
- */
+/** Hooks `next`, `return` and `throw`. The event is published at the end, with the return value, `null` or the error. */
 function watchIterator(running: RunningCall, iterator: Watched): Watched {
   const { slot, plan, scope } = running;
   const isAsync = Symbol.asyncIterator in iterator;
@@ -641,10 +632,7 @@ interface Watch {
   readonly onError: (error: unknown) => Promise<void> | undefined;
 }
 
-/**
- * The pending calls of each thenable. The first `then` publishes the events of all. One list for each thenable: one
- * that is returned repeatedly must not get nested `then` wrappers.
- */
+/** Pending calls of each thenable, published by its first `then`. One returned repeatedly must not get nested wrappers. */
 const openWatches = new WeakMap<object, Watch[]>();
 
 /**
@@ -814,10 +802,7 @@ function observe(promise: Promise<unknown>, onValue: OnValue, onError: OnError):
   }
 }
 
-/**
- * The promise stays the same object. The first caller of its `then`, as `await` is for a subclass, waits; other holders
- * do not. False if the `then` cannot be hooked.
- */
+/** The promise stays the same object. Only the first caller of its `then` waits. False if the `then` cannot be hooked. */
 function waitInThen(promise: Promise<unknown>, settled: Promise<unknown>): boolean {
   const original = promise.then as Then;
   const known = ownThens.get(original);

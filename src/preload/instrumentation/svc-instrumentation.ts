@@ -26,10 +26,7 @@ interface FoundBase {
   readonly problem: SvcError | undefined;
 }
 
-/**
- * The base class from the application's own copy. Without one, a class that does nothing: the application's import must
- * not fail.
- */
+/** The base class from the application's copy. Without one, a stand-in: the application's import must not fail. */
 export function findBaseClass(load: NodeJS.Require = createRequire(import.meta.url)): FoundBase {
   try {
     const old = tooOld(load);

@@ -35,10 +35,7 @@ const packageNameOfNodeSdk = '@opentelemetry/sdk-node';
 /** Minor versions, as in `peerDependencies`: `before` is the first one not tested. */
 const versions = { least: 200, before: 400 } as const;
 
-/**
- * Starts the SDK of the application's own installation, configured by `OTEL_*`. `undefined` if there is nothing to
- * start, with the reason in the log; a `SvcError` if it cannot start.
- */
+/** Starts the application's own SDK, configured by `OTEL_*`. `undefined`, with the reason in the log, or a `SvcError`. */
 export function startNodeSdk(config: Config, logger: Logger): RunningSdk | SvcError | undefined {
   if (process.env.OTEL_SDK_DISABLED?.trim().toLowerCase() === 'true') {
     logger.info('svc.telemetry.sdk: node has no effect, because OTEL_SDK_DISABLED is true');
@@ -206,10 +203,7 @@ function isWanted(shortName: string): boolean {
   return (enabled.length === 0 || enabled.includes(shortName)) && !disabled.includes(shortName);
 }
 
-/**
- * One instance of each exported class that is named as an instrumentation. Empty, with a warning, if the package cannot
- * be loaded.
- */
+/** One instance of each exported instrumentation class. Empty, with a warning, if the package cannot be loaded. */
 function instancesOf(name: string, application: Application, logger: Logger): unknown[] {
   try {
     const exported = application.load(name) as Record<string, unknown>;
@@ -301,7 +295,7 @@ interface Application {
   load(name: string): unknown;
 }
 
-/** Resolves from the entry file, the configuration file and the working directory; then from svc itself, for peers under pnpm. */
+/** Resolves from the entry file, the configuration file and the working directory; then from svc itself, for pnpm. */
 function applicationOf(baseDir: string, entry = process.argv[1], directory = process.cwd()): Application {
   const folders = [...(entry === undefined ? [] : [dirname(resolve(directory, entry))]), baseDir, directory];
   const places = [...folders.map((folder) => join(folder, 'noop.js')), import.meta.url].map((place) =>
@@ -430,10 +424,7 @@ interface Watched {
   unref?(): void;
 }
 
-/**
- * Tracks the timers and connections that exporters create in `run`. Their retries would keep the process alive for ten
- * seconds.
- */
+/** Tracks exporters' timers and connections in `run`: their retries would keep the process alive for ten seconds. */
 function watchExports(): {
   run(work: () => Promise<void>): Promise<void>;
   /** Unrefs all of them, and later ones. */
