@@ -1,2 +1,2 @@
-export type { SvcInstrumentationConfig } from './preload/instrumentation/config.ts';
+export type { SvcInstrumentationConfig } from './preload/instrumentation/control.ts';
 export { SvcInstrumentation } from './preload/instrumentation/svc-instrumentation.ts';

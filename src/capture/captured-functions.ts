@@ -2,27 +2,26 @@ import { shared } from '../ground/lifecycle.ts';
 import { addNote } from './report.ts';
 import { type CaptureSlot, createSlot } from './slot.ts';
 
-/** Anything that can be called or constructed. */
 export type Callable = ((...args: never[]) => unknown) | (abstract new (...args: never[]) => unknown);
 
-/** What a wrapper holds: which slot it serves can change (a configured target takes over) without wrapping again. */
+/** The record of a wrapper. Its slot can change (a configured target takes over) without another wrapper. */
 export interface WrapTarget {
   slot: CaptureSlot;
 }
 
 interface Registry {
   readonly captured: WeakMap<object, WrapTarget>;
-  /** Wrapper -> what it calls, for every wrapper of ours: captured functions, factories, getters. */
+  /** Wrapper -> what it calls, for every wrapper of svc: captured functions, factories, getters. */
   readonly originals: WeakMap<object, Callable>;
 }
 
-// A WeakMap and no symbol property: a subclass would inherit the property of the class it extends.
+// Not a symbol property: a subclass would inherit it from the class that it extends.
 const registry = shared<Registry>('captured-functions', () => ({
   captured: new WeakMap(),
   originals: new WeakMap(),
 }));
 
-/** Other tools' wrappers to look through: `__original` is what OpenTelemetry and shimmer leave. */
+/** How many wrappers of other tools to look through: OpenTelemetry and shimmer leave `__original`. */
 const longestChain = 8;
 
 export function remember(wrapper: Callable, original: Callable, held?: WrapTarget): void {
@@ -30,12 +29,12 @@ export function remember(wrapper: Callable, original: Callable, held?: WrapTarge
   if (held !== undefined) registry.captured.set(wrapper, held);
 }
 
-/** What a wrapper of ours calls; `undefined` for whatever is none. */
+/** What a wrapper of svc calls; `undefined` for any other value. */
 export function originalOf(wrapper: unknown): Callable | undefined {
   return typeof wrapper === 'function' ? registry.originals.get(wrapper) : undefined;
 }
 
-/** The wrapper's record, also where factories or other tools wrapped the wrapper again. */
+/** The wrapper's record, also behind factories and wrappers of other tools. */
 export function heldOf(fn: unknown): WrapTarget | undefined {
   for (const link of chainOf(fn)) {
     const held = registry.captured.get(link);
@@ -44,7 +43,7 @@ export function heldOf(fn: unknown): WrapTarget | undefined {
   return undefined;
 }
 
-/** `fn`, what it wraps, what that wraps, …: as far as it is known. */
+/** `fn`, what it wraps, what that wraps, and so on as far as known. */
 export function chainOf(fn: unknown): Callable[] {
   const chain: Callable[] = [];
   let link = fn;
@@ -63,12 +62,11 @@ function ownOriginal(fn: object): unknown {
   }
 }
 
-/** The slot that a captured function serves now; `undefined` for a function that is not captured. */
 export function slotOf(fn: unknown): CaptureSlot | undefined {
   return heldOf(fn)?.slot;
 }
 
-/** The slot of a decorated function whose plan is not made yet, because svc is not (or not yet) running. */
+/** The slot of a decorated function without a plan, because svc does not run yet. */
 export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', () =>
   createSlot(
     {
@@ -86,12 +84,12 @@ export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', ()
 );
 
 /**
- * `already`: it serves this target; `replaced`: the configured target took over from the one in the code; `overruled`: the
- * configured target stays; `taken`: another target of the same rank was first.
+ * `already`: it serves this target. `replaced`: the configured target took over from the one in the code. `overruled`:
+ * the configured target stays. `taken`: another target of the same rank was first.
  */
 type Adoption = 'already' | 'replaced' | 'overruled' | 'taken';
 
-/** A second target arrives at a function that is captured. One event per call: exactly one of the two goes on. */
+/** Decides which of two targets a captured function serves: a call makes one event. */
 export function adopt(held: WrapTarget, slot: CaptureSlot): Adoption {
   const current = held.slot;
   if (current === slot || slot === undeclared) return 'already';
@@ -100,7 +98,7 @@ export function adopt(held: WrapTarget, slot: CaptureSlot): Adoption {
     return 'replaced';
   }
   if (current.plan.id === slot.plan.id && current.plan.origin === slot.plan.origin) {
-    // The same target of a later start in the same process: the slot of the earlier one is dead.
+    // The same target after a later start in the same process: the earlier slot is dead.
     held.slot = slot;
     return 'already';
   }
@@ -124,7 +122,6 @@ export function adopt(held: WrapTarget, slot: CaptureSlot): Adoption {
 
 export const functionText: () => string = Function.prototype.toString;
 
-/** The source text of a function; empty for what has none. */
 export function textOf(fn: Callable): string {
   try {
     return functionText.call(fn);

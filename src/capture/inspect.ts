@@ -2,7 +2,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire, isBuiltin } from 'node:module';
 import { dirname, relative, resolve, sep } from 'node:path';
 import type { Node, Program } from 'oxc-parser';
-import { defaultsNote, defaultsUsed } from './declare/make-plan.ts';
+import { defaultsNote } from './declare/make-plan.ts';
 import { inspectPackageTarget } from './packages/hook.ts';
 import type { TargetReport } from './report.ts';
 import { type Follower, follower } from './source/follow-export.ts';
@@ -11,15 +11,15 @@ import { isEsModule, lineAt, parse } from './source/parse-text.ts';
 import { findAll, type SourceEvents } from './source/rewrite-text.ts';
 import { memberPath, stringOf, walk } from './source/syntax.ts';
 import { buildsOf, filesFor, filesOfPackage, inBuilds, locate, untold } from './source/target-files.ts';
-import { isProblem } from './source/wrapper-place.ts';
+import { isProblem, messageOf } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
-/** How the application loads a package, by its specifier; `undefined` where that is not known. */
+/** How the application loads a package, by its specifier; `undefined` if unknown. */
 export type LoadedBy = (specifier: string) => ReadonlySet<string> | undefined;
 
 /**
- * For `svc check`, without loading the application: which targets are there (`found`) and which cannot be captured (`failed`).
- * What a package only computes is known when it is loaded, and `pending`.
+ * For `svc check`, without loading the application: which targets exist (`found`) and which cannot be captured
+ * (`failed`). Exports that a package computes are known only once it is loaded: `pending`.
  */
 export function inspect(
   targets: readonly CaptureTarget[],
@@ -33,13 +33,13 @@ export function inspect(
     const record = new TargetRecord(
       target,
       () => {},
-      // A start hears of a build when it loads it: here it may be one that is never loaded.
+      // A start meets a build when it loads it; here the build may never be loaded.
       (build) => loadedBy?.(target.module)?.has(build) === true,
     );
     guarded([record], () => check(record, baseDir, inFiles, follow));
     return record;
   });
-  // As a start does it: once for each file, whose targets may be thousands.
+  // Once for each file, as a start does: it may have thousands of targets.
   for (const [file, list] of inFiles)
     guarded(
       list.map(({ record }) => record),
@@ -52,7 +52,7 @@ type InFiles = Map<string, PendingTargets[]>;
 
 interface PendingTargets {
   readonly record: TargetRecord;
-  /** Those of its package that this file is. */
+  /** The builds of its package that this file belongs to. */
   readonly builds: readonly string[];
 }
 
@@ -60,7 +60,7 @@ function guarded(records: readonly TargetRecord[], work: () => void): void {
   try {
     work();
   } catch (error) {
-    for (const record of records) record.failed(error instanceof Error ? error.message : 'unknown error');
+    for (const record of records) record.failed(messageOf(error));
   }
 }
 
@@ -79,7 +79,6 @@ function check(record: TargetRecord, baseDir: string, inFiles: InFiles, follow: 
     }
 }
 
-/** Follows the export as a start does, when it loads the package. */
 function checkPackage(record: TargetRecord, specifier: string, from: string, follow: () => Follower): void {
   const { functionPath, id } = record.target;
   const slotFor = (names: readonly string[] | undefined) => record.slotFor(names);
@@ -112,8 +111,8 @@ function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
       const record = recordOf(id);
       guarded([record], () => {
         record.slotFor(parameterNames);
-        const used = defaultsUsed(record.target.expressions ?? [], parameterNames ?? [], defaulted ?? []);
-        if (used.length > 0) record.note(defaultsNote(used));
+        const note = defaultsNote(record.target.expressions ?? [], parameterNames ?? [], defaulted ?? []);
+        if (note !== undefined) record.note(note);
         record.found(builds);
       });
       return true;
@@ -134,7 +133,7 @@ function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
 function checkFile(list: readonly PendingTargets[], file: string): void {
   const typed = /\.[mc]?tsx?$/.test(file);
   const goal = /\.m[jt]s$/.test(file) ? 'module' : 'unknown';
-  // By their places in the list: one target may be configured twice.
+  // By index: one target may be configured twice.
   const pending = list.map(({ record: { target }, builds }, index) => ({
     id: inBuilds(`${index}`, builds),
     functionPath: target.functionPath,
@@ -143,28 +142,27 @@ function checkFile(list: readonly PendingTargets[], file: string): void {
   findAll(file, readFileSync(file, 'utf8'), { goal, typed }, pending, events);
 }
 
-/** What a start loads, as far as reading shows it. */
 interface Followed {
-  /** Real paths of the application's own files. More than it loads, where loaders differ. */
+  /** Real paths of the application's own files. Includes some that are not loaded where loaders differ. */
   readonly files: ReadonlySet<string>;
-  /** What names a file that only the running application knows, or that reading does not find: `src/plugins.js:12`. */
+  /** Places that name a file only at run time, or one that is not found: `src/plugins.js:12`. */
   readonly unknown: readonly string[];
-  /** How packages are loaded, by specifier: `import`, `require`, or both. Without what only a loader of TypeScript decides. */
+  /** How packages are loaded, by specifier: `import`, `require` or both. Excludes what only a TypeScript loader decides. */
   readonly packages: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-/** An application has fewer; beyond these the search ends. */
-const mostFiles = 5_000;
+/** The search ends after this many files. Applications have fewer. */
+const maxFiles = 5_000;
 const script = /\.[cm]?[jt]sx?$/;
 
-/** Follows `import`, `export … from`, `require()` and `import()` of the entries, into own files alone: not into node_modules. */
+/** Follows `import`, `export … from`, `require()` and `import()` from the entries through own files, not into node_modules. */
 export function followImports(entries: readonly string[], baseDir: string): Followed {
   const files = new Set(entries.map((entry) => realpathSync(entry)));
   const unknown: string[] = [];
   const packages = new Map<string, Set<string>>();
   for (const file of files) {
     if (!script.test(file) || file.split(sep).includes('node_modules')) continue;
-    if (files.size > mostFiles) break;
+    if (files.size > maxFiles) break;
     const text = readFileSync(file, 'utf8');
     const place = (line: number) => `${relative(baseDir, file).replaceAll('\\', '/')}:${line}`;
     const goal = isEsModule(file) ? 'module' : 'unknown';
@@ -188,13 +186,12 @@ export function followImports(entries: readonly string[], baseDir: string): Foll
 }
 
 interface Specifier {
-  /** `undefined`: it is made at run time. */
   readonly specifier: string | undefined;
   readonly at: number;
   readonly by: 'import' | 'require';
 }
 
-/** Below the top of a module nothing else can load one, and reading all of a file takes three times as long. */
+/** Below the top level only these load a module. Walking a whole file takes three times as long. */
 const callsLoad = /\brequire\b|\bimport\b[^'"]{0,100}\(/;
 
 function specifiersIn(program: Program, isDeep: boolean): Specifier[] {
@@ -225,20 +222,19 @@ function specifiersIn(program: Program, isDeep: boolean): Specifier[] {
   return found;
 }
 
-/** There is nothing but the specifier in it. */
 function isSpecified({ type }: Node): boolean {
   return (
     type === 'ImportDeclaration' || type === 'ExportAllDeclaration' || type === 'TSExternalModuleReference'
   );
 }
 
-/** Own files that a specifier may mean; none for a package, `undefined` where nothing is found. `way`: how it is loaded, where that is known. */
+/** Own files that a specifier may mean; empty for a package, `undefined` if none. `way`: how it is loaded, if known. */
 function filesOf(specifier: string, from: string, way?: Specifier['by']): string[] | undefined {
   const folder = dirname(from);
   if (/^\.{1,2}(\/|$)/.test(specifier)) {
     const [first, ...others] = filesFor(resolve(folder, specifier.replace(/[?#].*$/, '')));
     if (first === undefined) return undefined;
-    // Loaders of TypeScript take `orders.ts` for `./orders.js` even where both are there; Node alone does not.
+    // TypeScript loaders take `orders.ts` for `./orders.js` even if both exist. Node does not.
     const all = /\.[cm]?js$/.test(from) && /\.[cm]?js$/.test(first) ? [first] : [first, ...others];
     return all.map((file) => realpathSync(file));
   }

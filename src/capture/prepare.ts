@@ -1,4 +1,4 @@
-// capture/: from the functions of an application to calls that svc hears of. On top: what all of its rooms share.
+// capture/: from the functions of an application to the calls that svc sees. Its top level holds what all its folders share.
 
 import type Cluster from 'node:cluster';
 import { syncBuiltinESMExports } from 'node:module';
@@ -37,33 +37,33 @@ import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 import { hideWrappers } from './wrap/imitate.ts';
 
-/** The capture of a process (or of a worker thread), from before its modules load to its end. */
+/** The capture of a process or worker thread, from before its modules load to its end. */
 export interface Capture {
-  /** Where calls go from now on; `null` turns all wrappers into plain calls. */
+  /** Sets the receiver of calls; `null` turns all wrappers into plain calls. */
   setOnCall(onCall: OnCall | null): void;
-  /** `isOver`: at the end of the process, what is not loaded was never loaded. */
+  /** `isOver`: the process ends, so a target that is not loaded never was. */
   report(isOver?: boolean): TargetReport[];
-  /** Hooks no further modules; functions that are captured go on without events. */
+  /** Hooks no further modules; captured functions run on without events. */
   close(): void;
 }
 
-export interface PrepareOptions {
+interface PrepareOptions {
   /** Absolute: relative paths of targets start here. */
   readonly baseDir: string;
   readonly logger: Logger;
-  /** Packages to be changed when they are loaded, by the same hooks. */
+  /** Packages to change when they are loaded, through the same hooks. */
   readonly patches?: readonly PackagePatch[];
-  /** Told after the state of a target has changed. */
+  /** Called after the state of a target has changed. */
   readonly onChange?: () => void;
   readonly clock?: Clock;
 }
 
-/** After the first module of the application: what a process needs is loaded by then. */
+/** After the first module of the application: by then a process has loaded what it needs. */
 export const unloadedAfterMs = 30_000;
 
 /**
- * Makes Node hand the targets' functions out wrapped, from the next module that loads. Own files are changed while they
- * are read, packages are patched when they are loaded. Never throws: what does not work out is in the report.
+ * Makes Node deliver the targets' functions wrapped, from the next module that loads. Own files are changed while they
+ * are read; packages are patched when they are loaded. Never throws: problems are in the report.
  */
 export function prepare(targets: readonly CaptureTarget[], options: PrepareOptions): Capture {
   const { baseDir, clock = systemClock } = options;
@@ -116,18 +116,18 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
   const ownIds = new Set([...files.values(), ...missing.values()].flat().map(({ id }) => buildsOf(id).id));
   const insteadOf = createInsteads(files, () => source?.namesakes ?? new Set(), baseDir);
 
-  /** Of a target that is not loaded, whether that is still to come. */
+  /** The report of a target that is not loaded: whether it may still be. */
   function unseen(report: TargetReport, module: string, isOver: boolean): TargetReport {
-    // A worker thread loads what it needs.
+    // A worker thread loads only what it needs.
     if (!isMainThread) return report;
     const isOwn = ownIds.has(report.id);
-    // Of CommonJS the cache has told at the start.
+    // For CommonJS, the module cache answered at the start.
     const late = isOwn && !/\.c[jt]s$/.test(module) ? source?.tooLate() : undefined;
     const instead = insteadOf(report.id, isOver);
     const sinceMs = source === undefined ? preparedMs : source.firstOwnMs();
     const isDue = isOver || (sinceMs !== undefined && clock.monotonic() - sinceMs >= unloadedAfterMs);
     if (instead === undefined && !isDue) return late === undefined ? report : { ...report, reason: late };
-    // The first process of a cluster leaves the work to the others.
+    // The primary process of a cluster leaves the work to its workers.
     if (hasForked()) return report;
     const when = isOver ? 'was never loaded' : `was not loaded within ${unloadedAfterMs / 1_000} s`;
     const reason = isOwn
@@ -168,7 +168,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
   };
 }
 
-/** The files that are loaded in place of targets' files, as they are shown; looked up again when more are loaded. */
+/** The files that are loaded instead of targets' files, for display; looked up again when more files are loaded. */
 function createInsteads(
   files: ReadonlyMap<string, readonly SourceTarget[]>,
   namesakes: () => ReadonlySet<string>,
@@ -194,7 +194,7 @@ function createInsteads(
   };
 }
 
-/** Reads source maps: a process that loads what its targets name has no use for it. */
+/** Loaded late, because it reads source maps: a process that loads the files its targets name does not need it. */
 function compiledParts(): typeof Compiled {
   return loadChunk(import.meta.url, './source/compiled-from.ts') as typeof Compiled;
 }
@@ -206,12 +206,12 @@ function hasForked(): boolean {
 
 interface Sorted {
   readonly files: Map<string, SourceTarget[]>;
-  /** Files that are not there: what was built from them may be. */
+  /** Missing files, which may be sources of files that exist. */
   readonly missing: Map<string, SourceTarget[]>;
   readonly packages: PackageTarget[];
 }
 
-/** Sends each target to the way that reaches it, or says why none does. */
+/** Assigns each target to the mechanism that captures it, or reports why none does. */
 function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sorted {
   const files = new Map<string, SourceTarget[]>();
   const missing = new Map<string, SourceTarget[]>();
@@ -252,12 +252,12 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
       for (const file of paths) {
         const builds = buildsAt?.get(file);
         files.set(file, [...(files.get(file) ?? []), { id: inBuilds(id, builds ?? []), functionPath }]);
-        // Stays in the list: a require hook may compile it to CommonJS all the same, or it is loaded again.
+        // Stays in the list: a require hook may still compile it to CommonJS, or it is loaded again.
         const late = whyTooLate(file);
         const missed = unreachable !== undefined && isEsModule(file) ? unreachable : undefined;
         if (late !== undefined && !record.isDone(builds)) record.failed(late, builds);
         else if (missed === undefined || record.isDone(builds)) continue;
-        // What `require` can load is captured where it is loaded that way.
+        // Modules that `require` can load are captured when loaded that way.
         else if (paths.every(isEsModule)) record.failed(missed, builds);
         else record.note(missed);
       }
@@ -316,7 +316,7 @@ function hookFiles(
     },
     inserted(part, built) {
       const { id, builds } = buildsOf(part);
-      // The inserted call may have told already how it went.
+      // The inserted call may have reported already.
       const record = records.get(id);
       if (record?.isUntold(builds)) record.patched(placeIn(built), builds);
     },
@@ -337,7 +337,7 @@ function hookFiles(
       ),
     );
   const listed = readList(baseDir, (reason) => logger.warn(...inLines(`${listName} is not used: ${reason}`)));
-  // A source map leads to a source, whatever build that is of.
+  // A source map leads to a source, whatever build it belongs to.
   const plain = [...files].map(([file, list]) => [file, list.map(withoutBuilds)] as const);
   const pending = { files: new Map([...plain, ...missing]), baseDir, listed };
   return hookSource(files, pending, work, events, clock);
@@ -353,10 +353,7 @@ function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents 
   };
 }
 
-/**
- * Says once of each target that it is not captured, and why. Not at once: a package that requires its own entry is captured
- * when it has loaded, and so is one of several files with the function.
- */
+/** Logs once for each target that it is not captured, and why. Delayed, because another file or a later load may have it. */
 function createFailureLog(logger: Logger): { changed(record: TargetRecord): void; tell(): void } {
   const told = new Set<TargetRecord>();
   const waiting = new Set<TargetRecord>();

@@ -1,29 +1,28 @@
 import { shared } from '../ground/lifecycle.ts';
 import { lazyPattern } from '../ground/names.ts';
 import { type TargetState, targetStates } from '../observe/outcomes.ts';
-import type { Nest, NestedEvent } from './call.ts';
+import type { Nest } from './call.ts';
 import type { CallCounts } from './slot.ts';
 
-/** What became of one publish target. */
 export interface TargetReport extends Readonly<CallCounts> {
   readonly id: string;
   readonly state: TargetState;
   /** Why it failed, or is unloaded; for people. */
   readonly reason?: string | undefined;
-  /** What else a reader should know: which of two targets won, for one. */
+  /** Further remarks, such as which of two targets has priority. */
   readonly notes: readonly string[];
 }
 
-/** What makes no events stands out. */
+/** Targets without events stand out in capitals. */
 const labelOf = (state: TargetState): string =>
   targetStates[state].level === 'critical' ? state.toUpperCase() : state;
 
-/** A headline and one line a target, for `svc check`: nothing runs, so no function is patched. */
+/** A headline and one line for each target, for `svc check`: nothing runs, so no function is patched. */
 export function formatInspection(reports: readonly TargetReport[]): string {
   return formatStates(reports, 'found', true);
 }
 
-/** The same for the log of a process, where a warning of its own has said what is wrong with a target. */
+/** The same for the log of a process, which has separate warnings about targets. */
 export function formatReport(reports: readonly TargetReport[]): string {
   return formatStates(reports, 'patched', false);
 }
@@ -39,7 +38,7 @@ function formatStates(reports: readonly TargetReport[], done: TargetState, withR
   );
 }
 
-/** Targets whose module the process does not load, and what to do: a warning. Empty when there is nothing to say. */
+/** A warning about targets whose module the process does not load, with the remedy. Empty if nothing is to report. */
 export function formatUnloaded(unloaded: readonly TargetReport[], count: number): string {
   if (unloaded.length === 0) return '';
   return [
@@ -48,14 +47,14 @@ export function formatUnloaded(unloaded: readonly TargetReport[], count: number)
   ].join('\n');
 }
 
-/** What makes events of functions that are built without a source map. */
+/** The remedy for functions that are built without a source map. */
 export const writeMaps = 'write source maps in the build (tsc: "sourceMap": true; esbuild: --sourcemap)';
 
-/** What to do where the file that a target names is not the one that is loaded. */
+/** The remedy if another file is loaded instead of the target's. */
 export const inPlaceOf = (file: string): string =>
   `${file} is loaded in its place: ${writeMaps}, or write module: ${file}`;
 
-/** What else to know when the process ends: targets that never made an event, beside those that are unloaded. Empty when there is nothing to say. */
+/** Targets that never made an event, except unloaded ones, for the end of the process. Empty if nothing is to report. */
 export function formatEndReport(reports: readonly TargetReport[]): string {
   const silent = reports.filter(
     ({ state, calls, failed, skipped }) => state !== 'unloaded' && calls === failed + skipped,
@@ -88,29 +87,26 @@ function table(
   });
 }
 
-/** What a reader of the capture report should know about two targets that met, or about results that cannot be watched. */
+/** A remark about two targets of one function, or about results that cannot be watched. */
 interface CaptureNote {
-  /** The id of the target that goes on. */
   readonly winner: string;
-  /** The id of the target that makes no events; `null` where there is only one. */
+  /** The id of the target without events; `null` if there is only one. */
   readonly loser: string | null;
   readonly reason: string;
 }
 
 const notes = shared<Map<string, CaptureNote>>('capture-notes', () => new Map());
 
-/** Keeps a note once. */
 export function addNote(note: CaptureNote): void {
   const key = `${note.winner}\n${note.loser}\n${note.reason}`;
   if (!notes.has(key)) notes.set(key, note);
 }
 
-/** All notes of this process so far, oldest first. */
+/** All notes of this process, oldest first. */
 export function captureNotes(): readonly CaptureNote[] {
   return [...notes.values()];
 }
 
-/** Those about this target. */
 export function notesAbout(id: string): string[] {
   return captureNotes()
     .filter((note) => note.winner === id || note.loser === id)
@@ -124,7 +120,7 @@ export function clearCaptureNotes(): void {
 const betweenWords = lazyPattern(String.raw`[^\p{L}\p{N}]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})`, 'u');
 const camelCase = lazyPattern(String.raw`^\p{Ll}+\p{Lu}[\p{L}\p{N}]*$`, 'u');
 
-/** What an event is about: `order` of `ORDER_CREATED`, `order item` of `OrderItemAdded`, `order` of `createOrder`. */
+/** The subject of an event: `order` of `ORDER_CREATED`, `order item` of `OrderItemAdded`, `order` of `createOrder`. */
 export function subjectOf(eventType: string): string {
   const words = eventType
     .split(betweenWords())
@@ -134,26 +130,22 @@ export function subjectOf(eventType: string): string {
   return (isVerbFirst ? words.slice(1) : words.slice(0, -1)).join(' ');
 }
 
-/** What to do about two events for one call. */
 export const keepOne = 'Keep one of them, usually the target in the service, unless you want both events';
 
-/** Two events of one call. */
 interface Doubled {
-  /** For people, with what to do. */
   readonly line: string;
-  /** They have one event type, or one subject and one key: few applications want that. */
+  /** Likely a mistake: they share an event type, or a subject and a key. */
   readonly isLikely: boolean;
 }
 
-/** Keyed by the ids of both targets. */
 const doubled = shared('doubled-calls', () => new Map<string, Doubled>());
-const mostDoubled = 100;
-/** Calls inside of one that are remembered. */
-const mostInner = 100;
+const maxDoubled = 100;
+/** How many calls inside one are remembered. */
+const maxInner = 100;
 
 /**
- * Of a watched call whose event is made now: which captured calls inside of it have made one for the same thing. That is one with the
- * same event type or the same key. Returns each pair of targets once.
+ * Which captured calls inside a watched call made an event about the same thing: one with the same event type or key.
+ * Call it when the watched call makes its event. Returns each pair of targets once.
  *
  * @param key `undefined`: the key is the event id
  */
@@ -163,21 +155,21 @@ export function doubledCalls(nest: Nest, key: string | undefined): Doubled[] {
   const { plan } = nest;
   const found = nest.inner.splice(0).flatMap((inner) => newlyDoubled({ plan, key }, inner));
   for (let { outer } = nest; outer !== undefined; outer = outer.outer)
-    if (!outer.isOver && outer.inner.length < mostInner) outer.inner.push({ plan, key });
+    if (!outer.isOver && outer.inner.length < maxInner) outer.inner.push({ plan, key });
   return found;
 }
 
 function newlyDoubled(
-  { plan: outer, key }: NestedEvent,
-  { plan: inner, key: innerKey }: NestedEvent,
+  { plan: outer, key }: Nest['inner'][number],
+  { plan: inner, key: innerKey }: Nest['inner'][number],
 ): Doubled[] {
   const isSameType = outer.eventType === inner.eventType;
   const isSameKey = key !== undefined && key === innerKey;
   const isLikely = isSameType || (isSameKey && subjectOf(outer.eventType) === subjectOf(inner.eventType));
-  // Numbers that two tables count from 1 are the same by chance.
+  // Small numbers match by chance: two tables may both count from 1.
   const isFound = isLikely || (isSameKey && !/^\d{1,6}$/.test(key));
   const id = `${outer.id}\n${inner.id}`;
-  if (!isFound || outer.id === inner.id || doubled.has(id) || doubled.size >= mostDoubled) return [];
+  if (!isFound || outer.id === inner.id || doubled.has(id) || doubled.size >= maxDoubled) return [];
   const events = isSameType
     ? `both ${outer.eventType}`
     : `${outer.eventType} and ${inner.eventType}, with the same key`;

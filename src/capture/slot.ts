@@ -3,31 +3,27 @@ import { shared } from '../ground/lifecycle.ts';
 import type { Scope } from '../transaction/scope.ts';
 import type { CapturePlan, OnCall } from './call.ts';
 
-/** What became of the calls of one captured function. The rest of `calls` went on as events. */
+/** Counts of the calls of one captured function. The rest of `calls` became events. */
 export interface CallCounts {
   /** Captured calls that have ended: returned, resolved, thrown or rejected. */
   calls: number;
-  /** Of these, the ones that threw or rejected and made no event, because of their phase. */
+  /** Of these, the ones that threw or rejected and made no event in their phase. */
   failed: number;
-  /** Of these, the ones that `when` made no event of. */
   skipped: number;
 }
 
-/**
- * What a wrapper looks at on each call. Mutable on purpose: a configured target takes over from a decorator, and capture is
- * switched off, without wrapping again.
- */
+/** What a wrapper reads on each call. Mutable, so that a target can take over, or capture stop, without another wrapper. */
 export interface CaptureSlot extends CallCounts {
   plan: CapturePlan;
-  /** `null` while capture is off: the wrapper then only calls the function. */
+  /** `null` while capture is off: the wrapper only calls the function. */
   onCall: OnCall | null;
-  /** The number of its next calls in which svc looks for calls of other captured functions. */
+  /** How many of its next calls svc watches for calls of other captured functions. */
   toWatch: number;
-  /** Counts a rejection and passes it on. One for all calls: a promise costs no closure more. */
+  /** Counts a rejection and rethrows it. Shared by all calls, which saves a closure per promise. */
   readonly passOn: (error: unknown) => never;
 }
 
-/** The first calls show which captured functions call each other. Later calls pay nothing for it. */
+/** How many calls show which captured functions call each other. Later calls have no cost. */
 const watchedCalls = 64;
 
 export function createSlot(plan: CapturePlan, onCall: OnCall | null): CaptureSlot {
@@ -46,7 +42,7 @@ export function createSlot(plan: CapturePlan, onCall: OnCall | null): CaptureSlo
   return slot;
 }
 
-/** A call that threw or rejected, where its phase makes no event of that. */
+/** Counts a call that threw or rejected and makes no event in its phase. */
 export function countFailure(slot: CaptureSlot, scope?: Scope): void {
   if (slot.onCall === null) return;
   if (scope !== undefined) {
@@ -57,29 +53,26 @@ export function countFailure(slot: CaptureSlot, scope?: Scope): void {
   slot.failed++;
 }
 
-/** What the wrappers of an earlier start hold: a module is loaded once, and its wrappers stay what they are. */
+/** What the wrappers of an earlier start hold. A module is loaded once, and its wrappers stay. */
 export interface RestingSlot {
   readonly slot: CaptureSlot;
   readonly parameterNames: readonly string[] | undefined;
-  /** Builds of a package that have no such wrapper, and why. */
+  /** Builds of a package without such a wrapper, and why. */
   readonly failedIn: ReadonlyMap<string, string>;
 }
 
 interface Place {
-  /** A path relative to the configuration, a package, or a `#import`. */
   readonly module: string;
   readonly functionPath: string;
 }
 
-/** By file or package, and function. */
 const resting = shared('resting-slots', () => new Map<string, RestingSlot>());
 
-/** At the end of a capture: for the next one of this process. */
+/** At the end of a capture, keeps the slot for the next one of this process. */
 export function layDown(place: Place, baseDir: string, slot: RestingSlot): void {
   resting.set(keyOf(place, baseDir), slot);
 }
 
-/** The slot that wrappers of an earlier start hold; `undefined` where there was none. */
 export function pickUp(place: Place, baseDir: string): RestingSlot | undefined {
   const key = keyOf(place, baseDir);
   const found = resting.get(key);

@@ -2,25 +2,24 @@ import type { TargetState } from '../observe/outcomes.ts';
 import type { CapturePlan, OnCall } from './call.ts';
 import { notesAbout, type TargetReport } from './report.ts';
 import { type CallCounts, type CaptureSlot, createSlot, type RestingSlot } from './slot.ts';
+import { messageOf } from './source/wrapper-place.ts';
 
-/** One publish target of the configuration. */
 export interface CaptureTarget {
   readonly id: string;
   /** A path relative to the configuration, a package, or a `#import`. */
   readonly module: string;
   readonly functionPath: string;
-  /** The texts of its expressions, for what `svc check` says about them. */
   readonly expressions?: readonly string[];
-  /** Throws `SvcError` when the target's expressions do not fit the function. */
+  /** Throws `SvcError` if the target's expressions do not fit the function. */
   makePlan(parameterNames: readonly string[] | undefined): CapturePlan;
 }
 
-/** What is no build of a package: a file of the application's own, a module of Node. */
+/** The build of a target outside packages: an own file, or a module of Node. */
 const whole: readonly string[] = [''];
 
 const isWay = (build: string): boolean => build === 'import' || build === 'require';
 
-/** A file that a start has read, whatever led to it: `./src/orders.ts`. */
+/** Whether a build is a file that a start has read: `./src/orders.ts`. */
 const isFile = (build: string): boolean => build.startsWith('.');
 
 function where(build: string): string {
@@ -30,7 +29,6 @@ function where(build: string): string {
 
 const notCalled: CallCounts = { calls: 0, failed: 0, skipped: 0 };
 
-/** The state of one target from the start to the end of the process. */
 export class TargetRecord {
   readonly target: CaptureTarget;
   readonly #onChange: () => void;
@@ -38,17 +36,17 @@ export class TargetRecord {
   #doneAs: 'found' | 'patched' = 'patched';
   #reason: string | undefined;
   readonly #notes = new Set<string>();
-  /** The builds of a package, be it linked or installed, or the whole of anything else, in which it is captured. */
+  /** The builds of a package, linked or installed, in which it is captured; for other targets, `whole`. */
   readonly #doneIn = new Set<string>();
   readonly #failedIn = new Map<string, string>();
-  /** Builds of which reading shows nothing, and what can be said of that. */
+  /** Builds whose text does not show the function, with a remark. */
   readonly #openIn = new Map<string, string>();
   readonly #isLoaded: (build: string) => boolean;
   #slot: CaptureSlot | undefined;
   #parameterNames: readonly string[] | undefined;
   #onCall: OnCall | null = null;
 
-  /** `isLoaded`: whether a build of its package is one that the application loads; a start hears of those alone. */
+  /** `isLoaded`: whether the application loads that build of the package; a start learns only of loaded builds. */
   constructor(
     target: CaptureTarget,
     onChange: () => void,
@@ -63,7 +61,7 @@ export class TargetRecord {
     return this.#state;
   }
 
-  /** One slot, made when the function is found. Throws what `makePlan` throws, until it does not. */
+  /** One slot, made when the function is found. Throws the error of `makePlan` until that succeeds. */
   slotFor(parameterNames: readonly string[] | undefined): CaptureSlot {
     if (this.#slot === undefined) {
       this.#slot = createSlot(this.target.makePlan(parameterNames), this.#onCall);
@@ -72,12 +70,12 @@ export class TargetRecord {
     return this.#slot;
   }
 
-  /** The wrappers of an earlier start are those of this target from now on. */
+  /** Lets this target take over the wrappers of an earlier start. */
   resume({ slot, parameterNames, failedIn }: RestingSlot): void {
     try {
       slot.plan = this.target.makePlan(parameterNames);
     } catch (error) {
-      this.failed(error instanceof Error ? error.message : 'unknown error');
+      this.failed(messageOf(error));
       return;
     }
     this.#slot = Object.assign(slot, notCalled, { onCall: this.#onCall });
@@ -86,7 +84,6 @@ export class TargetRecord {
     for (const [build, reason] of failedIn) this.failed(reason, [build]);
   }
 
-  /** What a later start can resume. */
   resting(): RestingSlot | undefined {
     if (this.#slot === undefined || this.#doneIn.size === 0) return undefined;
     return { slot: this.#slot, parameterNames: this.#parameterNames, failedIn: this.#failedIn };
@@ -101,12 +98,11 @@ export class TargetRecord {
     this.#notes.add(note);
   }
 
-  /** Reading its file shows the function. */
   found(builds = whole): void {
     this.#done('found', builds);
   }
 
-  /** Whether it is there shows when the package has run. */
+  /** Only running the package shows whether the function exists. */
   unseen(why: string, builds = whole): void {
     for (const build of builds) this.#openIn.set(build, why);
     if (this.#doneIn.size > 0) this.#settle('');
@@ -125,12 +121,11 @@ export class TargetRecord {
     this.#settle(reason);
   }
 
-  /** Whether it is captured in each of these builds. */
   isDone(builds = whole): boolean {
     return builds.every((build) => this.#doneIn.has(build));
   }
 
-  /** Whether nothing was told of any of these builds. */
+  /** Whether none of these builds has been reported. */
   isUntold(builds = whole): boolean {
     return !builds.some((build) => this.#doneIn.has(build) || this.#failedIn.has(build));
   }
@@ -157,7 +152,7 @@ export class TargetRecord {
     this.#settle('');
   }
 
-  /** One build of a package is enough, but for those that the application loads. */
+  /** One build of a package is enough, except for those that the application loads. */
   #settle(last: string): void {
     if (this.#doneIn.size === 0) {
       this.#become('failed', last);
@@ -169,7 +164,7 @@ export class TargetRecord {
     else this.#become('failed', `${reason} (in ${where(build)}; elsewhere it is captured)`);
   }
 
-  /** Builds without it that the application does not load, as far as that is known, and those that reading does not show. */
+  /** Builds without it that the application does not load, as far as known, and those whose text does not show it. */
   #elsewhere(): string[] {
     const failed = [...this.#failedIn].filter(([build]) => build !== '' && !this.#isLoaded(build));
     const open = [...this.#openIn].filter(

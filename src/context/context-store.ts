@@ -8,35 +8,31 @@ import { lazyPattern } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
 import { otelApi, registeredContextManager } from '../observe/otel-api.ts';
 
-/**
- * What belongs to one request (or to one outermost `runWithContext`) and is found out at most once, when the first event
- * asks. `undefined` means: not asked yet.
- */
+/** The data of one request or outermost `runWithContext`, read at most once. `undefined`: not read yet. */
 export interface ContextScope {
   /** The `IncomingMessage` of HTTP/1, the `ServerHttp2Stream` of HTTP/2; `null` outside a request. */
   readonly request: object | null;
   headers: IncomingHttpHeaders | null;
-  /** What `request` is for the application, where that is another object. See `requestObject`. */
+  /** The application's request object, if it differs from `request`. See `requestObject`. */
   compatible: object | undefined;
-  /** Read at the start of the request: a socket forgets it when it closes. */
+  /** Read at the start of the request: a socket loses it on close. */
   readonly remoteAddress: string | undefined;
-  /** It came through a Unix domain socket or a pipe, by what the server listens on. */
   readonly isThroughPipe: boolean;
   correlationId: string | null | undefined;
   clientIp: string | null | undefined;
   trace: ScopeTrace | undefined;
 }
 
-/** The trace that the events of one scope share where no tracer says otherwise. */
+/** The trace shared by the events of one scope without a tracer. */
 export interface ScopeTrace {
   readonly traceId: string;
-  /** The caller's span, from `traceparent`; `null` where the trace begins here. */
+  /** The caller's span, from `traceparent`; `null` if the trace starts here. */
   readonly parentSpanId: string | null;
   readonly traceFlags: number;
   readonly traceState: string | undefined;
 }
 
-/** What the application added. `undefined`: it said nothing; `null`: it said that there is none. */
+/** What the application added. `undefined`: not set; `null`: cleared. */
 export interface AddedContext {
   readonly userId: string | null | undefined;
   readonly sessionId: string | null | undefined;
@@ -47,7 +43,7 @@ export interface AddedContext {
 export interface ContextStore {
   readonly scope: ContextScope;
   added: AddedContext | null;
-  /** `setContext` made it outside of a request: within this one, `null` without one. Left out: a request or `runWithContext` did. */
+  /** The store in which `setContext` was called outside a request, if any. Missing for a request or `runWithContext`. */
   readonly setIn?: ContextStore | null;
 }
 
@@ -61,10 +57,7 @@ export function currentStore(): ContextStore | undefined {
   return storage.getStore();
 }
 
-/**
- * Runs what is called later for the user of now, or for nobody where there is none, and with the trace of now: an event has both of
- * one caller.
- */
+/** Keeps the current user, or its absence, and the current trace for later calls. */
 export function inStoreOfCaller(): <R>(work: () => R) => R {
   const store = storage.getStore();
   const runForUser = <R>(work: () => R): R =>
@@ -72,7 +65,7 @@ export function inStoreOfCaller(): <R>(work: () => R) => R {
   const contexts = registeredContextManager() === undefined ? undefined : otelApi()?.context;
   const context = contexts?.active();
   if (contexts === undefined || context === undefined) return runForUser;
-  // The store within: it may be newer than the one that the context carries.
+  // The store is entered last: it may be newer than that of the OpenTelemetry context.
   return (work) =>
     contexts.active() === context ? runForUser(work) : contexts.with(context, () => runForUser(work));
 }
@@ -95,40 +88,41 @@ export function createScope(
   };
 }
 
-/** Where the values of an event's metadata come from. Every field has a default: nothing has to be configured. */
+/** Sources of the metadata of events. Every field has a default. */
 export interface ContextOptions {
-  /** Request headers that carry the correlation id; the first usable one counts. Default: `x-correlation-id`, `x-request-id`. */
+  /** Request headers with the correlation id; the first usable one counts. Default: `x-correlation-id`, `x-request-id`. */
   readonly correlationHeaders?: readonly string[] | undefined;
-  /** Makes a correlation id (a UUID) for a request that brought none. Default: false. */
+  /** Creates a correlation id (a UUID) for a request without one. Default: false. */
   readonly generateCorrelationId?: boolean | undefined;
-  /** Response header that tells the caller the request's correlation id. Default: none. */
+  /** Response header that returns the request's correlation id to the caller. Default: none. */
   readonly correlationResponseHeader?: string | null | undefined;
-  /** Reads the client's address from `forwardedHeader`, through `trustedProxies` only. Default: false. */
+  /** Reads the client's address from `forwardedHeader`, only behind `trustedProxies`. Default: false. */
   readonly useForwardedHeaders?: boolean | undefined;
-  /** The header that your proxies write, the only one that is read. Default: `x-forwarded-for`. See `createClientAddressReader`. */
+  /** The header that your proxies write, and the only one that is read. Default: `x-forwarded-for`. */
   readonly forwardedHeader?: string | undefined;
-  /** Addresses, CIDR ranges (`10.0.0.0/8`, `fd00::/8`), or `unix` for servers that listen on a Unix domain socket. Default: none. */
+  /** Addresses, CIDR ranges (`10.0.0.0/8`, `fd00::/8`), or `unix` for servers on a Unix domain socket. Default: none. */
   readonly trustedProxies?: readonly string[] | undefined;
-  /** Sources of `actor.userId`, asked in order. What the application says with `setContext` goes first. Default: none. */
+  /** Sources of `actor.userId`, in order. A value from `setContext` has priority. Default: none. */
   readonly userId?: ActorSource | readonly ActorSource[] | undefined;
-  /** Sources of `actor.sessionId`, asked in order. Default: none. */
+  /** Sources of `actor.sessionId`, in order. Default: none. */
   readonly sessionId?: ActorSource | readonly ActorSource[] | undefined;
-  /** Baggage entries that become tags. Default: none. */
   readonly baggageTags?: readonly string[] | undefined;
   readonly logger?: Logger | undefined;
 }
 
 /**
- * Where a user or session id comes from: `header:x-user-id`, `baggage:user.id`, `request:user.id` (a property path of
- * Node's request object, for what Express middleware such as passport puts on it), or a function of that request, which is
- * `undefined` outside of one. Fastify and Koa keep the user on objects of their own: call `setContext` in a hook there.
- * A function answers with a string, number or bigint, else the value is not known; one that throws is named once in the log.
+ * A source of a user or session id: `header:x-user-id`, `baggage:user.id`, `request:user.id`, or a function.
+ *
+ * `request:` is a property path of Node's request object, to which Express middleware such as passport adds the user. A
+ * function gets that object, or `undefined` outside a request. It returns a string, number or bigint; any other value
+ * means unknown. If it throws, the log names it once. Fastify and Koa keep the user on other objects: call `setContext`
+ * in a hook.
  */
 export type ActorSource = string | ((request: unknown) => unknown);
 
 const defaultCorrelationHeaders: readonly string[] = ['x-correlation-id', 'x-request-id'];
 
-/** Reads, or makes, the correlation id of a request, once: all its events and its response carry the same one. */
+/** Reads, or creates, the correlation id of a request once: all its events and its response share it. */
 export function createCorrelationReader(options: ContextOptions): (scope: ContextScope) => string | null {
   const names = (options.correlationHeaders ?? defaultCorrelationHeaders).map(toHeaderName);
   const generate = options.generateCorrelationId === true;
@@ -147,14 +141,14 @@ export function createCorrelationReader(options: ContextOptions): (scope: Contex
   }
 }
 
-/** Longest header or baggage value taken over into an event, in characters. */
+/** Longest header or baggage value that is copied into an event, in characters. */
 const maxValueLength = 256;
 
 const printableAscii = /^[\x20-\x7e]+$/;
 const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const invisible = lazyPattern(String.raw`\p{C}`, 'u');
 
-/** The request's headers with lower-case names; `undefined` outside a request. HTTP/1 parses them at the first use. */
+/** The request's headers with lower-case names; `undefined` outside a request. HTTP/1 parses them on first use. */
 function requestHeaders(scope: ContextScope): IncomingHttpHeaders | undefined {
   if (scope.headers === null) {
     if (scope.request === null) return undefined;
@@ -163,24 +157,23 @@ function requestHeaders(scope: ContextScope): IncomingHttpHeaders | undefined {
   return scope.headers;
 }
 
-/** A header as it came, however long; `null` when absent. */
+/** The unchecked value of a header, of any length; `null` if absent. */
 export function rawHeader(scope: ContextScope, lowerCaseName: string): string | null {
   const value = requestHeaders(scope)?.[lowerCaseName];
   return typeof value === 'string' ? value : null;
 }
 
-/** A header fit for an event: printable ASCII, 1 to 256 characters, else `null`. Anybody can send anything. */
-export function headerValue(scope: ContextScope, lowerCaseName: string): string | null {
-  return printable(rawHeader(scope, lowerCaseName), maxValueLength);
-}
-
-/** `value` trimmed, when it is printable ASCII of 1 to `maxLength` characters, else `null`. */
-export function printable(value: string | null, maxLength: number): string | null {
-  const text = value?.trim() ?? '';
+/** The trimmed value of a header, if it is 1 to `maxLength` characters of printable ASCII; else `null`. */
+export function headerValue(
+  scope: ContextScope,
+  lowerCaseName: string,
+  maxLength = maxValueLength,
+): string | null {
+  const text = rawHeader(scope, lowerCaseName)?.trim() ?? '';
   return text.length <= maxLength && printableAscii.test(text) ? text : null;
 }
 
-/** Text of any script from outside, fit for an event: 1 to 256 characters, no control or format characters, else `null`. */
+/** External text, if it is 1 to 256 characters without control or format characters; else `null`. */
 export function boundedText(value: unknown): string | null {
   const text = scalarText(value);
   if (text === null || text.length === 0 || text.length > maxValueLength || invisible().test(text))
@@ -188,7 +181,7 @@ export function boundedText(value: unknown): string | null {
   return text;
 }
 
-/** A string as it is, a number or bigint in decimal; anything else is no identifier: `null`. */
+/** A string as it is, a number or bigint in decimal; `null` for any other value. */
 export function scalarText(value: unknown): string | null {
   if (typeof value === 'string') return value;
   if (typeof value === 'bigint' ? !isTooBig(value) : typeof value === 'number' && Number.isFinite(value))
@@ -196,16 +189,13 @@ export function scalarText(value: unknown): string | null {
   return null;
 }
 
-/** Lower case, as Node names headers. Throws `SVC_CONTEXT_BAD_HEADER_NAME` for what no header can be called. */
+/** Lower case, as in Node. Throws `SVC_CONTEXT_BAD_HEADER_NAME` for an invalid name. */
 export function toHeaderName(name: string): string {
   if (headerName.test(name)) return name.toLowerCase();
   throw new SvcError('SVC_CONTEXT_BAD_HEADER_NAME', `"${name}" is not the name of a header`);
 }
 
-/**
- * The request as the application sees it: for HTTP/2 the compatibility request, which Node keeps on the stream, as long as
- * that is open, under a symbol without a public name. `undefined` outside a request.
- */
+/** The application's request object, if any. For HTTP/2 Node keeps it under a private symbol of the open stream. */
 export function requestObject(scope: ContextScope | undefined): object | undefined {
   const request = scope?.request ?? undefined;
   if (scope === undefined || request === undefined || !('pushAllowed' in request)) return request;
@@ -222,16 +212,11 @@ function compatibleRequest(stream: object): object | undefined {
   return undefined;
 }
 
-/** Reads `user.id` of an object: `undefined` when any step is missing, throws, or is a name that every object has. */
-export function readPath(from: object, names: readonly string[]): unknown {
-  let value: unknown = from;
+/** `null` for an invalid encoding. */
+export function percentDecoded(text: string): string | null {
   try {
-    for (const name of names) {
-      if (typeof value !== 'object' || value === null || name in Object.prototype) return undefined;
-      value = (value as Record<string, unknown>)[name];
-    }
+    return decodeURIComponent(text);
   } catch {
-    return undefined;
+    return null;
   }
-  return value;
 }

@@ -1,4 +1,4 @@
-// context/: what is known about the request that a call was made in.
+// context/: the request in which a call was made.
 
 import type { Context } from '@opentelemetry/api';
 import type { Origin } from '../envelope/envelope.ts';
@@ -7,6 +7,7 @@ import { nodeNet } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
+import { otelApi } from '../observe/otel-api.ts';
 import {
   type ActorSource,
   boundedText,
@@ -16,17 +17,16 @@ import {
   createCorrelationReader,
   currentStore,
   headerValue,
+  percentDecoded,
   rawHeader,
-  readPath,
   requestObject,
   scalarText,
   toHeaderName,
 } from './context-store.ts';
-import { baggageEntry } from './source.ts';
 
 type Tags = Origin['tags'];
 
-/** Who and where from, at this moment. `active`: the OpenTelemetry context of the call; default: the active one. */
+/** The current actor, client and tags. `active`: the OpenTelemetry context of the call; default: the active one. */
 type ReadOrigin = (active?: Context) => Origin;
 
 const nobody: Origin = Object.freeze({
@@ -38,8 +38,8 @@ const nobody: Origin = Object.freeze({
 });
 
 /**
- * Headers are parsed when an event asks for them, once per request; outside of any context the answer is a constant. Events of one
- * request that follow each other get the same object, so that its text is made once.
+ * Headers are parsed once per request, for the first event; without a context the answer is a constant. Consecutive
+ * events of one request get the same object, so that it is serialized once.
  */
 export function createOriginReader(options: ContextOptions = {}): ReadOrigin {
   const readUserId = createActorReader('userId', options.userId, options.logger);
@@ -87,7 +87,7 @@ export function createOriginReader(options: ContextOptions = {}): ReadOrigin {
     return last;
   }
 
-  /** What the application says counts more than what came over the wire. */
+  /** Tags of the application have priority over baggage. */
   function withBaggage(own: Tags, scope: ContextScope | undefined, active: Context | undefined): Tags {
     let tags: Record<string, string> | null = null;
     for (const name of tagNames) {
@@ -101,7 +101,7 @@ export function createOriginReader(options: ContextOptions = {}): ReadOrigin {
   }
 }
 
-/** Functions and OpenTelemetry's baggage can know something where there is no request. */
+/** Functions and OpenTelemetry's baggage may have a value outside requests. */
 function canAnswerOutside(sources: ContextOptions['userId']): boolean {
   if (sources === undefined) return false;
   const list = Array.isArray(sources) ? sources : [sources];
@@ -110,7 +110,7 @@ function canAnswerOutside(sources: ContextOptions['userId']): boolean {
 
 type ReadActor = (store: ContextStore | undefined, active: Context | undefined) => string | null;
 
-/** Throws `SVC_CONTEXT_BAD_ACTOR_SOURCE` for a text that is none of the three forms. */
+/** Throws `SVC_CONTEXT_BAD_ACTOR_SOURCE` for a text in none of the three forms. */
 function createActorReader(
   field: string,
   sources: ActorSource | readonly ActorSource[] | undefined,
@@ -168,13 +168,13 @@ function fromFunction(
 }
 
 /**
- * Reads the address of a request's client, once per request; `null` where it is not known.
+ * Reads the client address of a request, once per request; `null` if unknown.
  *
- * Without `useForwardedHeaders`, or when the request did not come from a trusted proxy, that is the address of the socket.
- * Else the hops of `forwardedHeader` are walked from the last to the first, past trusted proxies: the first one that is not
- * trusted is the client. At a malformed hop the walk stops, and the last good address counts.
+ * It is the address of the socket without `useForwardedHeaders`, or if the request did not come from a trusted proxy.
+ * Otherwise the hops of `forwardedHeader` are read from last to first: the first one that is not a trusted proxy is the
+ * client. A malformed hop ends the search, and the last valid address counts.
  *
- * A client can send any header itself, and a proxy passes on those that it does not write: none but the named one is read.
+ * A client can send any header, and a proxy passes on those that it does not write: only the configured one is read.
  */
 export function createClientAddressReader(options: ContextOptions): (scope: ContextScope) => string | null {
   const walk = options.useForwardedHeaders === true ? createWalk(options) : undefined;
@@ -187,7 +187,7 @@ export function createClientAddressReader(options: ContextOptions): (scope: Cont
   };
 }
 
-/** More proxies than anybody has; a header full of trusted addresses must not cost milliseconds. */
+/** More than any real chain of proxies: a header full of trusted addresses must not cost milliseconds. */
 const maxHopCount = 32;
 
 type Walk = (scope: ContextScope, peer: string | undefined) => string | undefined;
@@ -214,13 +214,12 @@ function createWalk(options: ContextOptions): Walk {
   };
 }
 
-/** What is read where the configuration names no header. */
 const usualHeader = 'x-forwarded-for';
 
 function firstUntrusted(
   hops: Iterable<string>,
   peer: string | undefined,
-  isTrusted: TrustedProxies['trusts'],
+  isTrusted: (address: string) => boolean,
 ): string | undefined {
   let known = peer;
   let hopCount = 0;
@@ -234,8 +233,8 @@ function firstUntrusted(
 }
 
 /**
- * Hops of `X-Forwarded-For`, or the one of a header such as `CF-Connecting-IP`, last one first: the last was written by the nearest
- * proxy, the first by whoever liked to. A hop is text to be judged, not yet an address.
+ * Hops of `X-Forwarded-For`, or the only one of a header such as `CF-Connecting-IP`, last one first. The nearest proxy
+ * wrote the last, and any client may forge the first. Hops are not validated.
  */
 export function* addressHops(header: string): Generator<string> {
   let end = header.length;
@@ -247,8 +246,8 @@ export function* addressHops(header: string): Generator<string> {
 }
 
 /**
- * `for=` of each element of `Forwarded` (RFC 7239), last one first; an element without a readable one yields `''`.
- * It is split from its end, so that a quote left open by the client cannot swallow what a proxy appended.
+ * `for=` of each element of `Forwarded` (RFC 7239), last one first; `''` for an unreadable one. Split from its end, so
+ * that an unclosed quote from the client cannot hide what a proxy appended.
  */
 export function* forwardedHops(header: string): Generator<string> {
   let end = header.length;
@@ -265,7 +264,7 @@ export function* forwardedHops(header: string): Generator<string> {
 
 const forPair = /^\s*for\s*=\s*(?:"([^"\\]*)"|([^"\\\s]*))\s*$/i;
 
-/** Addresses hold neither semicolons nor escapes, so an element with such a `for` is malformed for our purpose. */
+/** Addresses contain neither semicolons nor escapes: an element with such a `for` counts as malformed. */
 function forOf(element: string): string {
   const found = element.split(';').flatMap((pair) => {
     const match = forPair.exec(pair);
@@ -277,17 +276,14 @@ function forOf(element: string): string {
 const mapped = '::ffff:';
 const withPort = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/;
 
-/** The address of a socket: without the zone of a link-local one, and IPv4 written as IPv4. `undefined`: not known. */
+/** The address of a socket, without the zone of a link-local one, and IPv4 in its own notation. `undefined`: unknown. */
 export function socketAddress(remoteAddress: string | undefined): string | undefined {
   if (remoteAddress === undefined) return undefined;
   const zone = remoteAddress.indexOf('%');
   return unmapped(zone < 0 ? remoteAddress : remoteAddress.slice(0, zone));
 }
 
-/**
- * One hop of a forwarding header: IPv4 or IPv6, with or without a port, in its shortest spelling.
- * `null` for everything else, `unknown` and obfuscated names among them.
- */
+/** One hop of a forwarding header: an IP address, with or without a port, in canonical form. `null` for anything else. */
 export function parseHop(hop: string): string | null {
   let address = hop;
   if (nodeNet().isIP(address) === 0) {
@@ -304,15 +300,8 @@ function unmapped(address: string): string {
   return nodeNet().isIP(rest) === 4 ? rest : address;
 }
 
-interface TrustedProxies {
-  /** Whether this address belongs to one of our own proxies. */
-  readonly trusts: (address: string) => boolean;
-  /** Whoever connects through a Unix domain socket or a pipe is one. */
-  readonly trustsPipes: boolean;
-}
-
-/** Throws `SVC_CONTEXT_BAD_TRUSTED_PROXY` with the entry that is neither an address, nor a CIDR range, nor `unix`. */
-export function createTrustedProxies(entries: readonly string[]): TrustedProxies {
+/** Throws `SVC_CONTEXT_BAD_TRUSTED_PROXY` for an entry that is not an address, a CIDR range or `unix`. */
+export function createTrustedProxies(entries: readonly string[]) {
   const list = new (nodeNet().BlockList)();
   let trustsPipes = false;
   for (const entry of entries) {
@@ -329,4 +318,42 @@ export function createTrustedProxies(entries: readonly string[]): TrustedProxies
   const trusts = (address: string): boolean =>
     list.check(address, nodeNet().isIP(address) === 6 ? 'ipv6' : 'ipv4');
   return { trusts, trustsPipes };
+}
+
+/** Reads a path such as `user.id`. `undefined` if a step is missing, throws, or is a name that every object has. */
+function readPath(from: object, names: readonly string[]): unknown {
+  let value: unknown = from;
+  try {
+    for (const name of names) {
+      if (typeof value !== 'object' || value === null || name in Object.prototype) return undefined;
+      value = (value as Record<string, unknown>)[name];
+    }
+  } catch {
+    return undefined;
+  }
+  return value;
+}
+
+/** One baggage entry, from OpenTelemetry's context or else the W3C `baggage` header. `null` if missing or unfit. */
+function baggageEntry(
+  name: string,
+  scope: ContextScope | undefined,
+  active: Context | undefined,
+): string | null {
+  const api = otelApi();
+  const baggage = api?.propagation.getBaggage(active ?? api.context.active());
+  if (baggage !== undefined) return boundedText(baggage.getEntry(name)?.value);
+  const header = scope === undefined ? null : rawHeader(scope, 'baggage');
+  return header === null ? null : boundedText(entryOfHeader(header, name));
+}
+
+/** Finds a name in `name=value;property, …`: the first match counts; values are percent-encoded. */
+function entryOfHeader(header: string, name: string): string | null {
+  for (const member of header.split(',')) {
+    const equals = member.indexOf('=');
+    if (equals < 0 || member.slice(0, equals).trim() !== name) continue;
+    const semicolon = member.indexOf(';', equals);
+    return percentDecoded(member.slice(equals + 1, semicolon < 0 ? undefined : semicolon).trim());
+  }
+  return null;
 }

@@ -22,25 +22,24 @@ import {
   toHeaderName,
 } from './context-store.ts';
 
-// Whatever carries the trace carries the user: svc's store is an entry of OpenTelemetry's context as well. Instrumentations bind
-// callbacks of drivers and the like to that context, where an AsyncLocalStorage of its own is that of whoever opened the connection.
+// svc's store is an entry of OpenTelemetry's context too, so that the user travels with the trace. Instrumentations bind driver
+// callbacks to that context, where a separate AsyncLocalStorage would be that of the code that opened the connection.
 
-/** `attach` is there from 1.10 of the API on. */
+/** `attach` exists since 1.10 of the API. */
 type Manager = ContextManager & { attach?(this: unknown, context: Context, ...rest: unknown[]): unknown };
 
 const key = Symbol.for('svc context');
-/** The entry of a context that was made where svc had no store. */
+/** The entry of a context that was created without a store of svc. */
 const nobody = Symbol.for('svc context: nobody');
 type Entry = ContextStore | typeof nobody;
 
 const carrier = shared('otel-carrier', () => ({
   isOn: false,
-  /** The one looked at last. */
   known: undefined as object | undefined,
   patched: new WeakSet<object>(),
 }));
 
-/** From now on, until the returned function is called. Nothing is done before an application registers a context manager. */
+/** Active until the returned function is called. Does nothing before an application registers a context manager. */
 export function carryInOtel(): () => void {
   carrier.isOn = true;
   followContextManager();
@@ -49,7 +48,7 @@ export function carryInOtel(): () => void {
   };
 }
 
-/** OpenTelemetry tells nobody of a context manager that is registered: asked wherever a store is entered. */
+/** OpenTelemetry does not report the registration of a context manager: check whenever a store is entered. */
 export function followContextManager(): void {
   const manager = registeredContextManager();
   if (manager === carrier.known || !carrier.isOn) return;
@@ -81,7 +80,7 @@ function patch(manager: Manager): void {
     });
 }
 
-/** The token of `attach` takes the context back. */
+/** Disposing the token of `attach` restores the previous context. */
 function enterUntilDisposed(store: ContextStore | undefined, token: unknown): unknown {
   const { dispose } = (token ?? {}) as { dispose?: () => void };
   if (typeof dispose !== 'function') return token;
@@ -96,17 +95,14 @@ function enterUntilDisposed(store: ContextStore | undefined, token: unknown): un
 }
 
 interface Found {
-  /** What to go on with: it has an entry. */
+  /** The context to continue with: it has an entry. */
   readonly context: Context;
-  /** The context belongs to another execution than that of the caller: its store counts. */
+  /** The context belongs to another execution than the caller's: its store counts. */
   readonly isElsewhere: boolean;
   readonly store: ContextStore | undefined;
 }
 
-/**
- * A context that was derived from the active one belongs to its caller, whose store may be newer than the entry. One with another
- * entry than the active one comes from elsewhere.
- */
+/** Of a context derived from the active one, the caller's store counts, which may be newer. Others come from elsewhere. */
 function read(context: Context, manager: Manager): Found {
   const store = contextStorage().getStore();
   const mine = { context, isElsewhere: false, store };
@@ -119,23 +115,20 @@ function read(context: Context, manager: Manager): Found {
       return { ...mine, context: context.setValue(key, here) };
     return { context, isElsewhere: true, store: entry === nobody ? undefined : entry };
   } catch {
-    // Of a manager that is none, or a context that is none: what becomes of them is the application's.
     return mine;
   }
 }
 
 function replace(manager: Manager, name: keyof Manager, made: (...args: never[]) => unknown): void {
   try {
-    // Not enumerable, as the method that it stands before.
+    // Not enumerable, like the method that it shadows.
     Object.defineProperty(manager, name, {
       ...{ value: made, writable: true, configurable: true, enumerable: false },
     });
-  } catch {
-    // A frozen one: svc's own store counts then.
-  }
+  } catch {}
 }
 
-// how the context of a request is kept, for HTTP/1 and HTTP/2 without a framework.
+// Keeps the context of a request, for HTTP/1 and HTTP/2 without a framework.
 
 const http1Channel = 'http.server.request.start';
 const http2Channel = 'http2.server.stream.start';
@@ -152,8 +145,8 @@ interface Http2Start {
 }
 
 /**
- * Gives every request of every HTTP/1, HTTPS and HTTP/2 server of this process its own context, whatever the framework,
- * from now until the returned function is called. Upgraded connections (WebSocket) have none: use `runWithContext`.
+ * Gives every request of every HTTP/1, HTTPS and HTTP/2 server in this process a separate context, with any framework.
+ * Call the returned function to stop. Upgraded connections (WebSocket) are not covered: use `runWithContext`.
  */
 export function installRequestContext(options: ContextOptions = {}): () => void {
   const storage = contextStorage();
@@ -166,7 +159,7 @@ export function installRequestContext(options: ContextOptions = {}): () => void 
     const store = { scope, added: null };
     keepStore(request, store);
     keepStore(response, store);
-    // bindStore does nothing here: Node publishes this channel without running the request inside of it.
+    // Not bindStore: Node publishes this channel without running the request inside it.
     followContextManager();
     storage.enterWith(store);
     answer(scope, (name, id) => response.setHeader(name, id));
@@ -183,7 +176,7 @@ export function installRequestContext(options: ContextOptions = {}): () => void 
     const scope = createScope(stream, headers, address, isThroughPipe);
     const store = { scope, added: null };
     keepStore(stream, store, (event) => {
-      // The last moment at which the stream knows the request that the application has in hand.
+      // The last moment when the stream knows the application's request object.
       if (event === 'close') requestObject(scope);
     });
     answer(scope, (name, id) => setHeaderOfStream(stream, name, id));
@@ -214,9 +207,9 @@ function toResponseHeader(name: string | null | undefined): string | undefined {
 }
 
 /**
- * Makes listeners of this emitter run inside its request's store. Node 24 and later emit `data`, `end` and others of a
- * request outside of it. Only our own store is entered, so that nobody else's context changes; a store nested in the
- * same request (`runWithContext`) is left alone. `beforeEvent` is called before the listeners of each event.
+ * Makes listeners of this emitter run inside its request's store: Node 24 and later emit `data`, `end` and others
+ * outside it. Only svc's own store is entered, and a store nested in the same request (`runWithContext`) stays.
+ * `beforeEvent` is called before the listeners of each event.
  */
 function keepStore(
   emitter: EventEmitter,
@@ -242,7 +235,7 @@ function keepStore(
 const socketChannel = 'net.server.socket';
 const classNames = ['Http2Server', 'Http2SecureServer'];
 
-/** The first versions known to publish `http2.server.stream.start`; without it, servers have to be watched. */
+/** The first versions known to publish `http2.server.stream.start`; in others, servers must be watched. */
 export function hasStreamChannel(nodeVersion: string = process.versions.node): boolean {
   const [major = 0, minor = 0] = nodeVersion.split('.').map(Number);
   if (major === 22) return minor >= 23;
@@ -250,8 +243,8 @@ export function hasStreamChannel(nodeVersion: string = process.versions.node): b
 }
 
 /**
- * For Nodes that do not publish the start of an HTTP/2 stream: finds each HTTP/2 server at its first connection and runs
- * its streams in the store that `storeOf` makes. Loads nothing of HTTP/2.
+ * For Node versions that do not publish the start of an HTTP/2 stream. Finds each HTTP/2 server at its first
+ * connection, and runs its streams in the store from `storeOf`. Does not load HTTP/2.
  */
 export function watchHttp2Servers(
   storeOf: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => ContextStore,
@@ -286,31 +279,26 @@ export function watchHttp2Servers(
 
 const socketChannelOfPeer = 'net.server.socket';
 
-/** What Node keeps on a socket beside its public properties. */
 interface Inside {
-  /** The server that has accepted it. An HTTP server that is handed the socket writes `server` over. */
+  /** The server that accepted it. `server` can change: an HTTP server sets it on a socket that it is handed. */
   readonly _server?: Server | null;
   readonly server?: Server | null;
-  /** Of a TLS socket: the one that it speaks through. */
   readonly _parent?: (Socket & Inside) | null;
 }
 
-/**
- * Asks each socket for its address when it is accepted, from now until the returned function is called. Node keeps the answer; later
- * it knows none of a connection that its client has reset meanwhile.
- */
+/** Reads each socket's address on accept, until the returned function is called: after a reset it would be unknown. */
 function keepAddresses(): () => void {
   const onSocket = (message: unknown): void => void (message as { socket: Socket }).socket.remoteAddress;
   subscribe(socketChannelOfPeer, onSocket);
   return () => void unsubscribe(socketChannelOfPeer, onSocket);
 }
 
-/** `undefined`: a Unix domain socket, a pipe, or nobody knows any more. */
+/** `undefined`: a Unix domain socket, a pipe, or no longer known. */
 function addressOf(socket: Socket): string | undefined {
   return socket.remoteAddress ?? (socket as Socket & Inside)._parent?.remoteAddress;
 }
 
-/** Whether its server listens on a path or a pipe. A socket without an address is no sign of it: one that was reset has none either. */
+/** Whether its server listens on a path or a pipe. A missing address does not show it: a reset socket lacks one too. */
 function isThroughPipe(socket: Socket): boolean {
   if (addressOf(socket) !== undefined) return false;
   const { _parent, _server, server } = socket as Socket & Inside;
@@ -319,7 +307,7 @@ function isThroughPipe(socket: Socket): boolean {
 
 function listensOnPipe(server: (Server & { _handle?: object | null }) | null | undefined): boolean {
   if (typeof server?.address !== 'function') return false;
-  // A descriptor that was handed down by a supervisor has no name, and its handle has a kind.
+  // A descriptor inherited from a supervisor has no name, but its handle has a kind.
   return typeof server.address() === 'string' || server._handle?.constructor.name === 'Pipe';
 }
 
@@ -329,7 +317,7 @@ interface Peer {
 }
 
 const unknown: Peer = { address: undefined, isThroughPipe: false };
-/** `session.socket` is a proxy, and gone with the session: asked once per connection. */
+/** `session.socket` is a proxy that ends with the session: read once per connection. */
 const peers = new WeakMap<Http2Session, Peer>();
 
 function peerOfStream(stream: ServerHttp2Stream): Peer {
@@ -346,13 +334,10 @@ function peerOfStream(stream: ServerHttp2Stream): Peer {
 
 const respondMethods = ['respond', 'respondWithFD', 'respondWithFile'] as const;
 
-/**
- * Adds a header to whatever the application will respond. A stream, unlike a response, has no place to put one early; the
- * compatibility API responds through the same methods.
- */
+/** Adds a header to the application's later response: a stream, unlike a response, cannot take one early. */
 function setHeaderOfStream(stream: ServerHttp2Stream, name: string, value: string): void {
   for (const method of respondMethods) {
-    // `respond(headers, options)`; the others take the file first.
+    // `respond(headers, options)`; the other methods take the file first.
     const at = method === 'respond' ? 0 : 1;
     const original = stream[method] as (...args: unknown[]) => void;
     const respond = (...args: unknown[]): void => {
@@ -368,7 +353,7 @@ function setHeaderOfStream(stream: ServerHttp2Stream, name: string, value: strin
   }
 }
 
-/** Newer Nodes take headers as a flat array too. What the application set itself stays. */
+/** Newer Node versions also take headers as a flat array. Headers of the application stay. */
 function withHeader(headers: unknown, name: string, value: string): unknown {
   if (Array.isArray(headers)) {
     const there = headers.some((entry, at) => at % 2 === 0 && String(entry).toLowerCase() === name);
@@ -376,16 +361,16 @@ function withHeader(headers: unknown, name: string, value: string): unknown {
   }
   const own = (headers ?? {}) as Record<string, unknown>;
   if (Object.keys(own).some((key) => key.toLowerCase() === name)) return own;
-  // Its prototype and symbols (never-index marks) have to stay, so it is copied as Node itself copies it.
+  // Copied as Node does it, to keep the prototype and symbols (never-index marks).
   return Object.assign(Object.create(Object.getPrototypeOf(own)), own, { [name]: value });
 }
 
-/** What the application knows better than any header. `undefined` leaves a value as it is, `null` says there is none. */
+/** Values that the application sets for its events. `undefined` leaves a value as it is, `null` clears it. */
 export interface ContextValues {
   readonly userId?: string | number | bigint | null | undefined;
   readonly sessionId?: string | number | bigint | null | undefined;
   readonly correlationId?: string | number | bigint | null | undefined;
-  /** Added to the tags that are there; a `null` removes one. */
+  /** Merged with the current tags; a `null` removes one. */
   readonly tags?:
     | Readonly<Record<string, string | number | bigint | boolean | null | undefined>>
     | null
@@ -393,10 +378,10 @@ export interface ContextValues {
 }
 
 /**
- * Runs `fn` with these values for every event that it, and all it starts, publishes. Inside a request or another
- * `runWithContext` the values come on top, and end with `fn`; outside, the events in `fn` share one trace.
+ * Runs `fn` with these values for all events published by `fn` and by everything that it starts. Inside a request or
+ * another `runWithContext` the values are added, and end with `fn`. Outside, the events in `fn` share one trace.
  *
- * @throws SvcError `SVC_CONTEXT_VALUES` for what is no object, and for an unknown name in it
+ * @throws SvcError `SVC_CONTEXT_VALUES` for values that are not an object, and for an unknown name
  */
 export function runWithContext<T>(values: ContextValues, fn: () => T): T {
   followContextManager();
@@ -407,13 +392,14 @@ export function runWithContext<T>(values: ContextValues, fn: () => T): T {
 }
 
 /**
- * Adds these values to the current HTTP request, for all that follows in it: what an authentication hook wants. Outside of a
- * request they hold for the rest of the current asynchronous execution, as with `AsyncLocalStorage.enterWith`: neither for who has
- * called and awaited it, nor for executions beside it. What runs one after another in one execution, such as invocations of AWS Lambda
- * or messages of a consumer, needs `runWithContext`. There a call that names another user, session or correlation id than an earlier
- * `setContext` takes over nothing from it.
+ * Adds these values to the rest of the current HTTP request: for authentication hooks.
  *
- * @throws SvcError `SVC_CONTEXT_VALUES` for what is no object, and for an unknown name in it
+ * Outside a request they apply to the rest of the current asynchronous execution, as with
+ * `AsyncLocalStorage.enterWith`: not to its caller, nor to concurrent executions. Use `runWithContext` for sequential
+ * work in one execution, such as AWS Lambda invocations or messages of a consumer. There, a `setContext` with another
+ * user, session or correlation id drops all values of the earlier one.
+ *
+ * @throws SvcError `SVC_CONTEXT_VALUES` for values that are not an object, and for an unknown name
  */
 export function setContext(values: ContextValues): void {
   check(values);
@@ -424,11 +410,11 @@ export function setContext(values: ContextValues): void {
   else storage.enterWith(copyWith(store, values));
 }
 
-/** Copy on write: executions that go side by side may have inherited the same store. */
+/** Copies before writing: concurrent executions may have inherited the same store. */
 function copyWith(store: ContextStore | undefined, values: ContextValues): ContextStore {
   const isSet = store?.setIn !== undefined;
   const outer = isSet ? (store.setIn ?? undefined) : store;
-  // Not of whoever it was set for: these are the values of somebody else.
+  // Drop the values of the previous user.
   const base = isSet && namesAnother(store.added, values) ? outer : store;
   return {
     scope: base?.scope ?? createScope(null, null, undefined),
@@ -446,7 +432,7 @@ function namesAnother(old: AddedContext | null, values: ContextValues): boolean 
 
 const names = ['userId', 'sessionId', 'correlationId', 'tags'];
 
-/** What callers without types, and their spelling mistakes, hand over would be lost without a word. */
+/** Untyped callers may misspell a name, which would lose the value silently. */
 function check(values: unknown): void {
   if (!isNamedValues(values)) throw wrong(`the values must be ${plainObject}`);
   for (const name of Object.keys(values))
@@ -473,7 +459,7 @@ function textOr(old: string | null | undefined, value: unknown): string | null |
   return value === undefined ? old : scalarText(value);
 }
 
-/** Makes a new object: an event that already took the old one keeps it as it was. */
+/** Makes a new object: earlier events keep the old one. */
 function mergeTags(old: AddedContext['tags'], values: ContextValues['tags']): AddedContext['tags'] {
   if (values === undefined || values === null) return values === null ? null : old;
   const tags: Record<string, string> = { ...old };

@@ -14,29 +14,25 @@ import {
   tracerProvider,
 } from '../observe/otel-api.ts';
 import { type Outcome, outcomeTable } from '../observe/outcomes.ts';
-import { type ContextScope, currentStore, printable, rawHeader, type ScopeTrace } from './context-store.ts';
+import { type ContextScope, currentStore, headerValue, rawHeader, type ScopeTrace } from './context-store.ts';
 
-// ids of the trace that an event belongs to, with an SDK of OpenTelemetry or without.
+// Trace ids of an event, with or without an OpenTelemetry SDK.
 
-/** The ids of one event: what its envelope and the W3C headers of its record say. Never zeros. */
+/** The ids of one event, for its envelope and its W3C record headers. Never zeros. */
 interface TraceIds {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId: string | null;
   readonly traceFlags: number;
-  /** `undefined`: no `tracestate` header. */
   readonly traceState: string | undefined;
 }
 
-/**
- * Flags of a trace that begins here without a tracer. Sampled, because most consumers follow their parent: a zero would
- * switch their own tracing off.
- */
+/** Flags of a trace that starts here. Sampled: a zero would switch off the tracing of consumers. */
 const madeTraceFlags = 1;
 
 /**
- * Ids of an event for which there is no span of svc: its own span id is made. The trace is that of the span active in
- * `active` (default: the active context); else that of the request, which continues its `traceparent` header; else a new one.
+ * The ids of an event without a span of svc, with a new span id. The trace is that of the span in `active` (default:
+ * the active context). Without a span it is the request's, which continues its `traceparent` header; else a new one.
  */
 export function currentTrace(active?: Context): TraceIds {
   const parent = activeSpanContext(active);
@@ -47,7 +43,7 @@ export function currentTrace(active?: Context): TraceIds {
   return under(traceId, parentSpanId, traceFlags, traceState);
 }
 
-/** Ids of an event that has a span of svc, started under `parent` (see `spanParent`). */
+/** The ids of an event with a span of svc, started under `parent` (see `spanParent`). */
 export function spanTrace(span: Span, parent: Context): TraceIds {
   const own = span.spanContext();
   if (!isValid(own)) return currentTrace(parent);
@@ -61,10 +57,7 @@ export function spanTrace(span: Span, parent: Context): TraceIds {
   };
 }
 
-/**
- * The context to start svc's span under: `active`, and where no instrumentation put a span into it, the caller that the
- * request's `traceparent` header names.
- */
+/** The parent context of svc's span: `active`, or without a span in it, the caller's of the `traceparent` header. */
 export function spanParent(active: Context): Context {
   const scope = currentStore()?.scope;
   if (scope === undefined || scope.request === null || activeSpanContext(active) !== undefined) return active;
@@ -83,7 +76,7 @@ function activeSpanContext(active: Context | undefined): SpanContext | undefined
   return found !== undefined && isValid(found) ? found : undefined;
 }
 
-/** What the API's own check says of ids that a tracer made; its two regular expressions cost as much as all the rest. */
+/** The API's check for ids from a tracer, without its two regular expressions, which double the cost. */
 function isValid({ traceId, spanId }: SpanContext): boolean {
   return traceId.length === 32 && spanId.length === 16 && traceId !== zeroTraceId && spanId !== zeroSpanId;
 }
@@ -105,7 +98,7 @@ function continuedTrace(scope: ContextScope): ScopeTrace | null {
     traceId: remote.traceId,
     parentSpanId: remote.spanId,
     traceFlags: remote.traceFlags,
-    traceState: printable(rawHeader(scope, 'tracestate'), maxTraceStateLength) ?? undefined,
+    traceState: headerValue(scope, 'tracestate', maxTraceStateLength) ?? undefined,
   };
 }
 
@@ -122,12 +115,12 @@ function stateOf(span: SpanContext): string | undefined {
   return span.traceState?.serialize() || undefined;
 }
 
-/** W3C Trace Context: `00-<trace id>-<span id>-<flags>`; later versions may go on after another dash. */
+/** W3C Trace Context: `00-<trace id>-<span id>-<flags>`; later versions may continue after another dash. */
 const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const zeroTraceId: string = '0'.repeat(32);
 const zeroSpanId: string = '0'.repeat(16);
 
-/** Longest `tracestate` passed on, in characters: what the W3C asks to support. */
+/** Longest `tracestate` passed on, in characters: the W3C's minimum. */
 const maxTraceStateLength = 512;
 
 interface RemoteParent {
@@ -136,7 +129,6 @@ interface RemoteParent {
   readonly traceFlags: number;
 }
 
-/** `null` for anything that the W3C says to ignore. */
 export function parseTraceparent(header: string | null): RemoteParent | null {
   const match = header === null ? null : pattern.exec(header.trim());
   if (match === null) return null;
@@ -151,20 +143,18 @@ const bytes = Buffer.from(words.buffer);
 let text = '';
 let used = 0;
 
-/** 32 hexadecimal digits. */
 function randomTraceId(): string {
   return randomHex(32);
 }
 
-/** 16 hexadecimal digits. */
 function randomSpanId(): string {
   return randomHex(16);
 }
 
-/** From `Math.random`, as OpenTelemetry's own ids are: an id is no secret, and `node:crypto` takes 8 ms to load. */
+/** Uses `Math.random`, as OpenTelemetry does: ids are not secret, and `node:crypto` takes 8 ms to load. */
 function randomHex(digitCount: number): string {
   if (used + digitCount > text.length) {
-    // In bulk: making each id on its own costs ten times as much.
+    // In bulk: one at a time costs ten times as much.
     for (let at = 0; at < words.length; at++) words[at] = Math.random() * 2 ** 32;
     text = bytes.toString('hex');
     used = 0;
@@ -177,21 +167,21 @@ let provider: TracerProvider | undefined;
 let tracer: Tracer | undefined;
 let tellForeign = (_text: string): void => {};
 
-/** Says at once, or at the first event without a tracer, where the application's SDK is of no use to svc. */
+/** Reports, at once or at the first event without a tracer, an SDK of the application that svc cannot use. */
 export function sayWhereSdkIsForeign(tell: (text: string) => void): void {
   tellForeign = tell;
   tellOfForeignApi(tell);
 }
 
 /**
- * svc's tracer, when there is a tracer provider: handed over or registered; `undefined` until then. Ask again for each event: an
- * application may start its SDK late. A tracer taken before that can stay silent for ever, so none is kept.
+ * svc's tracer from the configured or registered tracer provider; `undefined` without one. Call it for each event: an
+ * application may start its SDK late, and an earlier tracer can stay a no-op.
  */
 export function activeTracer(): Tracer | undefined {
   const current = tracerProvider();
   if (current === undefined) return undefined;
   if (current !== provider) {
-    // Nothing registered: the API answers with a proxy that stands for nobody.
+    // Without a registration the API returns a proxy without a delegate.
     if (!hasDelegate(current)) return void tellOfForeignApi(tellForeign);
     provider = current;
     tracer = current.getTracer('svc', version);
@@ -199,21 +189,21 @@ export function activeTracer(): Tracer | undefined {
   return tracer;
 }
 
-/** The trace of one event: the ids of its envelope, the W3C headers of its record, and the span that ends with its outcome. */
+/** The trace of one event: the ids of its envelope, its W3C record headers, and its span, which ends with the outcome. */
 export interface EventTrace {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId: string | null;
   readonly traceparent: string;
   readonly tracestate: string | undefined;
-  /** Ends the span, where there is one. Call it once. */
+  /** Ends the span, if any. Call it once. */
   end(outcome: Outcome): void;
 }
 
-/** `context`: the one that was active when the function was called; default: the active one. */
+/** `context`: that of the captured call; default: the active one. */
 export type StartTrace = (topic: string, eventId: string, context: Context | undefined) => EventTrace;
 
-/** One PRODUCER span per event where somebody registered a tracer; ids made by svc where nobody did. */
+/** One PRODUCER span per event if a tracer provider is registered; otherwise ids from svc. */
 export function createTraceStarter(system: string): StartTrace {
   const shapes = new Map<string, ProducerSpanShape>();
   const shapeOf = (topic: string): ProducerSpanShape => {
@@ -245,7 +235,7 @@ function withHeaders(ids: TraceIds, end: EventTrace['end']): EventTrace {
   };
 }
 
-/** An event that did not reach its topic is an error of the send, wherever else it is kept. */
+/** An event that did not reach its topic is a failed send, even if another tier has it. */
 function failureOf(outcome: Outcome): SpanFailure | undefined {
   return outcomeTable[outcome].failure === null
     ? undefined

@@ -1,8 +1,7 @@
 // pipeline/: the way of one event on one screen, from what is known of it to its counted outcome.
 
 import type { Context } from '@opentelemetry/api';
-import type { Call, CapturePlan, Nest, OnCall } from '../capture/call.ts';
-import type { ExpressionScope } from '../capture/expression/values.ts';
+import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
 import type { EventTrace, StartTrace } from '../context/trace.ts';
 import type { BuildEnvelope, EnvelopeTemplate } from '../envelope/envelope.ts';
 import type { Clock } from '../ground/clock.ts';

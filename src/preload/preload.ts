@@ -1,4 +1,4 @@
-// preload/: svc in a process, whoever starts it: from the configuration to the last word of the process.
+// preload/: svc in a process, however it is started: from the configuration to the final report.
 
 import { realpathSync } from 'node:fs';
 import {
@@ -28,48 +28,42 @@ import { runningOutbox } from '../outbox/api/running-outbox.ts';
 import { runningService } from '../publish/api/publish.ts';
 import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
-import { watchProcessEnd } from './process-end.ts';
 import type * as Sdk from './sdk/node-sdk.ts';
-import type { RunningSdk } from './sdk/node-sdk.ts';
 
 const loading = shared('preload', () => ({ done: false }));
 
-/** What `svc/register` runs, once per process (and per worker thread). */
+/** Runs once per process and worker thread, from `svc/register`. */
 export function preload(): void {
-  // A SvcInstrumentation that was there first runs what this would.
+  // An earlier SvcInstrumentation has started svc already.
   if (loading.done || running() !== undefined || isLauncher(process.argv)) return;
   loading.done = true;
   run(loadConfig());
 }
 
-/** For what is said where svc could not start. `isRequired`: the process must not run without svc. */
+/** For messages after a failed start. `isRequired`: the process must not run without svc. */
 export function lastResort(code?: object): { readonly isRequired: boolean; readonly format: LogFormat } {
   const { config } = loadConfig(code === undefined ? {} : { code });
   return { isRequired: config.enabled && config.required, format: config.log.format };
 }
 
-/** The one svc of this process (or worker thread), whoever has started it. */
 export interface Running {
   readonly config: Config;
   readonly logger: Logger;
-  /** After `pause`: what is under way is published, and then all of it ends. */
+  /** After `pause`: events in flight are published, and then svc ends. */
   readonly isPaused: boolean;
-  /** Nothing of it is left. */
   readonly hasEnded: boolean;
-  /** Events without an outcome yet. */
   pending(): number;
-  /** No more events from now on. Resolves when those under way have their outcome and svc has ended, or was resumed. */
+  /** Stops accepting events. Resolves when those in flight have their outcome and svc has ended, or was resumed. */
   pause(): Promise<void>;
-  /** False where it has ended, or is about to. */
+  /** False if it has ended, or is ending. */
   resume(): boolean;
-  /** Ends at once what `pause` has begun: from now on, another one may run beside what is left of it. */
+  /** Ends a paused svc at once: another one may start while it closes. */
   end(deadlineMs?: number): Promise<void>;
 }
 
-export interface RunOptions {
-  /** Hears what the log hears at its level `debug`. */
+interface RunOptions {
   readonly onDebug?: (message: string) => void;
-  /** It belongs to an SDK that the application starts: svc starts none beside it. */
+  /** The application starts an SDK with this instrumentation: svc does not start another. */
   readonly isInSdk?: true;
 }
 
@@ -78,26 +72,26 @@ const state = shared<{ current: Running | undefined; hasSdk: boolean }>('running
   hasSdk: false,
 }));
 
-/** For what is left when the deadline is over: it goes to the next tier. */
+/** For events left after the deadline: they go to the next tier. */
 const closeMs = 1_000;
 
 export function running(): Running | undefined {
   return state.current;
 }
 
-/** Starts svc; `undefined` where it does not start, and why is said. */
+/** Starts svc; `undefined` if it does not start, with the reason in the log. */
 export function run(loaded: LoadedConfig, options: RunOptions = {}): Running | undefined {
   const { config } = loaded;
   const logger = loggerOf(config, options);
   if (isDisabledInstrumentation(loaded, process.env)) {
     logger.info('not started, because OTEL_NODE_DISABLED_INSTRUMENTATIONS names svc');
-    // It names one instrumentation, not the SDK.
+    // The variable names one instrumentation, not the SDK.
     if (loaded.problems.length === 0) startSdk(config, options, logger)?.hookImports();
     return undefined;
   }
   if (!isFit(loaded, logger)) return undefined;
   const sdk = startSdk(config, options, logger);
-  // Loaded here, so that an application in which svc is switched off loads nothing else.
+  // Loaded late: an application with svc disabled loads nothing else.
   const { start } = loadChunk(import.meta.url, '../start/start.ts') as typeof Start;
   const current = keepRunning(start(config, logger), config, logger);
   sdk?.hookImports();
@@ -154,7 +148,7 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
       service.pause();
       if (runningService.current === service) runningService.current = undefined;
       if (runningOutbox.current === service.outbox) runningOutbox.current = undefined;
-      // Resumed meanwhile, and perhaps paused again: that is the turn of the later one.
+      // If it was resumed and paused again meanwhile, the later call ends it.
       const isWanted = (): boolean => phase === 'paused' && mine === pauses;
       await guarded(() => service.finish(config.shutdown.timeoutMs, isWanted));
       if (isWanted()) await current.end(closeMs);
@@ -179,7 +173,7 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
 }
 
 function loggerOf({ log }: Config, { onDebug }: RunOptions): Logger {
-  // What worker threads have to say beside warnings, their main thread has said.
+  // The main thread logs everything below warnings for its worker threads.
   const level = !isMainThread && log.level === 'info' ? 'warn' : log.level;
   const logger = consoleLogger(level, log.format);
   if (onDebug === undefined) return logger;
@@ -192,7 +186,7 @@ function loggerOf({ log }: Config, { onDebug }: RunOptions): Logger {
   };
 }
 
-/** Whether svc can start with it, and is to. */
+/** Whether svc is enabled and can start; logs the problems. */
 function isFit(loaded: LoadedConfig, logger: Logger): boolean {
   const { config, notFound, problems, warnings, targetProblems } = loaded;
   if (notFound !== undefined) {
@@ -211,12 +205,12 @@ function isFit(loaded: LoadedConfig, logger: Logger): boolean {
     logger.error('not started because of the configuration; the application runs without svc');
     return false;
   }
-  // Worker threads have what their main thread was started with.
+  // The main thread has checked them for its worker threads.
   if (config.required && isMainThread) checkTargets(config, logger, targetProblems.length);
   return true;
 }
 
-/** OpenTelemetry's own list of what is not to run. It knows its own instrumentations only: svc reads it itself. */
+/** OpenTelemetry applies its list only to its own instrumentations, so svc reads it too. */
 function isDisabledInstrumentation(
   { config, notFound }: LoadedConfig,
   { OTEL_NODE_DISABLED_INSTRUMENTATIONS: list = '' }: NodeJS.ProcessEnv,
@@ -225,7 +219,7 @@ function isDisabledInstrumentation(
   return list.split(',').some((name) => name.trim() === 'svc');
 }
 
-/** Once per process, and before svc's own start, whose spans go there too. */
+/** Once per process, before svc's own start, whose spans it exports. */
 function startSdk(config: Config, { isInSdk }: RunOptions, logger: Logger): Sdk.RunningSdk | undefined {
   if (config.telemetry.sdk === 'none' || state.hasSdk) return undefined;
   if (isInSdk) {
@@ -245,7 +239,7 @@ function startSdk(config: Config, { isInSdk }: RunOptions, logger: Logger): Sdk.
   return sdk;
 }
 
-/** What only shows when a module is loaded is in the report: what a package exports, what is imported under a name made at run time. */
+/** Checks what is known before modules load. The report covers the rest: package exports, imports with computed names. */
 function checkTargets(config: Config, logger: Logger, refusedCount: number): void {
   const { targetsUnloaded } = loadChunk(
     import.meta.url,
@@ -257,30 +251,28 @@ function checkTargets(config: Config, logger: Logger, refusedCount: number): voi
   if (count > 0) refuse(config, `${count} ${count === 1 ? 'target' : 'targets'} cannot be patched`);
 }
 
-/** Said whatever the level of the log is: it is why the process ends. */
+/** Logged at any log level: it is why the process ends. */
 function refuse({ log }: Config, why: string): never {
   const message = `svc.required is true, so the process does not start: ${why}`;
   stderrLogger('error', log.format).error(message);
   process.exit(notStartedExitCode);
 }
 
-/** One svc whose events the end of the process waits for. */
 interface Ending {
   readonly service: Pick<Start.Service, 'pending' | 'isBusy' | 'finish'>;
-  /** Milliseconds that its events may take once the process was told to end. */
   readonly deadlineMs: number;
   readonly report: () => void;
 }
 
 interface Endings {
-  /** More than one while one ends and the next has begun. */
+  /** Several while one ends and the next has started. */
   readonly all: Set<Ending>;
   readonly reported: WeakSet<Ending>;
-  /** That svc has started: it stays when svc ends. */
-  sdk: RunningSdk | undefined;
+  /** The SDK that svc started. It stays when svc ends. */
+  sdk: Sdk.RunningSdk | undefined;
   unwatch: (() => void) | undefined;
-  /** Asked once: worker threads that run already know nobody else. */
-  workers: { readonly ends: WorkerEnds | undefined } | undefined;
+  /** Set once: running worker threads know only the first. */
+  workers: { readonly report: (() => void) | undefined } | undefined;
 }
 
 const endings = shared<Endings>('endings', () => ({
@@ -291,7 +283,6 @@ const endings = shared<Endings>('endings', () => ({
   workers: undefined,
 }));
 
-/** Until the returned function is called. */
 function endWithProcess(ending: Ending): () => void {
   const { all } = endings;
   all.add(ending);
@@ -304,13 +295,13 @@ function endWithProcess(ending: Ending): () => void {
   };
 }
 
-/** It is shut down behind the events of every svc of the process. */
-function endSdkWithProcess(sdk: RunningSdk): void {
+/** Shuts the SDK down after the events of every svc in the process. */
+function endSdkWithProcess(sdk: Sdk.RunningSdk): void {
   endings.sdk = sdk;
   watch();
 }
 
-/** One watch for all: several would each take the others for the application. */
+/** One watch for all: several would take each other's listeners for the application's. */
 function watch(): void {
   const { all, reported } = endings;
   const reportAll = (): void => {
@@ -323,7 +314,7 @@ function watch(): void {
     const finished = await Promise.all([...all].map(({ service }) => service.finish(deadlineMs)));
     return finished.every(Boolean);
   };
-  endings.workers ??= { ends: isMainThread ? watchWorkerEnds() : void answerMainThread(reportAll) };
+  endings.workers ??= { report: isMainThread ? watchWorkerEnds() : void answerMainThread(reportAll) };
   endings.unwatch ??= watchProcessEnd({
     pending: () => [...all].reduce((sum, { service }) => sum + service.pending(), 0),
     isBusy: () => endings.sdk?.isRunning() === true || [...all].some(({ service }) => service.isBusy()),
@@ -334,51 +325,46 @@ function watch(): void {
     },
     report() {
       reportAll();
-      endings.workers?.ends?.lastWords();
+      endings.workers?.report?.();
     },
   });
 }
 
-/** Of the channel, and of the slots in the environment data, which each thread inherits from the one that makes it. */
+/** The name of the channel, and of the slots in the environment data, which each thread inherits from its creator. */
 const name = 'svc.end';
-/** A worker thread that is busy for so long is not waited for. */
+/** How long to wait for a busy worker thread. */
 const answerMs = 500;
-/** Each thread has the slot of its id. Ids only grow, so that two threads that live at once hardly ever share one. */
+/** A thread's slot comes from its id. Ids only grow, so two live threads rarely share one. */
 const slotCount = 1_024;
-/** In a slot: svc runs in its thread, which has not had its last word. Else it holds 0. */
-const runningOfWorkerEnd = 1;
-/** A thread that has ended already has the id -1, which must not become a negative slot. */
+/** The value of a slot while svc runs in its thread and has not reported its end. Otherwise 0. */
+const isInThread = 1;
+/** An ended thread has the id -1, which must not give a negative slot. */
 const slotOf = (thread: number): number => (thread + slotCount) % slotCount;
 
-/** Nothing tells worker threads that the main thread ends the process: it asks for their last word before it does. */
-interface WorkerEnds {
-  /** The main thread, synchronously: returns when each worker thread in which svc runs has had its last word. */
-  lastWords(): void;
-}
-
-/** The main thread: to be called before the application makes its first worker thread. */
-function watchWorkerEnds(): WorkerEnds {
+/**
+ * Worker threads do not see that the main thread ends the process: it requests their final reports first. For the main
+ * thread, before the application creates a worker thread. The returned function blocks until all have reported.
+ */
+function watchWorkerEnds(): () => void {
   const slots = new Int32Array(new SharedArrayBuffer(slotCount * Int32Array.BYTES_PER_ELEMENT));
   setEnvironmentData(name, slots);
   forgetThoseThatEnd(slots);
-  return {
-    lastWords() {
-      if (!slots.includes(runningOfWorkerEnd)) return;
-      const channel = new BroadcastChannel(name);
-      channel.postMessage('last words');
-      const end = performance.now() + answerMs;
-      for (const slot of slots.keys()) {
-        Atomics.wait(slots, slot, runningOfWorkerEnd, Math.max(0, end - performance.now()));
-      }
-      channel.close();
-    },
+  return () => {
+    if (!slots.includes(isInThread)) return;
+    const channel = new BroadcastChannel(name);
+    channel.postMessage('last words');
+    const end = performance.now() + answerMs;
+    for (const slot of slots.keys()) {
+      Atomics.wait(slots, slot, isInThread, Math.max(0, end - performance.now()));
+    }
+    channel.close();
   };
 }
 
-/** Worker threads. `lastWord` is called when the main thread ends the process. */
+/** In worker threads. `lastWord` is called when the main thread ends the process. */
 function answerMainThread(lastWord: () => void): void {
   const slots = getEnvironmentData(name);
-  // Of another version of this package in the main thread, or none.
+  // The main thread has another version of this package, or does not run svc.
   if (!(slots instanceof Int32Array)) return;
   forgetThoseThatEnd(slots);
   const slot = slotOf(threadId);
@@ -390,12 +376,11 @@ function answerMainThread(lastWord: () => void): void {
       forget(slots, slot);
     }
   };
-  // It does not keep the thread alive. The types of browsers do not know that.
+  // Does not keep the thread alive. The browser types lack `unref`.
   (channel as BroadcastChannel & { unref(): void }).unref();
-  Atomics.store(slots, slot, runningOfWorkerEnd);
+  Atomics.store(slots, slot, isInThread);
 }
 
-/** A thread that is terminated has no last word. */
 function forgetThoseThatEnd(slots: Int32Array): void {
   process.on('worker', (worker: Worker) => {
     const slot = slotOf(worker.threadId);
@@ -427,16 +412,16 @@ const launchers = [
   'vite',
 ];
 
-/** Where one of them runs the application in its own process: the file and its first argument. */
+/** Exceptions that run the application in their own process: the file and its first argument. */
 const applications: readonly RegExp[] = [
   /\/next\/dist\/bin\/next start$/,
   /\/next\/dist\/server\/lib\/start-server\.js /,
   /\/pm2\/lib\/ProcessContainer\w*\.js /,
-  // Its servers run what SvelteKit, Nuxt and others make for the server.
+  // Vite's servers run the server code of SvelteKit, Nuxt and others.
   /\/vite\/bin\/vite\.js (?!build$|optimize$)/,
 ];
 
-/** Runs PostCSS and the like, in `next dev` and `next build`. */
+/** Runs PostCSS and similar tools in `next dev` and `next build`. */
 const turbopackWorker = '/build/chunks/[^/]*\\[turbopack-node\\]';
 
 const launcherPath = new RegExp(
@@ -444,8 +429,8 @@ const launcherPath = new RegExp(
 );
 
 /**
- * True where Node runs a package manager or another tool that only starts processes: `NODE_OPTIONS` reaches these too, and
- * svc in them would take the management port of the application that they start. `argv`: as `process.argv`.
+ * Whether Node runs a package manager or another tool that only starts processes. `NODE_OPTIONS` reaches these too: svc
+ * in them would take the management port of the application that they start. `argv`: as `process.argv`.
  */
 export function isLauncher([, entry, ...args]: readonly (string | undefined)[]): boolean {
   if (entry === undefined) return false;
@@ -455,7 +440,6 @@ export function isLauncher([, entry, ...args]: readonly (string | undefined)[]):
   return !applications.some((each) => each.test(`${file} ${command}`));
 }
 
-/** Commands are links to their script. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);
@@ -464,24 +448,17 @@ function realPath(path: string): string {
   }
 }
 
-/** How long the report waits for the application's modules to load. What loads later is reported when it does. */
+/** How long the report waits for the application's modules. Later ones are reported when they load. */
 const reportAfterMs = 1_000;
-/** While a target is pending, whether its module is loaded by now is asked again so long after. */
+/** The interval of checks whether a pending target's module is loaded. */
 const lookAgainMs = 5_000;
 
-/** What is said of the targets of a process. */
-interface ProcessReport {
-  /** Takes the timers back. */
-  drop(): void;
-  end(): void;
-}
-
-function reportProcess(service: Start.Service, config: Config, logger: Logger): ProcessReport {
+function reportProcess(service: Start.Service, config: Config, logger: Logger) {
   const told = new Set<string>();
-  // Events stay in memory in tests, which load the part that they are about.
+  // In tests, events stay in memory, and each test loads only the modules under test.
   const level = clientOf(config.broker.client).staysInMemory ? 'info' : 'warn';
 
-  /** Says once of each target that its module is not loaded. */
+  /** Reports once for each target that its module is not loaded. */
   function look(isOver = false): ReturnType<Start.Service['report']> {
     const reports = service.report(isOver);
     const unloaded = reports.filter(({ id, state }) => state === 'unloaded' && !told.has(id));
@@ -508,7 +485,7 @@ function reportProcess(service: Start.Service, config: Config, logger: Logger): 
     end() {
       sayUnsent(service, logger);
       const text = formatEndReport(
-        // What a thread has not loaded another one has.
+        // A target that is pending in a worker thread may be loaded in another thread.
         look(true).filter(({ state }) => isMainThread || state !== 'pending'),
       );
       if (text !== '') logger.info(...inLines(text));
@@ -529,4 +506,104 @@ function sayUnsent(service: Start.Service, logger: Logger): void {
     logger.error('the process ended before all events were acknowledged; the rest may be lost', {
       events: left - stored,
     });
+}
+
+interface ProcessEnd {
+  readonly pending: () => number;
+  /** Whether other work is in progress: the relay of the outbox, an SDK that svc started. */
+  readonly isBusy: () => boolean;
+  readonly finish: Sdk.Finish;
+  /** Writes the final report, synchronously: lost events, targets never called. */
+  readonly report: () => void;
+  /** Milliseconds for events in flight after the process was told to end: a signal and the natural end after it share them. */
+  readonly deadlineMs: number;
+}
+
+/** The minimum for new events at the natural end if the signal before it used up the deadline. */
+const leastMs = 500;
+
+const signals = ['SIGTERM', 'SIGINT'] as const;
+
+/** Where the package signal-exit keeps its state, versions 3 and 4. */
+const signalExitStates = [
+  () => (process as unknown as Record<string, unknown>).__signal_exit_emitter__,
+  () => (globalThis as unknown as Record<symbol, unknown>)[Symbol.for('signal-exit emitter')],
+];
+
+/**
+ * Lets events in flight reach their outcome before the process ends.
+ *
+ * On `beforeExit` the process waits for them. On a signal that the application handles, svc waits beside it, and the
+ * application decides when to end. On other signals svc waits and then triggers the default action. The first process
+ * of a container ignores that action: it lives on, with svc. `process.exit()` cannot be delayed: `report` then saves
+ * events in flight to the local backup, or reports them as lost.
+ */
+export function watchProcessEnd(end: ProcessEnd): () => void {
+  let ending = false;
+
+  /** How much of the deadline the last handled signal used, and when its wait ended. */
+  let spent = { ms: 0, at: Number.NEGATIVE_INFINITY };
+
+  async function onSignal(signal: NodeJS.Signals): Promise<void> {
+    if (process.pid === 1 || process.listenerCount(signal) - 1 > signalExitListenerCount()) {
+      const from = performance.now();
+      await end.finish(end.deadlineMs, 'handled');
+      const at = performance.now();
+      spent = { ms: at - from, at };
+      return;
+    }
+    if (ending) return leave(signal);
+    ending = true;
+    await end.finish(end.deadlineMs, 'signal');
+    leave(signal);
+  }
+
+  /** One deadline for both ends. An application that works on for longer after the signal gets a new one. */
+  function leftMs(): number {
+    const { deadlineMs } = end;
+    if (performance.now() - spent.at > deadlineMs) return deadlineMs;
+    return Math.max(deadlineMs - spent.ms, Math.min(deadlineMs, leastMs));
+  }
+
+  function leave(signal: NodeJS.Signals): void {
+    end.report();
+    reported = true;
+    process.removeListener(signal, onSignal);
+    process.kill(process.pid, signal);
+  }
+
+  let reported = false;
+  let waited = false;
+  function onBeforeExit(): void {
+    if (waited || (end.pending() === 0 && !end.isBusy())) return;
+    waited = true;
+    void end.finish(leftMs(), 'natural').then((isFinished) => {
+      // Node emits `beforeExit` again after the wait. After a missed deadline there is no second wait; events made since are
+      // new.
+      waited = !isFinished;
+    });
+  }
+  function onExit(): void {
+    if (!reported) end.report();
+  }
+
+  process.on('beforeExit', onBeforeExit);
+  process.on('exit', onExit);
+  // Before other listeners: a `once` listener of the application would be removed by then.
+  if (isMainThread) for (const signal of signals) process.prependListener(signal, onSignal);
+  return () => {
+    process.removeListener('beforeExit', onBeforeExit);
+    process.removeListener('exit', onExit);
+    for (const signal of signals) process.removeListener(signal, onSignal);
+  };
+}
+
+/** Listeners of signal-exit, which waits for all others to be gone before it ends the process: both would wait. */
+function signalExitListenerCount(): number {
+  let sum = 0;
+  for (const state of signalExitStates) {
+    const { count } = (state() ?? {}) as { count?: unknown };
+    if (typeof count === 'number') sum += count;
+  }
+  return sum;
 }

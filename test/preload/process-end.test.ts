@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { watchProcessEnd } from '../../src/preload/process-end.ts';
+import { watchProcessEnd } from '../../src/preload/preload.ts';
 
 // What signals and exits do to a whole process: test/e2e/preload/process-end.test.ts.
 describe('watchProcessEnd', () => {

@@ -13,7 +13,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
 import { isNamedValues, optionsProblem, plainObject } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
-import type { CapturePlan, OutboxPlan, PlanOrigin } from '../call.ts';
+import type { CapturePlan, ExpressionScope } from '../call.ts';
 import {
   aggregateIdSelector,
   keySelector,
@@ -23,18 +23,17 @@ import {
   selector,
   whenSelector,
 } from '../expression/compile.ts';
-import type { ExpressionScope } from '../expression/values.ts';
 
 export type PlanFields = TargetFields<string | Selector, unknown>;
 
 /**
- * Compiles what one target says.
+ * Compiles a target.
  *
- * @throws SvcError where an expression does not parse or names something that the function does not have.
+ * @throws SvcError if an expression does not parse, or uses a name that the function does not have
  */
 export function makePlan(
   id: string,
-  origin: PlanOrigin,
+  origin: CapturePlan['origin'],
   fields: PlanFields,
   defaultEventType: string,
   parameterNames: readonly string[] | undefined,
@@ -63,7 +62,7 @@ export function makePlan(
 function outboxPlan(
   fields: PlanFields,
   parameterNames: readonly string[] | undefined,
-): OutboxPlan | undefined {
+): CapturePlan['outbox'] {
   if (fields.outbox === undefined) return undefined;
   const { aggregateType, aggregateId, result } = fields.outbox;
   return {
@@ -81,7 +80,7 @@ function notesOf({ callback, phase }: PlanFields, names: readonly string[] | und
   return [`published when the function returns, not when its parameter ${last} is called (callback: last)`];
 }
 
-/** A payload that somebody described and that is not there is a failure, never an event that says nothing. */
+/** Fails if a declared payload is missing, instead of publishing an empty event. */
 function declared(select: (call: ExpressionScope) => unknown): (call: ExpressionScope) => unknown {
   return (call) => {
     const payload = select(call);
@@ -102,9 +101,9 @@ const known = new Map(
 );
 
 /**
- * Fields of a target that was written in code, where nobody has looked at them yet.
+ * Checks the fields of a target in code.
  *
- * @throws SvcError that names the field, and never a value.
+ * @throws SvcError that names the field, never its value
  */
 export function checkDeclaration(fields: PlanFields): void {
   const problem = optionsProblem(fields, [...known.keys()]);
@@ -115,7 +114,7 @@ export function checkDeclaration(fields: PlanFields): void {
   }
 }
 
-/** `undefined` where the value is right, or looked at by those who read it: `payloadIndex`, `headers`, `outbox` and `pii`. */
+/** `undefined` for a valid value, and for fields checked where they are read: `payloadIndex`, `headers`, `outbox` and `pii`. */
 function whatItMust(
   { type, values = [], format, orFunction }: TargetField,
   value: unknown,
@@ -145,56 +144,50 @@ function wrong(what: string): SvcError {
 }
 
 /**
- * What takes the headers out of a call, as texts; those that are null or undefined are left out.
+ * Returns the function that selects the headers of a call, as texts; null and undefined are left out.
  *
- * @throws SvcError for a name that no header can have (`SVC_CAPTURE_HEADERS`) and an expression that does not fit the function;
- *   the returned function throws what a failed expression throws, and `SVC_CAPTURE_HEADERS` for a value that is no header
+ * @throws SvcError `SVC_CAPTURE_HEADERS` for an invalid header name, and for an expression that does not fit the
+ *   function. The returned function throws the errors of its expressions, and `SVC_CAPTURE_HEADERS` for an invalid
+ *   value
  */
 function headerSelector(
   spec: Readonly<Record<string, string | Selector>>,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => Readonly<Record<string, string>> {
-  // Code without types names what it likes.
-  if (!isNamedValues(spec)) throw wrongOfHeaderSelector(`headers must be ${plainObject}`);
+  if (!isNamedValues(spec)) throw headersError(`headers must be ${plainObject}`);
   const entries = Object.entries(spec);
-  if (entries.length > maxHeaders) throw wrongOfHeaderSelector(`there can be at most ${maxHeaders} headers`);
+  if (entries.length > maxHeaders) throw headersError(`there can be at most ${maxHeaders} headers`);
   const selectors = entries.map(([name, given], index) => {
     const problem = headerNameProblem(name);
-    if (problem !== undefined) throw wrongOfHeaderSelector(`header ${index + 1} ${problem}`);
+    if (problem !== undefined) throw headersError(`header ${index + 1} ${problem}`);
     return { name, select: selector(given, `${name} header`, parameterNames) };
   });
   return (call) => {
     const headers: Record<string, string> = {};
     for (const { name, select } of selectors) {
       const text = headerText(select(call));
-      if (text === undefined) throw wrongOfHeaderSelector(`the header ${name} must be ${headerTextForm}`);
+      if (text === undefined) throw headersError(`the header ${name} must be ${headerTextForm}`);
       if (text !== null) headers[name] = text;
     }
     return headers;
   };
 }
 
-function wrongOfHeaderSelector(message: string): SvcError {
+function headersError(message: string): SvcError {
   return new SvcError('SVC_CAPTURE_HEADERS', message);
 }
 
-/**
- * The parameters with a default that expressions name. An expression sees what the caller gave: the default is made inside
- * the function. `defaulted`: positions.
- */
-export function defaultsUsed(
+/** A note about parameters with a default that expressions use: they see only the caller's arguments. `defaulted`: positions. */
+export function defaultsNote(
   expressions: readonly string[],
   names: readonly string[],
   defaulted: readonly number[],
-): string[] {
+): string | undefined {
   const used = new Set(expressions.flatMap(namesIn));
-  return defaulted
+  const parameters = defaulted
     .filter((index) => [names[index] || undefined, `p${index}`, `a${index}`].some((name) => used.has(name)))
     .map((index) => names[index] || `p${index}`);
-}
-
-/** For the report of `svc check`. */
-export function defaultsNote(parameters: readonly string[]): string {
+  if (parameters.length === 0) return undefined;
   const [one, ...more] = parameters;
   const subject =
     more.length > 0 ? `parameters ${parameters.join(', ')} have defaults` : `parameter ${one} has a default`;
@@ -206,12 +199,12 @@ function namesIn(text: string): (string | undefined)[] {
     const positions = [...text.matchAll(/\bargs\s*\[\s*(\d+)\s*\]/g)].map(([, index]) => `p${index}`);
     return [...parseExpression(text).variables, ...positions];
   } catch {
-    // Said elsewhere, with the column.
+    // The error is reported elsewhere, with the column.
     return [];
   }
 }
 
-/** The fields of a target in code, its `outbox` checked. Throws what keeps its function from being captured. */
+/** The fields of a target in code, with its `outbox` checked. Throws the reason why its function cannot be captured. */
 export function withOutbox(fields: PlanFields, { outbox: { enabled } }: Pick<Config, 'outbox'>): PlanFields {
   if (fields.outbox === undefined) return fields;
   const checked = checkOutboxOf(fields.outbox);
@@ -230,7 +223,7 @@ function wrongOfDeclaredOutbox(says: readonly string[]): SvcError {
 
 type Fields = Parameters<typeof shownInClear>[0] & { readonly pii?: unknown };
 
-/** The `pii` of a target in code. Throws what keeps its function from being captured. */
+/** The `pii` of a target in code. Throws the reason why its function cannot be captured. */
 export function declaredRules(fields: Fields, { pii }: Pick<Config, 'pii'>): readonly PathRule[] {
   if (!pii.enabled) return [];
   const checked = fields.pii === undefined ? undefined : checkRulesOf(fields.pii, true);
@@ -243,7 +236,7 @@ export function declaredRules(fields: Fields, { pii }: Pick<Config, 'pii'>): rea
   return rules;
 }
 
-/** Throws where the key, the aggregate id or a header of a target reads what these rules, or those for all payloads, protect. */
+/** Throws if the key, the aggregate id or a header of a target reads a field that these rules, or the global ones, protect. */
 export function refuseInClear(
   fields: Parameters<typeof shownInClear>[0],
   rules: readonly PathRule[],

@@ -1,8 +1,8 @@
 import { type Callable, chainOf, textOf } from '../captured-functions.ts';
 
 /**
- * The parameters of a function by its text, for expressions that name them: `['order', 'options']`. A destructured one
- * has the empty name. `undefined` where the text does not tell: native, bound, or wrapped by someone else.
+ * The parameters of a function by its text, for expressions: `['order', 'options']`. A destructured one has the empty
+ * name. `undefined` if the text does not show them: native, bound, or wrapped by other code.
  */
 export function parameterNames(fn: Callable): readonly string[] | undefined {
   const text = textOf(chainOf(fn).at(-1) ?? fn).trim();
@@ -17,7 +17,7 @@ export function parameterNames(fn: Callable): readonly string[] | undefined {
 
 const pairs: Record<string, string> = { '(': ')', '[': ']', '{': '}' };
 
-/** The texts between the commas of a parameter list that starts at `from`; `undefined` when it cannot be told. */
+/** The texts between the commas of a parameter list that starts at `from`; `undefined` if it cannot be parsed. */
 function splitTopLevel(text: string, from: number): string[] | undefined {
   const parts: string[] = [];
   const closers: string[] = [];
@@ -41,7 +41,7 @@ function splitTopLevel(text: string, from: number): string[] | undefined {
   return undefined;
 }
 
-/** The end of the string or comment that starts at `at`; else `at`. Good enough for defaults: a `/` is no regular expression here. */
+/** The end of the string or comment that starts at `at`; else `at`. Ignores regular expressions, which defaults rarely use. */
 function skip(text: string, at: number): number {
   const character = text[at];
   if (character === '/' && text[at + 1] === '*') return text.indexOf('*/', at + 2) + 2 || text.length;

@@ -10,13 +10,13 @@ import {
 import { parameterNames } from './parameter-names.ts';
 
 /**
- * Captures one function in code: for bundles, and for functions that have no name to configure.
+ * Captures one function in code: for bundles, and for functions without a configurable name. Call it once for each
+ * function, where it is defined, not once per request.
  *
- * @returns a function that behaves as `fn` and publishes an event per call while svc runs. Call this once per function,
- * where it is made, not once per request.
+ * @returns a function that behaves as `fn` and publishes an event per call while svc runs
  */
 export function publishEvent<F extends AnyFunction>(options: PublishEventOptions<NoInfer<F>>, fn: F): F {
-  // With its arguments swapped, the function works and makes no events: the report says that the options come first.
+  // With swapped arguments the function works without events: the report says that the options come first.
   if (typeof fn !== 'function' && typeof options === 'function') return publishEvent(options, options);
   if (typeof fn !== 'function') return fn;
   const known = heldOf(fn);
@@ -31,8 +31,8 @@ export function publishEvent<F extends AnyFunction>(options: PublishEventOptions
   return wrapper as F;
 }
 
-/** Fits where TC39 decorators and where TypeScript's legacy ones (`experimentalDecorators`) are compiled. */
-export interface PublishEventDecorator<F extends AnyFunction> {
+/** Works for TC39 decorators and TypeScript's legacy ones (`experimentalDecorators`). */
+interface PublishEventDecorator<F extends AnyFunction> {
   <This, V extends F>(value: V, context: ClassMethodDecoratorContext<This, V>): V;
   <This, V extends F>(
     value: undefined,
@@ -52,9 +52,8 @@ export interface PublishEventDecorator<F extends AnyFunction> {
 
 /**
  * Publishes an event for each call of the decorated method: instance or static, an arrow function in a field (TC39), a
- * getter or setter. Without svc the method is as if it were not decorated.
- *
- * A configured target on the same method wins; one call makes one event.
+ * getter or setter. Without svc the decorator has no effect. A configured target on the same method has priority, and
+ * one call makes one event.
  *
  * @example `@PublishEvent<OrderService['create']>({ payload: ({ result }) => result.id })`
  */
@@ -93,20 +92,20 @@ function decorate(options: PublishEventOptions, target: unknown, context: Decora
   if (context.kind === 'accessor') return { init: fieldInitializer(options, context, held) };
   const fn = target as Callable;
   const wrapper = wrapHeld(fn, held);
-  // The class has no name yet; a static initializer runs with the class, the other one with the first instance.
+  // The class has no name yet. A static initializer runs with the class, an instance initializer with the first instance.
   let isDeclared = false;
   context.addInitializer(function (this: unknown) {
     if (isDeclared) return;
     isDeclared = true;
     const go = () => declare(options, nameOf(this, context, wrapper), fn, heldOf(wrapper) ?? held);
-    // esbuild gives the class its own name (`_Orders` until then) only after its static initializers.
+    // esbuild names the class (`_Orders` until then) only after its static initializers.
     if (context.static && (this as { name?: string }).name?.startsWith('_')) queueMicrotask(go);
     else go();
   });
   return wrapper;
 }
 
-/** Wraps the arrow function of each instance; all of them serve one plan. */
+/** Wraps the arrow function of each instance, all with one plan. */
 function fieldInitializer(options: PublishEventOptions, context: StandardContext, held: WrapTarget) {
   let isDeclared = false;
   return function (this: unknown, initial: unknown): unknown {
@@ -154,14 +153,14 @@ function fail(options: PublishEventOptions, name: string, problem: string): void
   declareTarget({ origin: 'decorator', name, options, parameterNames: undefined, problem }, undeclaredHeld());
 }
 
-/** `ClassName.method`: of the class that has the method, where a subclass makes the first instance. */
+/** `ClassName.method`: the class that defines the method, even if a subclass makes the first instance. */
 function nameOf(self: unknown, context: StandardContext, wrapper?: Callable): string {
   if (context.static) return join((self as { name?: string } | undefined)?.name, context.name);
   let named: object | null = null;
   for (let owner = self as object | null; owner !== null; owner = Object.getPrototypeOf(owner)) {
     const descriptor = Object.getOwnPropertyDescriptor(owner, context.name);
     if (descriptor === undefined) continue;
-    // Another decorator may have wrapped the wrapper: then the first class that has the name must do.
+    // If another decorator wrapped the wrapper, take the first class with that name.
     named ??= owner;
     if ([descriptor.value, descriptor.get, descriptor.set].includes(wrapper))
       return join(owner.constructor?.name, context.name);

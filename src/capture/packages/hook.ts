@@ -1,4 +1,4 @@
-// packages/: functions of packages: what is left to their exports, where no text shows the function.
+// packages/: functions of packages whose text does not show them: captured through the exports.
 
 import { readdirSync } from 'node:fs';
 import Module, { builtinModules, createRequire, isBuiltin, syncBuiltinESMExports } from 'node:module';
@@ -16,41 +16,39 @@ import type { PackageWork } from '../source/hook-source.ts';
 import { hasSoundSyncHooks } from '../source/node-hooks.ts';
 import { packageName } from '../source/resolve-specifier.ts';
 import { buildsOf, type PendingPackage } from '../source/target-files.ts';
+import { messageOf } from '../source/wrapper-place.ts';
 import { canHaveProperties, findPlace, hasPrivateStatics, putInPlace } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
 
-export interface PackageHookOptions {
+interface PackageHookOptions {
   /**
-   * How svc was preloaded. Where Node has no sound synchronous hooks, `--require` leaves `import` alone: a loader that is
+   * How svc was preloaded. On Node without sound synchronous hooks, `--require` leaves `import` alone: a loader
    * registered there breaks every `require` of an ES module.
    */
   readonly preloadedBy: 'import' | 'require';
 }
 
-/** A package that is changed in place when it is loaded, for another reason than a target. */
+/** A package that svc changes in place on load, for another reason than a target. */
 export interface PackagePatch {
   readonly specifier: string;
   /**
-   * Gets what `require` or `import` of it gives; called for each of them, and for each copy. Never throws. An object that it
-   * returns is what `require` gives in its place, where exports cannot be changed.
+   * Gets the exports of each `require` or `import`, and of each copy. Never throws. An object that it returns replaces
+   * the result of `require`, for exports that cannot be changed.
    */
   readonly patch: (exports: object) => unknown;
 }
 
 export interface PackageHooks extends PackageWork {
-  /**
-   * Hooks `require`, and changes what is loaded already. After the texts are hooked: what it loads for itself, an application may
-   * have as well.
-   */
+  /** Hooks `require`, and changes loaded modules. Call it after the texts are hooked: it loads modules itself. */
   install(): void;
-  /** Takes the hooks away again; functions that are captured stay so. */
+  /** Removes the hooks; captured functions stay captured. */
   close(): void;
 }
 
 /**
- * Says for which packages targets are pending, and captures in their exports what their texts do not show. Without any nothing is hooked
- * and nothing loaded. Nothing of it throws.
+ * Reports the packages with pending targets, and captures in their exports what their texts do not show. Without
+ * targets it hooks and loads nothing. Never throws.
  */
 export function hookPackages(
   targets: readonly PackageTarget[],
@@ -119,14 +117,14 @@ export function hookPackages(
       }
     },
     close() {
-      // The last one first: each gives `require` back as it found it.
+      // In reverse order: each restores `require` as it found it.
       for (const each of undo.reverse()) each();
       for (const key of byKey.keys()) runtimePatches().delete(key);
     },
   };
 }
 
-/** Why a target can never be captured; `undefined` when nothing speaks against it. Resolves the package, never loads it. */
+/** Why a target can never be captured; `undefined` if no reason is known. Resolves the package, never loads it. */
 export function inspectPackageTarget(target: PackageTarget): string | undefined {
   const path = parseFunctionPath(target.functionPath);
   if ('problem' in path) return path.problem;
@@ -138,7 +136,6 @@ interface Group {
   readonly specifier: string;
   readonly baseDir: string;
   readonly targets: ReportedTarget[];
-  /** What `require` of it loads, absolute. */
   readonly file: string | undefined;
 }
 
@@ -174,14 +171,14 @@ function groupBySpecifier(targets: readonly PackageTarget[], events: PatchEvents
   }
   for (const { specifier, baseDir, targets: each } of groups.values()) {
     const resolved = resolvePackage(specifier, baseDir);
-    // Another part of a workspace may have the package all the same: svc looks for it nevertheless.
+    // Still look for it: another part of a workspace may have the package.
     if ('problem' in resolved) for (const { fail } of each) fail(resolved.problem);
   }
   return [...groups.values()];
 }
 
 function reported(target: PackageTarget, path: FunctionPath, events: PatchEvents): ReportedTarget {
-  // What is captured once stays so: of the files of one build, one with the function is enough.
+  // A captured target stays captured: of the files of one build, one with the function is enough.
   const fail = (reason: string, builds?: Builds) => {
     if (!events.isPatched(target.id, builds)) events.failed(target.id, reason, builds);
   };
@@ -193,13 +190,12 @@ function reported(target: PackageTarget, path: FunctionPath, events: PatchEvents
     };
   const tell = (outcome: PatchOutcome, builds: Builds) => {
     if ('problem' in outcome) fail(outcome.problem, builds);
-    // Of a factory it shows with the first object.
+    // A factory is patched with its first object.
     else if (path.result === undefined) events.patched(target.id, builds);
   };
   return { target, path, onMethod, tell, fail };
 }
 
-/** Returns what users of the module must get. */
 function patchOne(
   exports: unknown,
   { target: { slotFor }, path, onMethod, tell, fail }: ReportedTarget,
@@ -216,12 +212,12 @@ function patchOne(
   }
 }
 
-/** Gives the exports, and what they have under `default`, to a patch. Returns what users of the module must get. */
+/** Passes the exports, and their `default`, to a patch. Returns what users of the module must get. */
 function patchAll(exports: unknown, patch: PackagePatch['patch']): unknown {
-  const replacement = isObject(exports) ? patch(exports) : undefined;
-  const standard = isObject(exports) && 'default' in exports ? exports.default : undefined;
-  if (isObject(standard)) patch(standard);
-  return isObject(replacement) ? replacement : exports;
+  const replacement = canHaveProperties(exports) ? patch(exports) : undefined;
+  const standard = canHaveProperties(exports) && 'default' in exports ? exports.default : undefined;
+  if (canHaveProperties(standard)) patch(standard);
+  return canHaveProperties(replacement) ? replacement : exports;
 }
 
 type Loaded = { exports: unknown; readonly loaded: boolean };
@@ -230,7 +226,6 @@ function loadedModules(): Readonly<Record<string, Loaded | undefined>> {
   return (Module as unknown as { _cache: Readonly<Record<string, Loaded | undefined>> })._cache;
 }
 
-/** One that was required before svc started is changed at once. */
 function changeLoaded(specifier: string, baseDir: string, patch: PackagePatch['patch']): void {
   const resolved = resolvePackage(specifier, baseDir);
   const file = 'problem' in resolved ? undefined : resolved.file;
@@ -238,27 +233,27 @@ function changeLoaded(specifier: string, baseDir: string, patch: PackagePatch['p
   if (loaded !== undefined) loaded.exports = patchAll(loaded.exports, patch);
 }
 
-/** The same for targets: svc itself loads packages that an application may have as well. */
+/** The same for targets: svc itself loads packages that the application may use. */
 function patchLoaded({ file, targets }: Group): void {
   const loaded = file === undefined ? undefined : loadedModules()[file];
   if (loaded?.loaded !== true) return;
   for (const one of targets) loaded.exports = patchOne(loaded.exports, one, ofRequire);
 }
 
-/** What `import` gives of a module of Node is what its exports held when they were compared last. */
+/** `import` of a Node module gives what its exports held at the last sync. */
 function patchBuiltin({ specifier, baseDir, targets }: Group): void {
   const exports: unknown = createRequire(path.join(baseDir, 'noop.js'))(specifier);
   for (const one of targets) patchOne(exports, one);
   syncBuiltinESMExports();
 }
 
-/** Said at once, where a preload does not reach what is imported. */
+/** Reports targets that the preload cannot reach through `import`. */
 function tellReach({ specifier, file, targets }: Group, options: PackageHookOptions): void {
   if (options.preloadedBy !== 'require' || hasSoundSyncHooks() || isBuiltin(specifier)) return;
   const reason = `--require does not capture imports on Node ${process.versions.node}; use --import svc/register`;
   for (const { target, fail } of targets) {
     if (file === undefined) fail(reason);
-    // What `require` can load is captured where it is loaded that way.
+    // Modules that `require` can load are captured when loaded that way.
     else addNote({ winner: target.id, loser: null, reason });
   }
 }
@@ -268,8 +263,8 @@ const load = createRequire(import.meta.url);
 const ofRequire: Builds = ['require'];
 
 /**
- * Sees what `require` gives of modules of Node, and of packages whose files do not come by `_compile`. One hook for all, and none where
- * nothing needs it: it resolves every `require` of the application once more, and of a package that it knows by name each file twice.
+ * Sees the exports of Node modules, and of packages whose files skip `_compile`. One hook for all, and only if needed:
+ * it resolves every `require` of the application again, and each file twice for packages known by name.
  */
 function hookRequires(groups: readonly Group[], patches: readonly PackagePatch[]): (() => void) | undefined {
   const builtins = [...groups, ...patches]
@@ -283,7 +278,7 @@ function hookRequires(groups: readonly Group[], patches: readonly PackagePatch[]
     for (const group of groups) {
       if (!isMeant(group, name, folder)) continue;
       const { file } = group;
-      // In a circle of modules it is incomplete yet: it comes again when it has run.
+      // Incomplete in a cycle of modules: it comes again after it has run.
       if (file !== undefined && loadedModules()[file]?.loaded === false) return exports;
       for (const one of group.targets)
         current = patchOne(current, one, file === undefined ? file : ofRequire);
@@ -295,48 +290,33 @@ function hookRequires(groups: readonly Group[], patches: readonly PackagePatch[]
   return () => hook.unhook();
 }
 
-/** What is known by its path is told as a folder, and a name without the ending. */
+/** A module known by its path is reported as a folder, and a name without the extension. */
 function isMeant({ specifier, file }: Group, name: string, folder: string | undefined): boolean {
   if (file === undefined) return isBuiltin(specifier) && namesOf(specifier).includes(name);
   const { dir, name: base } = path.parse(file);
   return dir === folder && base === name;
 }
 
-/**
- * A hook of `require` keeps the exports that it has seen, with the module: those of a module that still ran, in a circle, are not
- * what it exports in the end.
- */
+/** A `require` hook caches the exports that it saw on the module. In a cycle these are incomplete: drop them. */
 function forgetPartial(module: object): void {
   for (const key of Object.getOwnPropertySymbols(module)) {
     if (key.description === 'RitmExports') Reflect.deleteProperty(module, key);
   }
 }
 
-function isObject(value: unknown): value is object {
-  return (typeof value === 'object' && value !== null) || typeof value === 'function';
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'unknown error';
-}
-
-/** One target's part in the work on a module. */
-export interface ExportTarget {
+interface ExportTarget {
   readonly path: FunctionPath;
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
-  /** Told when a factory's object is patched, or cannot be: later than the module is loaded. */
+  /** Called when a factory's object is patched, or cannot be: after the module is loaded. */
   readonly onMethod: (method: string, result: WrapResult) => void;
 }
 
-export type PatchOutcome =
+type PatchOutcome =
   | { readonly result: 'wrapped' | 'already'; readonly exports: unknown }
   | { readonly problem: string; readonly exports: unknown };
 
-/**
- * Captures one function among the exports of a CommonJS module, in place where that is possible. `exports` of the answer
- * is what the module's users must get: often the same object.
- */
-export function patchExports(exports: unknown, target: ExportTarget): PatchOutcome {
+/** Captures one function among the exports of a CommonJS module, in place if possible. Users must get `exports` of the result. */
+function patchExports(exports: unknown, target: ExportTarget): PatchOutcome {
   const names = inside(exports, target.path.names);
   if (names.length === 0) return patchWhole(exports, target);
   const owner = walk(exports, names.slice(0, -1));
@@ -344,13 +324,13 @@ export function patchExports(exports: unknown, target: ExportTarget): PatchOutco
   return patchMember(exports, owner.value, names, target);
 }
 
-/** The names from `exports` on: `default`, and the name of an exported class, can mean the exports themselves. */
+/** The names below `exports`: `default`, or the name of an exported class, can mean the exports themselves. */
 function inside(exports: unknown, names: readonly string[]): readonly string[] {
   const [head = '', ...rest] = names;
   if (has(exports, head)) return names;
   const isWhole = head === 'default' || (typeof exports === 'function' && exports.name === head);
   if (isWhole) return rest;
-  // `import x from 'x'` of a transpiled package: its functions sit on the default export.
+  // `import x from 'x'` of a transpiled package: its functions are on the default export.
   const inner = read(exports, 'default');
   if (
     canHaveProperties(inner) &&
@@ -365,7 +345,6 @@ function patchWhole(exports: unknown, target: ExportTarget): PatchOutcome {
   if (typeof exports !== 'function') return { problem: 'the module does not export a function', exports };
   const wrapper = wrapOne(exports as Callable, target);
   if (wrapper === exports) return verdict(exports, target, exports);
-  // `module.exports = f; module.exports.default = f`
   putAliases(wrapper, exports, wrapper);
   return { result: 'wrapped', exports: wrapper };
 }
@@ -385,14 +364,13 @@ function patchMember(
     return { problem: `${name} is a different function each time it is read`, exports };
   const isStandIn = isLocked(owner as object, last);
   const locked = { problem: `${name} cannot be replaced: it is not configurable`, exports };
-  // Before it is wrapped: a wrapper is the `constructor` of what its class makes.
+  // Check before wrapping: a wrapper becomes the `constructor` of its class's instances.
   if (isStandIn && (owner !== exports || !canStandFor(exports as object, last))) return locked;
   const wrapper = wrapOne(before as Callable, target);
   if (wrapper === before) return verdict(before, target, exports);
   const isPut = !isStandIn && put(owner as object, last, before, wrapper);
   if (!isPut && !isStandIn) return locked;
   if (owner !== exports) return { result: 'wrapped', exports };
-  // `module.exports = f; module.exports.f = f`
   const whole =
     exports === before ? wrapper : isPut ? exports : standingFor(exports as object, before, wrapper);
   putAliases(whole as object, before, wrapper);
@@ -405,7 +383,7 @@ function isLocked(owner: object, key: string): boolean {
   return own === undefined ? !Object.isExtensible(owner) : !own.configurable && own.writable !== true;
 }
 
-/** In place; false where the property is locked. Keeps the property's flags, and a getter's liveness. */
+/** Replaces the function in place; false if the property is locked. Keeps the property's flags, and a getter stays live. */
 function put(owner: object, key: string, before: unknown, wrapper: Callable): boolean {
   if (types.isModuleNamespaceObject(owner)) return false;
   const place = findPlace(owner, key);
@@ -419,7 +397,7 @@ function put(owner: object, key: string, before: unknown, wrapper: Callable): bo
   }
 }
 
-/** What was one function under several names stays one: `a === b`. Getters of other names are not run. */
+/** One function under several names stays one: `a === b`. Getters of other names do not run. */
 function putAliases(exports: object, before: unknown, wrapper: Callable): void {
   for (const key of Reflect.ownKeys(exports)) {
     const descriptor = Object.getOwnPropertyDescriptor(exports, key);
@@ -428,7 +406,6 @@ function putAliases(exports: object, before: unknown, wrapper: Callable): void {
   }
 }
 
-/** Returns what `getter` returns, and the wrapper in the place of what was wrapped. */
 function exchanging(getter: () => unknown, before: unknown, wrapper: Callable): () => unknown {
   return function (this: unknown): unknown {
     const value = Reflect.apply(getter, this, []);
@@ -437,8 +414,8 @@ function exchanging(getter: () => unknown, before: unknown, wrapper: Callable): 
 }
 
 /**
- * Whether another object can stand for exports whose property is locked: a getter as esbuild, webpack and tsc emit them. Methods of
- * other objects than plain ones and functions may need the very object, for what is private in them.
+ * Whether another object can stand in for exports with a locked property: a getter as esbuild, webpack and tsc emit it.
+ * Only plain objects and functions qualify: methods of others may need the very object, for its private members.
  */
 function canStandFor(exports: object, key: string): boolean {
   if (types.isModuleNamespaceObject(exports) || types.isProxy(exports)) return false;
@@ -449,14 +426,14 @@ function canStandFor(exports: object, key: string): boolean {
   return prototype === null || prototype === Object.prototype;
 }
 
-/** The exports themselves in everything, but for the function: its wrapper is found in its place, under each of its names. */
+/** A stand-in that behaves as the exports, but gives the wrapper for each name of the function. */
 function standingFor(exports: object, before: unknown, wrapper: Callable): object {
   return new Proxy(exports, {
     get(target, key, receiver) {
       const value: unknown = Reflect.get(target, key, receiver);
       if (value !== before) return value;
       const own = Object.getOwnPropertyDescriptor(target, key);
-      // JavaScript lets nobody say anything else of a constant.
+      // A proxy must report the true value of a constant property.
       const isConstant = own !== undefined && !own.configurable && own.writable === false;
       return isConstant ? value : wrapper;
     },
@@ -465,12 +442,12 @@ function standingFor(exports: object, before: unknown, wrapper: Callable): objec
 
 function wrapOne(fn: Callable, target: ExportTarget): Callable {
   const method = target.path.result?.join('.');
-  // The parameters of a factory's method are not known before there is one.
+  // Parameters of a factory's method are unknown until an object exists.
   if (method !== undefined) return wrapFactory(fn, { [method]: target.slotFor(undefined) }, target.onMethod);
   return wrapFunction(fn, target.slotFor(parameterNames(fn)));
 }
 
-/** The function came back as it was: captured before, or not to be wrapped. */
+/** The function came back unchanged: it was captured before, or cannot be wrapped. */
 function verdict(fn: unknown, target: ExportTarget, exports: unknown): PatchOutcome {
   if (target.path.result !== undefined) return { result: 'already', exports };
   const held = heldOf(fn);
@@ -493,13 +470,13 @@ function walk(exports: unknown, names: readonly string[]): { value: unknown } | 
 
 function missing(names: readonly string[], owner: unknown): string {
   const last = names.at(-1) as string;
-  const hint = didYouMean(last, namesOfOfPatchExports(owner));
+  const hint = didYouMean(last, memberNames(owner));
   return names.length === 1
     ? `the module has no export ${last}${hint}`
     : `there is no ${names.join('.')}${hint}`;
 }
 
-function namesOfOfPatchExports(owner: unknown): string[] {
+function memberNames(owner: unknown): string[] {
   const names = new Set<string>();
   let holder = canHaveProperties(owner) ? owner : null;
   while (holder !== null && holder !== Object.prototype && holder !== Function.prototype) {
@@ -522,12 +499,11 @@ function read(owner: unknown, key: string): unknown {
 }
 
 interface ResolvedPackage {
-  /** What `require` of it loads; `undefined` for a package that only `import` can load. */
+  /** The file that `require` loads; `undefined` for a package that only `import` can load. */
   readonly file: string | undefined;
 }
 
-/** Finds a package without loading it. */
-export function resolvePackage(specifier: string, baseDir: string): ResolvedPackage | { problem: string } {
+function resolvePackage(specifier: string, baseDir: string): ResolvedPackage | { problem: string } {
   if (isBuiltin(specifier)) return { file: undefined };
   if (specifier.startsWith('node:')) {
     const known = builtinModules.map((name) => (name.startsWith('node:') ? name : `node:${name}`));
@@ -540,7 +516,7 @@ export function resolvePackage(specifier: string, baseDir: string): ResolvedPack
   }
 }
 
-/** `require` found nothing: a package for `import` only, a wrong subpath, or no package at all. */
+/** `require` found nothing: a package for `import` only, a wrong subpath, or no such package. */
 function withoutRequire(
   specifier: string,
   baseDir: string,
@@ -560,7 +536,7 @@ function withoutRequire(
   return { problem: `the package ${name} has no entry ${specifier}${didYouMean(specifier, exported)}` };
 }
 
-/** What an application can load it by: what is built into Node with and without `node:`. */
+/** Names that load the module: a Node module has one with `node:` and one without. */
 export function namesOf(specifier: string): readonly string[] {
   const plain = specifier.replace(/^node:/, '');
   return isBuiltin(specifier) ? [plain, `node:${plain}`] : [specifier];
@@ -600,7 +576,7 @@ function exportedPaths(folder: string): string[] {
   return keys.some((key) => key.startsWith('.')) ? keys : ['.'];
 }
 
-/** Whether some condition exports the subpath; which one, only Node has to know. */
+/** Whether some condition exports the subpath. Node decides which one applies. */
 function isExported(folder: string, subpath: string): boolean {
   return exportedPaths(folder).some((key) => {
     const star = key.indexOf('*');
@@ -609,25 +585,23 @@ function isExported(folder: string, subpath: string): boolean {
   });
 }
 
-/** One export of a package in node_modules that is to be captured. */
+/** One export of a package in node_modules, to be captured. */
 export interface PackageTarget {
-  /** The target's id: `stripe#Stripe.prototype.refund`. */
   readonly id: string;
-  /** As written in the configuration: `stripe`, `@scope/name/sub`, `node:fs`. */
+  /** As in the configuration: `stripe`, `@scope/name/sub`, `node:fs`. */
   readonly specifier: string;
   readonly functionPath: string;
-  /** Absolute; where the specifier is resolved from. */
+  /** Absolute; the specifier is resolved from here. */
   readonly baseDir: string;
   /**
-   * The slot of the target, made on the first call and the same one after it. Throws `SvcError` when the plan cannot be
-   * made (an expression that does not parse): the function then stays as it is, and the target has failed.
+   * The slot of the target, made on the first call. Throws `SvcError` if the plan cannot be made (an expression that
+   * does not parse): the function then stays as it is, and the target has failed.
    */
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
 }
 
-/** What becomes of targets in which builds of their package, told as it happens; without builds, as a whole. None throws. */
+/** State changes of targets in builds of their package; without builds, of the package as a whole. No method throws. */
 export interface PatchEvents {
-  /** The function holds its wrapper now. */
   patched(id: string, builds?: readonly string[]): void;
   failed(id: string, reason: string, builds?: readonly string[]): void;
   isPatched(id: string, builds?: readonly string[]): boolean;

@@ -4,27 +4,24 @@ import { findPlace, putAhead } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
 import { buildsOf } from './target-files.ts';
-import { behindGetter } from './wrapper-place.ts';
+import { behindGetter, messageOf } from './wrapper-place.ts';
 
-/** What inserted calls need to know about their target. */
 export interface RuntimeTarget {
   readonly functionPath: string;
-  /** What follows `()` in the function path; `undefined` where the path names the function itself. */
   readonly result: readonly string[] | undefined;
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
-  /** `builds`: of its package; none for a file of the application's own. */
+  /** `builds`: those of its package; omitted for an own file. */
   readonly patched: (builds?: readonly string[]) => void;
   readonly failed: (reason: string, builds?: readonly string[]) => void;
 }
 
 type Names = readonly string[] | null;
 
-/** The object that inserted calls find: their text is the contract, so the names here are part of it. */
+/** The object that inserted calls use. Its property names are part of their text: a contract. */
 interface Runtime {
   fn(value: unknown, id: string, parameters: Names, name?: string, isReturned?: 1): unknown;
   put(owner: object, key: string, id: string, parameters: Names, isReturned?: 1): void;
   obj(value: unknown, id: string, parameters: Names, path: readonly string[], isReturned?: 1): unknown;
-  /** An ES module of a package that svc changes has run. */
   loaded(key: string, exports: object): void;
   readonly targets: Map<string, RuntimeTarget>;
   readonly patches: Map<string, (exports: object) => void>;
@@ -32,12 +29,12 @@ interface Runtime {
 
 const key = Symbol.for('svc.capture');
 
-/** The targets that inserted calls can find, of this thread: one map, however often this package is loaded. */
+/** This thread's targets of inserted calls: one map, however many copies of this package are loaded. */
 export function runtimeTargets(): Map<string, RuntimeTarget> {
   return runtime().targets;
 }
 
-/** What gets the exports of ES modules that have run. None throws. */
+/** Receivers of the exports of ES modules that have run. None throws. */
 export function runtimePatches(): Map<string, (exports: object) => void> {
   return runtime().patches;
 }
@@ -46,9 +43,9 @@ function runtime(): Runtime {
   const holder = globalThis as unknown as Record<symbol, Runtime | undefined>;
   if (!holder[key]) {
     const made: Runtime = { fn, put, obj, loaded, targets: new Map(), patches: new Map() };
-    // Not enumerable: applications that copy or list globals do not see it.
+    // Not enumerable: applications may copy or list globals.
     Object.defineProperty(globalThis, key, { value: made, configurable: true });
-    // For a module that declares `Symbol` or `globalThis` itself: literals lead there.
+    // For a module that declares its own `Symbol` or `globalThis`: reachable through literals.
     Reflect.defineProperty(Object, key, { value: made, configurable: true });
   }
   return holder[key] as Runtime;
@@ -58,7 +55,7 @@ function loaded(name: string, exports: object): void {
   runtimePatches().get(name)?.(exports);
 }
 
-/** `isReturned`: the function is not the factory that the path names, but what is captured of its result. */
+/** `isReturned`: the function is part of a factory's result, not the factory itself. */
 function targetOf(id: string, isReturned: 1 | undefined): RuntimeTarget | undefined {
   const target = runtimeTargets().get(id) ?? inBuild(id);
   return target && isReturned ? { ...target, result: undefined } : target;
@@ -66,7 +63,7 @@ function targetOf(id: string, isReturned: 1 | undefined): RuntimeTarget | undefi
 
 const views = new WeakMap<RuntimeTarget, Map<string, RuntimeTarget>>();
 
-/** The same target, which tells of one build of its package. Made once: a field is captured in each object of its class. */
+/** The target for one build of its package. Cached: a class field is captured for each instance. */
 function inBuild(key: string): RuntimeTarget | undefined {
   const { id, builds } = buildsOf(key);
   const target = runtimeTargets().get(id);
@@ -82,7 +79,7 @@ function inBuild(key: string): RuntimeTarget | undefined {
   return view;
 }
 
-/** Takes a function, hands back its wrapper; whatever goes wrong, the function itself. */
+/** Returns the wrapper of a function; on any failure the function itself. */
 function fn(value: unknown, id: string, parameters: Names, name?: string, isReturned?: 1): unknown {
   const target = targetOf(id, isReturned);
   if (!target) return value;
@@ -99,12 +96,11 @@ function fn(value: unknown, id: string, parameters: Names, name?: string, isRetu
   }
 }
 
-/** Captures a method of a class, in place. */
 function put(owner: object, member: string, id: string, parameters: Names, isReturned?: 1): void {
   obj(owner, id, parameters, [member], isReturned);
 }
 
-/** Captures what a path leads to inside of an object. */
+/** Captures the function at a path inside an object. */
 function obj(
   value: unknown,
   id: string,
@@ -125,7 +121,7 @@ function obj(
   return value;
 }
 
-/** What the steps but the last lead to, or what is wrong. Runs no getter: who knows what one opens. */
+/** The object before the last step of a path, or a problem. Runs no getter, which might open a connection. */
 function ownerOf(value: unknown, path: readonly string[]): { readonly object: unknown } | string {
   let object = value;
   for (const [index, step] of path.slice(0, -1).entries()) {
@@ -139,7 +135,6 @@ function ownerOf(value: unknown, path: readonly string[]): { readonly object: un
   return { object };
 }
 
-/** Returns what is wrong, if anything. */
 function putMember(
   owner: unknown,
   member: string,
@@ -176,7 +171,6 @@ function wrap(value: Callable, target: RuntimeTarget, parameters: Names): Callab
   return wrapped;
 }
 
-/** What a factory's first call shows. */
 function methodProblem(functionPath: string, method: string, outcome: WrapResult): string | undefined {
   const returned = `what ${functionPath.split('()')[0]}() returned`;
   switch (outcome) {
@@ -196,10 +190,9 @@ function methodProblem(functionPath: string, method: string, outcome: WrapResult
   }
 }
 
-/** Gives a function the name that JavaScript would have inferred, had there been no call around it. */
+/** Gives a function the name that JavaScript would have inferred without a call around it. */
 function nameIt(value: object, name: string): void {
   const own = Object.getOwnPropertyDescriptor(value, 'name');
-  // A class can have a static member called `name`: that stays.
   if (own && !(own.configurable && typeof own.value === 'string')) return;
   Object.defineProperty(value, 'name', { configurable: true, ...own, value: name });
 }
@@ -207,8 +200,4 @@ function nameIt(value: object, name: string): void {
 function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'unknown error';
 }

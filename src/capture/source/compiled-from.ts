@@ -5,10 +5,7 @@ import { readMap, sourcesAt } from './source-map.ts';
 import { stemOf } from './target-files.ts';
 import { isProblem } from './wrapper-place.ts';
 
-/**
- * Which of the files that were loaded was made from `source`: its source map says so, or its name does. Names count for
- * TypeScript alone: two files of JavaScript may be called alike.
- */
+/** Which loaded file was built from `source`, by its source map, or for TypeScript by its name. */
 export function compiledFrom(source: string, loaded: Iterable<string>, baseDir: string): string | undefined {
   const others = [...loaded].filter((file) => file !== source && /\.[cm]?js$/.test(file));
   const named = others.filter((file) => stemOf(file) === stemOf(source));
@@ -17,7 +14,7 @@ export function compiledFrom(source: string, loaded: Iterable<string>, baseDir: 
   return mapped ?? compiledByName(source, named, baseDir);
 }
 
-/** The same by the names alone, which reads no source map: while the process runs, those that lead to a target have told already. */
+/** The same by names alone, without reading source maps: in a running process, those with a target have reported already. */
 export function compiledByName(
   source: string,
   loaded: Iterable<string>,
@@ -44,12 +41,12 @@ function isMapped(file: string, source: string, roots: readonly string[]): boole
     const map = readMap(file, text, [basename(source)]);
     return map !== undefined && !isProblem(map) && sourcesAt(map, source, roots, text).length > 0;
   } catch {
-    // A file that cannot be read: its name has to tell.
+    // The file cannot be read: decide by its name.
     return false;
   }
 }
 
-/** In one package `dist/a/orders` of `src/a/orders`, `dist/src/orders` of `src/orders`, `src/orders` of the same. */
+/** Within one package: `dist/a/orders` of `src/a/orders`, `dist/src/orders` of `src/orders`, `src/orders` of the same. */
 function isBuildOf(source: readonly string[], built: readonly string[]): boolean {
   let end = 0;
   while (end < Math.min(source.length, built.length) && source.at(-1 - end) === built.at(-1 - end)) end++;

@@ -16,31 +16,29 @@ import {
 } from './syntax.ts';
 import { isProblem } from './wrapper-place.ts';
 
-// what code says of its own events: decorators, publishEvent(), publish(), outbox.save().
+// Finds events in code: decorators, publishEvent(), publish(), outbox.save().
 
-/** A declaration in code, as far as reading shows it. */
 export interface DeclaredFunction {
-  /** Relative to the folder that was searched, with `/`. */
+  /** Relative to the searched folder, with `/`. */
   readonly file: string;
   readonly line: number;
-  /** As reports name it at run time. */
+  /** As in reports at run time. */
   readonly name: string;
   readonly by: '@PublishEvent' | 'publishEvent()';
 }
 
-/** A rule for personal data in code whose strategy stands there as text. */
+/** A rule for personal data in code whose strategy is a literal. */
 export interface DeclaredRule {
   readonly file: string;
   readonly line: number;
   readonly strategy: string;
-  /** `undefined`: none, or one that is made at run time. */
+  /** `undefined`: missing, or computed at run time. */
   readonly keyId: string | undefined;
 }
 
 interface DeclaredParts {
   readonly functions: DeclaredFunction[];
   readonly rules: DeclaredRule[];
-  /** Those of the functions, of `publish()` and of `outbox.save()`. */
   readonly events: DeclaredEvent[];
 }
 
@@ -49,8 +47,8 @@ const names: readonly string[] = ['PublishEvent', 'publishEvent', 'PiiField'];
 const looksLikeOne = /\b(?:PublishEvent|publishEvent|PiiField|publish|outbox)\b/;
 
 /**
- * The functions below `folder` that `@PublishEvent` and `publishEvent()` of svc declare, the rules of these and of `@PiiField`, and
- * the events that are published, by reading alone.
+ * Finds, without loading the code, the functions below `folder` that svc's `@PublishEvent` and `publishEvent()`
+ * declare, the rules of these and of `@PiiField`, and the published events.
  */
 export function findDeclared(folder: string): DeclaredParts {
   const found: DeclaredParts = { functions: [], rules: [], events: [] };
@@ -60,7 +58,7 @@ export function findDeclared(folder: string): DeclaredParts {
       if (text === undefined || !mentionsSvc.test(text) || !looksLikeOne.test(text)) continue;
       declaredIn(relative(folder, path).replaceAll('\\', '/'), text, found);
     } catch {
-      // It may be gone meanwhile, or not be readable: there is nothing to list.
+      // The file is gone or unreadable.
     }
   }
   return found;
@@ -84,7 +82,6 @@ function declaredIn(file: string, text: string, { functions, rules, events }: De
     const line = lineAt(text, call.start);
     for (const each of parts) events.push({ file, line, name: `${sent}()`, ...each });
   };
-  /** By the function or class that a variable is declared with. */
   const bindings = new Map<Node, string>();
   for (const node of walk([parsed.program])) {
     if (node.type === 'VariableDeclarator' && node.id.type === 'Identifier' && node.init)
@@ -102,7 +99,7 @@ function declaredIn(file: string, text: string, { functions, rules, events }: De
   }
 }
 
-/** The objects `{ strategy: '…', keyId: '…' }` in what the call is given. */
+/** The objects `{ strategy: '…', keyId: '…' }` in the arguments of the call. */
 function rulesIn(node: Node): (Omit<DeclaredRule, 'file' | 'line'> & { at: number })[] {
   const rules: ReturnType<typeof rulesIn> = [];
   for (const each of walk([node], isFunction)) {
@@ -117,7 +114,7 @@ function rulesIn(node: Node): (Omit<DeclaredRule, 'file' | 'line'> & { at: numbe
   return rules;
 }
 
-/** @param ownName what the event type is without another one; `undefined`: known at run time only */
+/** @param ownName the default of the event type; `undefined`: known at run time only */
 type Add = (
   node: Node,
   name: string,
@@ -126,7 +123,7 @@ type Add = (
   ownName: string | undefined,
 ) => void;
 
-/** `publish` or `outbox.save`, imported from svc: other libraries have functions of these names. */
+/** `publish` or `outbox.save`, if imported from svc: other libraries have functions of these names. */
 function sentBy(
   { callee }: CallExpression,
   locals: ReadonlyMap<string, string>,
@@ -165,7 +162,6 @@ function means(callee: Node, name: string, locals: ReadonlyMap<string, string>):
   return locals.get(path) === name || path === name || path.endsWith(`.${name}`);
 }
 
-/** Names that the file imports svc's functions under; `*` is all of svc. */
 function localNames(program: Program): Map<string, string> {
   const locals = new Map<string, string>();
   for (const statement of program.body) {
@@ -192,37 +188,33 @@ function addRequired(id: Node, init: Node | null, locals: Map<string, string>): 
   }
 }
 
-/** What code spells out of a payload. Of all that is no literal only the name is known. */
+/** The shape of a payload in code. Of a value that is not a literal, only the name is known. */
 export type SpelledValue = 'string' | 'integer' | 'number' | 'boolean' | 'null' | 'unknown' | SpelledObject;
 
 export interface SpelledObject {
   readonly properties: Readonly<Record<string, SpelledValue>>;
-  /** `false`: something else is spread into it, or has a name that is made at run time. */
+  /** `false`: it also has spread or computed properties. */
   readonly isWhole: boolean;
 }
 
-/** An event that code publishes, as far as its text shows. */
 export interface DeclaredEvent {
-  /** Relative to the folder that was searched, with `/`. */
+  /** Relative to the searched folder, with `/`. */
   readonly file: string;
   readonly line: number;
-  /** `OrderService.create`, `publish()` */
   readonly name: string;
-  /** `undefined`: known at run time only. */
   readonly eventType: string | undefined;
-  /** `undefined`: known at run time only. `null`: that of the configuration. */
+  /** `undefined`: known at run time only. `null`: the topic of the configuration. */
   readonly topic: string | null | undefined;
   /** An expression, the text of the code, or `a function`. */
   readonly key: string | undefined;
-  /** An expression, what the code spells out, or `undefined`: not known. */
+  /** An expression, the shape in the code, or `undefined`: unknown. */
   readonly payload: string | SpelledObject | undefined;
-  /** Its rules for personal data, as they are written; `undefined`: none, or made at run time. */
+  /** Its rules for personal data, as written; `undefined`: missing, or computed at run time. */
   readonly pii: unknown;
 }
 
 type EventParts = Omit<DeclaredEvent, 'file' | 'line' | 'name'>;
 
-/** Of the options of `@PublishEvent` and `publishEvent()`. */
 function eventOfOptions(
   options: Node | undefined,
   name: string | undefined,
@@ -239,16 +231,15 @@ function eventOfOptions(
   };
 }
 
-/** Of `publish(payload, options)` */
 function eventOfPublish(call: CallExpression, texts: ReadonlyMap<string, string>, text: string): EventParts {
   const [payload, options] = [argument(call.arguments, 0), argument(call.arguments, 1)];
   const object = payload && objectIn(payload);
-  // As it is named at run time: by its class.
+  // Named by its class, as at run time.
   const name = object === undefined ? undefined : 'Event';
   return { ...eventOfOptions(options, name, texts, text), payload: object && spelledBy(object) };
 }
 
-/** Of `outbox.save(executor, event)`, one or several. */
+/** From `outbox.save(executor, event)`, with one event or several. */
 function eventsOfSave(call: CallExpression, texts: ReadonlyMap<string, string>, text: string): EventParts[] {
   const given = argument(call.arguments, 1);
   const all = given?.type === 'ArrayExpression' ? given.elements : [given];
@@ -292,7 +283,6 @@ function fieldsOf(
   };
 }
 
-/** A value of literals alone. */
 function writtenOut(node: Node | undefined): unknown {
   if (node === undefined) return undefined;
   const value = bare(node as Expression);
@@ -319,7 +309,7 @@ function sliced(node: Node, text: string): string {
   return written.length > longestKey ? `${written.slice(0, longestKey)}…` : written;
 }
 
-/** The texts that constants of the file stand for: `const created = '…'`, and `Types.created` of a constant object or enum. */
+/** The texts of constants in the file: `const created = '…'`, and `Types.created` of a constant object or enum. */
 function constantTexts(program: Program): Map<string, string> {
   const found = new Map<string, string>();
   for (const statement of program.body) {
@@ -368,7 +358,7 @@ function textOf(node: Node, texts: ReadonlyMap<string, string>): string | undefi
   return literalText(node) ?? texts.get(memberPath(node) ?? '');
 }
 
-/** Of a function in a configuration that is code, by its text. */
+/** The payload shape of a function in a configuration written as code. */
 export function spelledByText(text: string): SpelledObject | undefined {
   const parsed = parse('payload.js', `(${text})`, { goal: 'unknown', typed: false });
   const [statement] = isProblem(parsed) ? [] : parsed.program.body;

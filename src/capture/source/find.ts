@@ -12,24 +12,21 @@ import { didYouMean, inEachForm } from '../../ground/names.ts';
 import { parseFunctionPath, privateMethod } from './function-path.ts';
 import type { Range } from './outline.ts';
 import { lineAt, parse, type TextKind } from './parse-text.ts';
-import { scan } from './scan.ts';
+import { type Definition, type Definitions, type NamedValue, scan } from './scan.ts';
 import {
   type AnyFunction,
   argument,
   bare,
   beforeStatics,
   core,
-  type Definition,
-  type Definitions,
-  defaultedParameters,
   isClass,
   isFunction,
   isNameless,
   isNothing,
   keyOf,
   memberPath,
-  type NamedValue,
   parameterNames,
+  parametersOf,
   propertyOf,
   stringOf,
   walk,
@@ -37,14 +34,14 @@ import {
 } from './syntax.ts';
 import { behindGetter, type Found, isProblem, type Place, type Problem } from './wrapper-place.ts';
 
-// where in a text the function of a target is defined.
+// Finds where a text defines the function of a target.
 
 type Names = readonly string[];
 
 /**
- * Reads a parsed file once; what it gives back finds one function path after the other in it.
+ * Prepares a parsed file once; the result finds function paths in it.
  *
- * @param asked gets what was looked at
+ * @param asked records what the answers depend on
  */
 export function finder(
   program: Program,
@@ -79,16 +76,15 @@ class NotedNames<T> extends Map<string, T> {
   }
 }
 
-/** What a definition is not found by: many others say it too. */
+/** Words too common to locate a definition. */
 const common = new Set(['exports', 'module', 'prototype', 'this', '']);
 
 /** The names in `createRepository().insert`, `exports.create`, `OrderService.prototype.create`. */
 export const wordsOf = (path: string): string[] => path.split(/[.()]+/).filter((word) => !common.has(word));
 
-/** Follows one name to the next one at most: an alias, a class that a factory makes, an object that a method stands in. */
-const mostRounds = 8;
+/** How many times to follow a name to the next: an alias, a class from a factory, the object of a method. */
+const maxRounds = 8;
 
-/** Where the parameters stand. */
 function parametersIn(found: Found | Problem): Range[] {
   const own = isProblem(found) ? undefined : (found.parametersOf as AnyFunction | undefined);
   return own ? [{ start: own.start, end: own.body?.start ?? own.end }] : [];
@@ -97,17 +93,14 @@ function parametersIn(found: Found | Problem): Range[] {
 const isCut = ({ start, end }: Range, parsed: string, text: string): boolean =>
   parsed !== text && parsed.slice(start, end) !== text.slice(start, end);
 
-/** What a text says about function paths. */
-export interface FoundPaths {
-  /** Only what leads to them where the text is a longer one. */
+interface FoundPaths {
+  /** For a longer text, only the parts that lead to the paths. */
   readonly program: Program;
-  /** In the order of the paths. */
   readonly found: readonly (Found | Problem)[];
-  /** Where the last statement ends, but for functions that were not read; `undefined` where there is none. */
+  /** The end of the last statement, except in functions that were skipped; `undefined` without one. */
   readonly end: number | undefined;
 }
 
-/** Parses a text and finds all of these in it. */
 export function findPaths(
   file: string,
   text: string,
@@ -128,10 +121,10 @@ export function findPaths(
     const read = [...asked.factories, ...found.flatMap(parametersIn)];
     const cut = read.filter((each) => isCut(each, parsed.text, text));
     ranges.push(...cut);
-    // What is not there may be there under another name, or in another file.
+    // A missing path may exist under another name, or in another file.
     const isToName: boolean = !keepsNames && found.some(isProblem);
     const isAll = names.size === known && cut.length === 0;
-    if (parsed.isWhole || round === mostRounds || (isAll && !isToName))
+    if (parsed.isWhole || round === maxRounds || (isAll && !isToName))
       return { program: parsed.program, found, end: parsed.program.body.at(-1)?.end };
     if (!isToName || !isAll) continue;
     keepsNames = true;
@@ -160,7 +153,7 @@ function find(question: Question): Found | Problem {
   };
 }
 
-/** The longest beginning of the path that the file gives a value, then the rest inside of that. */
+/** Finds the longest prefix of the path with a value in the file, then the rest inside that value. */
 function findNames(question: Question, names: Names): Hit | Problem {
   const [first = '', ...more] = names;
   const alias = question.definitions.aliases.get(first);
@@ -223,7 +216,7 @@ function inObject(
   return { ...around(question, value, rest), shown: member.shown ?? functionOf(local) };
 }
 
-/** What the text shows of `new Service()` and `new Proxy({ … }, handler)`; `undefined`: it is left to run time. */
+/** What the text shows of `new Service()` and `new Proxy({ … }, handler)`; `undefined`: decided at run time. */
 function inConstructed(
   question: Question,
   { callee, arguments: [first] }: NewExpression,
@@ -235,7 +228,7 @@ function inConstructed(
   if (callee.name === 'Proxy' && first !== undefined && first.type !== 'SpreadElement') {
     const target = core(first);
     if (target.type !== 'ObjectExpression') return undefined;
-    // What the handler makes of a member is seen from outside, its target from inside: the target is changed.
+    // A proxy's handler stays in effect: the target object is changed.
     const hit = inObject(question, { node: first, infers: undefined }, target, name, rest);
     return isProblem(hit)
       ? {
@@ -254,7 +247,6 @@ function inConstructed(
   };
 }
 
-/** Whether instances of a class of this file have a getter of this name. */
 function getterIn(question: Question, className: string, key: string, depth = 0): true | undefined {
   const [definition, more] = question.definitions.byName.get(className) ?? [];
   if (definition?.kind !== 'value' || more !== undefined || depth > 5) return undefined;
@@ -295,7 +287,7 @@ function inConstructor(question: Question, node: AnyFunction, name: string, rest
   return fromHelper(question, name, rest) ?? notFound(question, full);
 }
 
-/** A member that a compiler's helper adds, outside of the class. */
+/** A member that a compiler helper adds outside the class. */
 function fromHelper(question: Question, name: string, rest: Names): Hit | undefined {
   const length = rest[0] === 'prototype' ? 2 : 1;
   const member = question.definitions.helperMembers.get([name, ...rest.slice(0, length)].join('.'));
@@ -314,7 +306,7 @@ function fieldValue(
   return what ? notAFunction(question, full, what) : around(question, { node, infers }, rest);
 }
 
-/** `module.exports = { create, async cancel() {} }`: the object's properties are the module's names. */
+/** `module.exports = { create, async cancel() {} }`: its properties are names of the module. */
 function inModuleExports(question: Question, names: Names): Hit | Problem | undefined {
   const [definition, more] = question.definitions.byName.get('exports') ?? [];
   const value = definition?.kind === 'value' && !more ? core(definition.node) : undefined;
@@ -347,7 +339,7 @@ function functionOf(definition: Definition | Problem | undefined): AnyFunction |
   return isFunction(value) ? value : undefined;
 }
 
-/** Behind `function` or `function *`, comments between them included. */
+/** The offset after `function` or `function *`, and comments between. */
 function nameAt(text: string, start: number): number {
   const gap = String.raw`(?:\s|/\*[\s\S]*?\*/|//.*)*`;
   const keyword = new RegExp(String.raw`(?:async${gap})?function(?:${gap}\*)?`, 'y');
@@ -380,14 +372,13 @@ function handedOn(question: Question, head: string): Problem {
   };
 }
 
-/** A function of a file that a target can name. */
 interface OwnFunction {
   /** As a target names it: `OrderService.prototype.create`. */
   readonly path: string;
   readonly node: AnyFunction;
 }
 
-/** Every function that the text of a file shows, in its order; nothing for one that cannot be parsed. */
+/** Every function in the text of a file, in order; empty if it cannot be parsed. */
 export function ownFunctions(
   file: string,
   text: string,
@@ -405,7 +396,7 @@ export function ownFunctions(
   return { program, functions: functions.filter(({ path }) => !isProblem(find(path))) };
 }
 
-/** Objects in objects: nobody names a function by a longer path. */
+/** The depth of nested objects to search: longer paths are not practical. */
 const deepestObject = 20;
 
 function functionsIn(name: string, node: Node, depth: number): OwnFunction[] {
@@ -415,7 +406,7 @@ function functionsIn(name: string, node: Node, depth: number): OwnFunction[] {
   return node.properties.flatMap((each) => {
     if (each.type !== 'Property' || each.kind !== 'init') return [];
     const key = keyOf(each.key, each.computed);
-    // `module.exports = { create }`: its properties are the names of the module.
+    // `module.exports = { create }`: its properties are names of the module.
     const path = name === 'exports' ? key : `${name}.${key}`;
     return key === undefined || path === undefined
       ? []
@@ -434,31 +425,27 @@ function ofMember(name: string, member: Class['body']['body'][number]): OwnFunct
     : [];
 }
 
-/** One target asked of one file. */
 interface Question {
   readonly definitions: Definitions;
   readonly text: string;
-  /** As configured, for messages. */
   readonly functionPath: string;
-  /** Names looked up so far, so that aliases in a circle end. */
+  /** Names looked up so far, so that cycles of aliases end. */
   readonly seen: Set<string>;
   readonly asked?: Asked | undefined;
 }
 
-/** What of a text the answers depend on. */
+/** The parts of a text that the answers depend on. */
 interface Asked {
   readonly names: Set<string>;
-  /** Functions whose results were looked into. */
   readonly factories: { readonly start: number; readonly end: number }[];
 }
 
-/** A place, and the function itself where the text shows it. */
+/** A place, and the function itself if the text shows it. */
 interface Hit {
   readonly place: Place;
   readonly shown: AnyFunction | undefined;
 }
 
-/** Every path that a target could name in this file. */
 function knownPaths(definitions: Definitions): string[] {
   const paths = [...definitions.aliases.keys()];
   for (const [key, list] of definitions.byName) {
@@ -468,7 +455,6 @@ function knownPaths(definitions: Definitions): string[] {
       const value = core(node as Expression);
       if (isClass(value)) paths.push(...classPaths(value, name));
       if (value.type !== 'ObjectExpression') continue;
-      // The properties of module.exports are names of the module.
       paths.push(...objectPaths(value, name).map((path) => path.replace(/^exports\./, '')));
     }
   }
@@ -488,13 +474,13 @@ function notAFunction(question: Question, name: string, what: string): Problem {
   return { problem: `${name} is not a function but ${what}${named}` };
 }
 
-/** Ordinary lines have 30 to 40 characters, those of a minifier thousands. */
+/** Hand-written lines average 30 to 40 characters, minified ones thousands. */
 const shortestLine = 60;
-/** Names that a minifier makes: a letter or two, three in a large bundle. */
+/** Minified names have one or two letters, in large bundles three. */
 const longestMadeUp = 3;
 const share = 0.75;
 
-/** What to do where the names of a file are gone; `undefined` where they are not. `names`: those that the file defines. */
+/** The remedy for a file with minified names; `undefined` for others. `names`: those that the file defines. */
 function minifiedHint(text: string, names: Iterable<string>): string | undefined {
   const own = [...names].filter((name) => !name.includes('.') && name !== 'exports');
   const lines = Math.max(1, text.trimEnd().split('\n').length);
@@ -508,12 +494,11 @@ type ClassMember =
   | {
       readonly kind: 'field';
       readonly value: Expression;
-      /** The name that a nameless function gets here. */
+      /** The name that JavaScript gives to a nameless function here. */
       readonly infers: string | undefined;
       readonly rest: readonly string[];
     };
 
-/** Finds `prototype.create`, `create` or `prototype.repo.save` in the text of a class. */
 function findInClass(node: Class, name: string, path: readonly string[]): ClassMember | Problem {
   const isStatic = path[0] !== 'prototype';
   const [key, ...rest] = isStatic ? path : path.slice(1);
@@ -539,7 +524,7 @@ function findInClass(node: Class, name: string, path: readonly string[]): ClassM
   return { problem: missingMember(node, name, key, full) };
 }
 
-/** What a target could name in a class: `A.prototype.create`, `A.of`. */
+/** Paths of a class that a target could name: `A.prototype.create`, `A.of`. */
 function classPaths(node: Class, name: string): string[] {
   return node.body.body.flatMap((member) => {
     const key = 'key' in member ? keyOf(member.key, member.computed) : undefined;
@@ -552,7 +537,7 @@ function isStaticMember(member: ClassElement): boolean {
   return 'static' in member && member.static;
 }
 
-/** `this.create = …` in the constructor, or in a static block: how compilers write fields for older engines. */
+/** `this.create = …` in the constructor or a static block: compiled class fields. */
 function assignedField(node: Class, key: string, isStatic: boolean): Expression | undefined {
   for (const member of node.body.body) {
     if (isStatic && member.type === 'StaticBlock') {
@@ -579,7 +564,7 @@ function missingMember(node: Class, name: string, key: string, full: string): st
 
 interface ObjectMember {
   readonly shown: AnyFunction | undefined;
-  /** The property only hands on this local name: `{ create }`, `{ create: createOrder }`. */
+  /** The property only refers to this local name: `{ create }`, `{ create: createOrder }`. */
   readonly local: string | undefined;
   /** How many steps of the path lead to `local`. */
   readonly depth: number;
@@ -587,7 +572,7 @@ interface ObjectMember {
 
 const unknown: ObjectMember = { shown: undefined, local: undefined, depth: 0 };
 
-/** Follows a path through the text of an object. What the text cannot tell (spreads, computed names) is left to run time. */
+/** Follows a path through an object literal. Spreads and computed names are left to run time. */
 function findInObject(
   object: ObjectExpression,
   name: string,
@@ -597,7 +582,7 @@ function findInObject(
   const key = path[depth];
   if (key === undefined) return unknown;
   const full = `${name}.${path.slice(0, depth + 1).join('.')}`;
-  // The last one counts, as it does in JavaScript.
+  // The last one counts, as in JavaScript.
   const property = object.properties.findLast((each) => named(each) === key) as ObjectProperty | undefined;
   if (!property) {
     const isOpen = object.properties.some((each) => named(each) === undefined);
@@ -620,7 +605,7 @@ function findInObject(
   return what ? { problem: `${full} is not a function but ${what}` } : unknown;
 }
 
-/** The path as the keys of the object have it: `orders.create` may be one of them. */
+/** The path in the object's own keys: `orders.create` may be one key. */
 function keysIn(object: ObjectExpression, path: readonly string[]): string[] {
   const [first, ...rest] = path;
   if (first === undefined) return [];
@@ -640,7 +625,6 @@ function valueUnder(object: ObjectExpression, key: string): ReturnType<typeof co
   return property?.type === 'Property' ? core(property.value) : undefined;
 }
 
-/** What a target could name in an object literal. */
 function objectPaths(object: ObjectExpression, name: string): string[] {
   return object.properties.flatMap((property) => {
     const key = named(property);
@@ -648,7 +632,6 @@ function objectPaths(object: ObjectExpression, name: string): string[] {
   });
 }
 
-/** What an expression of this kind is, when it cannot be a function. */
 function neverAFunction(type: string): string | undefined {
   return things.get(type);
 }
@@ -663,16 +646,13 @@ const things = new Map([
   ['UpdateExpression', 'a number'],
 ]);
 
-/** `undefined` where the text does not tell: spreads, computed names, and `__proto__: base`, which brings names of its own. */
+/** `undefined` if the text does not show it: spreads, computed names, and `__proto__: base`, which adds more names. */
 function named(property: ObjectExpression['properties'][number]): string | undefined {
   const key = property.type === 'Property' ? keyOf(property.key, property.computed) : undefined;
   return key === '__proto__' ? undefined : key;
 }
 
-/**
- * Looks into what a factory's text returns: for the parameter names of the method, and to tell a name that is not there
- * before anybody calls the factory. What the text does not show is left to run time.
- */
+/** Searches the text of a factory's result: for parameter names, and to report a missing name before the first call. */
 function findReturned(
   factory: AnyFunction,
   path: readonly string[],
@@ -723,7 +703,7 @@ function lookInto(
     const object = local?.kind === 'value' ? core(local.node) : undefined;
     if (!object || object.type === 'Identifier') return nothing;
     const found = lookInto(object, path, name, factory, definitions);
-    // Properties can be added to a named object later on, so what is missing here proves nothing.
+    // A named object can get properties later, so a missing name proves nothing.
     return isProblem(found) ? nothing : found;
   }
   return nothing;
@@ -740,7 +720,7 @@ function functionNamed(
   return value && isFunction(value) ? value : undefined;
 }
 
-/** The definition inside the factory, else the file's only one. */
+/** The definition inside the factory, else the only one in the file. */
 function within(factory: AnyFunction, name: string, definitions: Definitions) {
   const list = definitions.byName.get(name) ?? [];
   const inside = list.filter((each) => each.node.start > factory.start && each.node.end <= factory.end);
@@ -758,7 +738,7 @@ function returnedValues(factory: AnyFunction): Expression[] {
   return returned;
 }
 
-/** The definition that a module's name means: its own, then what it exports under that name, then a nested one. */
+/** The definition of a module's name: its own, then its export of that name, then a nested one. */
 function pickName(question: Question, name: string): Definition | Problem | undefined {
   if (question.seen.has(name)) return undefined;
   question.seen.add(name);
@@ -769,7 +749,7 @@ function pickName(question: Question, name: string): Definition | Problem | unde
   const behind = alias === undefined ? undefined : pickName(question, alias);
   if (behind && !(isProblem(behind) && own.length > 0)) return behind;
   const exported = pickPath(question, [`exports.${name}`, ...(name === 'default' ? ['exports'] : [])]);
-  // `exports.create = create`, where `create` stands in a function around the module.
+  // `exports.create = create`, with `create` in a function around the module.
   const isItself = exported && !isProblem(exported) && isName(exported, name);
   if (exported && !(isItself && own.length > 0)) return exported;
   return own.length > 0 ? pickFrom(question, name, own) : undefined;
@@ -780,7 +760,6 @@ function isName({ kind, node }: Definition, name: string): boolean {
   return value?.type === 'Identifier' && value.name === name;
 }
 
-/** The first of these paths that the file gives a value. */
 function pickPath(question: Question, paths: readonly string[]): Definition | Problem | undefined {
   for (const path of paths) {
     const list = question.definitions.byName.get(path);
@@ -789,12 +768,11 @@ function pickPath(question: Question, paths: readonly string[]): Definition | Pr
   return undefined;
 }
 
-/** Of several definitions the one nearest to the module scope; equally near ones are a question to the user. */
+/** The definition nearest to the module scope; equally near ones are ambiguous. */
 function pickFrom(question: Question, name: string, all: readonly Definition[]): Definition | Problem {
   const defined = all.filter((each) => each.kind === 'declaration' || each.isMerge !== true);
   const list = defined.length > 0 ? defined : all;
   const nearest = Math.min(...list.map((definition) => definition.tier));
-  // `exports = module.exports = f` gives one value twice.
   const values = new Map(
     list.filter((each) => each.tier === nearest).map((each) => [core(each.node as Expression), each]),
   );
@@ -808,7 +786,7 @@ function pickFrom(question: Question, name: string, all: readonly Definition[]):
   };
 }
 
-/** `var A = (() => { class A {} return A; })()`, as compilers write it: the class inside is the one that is meant. */
+/** `var A = (() => { class A {} return A; })()` of compilers: the inner class counts. */
 function insideOf(outer: Definition, list: readonly Definition[]): Definition {
   if (outer.kind !== 'value' || core(outer.node).type !== 'CallExpression') return outer;
   const [only, more] = list.filter(
@@ -821,8 +799,8 @@ function insideOf(outer: Definition, list: readonly Definition[]): Definition {
 }
 
 /**
- * The value that code gives to `this.key`: `this.key = …`, `_define_property(this, 'key', …)` (swc, Babel),
- * `__publicField(this, 'key', …)` (esbuild), `Object.defineProperty(this, 'key', { value: … })` (tsc).
+ * The value of `this.key`: `this.key = …`, `_define_property(this, 'key', …)` (swc, Babel), `__publicField(this, 'key',
+ * …)` (esbuild), `Object.defineProperty(this, 'key', { value: … })` (tsc).
  */
 function thisField(body: readonly Node[], key: string): Expression | undefined {
   for (const node of walk(body, ownsThis)) {
@@ -834,7 +812,7 @@ function thisField(body: readonly Node[], key: string): Expression | undefined {
 
 function given(node: Node, key: string): Expression | undefined {
   const value = givenValue(node, key);
-  // `_define_property(this, 'key', void 0)`: announced here, given further down.
+  // `_define_property(this, 'key', void 0)`: declared here, assigned later.
   return value && isNothing(value) ? undefined : value;
 }
 
@@ -854,7 +832,13 @@ function described(descriptor: Expression): Expression | undefined {
   return object.type === 'ObjectExpression' ? propertyOf(object, 'value') : undefined;
 }
 
-/** Inside of these `this` is another object. */
+/** Inside these, `this` is another object. */
 function ownsThis(node: Node): boolean {
   return node.type === 'FunctionExpression' || node.type === 'FunctionDeclaration' || isClass(node);
+}
+
+function defaultedParameters(node: AnyFunction): number[] {
+  return parametersOf(node).flatMap((parameter, index) =>
+    parameter.type === 'AssignmentPattern' ? [index] : [],
+  );
 }

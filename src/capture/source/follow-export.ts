@@ -17,50 +17,50 @@ import {
   memberPath,
   propertyOf,
   requiredFrom,
+  returnedExpression,
+  specifiedName,
   stringOf,
 } from './syntax.ts';
 import { type Found, isProblem, type Problem } from './wrapper-place.ts';
 
-// from what a package exports to the file that defines it, which svc changes as if it were the application's own.
+// Follows an export of a package to the file that defines it, which svc changes like an own file.
 
-/** Where an export of a package is defined. */
 export interface Definition {
-  /** Absolute, a real path. */
   readonly file: string;
   readonly isModule: boolean;
-  /** The path that leads to the function in the text of the file; `undefined` where the text does not show it. */
+  /** The path to the function in the file's text; `undefined` if the text does not show it. */
   readonly names: readonly string[] | undefined;
-  /** What the file itself exports it as, where it is CommonJS. */
+  /** The file's own export path, if it is CommonJS. */
   readonly exported: readonly string[] | undefined;
-  /** The name in the scope of an ES module that can be assigned. */
+  /** The name in an ES module's scope that can be assigned. */
   readonly isAssignable: boolean;
-  /** Looked for inside of what the module exports as a whole: it is there only if the text shows it. */
+  /** A guess inside the whole export of a module: it exists only if the text shows it. */
   readonly isGuess?: boolean;
 }
 
 type Names = readonly string[];
 
-/** A way has fewer files; beyond these the search ends. */
-const mostFiles = 400;
+/** The search ends after this many files. Real chains are shorter. */
+const maxFiles = 400;
 
-/** Follows exports from one file to another. Each file is read once. */
+/** Follows exports across files. Each file is read once. */
 export interface Follower {
-  /** The definitions of an export; more than one where a condition decides which file is loaded. */
+  /** The definitions of an export; several if a condition decides which file is loaded. */
   follow(entry: string, names: Names): Definition[];
-  /** What to say of a name that an ES module does not export. */
+  /** The message for a name that an ES module does not export. */
   missing(entry: string, names: Names): string;
 }
 
 export function follower(): Follower {
   const tables = new Map<string, ReturnType<typeof read>>();
-  let left = mostFiles;
+  let left = maxFiles;
 
   const readOf = (file: string, names: Names): ReturnType<typeof read> => {
     const known = tables.get(file);
     if (known !== undefined || tables.has(file)) return known;
     if (left-- <= 0) return undefined;
     const made = read(file, names);
-    // Of a part another path may need another part.
+    // A shortened tree is not kept: another path may need other parts.
     if (made === undefined || isProblem(made) || !made.isPart) tables.set(file, made);
     return made;
   };
@@ -86,12 +86,12 @@ export function follower(): Follower {
     if (starred.length > 0) return starred;
     if (!table.isModule) {
       if (head === 'default') {
-        // What `import x from` gives of CommonJS are its exports.
+        // `import x from` a CommonJS module gives its exports.
         const whole = table.whole.length > 0 ? wholeOf(file, table, rest, seen) : exportOf(file, rest, seen);
         if (whole.length > 0) return whole;
       }
       const inWhole = table.whole.flatMap((value) => {
-        // `module.exports = Stripe`, asked for as `Stripe`.
+        // `module.exports = Stripe`, requested as `Stripe`.
         const isItself = value.kind === 'local' && value.names.length === 0 && value.name === head;
         const path = isItself ? rest : names;
         if (value.kind === 'here') return [];
@@ -100,7 +100,7 @@ export function follower(): Follower {
       });
       if (inWhole.length > 0) return unique(inWhole);
     }
-    // `export default { send() {} }`: its functions are asked for by their own names.
+    // `export default { send() {} }`: its functions are requested by their own names.
     if (head !== 'default' && table.named.has('default')) {
       const value = table.named.get('default')?.[0];
       const isItself = value?.kind === 'local' && value.name === head;
@@ -127,7 +127,7 @@ export function follower(): Follower {
     return [];
   };
 
-  /** Without reading syntax trees: a module of the package that does not even have the word cannot export the name. */
+  /** Skips parsing: a module without the word cannot export the name. */
   const mayExport = (file: string, head: string): boolean => {
     if (tables.has(file)) return true;
     try {
@@ -167,7 +167,7 @@ export function follower(): Follower {
       case 'local': {
         const lent = table.borrowed.get(value.name);
         if (lent !== undefined) return behind(file, table, within(lent, value.names), rest, exported, seen);
-        // `const api = { send }; export default api`: what is one function under two names stays one.
+        // `const api = { send }; export default api`: one function under two names must stay one.
         const [head, ...more] = [...value.names, ...rest];
         const member = head === undefined ? undefined : table.objects.get(value.name)?.get(head);
         if (member?.kind === 'local' || member?.kind === 'from') {
@@ -191,23 +191,23 @@ export function follower(): Follower {
         return member === undefined ? [] : here(inText(table, exported));
       }
       case 'here':
-        // `module.exports = make()`: the other names that it has inside of itself are known when it has run.
+        // `module.exports = make()`: its inner names are known only after it has run.
         if (table.isModule || value.isFunction) return here(inText(table, exported));
-        // Nor is it known then which names are one function.
+        // Nor is it known which names share one function.
         return here(exported.length > rest.length ? inText(table, exported) : undefined);
     }
   };
 
   return {
     follow(entry, names) {
-      left = mostFiles;
+      left = maxFiles;
       let found: Definition[] = [];
       for (const form of inEachForm(names.join('.'))) {
         found = exportOf(entry, form.split('.'), new Set()).filter((each) => !each.isGuess || isShown(each));
         if (found.length > 0) break;
       }
       const isModule = tableOf(entry, names)?.isModule ?? isEsModule(entry);
-      // What a CommonJS module exports may be computed: that shows when it has run.
+      // A CommonJS module may compute its exports, which only running it shows.
       if (found.length === 0 && !isModule)
         return [{ file: entry, isModule: false, names: undefined, exported: names, isAssignable: false }];
       return found;
@@ -222,7 +222,7 @@ export function follower(): Follower {
   };
 }
 
-/** The path of an export in the text of its file: of CommonJS what is assigned to `exports`. */
+/** The path of an export in the file's text: in CommonJS, of the assignment to `exports`. */
 function inText(table: ExportTable, exported: Names): Names {
   return table.isModule ? exported : ['exports', ...exported];
 }
@@ -237,13 +237,13 @@ function isShown({ file, names, isModule }: Definition): boolean {
   const all = findPaths(file, text, kind, [names.join('.')]);
   const found = isProblem(all) ? all : (all.found[0] as Found | Problem);
   if (isProblem(found)) return false;
-  // A path into a value that the text does not show is a guess as well.
+  // A path into a value that the text does not show is a guess too.
   return (
     isModule || found.shown !== undefined || found.place.form !== 'value' || found.place.path.length === 0
   );
 }
 
-/** Words that lead out of a file. */
+/** Words that lead to other files. */
 const ways = ['import', 'export', 'exports', 'module', 'require'];
 
 function read(
@@ -255,12 +255,11 @@ function read(
   const kind = { goal: file.endsWith('.mjs') ? 'module' : 'unknown', typed: false } as const;
   const whole = parse(file, text, kind);
   if (!isProblem(whole)) return { ...readExports(whole.program), isPart: false };
-  // What is too large to be read as a whole: what leads to this export.
+  // Too large to be parsed as a whole: parse only what leads to this export.
   const part = parse(file, text, kind, { names: [...ways, ...names], keepsNames: true });
   return isProblem(part) ? whole : { ...readExports(part.program), isPart: true };
 }
 
-/** `./add.js` before the others, where `add` is looked for. */
 function likeliestFirst(specifiers: readonly string[], name: string): string[] {
   const plain = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, '');
   const wanted = plain(name);
@@ -276,37 +275,30 @@ function unique(definitions: readonly Definition[]): Definition[] {
   return [...new Map(definitions.map((each) => [`${each.file}\n${each.names?.join('.')}`, each])).values()];
 }
 
-/** What an export, or a name of the module, stands for. */
-export type Value =
-  /** Of another module: nothing in `names` is the module itself, a namespace or `module.exports`. */
+/** The meaning of an export, or of a name in the module. */
+type Value =
+  /** From another module. Empty `names` mean the module itself: a namespace or `module.exports`. */
   | { readonly kind: 'from'; readonly specifier: string; readonly names: readonly string[] }
-  /** Of this module: a name in its scope, and a path behind that. */
+  /** From this module: a name in its scope, and a path below it. */
   | { readonly kind: 'local'; readonly name: string; readonly names: readonly string[] }
-  /** Another export of this module. */
   | { readonly kind: 'export'; readonly names: readonly string[] }
-  /** An object whose text shows its properties. */
   | {
       readonly kind: 'object';
       readonly members: ReadonlyMap<string, Value>;
       readonly spreads: readonly Value[];
     }
-  /** A value that stands right there: a function, or what only running it tells. */
+  /** A value written in place: a function, or something only known at run time. */
   | { readonly kind: 'here'; readonly isFunction: boolean };
 
-/** What the text of a module says about its exports. */
-export interface ExportTable {
+interface ExportTable {
   readonly isModule: boolean;
-  /** More than one value where a condition decides. */
   readonly named: ReadonlyMap<string, readonly Value[]>;
   /** `module.exports` itself. */
   readonly whole: readonly Value[];
-  /** Of `export * from`, and of the helpers that compilers write for it. */
   readonly stars: readonly string[];
-  /** Names of the module's scope that stand for something of another module. */
   readonly borrowed: ReadonlyMap<string, Value>;
-  /** Names of the module's scope that can be assigned. */
+  /** Names in the module's scope that can be assigned. */
   readonly assignable: ReadonlySet<string>;
-  /** Constants whose text shows what is in their objects. */
   readonly objects: ReadonlyMap<string, ReadonlyMap<string, Value>>;
 }
 
@@ -317,13 +309,13 @@ interface Growing extends ExportTable {
   readonly borrowed: Map<string, Value>;
   readonly assignable: Set<string>;
   readonly objects: Map<string, ReadonlyMap<string, Value>>;
-  /** What a helper defines as getters, by the object that it defines them on. */
+  /** Getters that a helper defines, keyed by their object. */
   readonly getters: Map<string, Map<string, Value>>;
-  /** The object that `module.exports` is made of: `module.exports = __toCommonJS(index_exports)` of esbuild. */
+  /** The object behind `module.exports`: `module.exports = __toCommonJS(index_exports)` of esbuild. */
   madeOf: string;
 }
 
-export function readExports(program: Program): ExportTable {
+function readExports(program: Program): ExportTable {
   const isModule = program.body.some(({ type }) => /^(Import|Export).*Declaration$/.test(type));
   const table: Growing = {
     isModule,
@@ -361,19 +353,23 @@ function readStatement(node: Program['body'][number], table: Growing): void {
           each.type === 'ImportDefaultSpecifier'
             ? ['default']
             : each.type === 'ImportSpecifier'
-              ? [nameOf(each.imported)]
+              ? [specifiedName(each.imported)]
               : [];
         table.borrowed.set(each.local.name, from(node.source.value, ...names));
       }
       break;
     case 'ExportAllDeclaration':
-      if (node.exported) addNamed(table, nameOf(node.exported), from(node.source.value));
+      if (node.exported) addNamed(table, specifiedName(node.exported), from(node.source.value));
       else table.stars.push(node.source.value);
       break;
     case 'ExportNamedDeclaration':
       for (const each of node.specifiers) {
-        const name = nameOf(each.local);
-        addNamed(table, nameOf(each.exported), node.source ? from(node.source.value, name) : local(name));
+        const name = specifiedName(each.local);
+        addNamed(
+          table,
+          specifiedName(each.exported),
+          node.source ? from(node.source.value, name) : local(name),
+        );
       }
       if (node.declaration)
         for (const name of declared(node.declaration, table)) addNamed(table, name, local(name));
@@ -393,7 +389,6 @@ function readStatement(node: Program['body'][number], table: Growing): void {
   }
 }
 
-/** The names that a statement gives to the module's scope. */
 function declared(node: Node, table: Growing): string[] {
   if ((node.type === 'FunctionDeclaration' || node.type === 'ClassDeclaration') && node.id) {
     table.assignable.add(node.id.name);
@@ -427,15 +422,14 @@ function declaredBy({ id, init }: VariableDeclarator, table: Growing): string[] 
   });
 }
 
-/** A value that leads out of the module; `undefined` for its own. */
+/** A value from another module; `undefined` for the module's own. */
 function borrowed(value: Value, table: Growing): Value | undefined {
   if (value.kind === 'from') return value;
   const behind = value.kind === 'local' ? table.borrowed.get(value.name) : undefined;
   return behind === undefined || value.kind !== 'local' ? undefined : within(behind, value.names);
 }
 
-/** What a path leads to inside of a value. */
-export function within(value: Value, path: readonly string[]): Value {
+function within(value: Value, path: readonly string[]): Value {
   if (path.length === 0) return value;
   switch (value.kind) {
     case 'from':
@@ -478,7 +472,7 @@ function readCommonJs(program: Program, table: Growing): void {
   for (const [name, value] of table.getters.get(table.madeOf) ?? []) addNamed(table, name, value);
 }
 
-/** `(function () {…})()`, `(() => {…}).call(this)`: its function, and those that it is given, belong to the module. */
+/** `(function () {…})()`, `(() => {…}).call(this)`: code of this function and its arguments belongs to the module. */
 function runsAtOnce(callee: Expression): boolean {
   const direct = bare(callee);
   return (
@@ -493,7 +487,7 @@ function readAssignment(target: Node, right: Expression, table: Growing): void {
   // `exports = module.exports = …` and `exports.a = exports.b = void 0`.
   const value = core(right);
   if (isNothing(value)) return;
-  // `module.exports = exports = f`, where what is inside is visited as well.
+  // `module.exports = exports = f`: the inner assignment is visited as well.
   if (path === 'exports') {
     const found = meant(right);
     if (found.kind === 'export' && found.names.length === 0) return;
@@ -517,7 +511,7 @@ function gettersIn(object: ObjectExpression): [string, Value][] {
   return object.properties.flatMap((property): [string, Value][] => {
     if (property.type !== 'Property') return [];
     const name = keyOf(property.key, property.computed);
-    const given = handedOut(property.value);
+    const given = returnedExpression(property.value);
     return name === undefined || given === undefined ? [] : [[name, meant(given)]];
   });
 }
@@ -533,7 +527,7 @@ function readCall(node: Extract<Node, { type: 'CallExpression' }>, table: Growin
     const descriptor = third && bare(third);
     if (key === undefined || descriptor?.type !== 'ObjectExpression') return;
     const getter = propertyOf(descriptor, 'get');
-    const given = getter ? handedOut(getter) : propertyOf(descriptor, 'value');
+    const given = getter ? returnedExpression(getter) : propertyOf(descriptor, 'value');
     if (given && key !== '__esModule' && !isNothing(core(given))) addNamed(table, key, meant(given));
   } else if (/export_?star|reexport/i.test(callee)) {
     const source = node.arguments
@@ -574,17 +568,9 @@ function keysOf(node: Extract<Node, { type: 'CallExpression' }>, table: Growing)
   return value?.kind === 'from' && value.names.length === 0 ? value.specifier : undefined;
 }
 
-/** The `x` of `() => x`, `function () { return x; }`. */
-function handedOut(node: Node): Expression | undefined {
-  if (!isFunction(node) || node.params.length > 0 || !node.body) return undefined;
-  if (node.body.type !== 'BlockStatement') return node.body;
-  const [only, ...more] = node.body.body;
-  return only?.type === 'ReturnStatement' && more.length === 0 ? (only.argument ?? undefined) : undefined;
-}
+// Both kinds of module
 
-// Both
-
-/** Helpers of compilers that give the module back which they get: `__importDefault(fr_js_1).default`. */
+/** Compiler helpers that return the module they get: `__importDefault(fr_js_1).default`. */
 const interop = /(?:^|\.)_*(?:import(?:Default|Star)|interop_?require\w*|toESM)(?:\._)?$/i;
 
 function meant(expression: Expression | Class): Value {
@@ -612,7 +598,7 @@ function meant(expression: Expression | Class): Value {
       else {
         const key = keyOf(each.key, each.computed);
         if (key === undefined) continue;
-        const given = each.kind === 'get' ? handedOut(each.value) : each.value;
+        const given = each.kind === 'get' ? returnedExpression(each.value) : each.value;
         members.set(key, given && each.kind !== 'set' ? meant(given) : unknown);
       }
     }
@@ -622,9 +608,4 @@ function meant(expression: Expression | Class): Value {
   return inner === undefined
     ? { kind: 'here', isFunction: isFunction(value) || isClass(value) }
     : from(inner);
-}
-
-function nameOf(node: Node): string {
-  if (node.type === 'Identifier') return node.name;
-  return node.type === 'Literal' ? String(node.value) : '';
 }

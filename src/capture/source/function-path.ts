@@ -1,16 +1,12 @@
-/** A target's `function`, taken apart: `Orders.open().save` is names `Orders`, `open` and result `save`. */
+/** A parsed `function` of a target: `Orders.open().save` has names `Orders`, `open` and result `save`. */
 export interface FunctionPath {
   readonly names: readonly string[];
-  /**
-   * What follows `()`: the path inside what the named factory returns; empty when the factory returns the function itself.
-   * `undefined` when there is no `()`.
-   */
+  /** The path after `()`, inside the factory's result; empty for the result itself. `undefined` without `()`. */
   readonly result: readonly string[] | undefined;
 }
 
 const identifier = /^#?[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
 
-/** Reads a function path, or says what is wrong with it. */
 export function parseFunctionPath(text: string): FunctionPath | { problem: string } {
   const instance = /^([^#.()]+)#([^#.()]+)$/.exec(text);
   if (instance) return { problem: `write ${instance[1]}.prototype.${instance[2]} instead of ${text}` };
@@ -27,7 +23,7 @@ export function parseFunctionPath(text: string): FunctionPath | { problem: strin
   return { names, result };
 }
 
-/** Private methods cannot be replaced from outside: JavaScript makes their slots read-only. */
+/** Private methods cannot be replaced from outside: their slots are read-only. */
 export function privateMethod(name: string): string {
   return `${name} is private, and private methods cannot be replaced. Name the method that calls it, or wrap the work inside it with publishEvent(options, fn)`;
 }

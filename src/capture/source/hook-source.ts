@@ -7,60 +7,55 @@ import { type Clock, systemClock } from '../../ground/clock.ts';
 import { loadChunk } from '../../ground/lifecycle.ts';
 import type * as FollowExport from './follow-export.ts';
 import type { Follower } from './follow-export.ts';
-import { handingOver } from './insert-calls.ts';
+import { passingExports } from './insert-calls.ts';
 import { watchEntry } from './late-start.ts';
 import type { LoaderData, LoaderMessage } from './loader-thread.ts';
 import { hasSoundSyncHooks, isRequiredPreload } from './node-hooks.ts';
 import { loadParser } from './parse-text.ts';
-import { type PendingFiles, type PendingTargets, seek } from './pending-targets.ts';
-import { rewriteLoaded } from './rewrite-loaded.ts';
+import { type PendingFiles, type PendingTargets, rewriteLoaded, trackPending } from './rewrite-loaded.ts';
 import type * as RewriteText from './rewrite-text.ts';
 import {
   type PackageFile,
-  type PackageFiles,
   type PendingPackage,
   packageFiles,
+  stemOf,
   type TargetFiles,
   targetFileLookup,
   untold,
-  watchNamesakes,
 } from './target-files.ts';
+import { messageOf } from './wrapper-place.ts';
 
 export interface SourceHookEvents extends RewriteText.SourceEvents {
-  /** Inserted by the loader thread, which cannot ask: the inserted call brings the parameter names. */
+  /** Inserted by the loader thread, which does not have the plan: the inserted call passes the parameter names. */
   inserted(id: string, built?: RewriteText.BuiltFile): void;
 }
 
-/** What is done with packages. */
 export interface PackageWork {
   readonly pending: readonly PendingPackage[];
-  /** A CommonJS file has run. `inserted`: the targets that its text had. Never throws. */
+  /** Called after a CommonJS file has run. `inserted`: the targets in its text. Never throws. */
   ran(module: { exports: unknown }, file: PackageFile, inserted: ReadonlySet<string>): void;
 }
 
 export interface SourceHooks {
-  /** Takes in what the loader thread has found; nothing to do where hooks are synchronous. */
+  /** Reads the messages of the loader thread. Does nothing with synchronous hooks. */
   takeIn(): void;
-  /** Why modules that were never seen may have been loaded before svc. */
   tooLate(): string | undefined;
-  /** Files that were loaded and are called like one of the targets'. */
+  /** Loaded files with the base name of a target's file. */
   readonly namesakes: ReadonlySet<string>;
-  /** When the first module of the application was loaded, by the monotonic clock. */
   firstOwnMs(): number | undefined;
   close(): void;
 }
 
 type Hook = Pick<SourceHooks, 'takeIn' | 'close'>;
-/** Hears of each module that is loaded: a path or a URL. */
 type WatchLoad = (module: string) => void;
 
-/** Why ES modules cannot be captured in this process; `undefined` when they can. */
+/** Why ES modules cannot be captured in this process; `undefined` if they can. */
 export function whyNoModules(): string | undefined {
   if (hasSoundSyncHooks() || !isRequiredPreload()) return undefined;
   return `with --require, Node ${process.versions.node} captures CommonJS only, but this file is an ES module. Use --import svc/register, or Node 22.22.3, 24.11.1 or later`;
 }
 
-/** Changes the text of the named files, and of what was built from those that are not loaded, while Node loads it. */
+/** Changes the text of the target files, and of builds of those that are not loaded, while Node loads it. */
 export function hookSource(
   files: TargetFiles,
   pendingFiles: PendingFiles,
@@ -69,15 +64,17 @@ export function hookSource(
   clock: Clock = systemClock,
 ): SourceHooks {
   const entry = watchEntry(hasSoundSyncHooks());
-  const namesakes = watchNamesakes(files);
-  // The other thread does not tell of each module: there the application's first one follows at once.
+  const stems = new Set([...files.keys()].map(stemOf));
+  const namesakes = new Set<string>();
+  // The loader thread does not report each module: the application's first one follows at once.
   let firstOwnMs = hasSoundSyncHooks() ? undefined : clock.monotonic();
   const see: WatchLoad = (module) => {
     entry.see(module);
-    namesakes.see(module);
+    const plain = module.startsWith('file:') ? module.replace(/[?#].*$/s, '') : module;
+    if (stems.has(stemOf(plain))) namesakes.add(plain.startsWith('file:') ? fileURLToPath(plain) : plain);
     if (firstOwnMs === undefined && isOwn(module)) firstOwnMs = clock.monotonic();
   };
-  const pending = seek(pendingFiles, events);
+  const pending = trackPending(pendingFiles, events);
   const ofPackages = packageFiles(packages.pending, followerLater(), events);
   const parts = [
     hookCompile(targetFileLookup(files, ofPackages), packages, pending, events, see),
@@ -94,7 +91,7 @@ export function hookSource(
       for (const part of parts) part.takeIn();
     },
     tooLate: entry.reason,
-    namesakes: namesakes.found,
+    namesakes,
     firstOwnMs: () => firstOwnMs,
     close() {
       for (const part of parts) part.close();
@@ -105,14 +102,14 @@ export function hookSource(
 const isOwn = (module: string): boolean =>
   !module.startsWith('node:') && !/[\\/]node_modules[\\/]/.test(module);
 
-/** Loaded when the first of the files is read: a process that never comes to one need not wait for it. */
+/** Loaded with the first target file, so that other processes do not pay for it. */
 const rewrite: typeof RewriteText.rewrite = (file, text, kind, targets, events) => {
   try {
     const later = loadChunk(import.meta.url, './rewrite-text.ts') as typeof RewriteText;
     return later.rewrite(file, text, kind, targets, events);
   } catch (error) {
-    // The application's module comes first.
-    const reason = error instanceof Error ? error.message : 'unknown error';
+    // On failure, load the module unchanged.
+    const reason = messageOf(error);
     for (const { id } of targets) events.problem(id, `svc could not load one of its own files: ${reason}`);
     return text;
   }
@@ -120,7 +117,7 @@ const rewrite: typeof RewriteText.rewrite = (file, text, kind, targets, events) 
 
 type Compile = (this: unknown, content: unknown, filename: unknown, ...rest: unknown[]) => unknown;
 
-/** Every require hook there is (tsx, ts-node, swc, Babel) ends in `_compile`. */
+/** Every require hook (tsx, ts-node, swc, Babel) ends in `_compile`. */
 function hookCompile(
   lookup: Lookup,
   packages: PackageWork,
@@ -147,7 +144,7 @@ function hookCompile(
       (file && file.targets.length > 0 ? rewrite(path, content, kind, file.targets, told) : content);
     if (kind.goal === 'module' && ofPackage && ofPackage.patches.length > 0 && !text.includes('__svcModule'))
       return Reflect.apply(original, this, [
-        handingOver(text, pathToFileURL(filename).href, ofPackage.patches),
+        passingExports(text, pathToFileURL(filename).href, ofPackage.patches),
         filename,
         ...rest,
       ]);
@@ -160,7 +157,7 @@ function hookCompile(
     takeIn() {},
     close() {
       isOpen = false;
-      // Somebody may have wrapped it again meanwhile: then the function stays and only hands on.
+      // If another tool wrapped it again, the function stays and only passes through.
       if (prototype._compile === compile) prototype._compile = original;
     },
   };
@@ -171,7 +168,7 @@ const nothing: Hook = { takeIn() {}, close() {} };
 type Lookup = ReturnType<typeof targetFileLookup>;
 type Files = Pick<LoaderData, 'files' | 'pending' | 'packages'>;
 
-/** Reads syntax trees: loaded with the first file of a package that a target names. */
+/** Loaded with the first file of a target's package, because it loads the parser. */
 function followerLater(): () => Follower {
   let made: Follower | undefined;
   return () => {
@@ -182,7 +179,7 @@ function followerLater(): () => Follower {
 
 function hookModules(
   files: Files,
-  ofPackages: PackageFiles,
+  ofPackages: ReturnType<typeof packageFiles>,
   pending: PendingTargets,
   events: SourceHookEvents,
   see: WatchLoad,
@@ -208,13 +205,13 @@ function hookModulesHere(
   const hooks = Module.registerHooks({
     load(url, context, nextLoad) {
       see(url);
-      // The hook of `require` sees it there, and changes what `import` is about to give.
+      // The `require` hook sees it there, and changes what `import` is about to return.
       if (url.startsWith('node:') && specifiers.has(url)) process.getBuiltinModule(url);
       const result = nextLoad(url, context);
       try {
         return rewriteLoaded(url, result, lookup, pending, events, rewrite);
       } catch {
-        // The application's module comes first.
+        // On failure, load the module unchanged.
         return result;
       }
     },
@@ -223,9 +220,9 @@ function hookModulesHere(
 }
 
 function hookModulesInThread(files: Files, events: SourceHookEvents): Hook {
-  // Before the hooks: afterwards each of the parser's own modules would take the way through the other thread.
+  // Before the hooks: later, each module of the parser would pass through the loader thread.
   if (files.pending.listed.files.size === 0 || files.packages.length > 0) loadParser();
-  // Loaded here only: 2 ms that Nodes with synchronous hooks need not pay.
+  // Loaded here only: it takes 2 ms, which synchronous hooks do not need.
   const { MessageChannel, receiveMessageOnPort } = process.getBuiltinModule('node:worker_threads');
   const { port1, port2 } = new MessageChannel();
   const data: LoaderData = { ...files, port: port2 };
@@ -247,7 +244,7 @@ function hookModulesInThread(files: Files, events: SourceHookEvents): Hook {
   };
 }
 
-/** The loader is a file of its own: beside this one in the sources, at the top of the built package. */
+/** The loader is a separate file: beside this one in the sources, at the top of the built package. */
 function loaderUrl(): URL {
   const built = new URL('./loader.mjs', import.meta.url);
   return existsSync(fileURLToPath(built)) ? built : new URL('./loader-thread.ts', import.meta.url);

@@ -5,32 +5,32 @@ import { threadId } from 'node:worker_threads';
 import { hasSoundSyncHooks } from './node-hooks.ts';
 import { type Found, givenName } from './wrapper-place.ts';
 
-/** A target's function in a text. `id` is what the inserted call says, and what the main thread knows the target by. */
+/** A target's function in a text. `id` is the argument of the inserted call, by which the main thread knows the target. */
 export interface Insertion {
   readonly id: string;
   readonly found: Found;
 }
 
-/** The global that inserted calls look for: no import is added to anybody's module graph. */
+/** The global of inserted calls. It avoids an import in the application's module graph. */
 const runtime = 'globalThis[Symbol.for("svc.capture")]';
-/** The same, found by nothing but literals: a module may have a `Symbol` of its own, as effect and trading systems do. */
+/** The same through literals only: a module may declare its own `Symbol`, as effect and trading systems do. */
 const runtimeUnnamed =
   '({}).constructor[({}).constructor.getOwnPropertySymbols([].constructor.prototype)[0].constructor.for("svc.capture")]';
 const marker = /\b(?:Symbol|constructor)\.for\(\s*["'`]svc\.capture["'`]\s*\)/;
-/** Whatever is not plainly a use of the global may be a declaration: in a string it does no harm. */
+/** Any other use of the names may be a declaration. A match in a string does no harm. */
 const mayDeclare =
   /(?<![.\w$]|typeof )(?:Symbol|globalThis)(?![\w$]|\s*(?:[.[(]|\?\.))|\b(?:function|namespace|module|let|var)\b[\s*]*(?:Symbol|globalThis)\b/;
 
 const runtimeIn = (text: string): string => (mayDeclare.test(text) ? runtimeUnnamed : runtime);
 
-/** True when a text has been through here: two hooks may see one file, and transformers keep what was inserted. */
+/** Whether a text has inserted calls: two hooks may see one file, and transformers keep them. */
 export function isMarked(text: string): boolean {
   return marker.test(text);
 }
 
 /**
- * Inserts the calls that put wrappers in place, and nothing else: no line moves, and where the capture is not there at run
- * time (a worker thread without the preload) the text means what it meant. `file`: where a source map beside it is looked for.
+ * Inserts only the calls that install wrappers. No line moves, and without svc at run time (a worker thread without the
+ * preload) the text keeps its meaning. `file`: the path beside which a source map is looked for.
  */
 export function insert(text: string, insertions: readonly Insertion[], file?: string): string {
   const edits: Edit[] = [];
@@ -40,7 +40,7 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
   insertions.forEach(({ id, found: { place, parameterNames } }, index) => {
     const what = `${JSON.stringify(id)},${parameterNames ? JSON.stringify(parameterNames) : 'null'}`;
     const isReturned = place.isReturned ? ',1' : '';
-    // `;` first: what stands before may rely on an automatic semicolon.
+    // `;` first: the text before may rely on an automatic semicolon.
     const assign = (name: string, more: string) =>
       `;${name}=${runtime}?.fn(${name},${what}${more})??${name};`;
     switch (place.form) {
@@ -100,19 +100,19 @@ export function insert(text: string, insertions: readonly Insertion[], file?: st
   return apply(text, edits, file);
 }
 
-/** What V8 calls a function that is assigned: `exports.create = function () {}`. */
+/** The name that V8 infers for an assigned function: `exports.create = function () {}`. */
 function assigned(text: string, start: number): string | undefined {
   const [, name] = /([\w$]+(?:\.[\w$]+)*)\s*=\s*\(*$/.exec(text.slice(Math.max(0, start - 200), start)) ?? [];
   return name?.replaceAll('.prototype', '');
 }
 
-/** An ES module whose exports `globalThis[Symbol.for("svc.capture")]` gets when it has run. `url`: its own. */
-export function handingOver(text: string, url: string, keys: readonly string[]): string {
+/** An ES module that passes its exports to `globalThis[Symbol.for("svc.capture")]` after it has run. `url`: its own. */
+export function passingExports(text: string, url: string, keys: readonly string[]): string {
   const calls = keys.map((key) => `${runtimeIn(text)}?.loaded?.(${JSON.stringify(key)},__svcModule);`);
   return `${text}\nimport * as __svcModule from ${JSON.stringify(url)};${calls.join('')}`;
 }
 
-/** At one place: what closes comes before what stands alone, and that before what opens. */
+/** The order at one offset: closing texts, then separate ones, then opening ones. */
 const closing = 0;
 const semicolon = 1;
 const statement = 2;
@@ -121,7 +121,7 @@ const opening = 3;
 interface Edit {
   readonly at: number;
   readonly rank: number;
-  /** Of one rank: a longer range opens first and closes last, and a later target goes around an earlier one. */
+  /** Within a rank, a longer range opens first and closes last, and a later target encloses an earlier one. */
   readonly tie: readonly [number, number];
   readonly text: string;
   readonly unnamed?: string | undefined;
@@ -141,18 +141,17 @@ function apply(text: string, edits: Edit[], file: string | undefined): string {
   }
   const plain = result + text.slice(done);
   const mapped = shiftSourceMap(text, edits, plain, file);
-  // With a map, what V8 counts is found through that.
+  // With a map, coverage tools find the source through it.
   if (mapped === plain) noteInserted(file, text, edits);
   return mapped;
 }
 
 interface CoverageInsertion extends Inserted {
-  /** The name that the function behind it has, and V8 no longer infers. */
+  /** The name of the function after it, which V8 can no longer infer. */
   readonly unnamed?: string | undefined;
 }
 
 interface Changed {
-  /** By offset. */
   readonly inserted: readonly (CoverageInsertion & { readonly line: number })[];
 }
 
@@ -166,10 +165,10 @@ interface Report {
   readonly 'source-map-cache'?: Readonly<Record<string, { readonly lineLengths?: number[] } | undefined>>;
 }
 
-/** Of each file, by its real path: what V8 counts by is its changed text. */
+/** By real path: V8 counts offsets in the changed text. */
 const changed = new Map<string, Changed>();
 
-/** The text of a file is loaded with more in it. V8's report of what ran is put right when the process ends. */
+/** Records what was inserted into a file, to correct V8's coverage report when the process ends. */
 function noteInserted(
   file: string | undefined,
   before: string,
@@ -184,7 +183,7 @@ function noteInserted(
   });
 }
 
-/** Why coverage of files with targets is not that of their own text; `undefined` where it is, or nobody asks for it. */
+/** Why the coverage of files with targets is not that of their own text; `undefined` if it is, or coverage is off. */
 export function whyCoverageDiffers(): string | undefined {
   const has = (...flags: string[]) => process.execArgv.some((each) => flags.includes(each));
   const runsTests = has('--experimental-test-coverage');
@@ -196,23 +195,22 @@ export function whyCoverageDiffers(): string | undefined {
   return undefined;
 }
 
-/** Writes the report now, without what was inserted. Never throws. */
+/** Writes the report now, without the insertions. Never throws. */
 function report(folder: string): void {
   try {
     const { stopCoverage, takeCoverage } = process.getBuiltinModule('node:v8');
     const ending = `-${threadId}.json`;
-    // V8 makes the folder with the first report.
     const list = () =>
       (existsSync(folder) ? readdirSync(folder) : []).filter(
         (name) => name.startsWith(`coverage-${process.pid}-`) && name.endsWith(ending),
       );
     const before = new Set(list());
     takeCoverage();
-    // The next report would be of the changed texts.
+    // A later report would describe the changed texts.
     stopCoverage();
     for (const name of list()) if (!before.has(name)) correct(join(folder, name));
   } catch {
-    // The report stays as V8 makes it.
+    // Keep the report as V8 wrote it.
   }
 }
 
@@ -222,7 +220,7 @@ function correct(file: string): void {
     const found = changedAt(script.url);
     if (found === undefined) continue;
     const back = backIn(found);
-    // Of a source map beside it, through which some look at the offsets.
+    // Line lengths from a source map in the report, by which some tools read the offsets.
     const { lineLengths } = report['source-map-cache']?.[script.url] ?? {};
     for (const { line, text } of lineLengths ? found.inserted : [])
       if (lineLengths?.[line] !== undefined) lineLengths[line] -= text.length;
@@ -232,7 +230,7 @@ function correct(file: string): void {
         startOffset: back(range.startOffset),
         endOffset: back(range.endOffset),
       }));
-      // What was inserted has functions and branches, too.
+      // Drop the functions and branches of inserted code.
       if (whole === undefined || whole.startOffset === whole.endOffset) return [];
       const own = blocks.filter(({ startOffset, endOffset }) => startOffset < endOffset);
       return [{ ...each, functionName: nameOf(each.functionName, whole, found), ranges: [whole, ...own] }];
@@ -259,13 +257,12 @@ function changedAt(url: string): Changed | undefined {
   }
 }
 
-/** From an offset in the changed text to that in the text as it was. */
 function backIn({ inserted }: Changed): (offset: number) => number {
   return (offset) => {
     let before = 0;
     for (const { at, text } of inserted) {
       if (at + before >= offset) break;
-      // Within what was inserted: where that was put.
+      // Inside an insertion: use its position.
       if (at + before + text.length >= offset) return at;
       before += text.length;
     }
@@ -273,25 +270,23 @@ function backIn({ inserted }: Changed): (offset: number) => number {
   };
 }
 
-/** Text put in at an offset of the text as it was. */
 interface Inserted {
   readonly at: number;
   readonly text: string;
 }
 
-/** Apart, so that no tool takes the text of this very file for one that ends in a source map. */
+/** Built from parts, so that tools do not take this file for one with a source map. */
 const tag = 'sourceMappingURL';
 const inlineMap =
   /\/\/[#@] sourceMappingURL=data:application\/json;(?:charset=[^;,]+;)?base64,([\w+/]+=*)\s*$/;
 const linkedMap = /\/\/[#@] sourceMappingURL=([\w.-]+)\s*$/;
 
 /**
- * Corrects the source map of a text for what was inserted in its lines, so that stacks keep their lines: tsx and minifiers
- * write many lines of the source as one. A map in a file beside it is read, and becomes part of the text, only where Node
- * uses source maps. One that is not understood stays as it is.
+ * Shifts the source map of a text by what was inserted, so that stacks stay correct: tsx and minifiers put many source
+ * lines into one. A map in a separate file is inlined only if Node uses source maps. An unknown format stays unchanged.
  *
  * @param result the text with the insertions
- * @param inserted sorted by offset; nothing inserted holds a line break
+ * @param inserted sorted by offset, without line breaks
  */
 function shiftSourceMap(
   text: string,
@@ -316,7 +311,7 @@ interface Mapped {
   readonly mappings: string;
 }
 
-/** As Turbopack and others write it: a map for each part of the text. */
+/** A map with sections, as Turbopack and others write it. */
 interface Indexed {
   readonly sections: readonly { offset: { line: number; column: number }; map: Mapped }[];
 }
@@ -330,7 +325,7 @@ function shiftSections(index: Indexed, places: ReadonlyMap<number, Place[]>): In
   return { ...index, sections };
 }
 
-/** `firstLine`, `firstColumn`: where in the text the map begins. */
+/** `firstLine`, `firstColumn`: where the map starts in the text. */
 function shiftMappings<T extends Mapped>(
   map: T,
   inText: ReadonlyMap<number, Place[]>,
@@ -384,7 +379,7 @@ function byLine(text: string, inserted: readonly Inserted[]): Map<number, Place[
   return places;
 }
 
-/** Only the first field of a segment, its column, changes; all fields are relative to the segment before. */
+/** Only the first field of a segment, its column, changes: all fields are relative to the previous segment. */
 function shiftLine(mapped: string, places: readonly Place[]): string {
   let column = 0;
   let written = 0;
@@ -402,7 +397,7 @@ function shiftLine(mapped: string, places: readonly Place[]): string {
 
 const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
-/** A base 64 VLQ number, and how many characters it takes: five bits a digit, the lowest first, the first bit the sign. */
+/** A base64 VLQ number and its length: five bits a digit, the lowest first, the first bit the sign. */
 function readNumber(text: string): [value: number, length: number] {
   let value = 0;
   for (let at = 0; at < text.length; at++) {

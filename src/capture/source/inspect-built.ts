@@ -6,14 +6,13 @@ import { findMapped } from './rewrite-mapped.ts';
 import { findAll, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { locate, missingFile, shownPath, type TargetFiles } from './target-files.ts';
 
-/** What reading the source maps of built files says about a target. */
 export interface InBuilt {
   readonly isFound: boolean;
-  /** Where, or why not; several are in a line. */
+  /** Where it is, or why not; several are joined in a line. */
   readonly remark: string;
 }
 
-/** Looks the targets up in built files by their source maps, without loading any. By the targets' ids; what no map names is not there. */
+/** Looks the targets up in built files by their source maps, without loading any. Keyed by target id, if found. */
 export function inspectBuilt(
   files: Iterable<string>,
   targets: readonly { readonly id: string; readonly module: string; readonly function: string }[],
@@ -53,10 +52,10 @@ export function inspectBuilt(
 }
 
 /**
- * Where the targets are: in the files that they name, and in built files. What `svc manifest` writes.
+ * Where the targets are: in the files that they name, and in built files. `svc manifest` writes it.
  *
  * @param built absolute
- * @param searched absolute; the files and folders that `built` are all of
+ * @param searched absolute; the files and folders from which `built` was listed
  */
 export function listPlaces(
   pending: TargetFiles,
@@ -82,7 +81,7 @@ export function listPlaces(
     });
     files[shortOf(file)] = { hash: hashOf(text), targets };
   };
-  // Types are taken away by whatever loads it, so that its text is another one there.
+  // JavaScript only: types are stripped on load, which changes the text.
   const plain = [...pending.keys()].filter((file) => /\.[cm]?js$/.test(file) && existsSync(file));
   for (const file of new Set([...built, ...plain])) {
     const text = readFileSync(file, 'utf8');

@@ -6,31 +6,28 @@ import { entryFile } from './late-start.ts';
 import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
 import type { Found } from './wrapper-place.ts';
 
-/** Beside the configuration: what `svc manifest` writes, and a start reads. */
+/** A file beside the configuration: `svc manifest` writes it, a start reads it. */
 export const listName = 'svc.manifest.json';
 
-/** A target's place in one file. */
 export interface ListedTarget extends SourceTarget, Pick<Found, 'place' | 'parameterNames' | 'defaulted'> {
-  /** Found by a source map: the file is not the one that the target names. */
+  /** Found by a source map: not in the file that the target names. */
   readonly isBuilt: boolean;
 }
 
 export interface ListedFile {
-  /** Of its text, see `hashOf`. */
   readonly hash: string;
   readonly targets: readonly ListedTarget[];
 }
 
-/** What a start takes from the list, with absolute paths. Crosses to the loader thread: plain data. */
+/** The list as a start reads it, with absolute paths. Plain data: it is sent to the loader thread. */
 export interface Listed {
-  /** Files and folders that were searched: in what is not listed of them, there is no target. */
+  /** Files and folders that were searched: their unlisted files have no targets. */
   readonly searched: readonly string[];
   readonly files: ReadonlyMap<string, ListedFile>;
 }
 
 export const nothingListed: Listed = { searched: [], files: new Map() };
 
-/** As it stands in the file: paths are relative to the configuration. */
 export interface PlaceList {
   readonly version: 1;
   readonly searched: readonly string[];
@@ -38,8 +35,8 @@ export interface PlaceList {
 }
 
 /**
- * 64 bits that differ for texts that differ, without a byte order mark, which Node takes away before it compiles. It tells a build
- * from the one before and guards against nobody: a start must not wait for `node:crypto` to load.
+ * A 64-bit hash, without the byte order mark, which Node strips before it compiles. It tells one build from another and
+ * is not a protection; the start must not wait for `node:crypto` to load.
  */
 export function hashOf(text: string): string {
   let [one, other] = [0x811c9dc5, 0x9747b28c];
@@ -52,8 +49,8 @@ export function hashOf(text: string): string {
 }
 
 /**
- * The list beside the configuration; none where there is none. `onProblem`: one that cannot be read, or is not to be trusted. What it
- * names is inserted into code, so it is read as code is: of this user or the superuser, and names only.
+ * The list beside the configuration; empty without one. `onProblem`: the list is unreadable or not trusted. Its entries
+ * are inserted into code, so it must belong to this user or the superuser, and hold only names.
  */
 export function readList(baseDir: string, onProblem: (reason: string) => void): Listed {
   const path = join(baseDir, listName);
@@ -69,7 +66,6 @@ export function readList(baseDir: string, onProblem: (reason: string) => void): 
     const absolute = Object.entries(files).map(([file, each]) => [resolve(baseDir, file), each] as const);
     const isWell = Object.values(files).every(({ targets }) => targets.every(({ place }) => isPlace(place)));
     if (!isWell) throw new Error('svc manifest did not write it: run svc manifest again');
-    // A build that was made again has other files.
     const gone = absolute.find(([file]) => !existsSync(file));
     if (gone !== undefined) throw new Error(`${gone[0]} no longer exists: run svc manifest after each build`);
     return { searched: searched.map((each) => resolve(baseDir, each)), files: new Map(absolute) };
@@ -81,7 +77,7 @@ export function readList(baseDir: string, onProblem: (reason: string) => void): 
 
 const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
 
-/** What would be inserted as it is are names and offsets; all else is written as a string. */
+/** Names and offsets are inserted as they are; everything else becomes a string literal. */
 function isPlace(place: ListedTarget['place']): boolean {
   const isAt = (at: unknown): boolean => Number.isInteger(at) && (at as number) >= 0;
   switch (place.form) {
@@ -98,7 +94,6 @@ function isPlace(place: ListedTarget['place']): boolean {
   }
 }
 
-/** The places in a text by the list; `undefined` where the list does not have the file, or was made of another text. */
 export function listedIn(
   listed: Listed,
   path: string,
@@ -123,7 +118,7 @@ export function listedIn(
 
 const comment = 'sourceMappingURL=';
 
-/** What the last comment of a text names as its map; `undefined` where it names none. Not a search through all of the text. */
+/** The URL in the last source map comment of a text, if any. Does not search the whole text. */
 export function mapUrl(text: string): string | undefined {
   const at = text.lastIndexOf(comment);
   if (at === -1 || !/\/[/*][#@][ \t]$/.test(text.slice(Math.max(0, at - 4), at))) return undefined;
@@ -131,7 +126,7 @@ export function mapUrl(text: string): string | undefined {
   return url === '' ? undefined : url;
 }
 
-/** Whether this process may run what was built from files that are not there: one that is listed, Next.js' build, or an entry with a source map. */
+/** Whether this process may run a build of missing sources: a listed one, that of Next.js, or an entry with a source map. */
 export function runsBuild(baseDir: string): boolean {
   if (['.next/BUILD_ID', listName].some((file) => existsSync(join(baseDir, file)))) return true;
   const entry = entryFile();

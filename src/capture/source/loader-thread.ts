@@ -2,13 +2,11 @@ import { isBuiltin, type LoadFnOutput, type LoadHookContext } from 'node:module'
 import type { MessagePort } from 'node:worker_threads';
 import { follower } from './follow-export.ts';
 import { importParser } from './parse-text.ts';
-import { type PendingFiles, type PendingTargets, seek } from './pending-targets.ts';
-import { rewriteLoaded } from './rewrite-loaded.ts';
+import { type PendingFiles, type PendingTargets, rewriteLoaded, trackPending } from './rewrite-loaded.ts';
 import { rewriteMapped } from './rewrite-mapped.ts';
 import { type BuiltFile, rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { type PendingPackage, packageFiles, targetFileLookup } from './target-files.ts';
 
-/** What `module.register` carries to this thread. */
 export interface LoaderData {
   readonly files: ReadonlyMap<string, readonly SourceTarget[]>;
   readonly pending: PendingFiles;
@@ -16,13 +14,11 @@ export interface LoaderData {
   readonly port: MessagePort;
 }
 
-/** What comes back: the rest (parameter names too) stands in the inserted text. */
 export interface LoaderMessage {
-  /** `undefined`: the source map of `built` cannot be used; without a problem, what is listed of it. */
+  /** `undefined`: the source map of `built` is unusable; without a problem, its list entry is outdated. */
   readonly id?: string;
   /** `undefined`: found and inserted. */
   readonly problem: string | undefined;
-  /** The file that it was found in by a source map. */
   readonly built?: BuiltFile | undefined;
 }
 
@@ -46,7 +42,7 @@ export async function initialize({ files, pending, packages, port }: LoaderData)
     unlisted: (file) => send({ problem: undefined, built: { file } }),
   };
   lookup = targetFileLookup(files, packageFiles(packages, follower, events));
-  pendingHere = seek(pending, events, rewriteMapped);
+  pendingHere = trackPending(pending, events, rewriteMapped);
   builtins = new Set(
     packages
       .filter(({ specifier, patch }) => patch !== undefined && isBuiltin(specifier))
@@ -63,19 +59,16 @@ export async function load(url: string, context: LoadHookContext, nextLoad: Next
   try {
     return rewriteLoaded(url, result, lookup, pendingHere, events, rewrite);
   } catch {
-    // The application's module comes first.
+    // On failure, load the module unchanged.
     return result;
   }
 }
 
-/**
- * What `import` gives of a module of Node that is changed when it is loaded: no hook of the main thread sees that. This one asks for it
- * as `require` does, which svc sees.
- */
+/** Replaces the `import` of a patched Node module, which no main-thread hook sees, by a `require`, which svc hooks. */
 function standIn(url: string, result: LoadFnOutput): LoadFnOutput {
   const { emitWarning } = process;
   try {
-    // What Node has to say of the module it says in the thread of the application.
+    // Node emits its warnings about the module in the application's thread.
     process.emitWarning = () => {};
     const names = Object.keys(process.getBuiltinModule(url) ?? {});
     const bindings = names.map((name, index) => `const e${index}=m[${JSON.stringify(name)}];`).join('');

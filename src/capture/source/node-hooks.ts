@@ -1,9 +1,6 @@
 import Module from 'node:module';
 
-/**
- * Whether `module.registerHooks` can be used. Before these versions a synchronous load hook, even one that does nothing,
- * crashes Node when a CommonJS entry requires an ES module.
- */
+/** Whether `module.registerHooks` is usable. In earlier versions a load hook crashes Node when CommonJS requires an ES module. */
 export function hasSoundSyncHooks(version: string = process.versions.node): boolean {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number);
   const isFrom = (wantedMinor: number, wantedPatch: number) =>
@@ -19,20 +16,20 @@ interface Loading {
   readonly parent: { readonly id: string } | null | undefined;
 }
 
-/** True while Node runs the modules of `--require`: asynchronous hooks registered there break `require` of ES modules. */
+/** True during `--require`: asynchronous hooks registered there break `require` of ES modules. */
 export function isRequiredPreload(): boolean {
   const { prototype, _cache } = Module as unknown as {
     prototype: { isPreloading?: boolean };
     _cache: Readonly<Record<string, Loading>>;
   };
   if (prototype.isPreloading === true) return true;
-  // ts-node preloads in a preload, which ends the state that Node tells of too early.
+  // ts-node preloads within a preload, which ends the state that Node reports too early.
   return withoutDeprecations(() =>
     Object.values(_cache).some(({ loaded, parent }) => !loaded && parent?.id === 'internal/preload'),
   );
 }
 
-/** `module.parent` is deprecated: a Node that was told to throw at that would end the application. */
+/** `module.parent` is deprecated: with `--throw-deprecation`, reading it would end the application. */
 function withoutDeprecations<T>(read: () => T): T {
   const before = process.noDeprecation;
   process.noDeprecation = true;
@@ -44,7 +41,7 @@ function withoutDeprecations<T>(read: () => T): T {
   }
 }
 
-/** Asked only where it matters: it reads `module.parent`, of which `--pending-deprecation` would speak. */
+/** Call it only if needed: it reads `module.parent`, about which `--pending-deprecation` warns. */
 export function preloadedBy(): 'import' | 'require' {
   return !hasSoundSyncHooks() && isRequiredPreload() ? 'require' : 'import';
 }

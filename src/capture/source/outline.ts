@@ -1,35 +1,32 @@
 /**
- * What a text is like before anybody parses it, by its tokens alone: how much native stack its parser needs at most, and the
- * groups of brackets that can be left out. A parser that is native code ends the process where its stack does not suffice.
+ * Measures a text by its tokens before parsing: the native stack that the parser needs, and the bracket groups to leave
+ * out. A native parser that overflows its stack ends the process.
  */
-export interface Outline {
-  /** Bytes of stack that parsing the text takes at most. */
+interface Outline {
   readonly stackBytes: number;
-  /** Groups in the order of their opening brackets; `undefined` where brackets do not match, as far as this reads the text. */
+  /** Groups by opening bracket; `undefined` if the brackets look unbalanced. */
   readonly groups: Groups | undefined;
 }
 
 /** One array for each property: a large text has hundreds of thousands of groups. */
 interface Groups {
   readonly starts: number[];
-  /** Of the closing bracket. */
   readonly ends: number[];
-  /** Where the statement or member begins that the group belongs to. */
+  /** Where the statement or member of the group begins. */
   readonly heads: number[];
-  /** What has to stand in the group when nothing else does. */
+  /** What an emptied group must contain. */
   readonly fills: Fill[];
-  /** Where the function declaration begins whose body this is; -1 for other groups. */
+  /** Where the function declaration with this body begins; -1 for other groups. */
   readonly declarations: number[];
 }
 
 type Fill = '' | '0' | undefined;
 
-/** Characters; shorter ones are not worth their place in the list. */
 const shortestGroup = 40;
 
 /**
- * Bytes of stack for one more level of each construct, measured on x64 with oxc-parser 0.154 and rounded up by a fifth or more. Where the
- * construct is `else if`, `a.b.c` or a sum, a level is one more of them in a row.
+ * Bytes of stack for one more level of each construct, measured on x64 with oxc-parser 0.154, plus at least a fifth.
+ * For `else if`, `a.b.c` and sums, a level is one more in sequence.
  */
 const costs = {
   bracket: 2_000,
@@ -58,13 +55,13 @@ const keywordCosts = new Map([
   ),
   ...['const', 'let', 'var', 'export'].map((each) => [each, 0] as const),
 ]);
-/** Behind these a value begins: a `/` there is no division. Words that are names as well are not among them. */
+/** A value follows these words, so that a `/` is not a division. Excludes words that can be names. */
 const beforeValue = new Set(
   'return throw case do else typeof void delete in instanceof new await yield extends default'.split(' '),
 );
-/** A statement begins with these, whatever the line before it ended with. */
+/** These begin a statement, whatever ends the previous line. */
 const beginners = new Set('const let var function class import export return throw'.split(' '));
-/** Their round brackets do not hold arguments. */
+/** Their parentheses do not contain arguments. */
 const heads = new Set('if while switch with'.split(' '));
 const callers = new Set(['super', 'function', 'async']);
 
@@ -77,7 +74,7 @@ const [roundOpen, roundClose, squareOpen, squareClose, curlyOpen, curlyClose] = 
 const [comma, dot, colon, semicolon, less, equals, greater, question, at] = [
   0x2c, 0x2e, 0x3a, 0x3b, 0x3c, 0x3d, 0x3e, 0x3f, 0x40,
 ] as const;
-/** A round bracket, by what stands before it: `if (…)`; a `{` that begins a value; `${`. */
+/** Kinds of an opening bracket: plain; of `if (…)`; a `{` that begins a value; `${`. */
 const [plain, ofHead, ofValue, ofTemplate] = [0, 1, 2, 3] as const;
 
 const isNameCode = (code: number): boolean =>
@@ -91,12 +88,11 @@ const isNameCode = (code: number): boolean =>
 
 const nameCodes = Uint8Array.from({ length: 0x80 }, (_, code) => (isNameCode(code) ? 1 : 0));
 
-/** `hasElements`: the text may be JSX. */
 export function outlineOf(text: string, hasElements: boolean): Outline {
   const uncertain: Outline = { stackBytes: text.length * costs.angle, groups: undefined };
   const mayHoldElements = hasElements && /<\/|\/>/.test(text);
   const groups: Groups = { starts: [], ends: [], heads: [], fills: [], declarations: [] };
-  // What is open, from the outside to the inside: an entry of each array for a level.
+  // The open brackets from outside to inside: one entry of each array a level.
   const openCodes: number[] = [];
   const openKinds: number[] = [];
   const openGroups: number[] = [];
@@ -107,7 +103,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
   const outerHeads: number[] = [];
   const outerDeclarations: number[] = [];
   let base = 0;
-  /** What the current statement has cost so far at this level, and what the one before it had, which an `else` goes on with. */
+  /** The stack of the current statement at this level, and of the previous one, which an `else` continues. */
   let chain = 0;
   let before = 0;
   let angles = 0;
@@ -119,10 +115,10 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
   let word = '';
   let isBlockEnd = false;
   let isNewLine = true;
-  /** Whether the next token is the first one of a statement; where a declaration of a function began with this statement. */
+  /** Whether the next token starts a statement; where a function declaration started with this statement. */
   let isFirst = true;
   let declaration = -1;
-  /** The last group that was closed, until the next token says what it was. */
+  /** The last closed group, until the next token shows its role. */
   let closed = -1;
   let last = 0;
   let position = 0;
@@ -141,7 +137,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     isFirst = true;
     declaration = -1;
   };
-  /** Two values in a row, in two lines: a semicolon is left out between them. Not behind `async`, `keyof` and the like. */
+  /** Two values on two lines: a semicolon is omitted between them. Not after `async`, `keyof` and similar words. */
   const endsBefore = (name: string): boolean =>
     word === '' || word === 'a' ? name !== 'extends' : beginners.has(name);
   const open = (code: number, kind: number, fill: Fill): void => {
@@ -169,11 +165,11 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     isFirst = code === curlyClose && kind === plain;
     declaration = -1;
   };
-  /** The kind of what it closes; -1 where that is another bracket. */
+  /** The kind of the bracket that it closes; -1 if they do not match. */
   const close = (code: number): number => {
     if (openCodes.pop() !== code) return -1;
     closed = openGroups.pop() as number;
-    // Of most groups there is nothing to be left out, nor of those in them.
+    // Nothing can be left out of short groups, nor of those in them.
     if (position - (groups.starts[closed] as number) < shortestGroup) {
       groups.starts.length = closed;
       groups.ends.length = closed;
@@ -192,7 +188,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     add(costs.group);
     return openKinds.pop() as number;
   };
-  /** From behind its beginning, or behind a `${…}`, to its end or to the next `${`. */
+  /** Skips a template from its start, or from the end of a `${…}`, to its end or the next `${`. */
   const skipTemplate = (from: number): boolean => {
     for (let each = from; each < length; each++) {
       const code = text.charCodeAt(each);
@@ -249,7 +245,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         if (code === roundOpen) groups.fills[closed] = '0';
         else if (code === colon || code === equals) groups.fills[closed] = undefined;
       }
-      // `(a) => …` has parameters, in place of a value.
+      // `(a) => …` has parameters rather than a value.
       if (opening === roundOpen && groups.fills[closed] === '0') {
         if (code === equals && text.charCodeAt(position + 1) === greater) groups.fills[closed] = '';
         // `(a): T => …`, or a part of `b ? (a) : c`.
@@ -266,7 +262,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         each = text.charCodeAt(++next);
       position = next;
       const size = next - start;
-      // A word behind a dot is a name, whatever it says.
       const found = size >= 2 && size <= 10 && last !== dot ? text.slice(start, position) : '';
       const cost = found === '' ? undefined : keywordCosts.get(found);
       if (found === 'else' || found === 'while') {
@@ -292,7 +287,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
       case quote:
       case apostrophe: {
         const end = endOfString(text, position, code);
-        // An apostrophe in the text of an element.
+        // An apostrophe in the text of a JSX element.
         position = end === -1 ? position + 1 : end;
         isValue = true;
         word = '';
@@ -335,7 +330,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
       }
       case squareOpen:
         if (wasBlockEnd) endStatement(position);
-        // `a[…]` must not be empty; `const […] = …` must hold no value.
+        // `a[…]` must not be empty; `const […] = …` must be.
         open(squareClose, plain, isValue && !wasBlockEnd && (word === '' || word === 'a') ? '0' : '');
         position++;
         isValue = false;
@@ -346,7 +341,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         const begins = last === equals || last === comma || last === colon || last === question;
         const isObject =
           !isValue && (begins || last === roundOpen || last === squareOpen || last === 0x61) && word !== 'do';
-        // `<a b={…}/>`: nothing else has to hold a value.
+        // `<a b={…}/>` must contain a value.
         open(
           curlyClose,
           isObject && word !== 'else' ? ofValue : plain,
@@ -386,7 +381,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
       case comma:
         chain = 0;
         before = 0;
-        // Those of `f<A, B>()` are within the statement.
+        // Commas of `f<A, B>()` are within the statement.
         if (angles === 0) head = position + 1;
         position++;
         isValue = false;
@@ -459,7 +454,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         break;
       default: {
         add(costs.operator);
-        // `a++ / b` and `a! / b`: the value has not ended.
+        // `a++ / b` and `a! / b`: the value continues.
         const isPostfix =
           isValue &&
           (code === 0x21 || ((code === 0x2b || code === 0x2d) && text.charCodeAt(position + 1) === code));
@@ -481,7 +476,7 @@ function endOfLine(text: string, from: number): number {
   return text.length;
 }
 
-/** Behind the closing quote; -1 where the line ends before it. */
+/** The offset after the closing quote; -1 if the line ends first. */
 function endOfString(text: string, from: number, delimiter: number): number {
   for (let each = from + 1; each < text.length; each++) {
     const code = text.charCodeAt(each);
@@ -494,7 +489,7 @@ function endOfString(text: string, from: number, delimiter: number): number {
   return -1;
 }
 
-/** Behind the closing slash; -1 where there is none in the line. */
+/** The offset after the closing slash; -1 if the line ends first. */
 function endOfRegExp(text: string, from: number): number {
   let isInClass = false;
   for (let each = from + 1; each < text.length; each++) {
@@ -513,20 +508,19 @@ export interface Range {
   readonly end: number;
 }
 
-/** A text of the same length in which all that is left stands where it stood. */
-export interface Shortened {
+/** A text of the original length: the remaining parts keep their offsets. */
+interface Shortened {
   readonly text: string;
-  /** Characters that are left. */
   readonly kept: number;
 }
 
 /**
- * The text without what stands in brackets, where neither that nor the statement before it holds one of the `wanted` offsets.
+ * Blanks bracket groups, unless the group or the statement before it contains a `wanted` offset.
  *
  * @param wanted in ascending order
- * @param whole ranges of which nothing is left out
- * @param what `declarations`: the functions whose bodies are left out, too, and their names with them; `curly brackets`: what stands in
- *   these can be left out with the most certainty
+ * @param whole ranges that are kept in full
+ * @param what `declarations`: also blanks the bodies and names of functions; `curly brackets`: only blanks these, the
+ *   safest choice
  */
 export function shortened(
   text: string,
@@ -538,7 +532,7 @@ export function shortened(
   const { starts, ends, heads: begins, fills, declarations } = groups;
   const ranges = [...whole].sort((a, b) => a.start - b.start);
   let passed = 0;
-  /** Where the last of the ranges ends that have begun. */
+  /** The furthest end of the ranges that have begun. */
   let wholeTo = 0;
   const parts: string[] = [];
   let done = 0;
@@ -570,7 +564,6 @@ export function shortened(
   return { text: parts.join(''), kept };
 }
 
-/** The index of the first that is not below `from`. */
 function firstFrom(sorted: readonly number[], from: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {

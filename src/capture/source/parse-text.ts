@@ -3,31 +3,29 @@ import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Program } from 'oxc-parser';
 import { nearestManifest } from '../../ground/files.ts';
-import { outlineOf, type Range, type Shortened, shortened } from './outline.ts';
-import { isProblem, type Problem } from './wrapper-place.ts';
+import { outlineOf, type Range, shortened } from './outline.ts';
+import { isProblem, messageOf, type Problem } from './wrapper-place.ts';
 
-/** What the text is, as far as the caller knows; a wrong guess costs a second parse, nothing else. */
+/** The kind of text, as far as the caller knows. A wrong guess only costs a second parse. */
 export interface TextKind {
   readonly goal: 'module' | 'unknown';
-  /** The text still has its types: Node's own type stripping comes after the hook. */
+  /** The text still has types: Node's own type stripping comes after the hook. */
   readonly typed: boolean;
 }
 
-/** What the caller looks for: of a longer text, brackets that hold none of it are read as if nothing stood in them. */
+/** What the caller looks for. In a longer text, brackets without any of it are blanked. */
 interface Wanted {
-  /** Words of the text. */
   readonly names?: Iterable<string>;
   readonly offsets?: Iterable<number>;
-  /** Nothing that begins in these is left out. */
   readonly ranges?: readonly Range[];
-  /** Whether other functions are wanted by their names as well. */
+  /** Whether other functions are looked up by name too. */
   readonly keepsNames?: boolean;
 }
 
 export interface Parsed {
-  /** Where constructs are nested, it is as deep as the text: what walks it must not call itself for each level. */
+  /** As deep as the text is nested: walk it with a loop, not with recursion. */
   readonly program: Program;
-  /** What was parsed: the text itself, or what is wanted of it, and what stands around that. As long as the text. */
+  /** The parsed text: all of it, or the wanted parts and their surroundings. Has the length of the original. */
   readonly text: string;
   readonly isWhole: boolean;
 }
@@ -37,23 +35,23 @@ type Lang = 'js' | 'jsx' | 'ts' | 'tsx';
 type Attempt = readonly [Goal, Lang];
 type Parser = Pick<typeof import('oxc-parser'), 'parseSync'>;
 
-/** Below this a tree is small, whatever is in the text. */
+/** The tree of a shorter text is always small. */
 const shortensFrom = 16_384;
-/** Beyond these svc does not parse: the characters of a file, and those that are left when what is not wanted is left out. */
-const mostCharacters = 32 * 1024 * 1024;
-const mostKept = 2 * 1024 * 1024;
-/** A tree, and the JSON text that it is made of, for each character: 150 were measured for dense code. */
+/** Longest text that is parsed, in characters: a whole file; below, a shortened text. */
+const maxCharacters = 32 * 1024 * 1024;
+const maxKept = 2 * 1024 * 1024;
+/** A tree, and its JSON text, for each character: 150 were measured for dense code. */
 const heapPerCharacter = 200;
-/** Half of what a worker thread has by default, and less than what the main thread has. */
+/** Half of the default of a worker thread, and less than the main thread's. */
 const ownStackBytes = 1_500_000;
-const mostStackMb = 1_000;
+const maxStackMb = 1_000;
 
 let parser: Parser | Problem | undefined;
 
-/** Loads the parser: 12 ms, so only when a target's file is there to be read. */
+/** Loads the parser on first use: it takes 12 ms. */
 export function loadParser(): Parser | Problem {
   try {
-    // require: hooks are synchronous; and a plain string, so that bundlers of svc leave the native package alone.
+    // `require`, because hooks are synchronous; a plain string, so that bundlers skip the native package.
     parser ??= createRequire(import.meta.url)('oxc-parser') as Parser;
   } catch (error) {
     parser = (error as NodeJS.ErrnoException).code === 'ERR_REQUIRE_ESM' ? aside : unloadable(error);
@@ -61,7 +59,7 @@ export function loadParser(): Parser | Problem {
   return parser;
 }
 
-/** The same in the thread of Node's asynchronous hooks, where `require` cannot load ES modules, as the parser is one. */
+/** The same for the thread of Node's asynchronous hooks, where `require` cannot load an ES module such as the parser. */
 export async function importParser(): Promise<void> {
   try {
     parser ??= await import('oxc-parser');
@@ -70,14 +68,14 @@ export async function importParser(): Promise<void> {
   }
 }
 
-/** Why the parser, which is native code, is not there, and what works without it. */
+/** Why the native parser cannot be loaded, and what works without it. */
 function unloadable(error: unknown): Problem {
   const messages: string[] = [];
-  // One for each place that the parser's own code was looked for in; most of these have none on any machine.
+  // One error for each location that was tried.
   for (let each = error; each instanceof Error && messages.length < 50; each = each.cause)
     messages.push(each.message);
   const remedy = 'or run svc manifest after each build, so that a start parses nothing (docs/capture.md)';
-  // Node's ERR_DLOPEN_DISABLED, whose code is lost on the way.
+  // Node's ERR_DLOPEN_DISABLED, wrapped without its code.
   if (messages.some((each) => each.includes('addons is disabled'))) {
     const flag = process.permission
       ? '--permission disables native addons: add --allow-addons'
@@ -91,22 +89,19 @@ function unloadable(error: unknown): Problem {
   return { problem: `svc cannot load its parser (${messages[0] ?? 'unknown error'}), ${remedy}` };
 }
 
-/**
- * Parses a file's text, whichever of JavaScript, JSX and TypeScript it is. Whatever the text is, it ends neither the process nor the
- * thread: what needs more stack than there is for certain is parsed in a thread that has it.
- */
+/** Parses JavaScript, JSX or TypeScript. A text that may overflow the stack is parsed in a thread with a larger one. */
 export function parse(file: string, text: string, kind: TextKind, wanted?: Wanted): Parsed | Problem {
-  if (text.length > mostCharacters) return tooLarge(text.length, mostCharacters);
+  if (text.length > maxCharacters) return tooLarge(text.length, maxCharacters);
   const isShort = text.length < shortensFrom;
-  if (isShort && mostStackOf(text) < ownStack()) return parseWith(loadParser(), file, text, kind, 0, true);
+  if (isShort && maxStackOf(text) < ownStack()) return parseWith(loadParser(), file, text, kind, 0, true);
   const hasElements = !/\.[cm]?ts$/i.test(file);
   const { groups, stackBytes } = outlineOf(text, hasElements);
-  // Brackets that do not match make a bound that is too high, and no program that runs is nested like that.
-  const whole = groups ? stackBytes : Math.min(stackBytes, mostStackMb * 0.5 * mebibyte);
+  // With unbalanced brackets the bound is too high; no program that runs is nested so deep.
+  const whole = groups ? stackBytes : Math.min(stackBytes, maxStackMb * 0.5 * mebibyte);
   if (wanted && groups && !(isShort && whole < ownStack())) {
     const offsets = offsetsOf(wanted, text);
     let tooMuch: Problem | undefined;
-    // What is left may be no program. Then less is left out, or the parser says what is wrong.
+    // The shortened text may be invalid. Then less is left out, or the parser reports the error.
     for (const what of wanted.keepsNames ? ways.slice(1) : ways) {
       const short = shortened(text, groups, offsets, wanted.ranges ?? [], what);
       if (short.kept === text.length) continue;
@@ -125,12 +120,12 @@ const ways = ['declarations', 'brackets', 'curly brackets'] as const;
 
 function parseShortened(
   file: string,
-  short: Shortened,
+  short: ReturnType<typeof shortened>,
   kind: TextKind,
   hasElements: boolean,
   whole: number,
 ): Parsed | Problem {
-  // It needs no more than the whole text.
+  // Its stack is at most that of the whole text.
   const stackBytes = whole < ownStack() ? whole : outlineOf(short.text, hasElements).stackBytes;
   return parseWith(loadParser(), file, short.text, kind, stackBytes, false);
 }
@@ -138,8 +133,7 @@ function parseShortened(
 const mebibyte = 1024 * 1024;
 
 function whyNot(characters: number): Problem | undefined {
-  if (characters > mostKept) return tooLarge(characters, mostKept);
-  // Most texts are far below: nobody need be asked.
+  if (characters > maxKept) return tooLarge(characters, maxKept);
   if (characters < 64 * 1024) return undefined;
   const { heap_size_limit, used_heap_size } = process.getBuiltinModule('node:v8').getHeapStatistics();
   const free = heap_size_limit - used_heap_size;
@@ -160,8 +154,8 @@ function tooLarge(characters: number, most: number): Problem {
   };
 }
 
-/** More than the parser takes for a text of this many brackets and operators, however they are nested. */
-function mostStackOf(text: string): number {
+/** An upper bound, however the brackets and operators of the text are nested. */
+function maxStackOf(text: string): number {
   const count = (pattern: RegExp) => text.match(pattern)?.length ?? 0;
   const words = count(
     /\b(?:class|extends|yield|for|with|keyof|infer|unique|readonly|asserts|abstract|else|if|while|do|new|await|typeof|void|delete|in|instanceof|as|satisfies|is|of)\b/g,
@@ -171,18 +165,17 @@ function mostStackOf(text: string): number {
   );
 }
 
-/** Bytes of the stack of this thread that a parser may take. */
+/** Bytes of this thread's stack that the parser may take. */
 function ownStack(): number {
   const { stackSizeMb } = process.getBuiltinModule('node:worker_threads').resourceLimits;
   return stackSizeMb === undefined ? ownStackBytes : Math.min(ownStackBytes, (stackSizeMb * mebibyte) / 3);
 }
 
-/** In ascending order. */
 function offsetsOf({ names, offsets, ranges }: Wanted, text: string): readonly number[] {
   const found = new Set(offsets);
   for (const { start } of ranges ?? []) found.add(start);
   const words = new Set(names);
-  // Every second block of a program has a `default`, hardly any an export of this name.
+  // A common word: search only for a default export.
   const ends = words.delete('default')
     ? /\bexport\s+default\b|\bdefault\s*(?:=[^=]|:\s*(?:\(|function))|\bas\s+default\b|["']default["']/g
     : undefined;
@@ -198,13 +191,12 @@ function offsetsOf({ names, offsets, ranges }: Wanted, text: string): readonly n
   return [...found].sort((a, b) => a - b);
 }
 
-/** `order.create(…)` defines nothing. */
+/** `order.create(…)` does not define anything. */
 function isPlainCall(text: string, start: number, end: number): boolean {
   return text[start - 1] === '.' && text[end] === '(' && text[start - 2] !== '.';
 }
 
 interface Answer {
-  /** The tree as the parser hands it over. */
   readonly json?: string;
   readonly program?: Program;
   readonly error?: { readonly message: string; readonly at: number | undefined };
@@ -227,7 +219,7 @@ function parseWith(
   if (answer.program) return { program: answer.program, text, isWhole };
   if (answer.failure !== undefined) return { problem: answer.failure };
   const { message, at } = answer.error ?? { message: '', at: undefined };
-  // Only the parser's own words: its code frame shows a piece of the file.
+  // Only the parser's message: its code frame shows a part of the file.
   const reason = [message, at === undefined ? '' : `(line ${lineAt(text, at)})`].join(' ').trim();
   return { problem: reason === '' ? 'cannot be parsed' : `cannot be parsed: ${reason}` };
 }
@@ -243,10 +235,10 @@ function parseHere({ parseSync }: Parser, file: string, text: string, tries: rea
   return first ? { error: first } : {};
 }
 
-/** Marks that the parser can only be loaded in a thread of its own: `--no-experimental-require-module`. */
+/** The parser can only be loaded in another thread: `--no-experimental-require-module`. */
 const aside = {} as Parser;
 
-/** Runs in a thread with a stack of the size that is needed, and hands the tree over as the parser does: as a JSON text. */
+/** Runs in a thread with the stack that is needed, and returns the tree as JSON. */
 const parseThread = `
 const { workerData: { bindings, file, text, tries, signal, port } } = require('node:worker_threads');
 const answer = ({ parseSync }) => {
@@ -272,22 +264,22 @@ import(bindings).then(answer).catch((error) => ({ failure: String(error?.message
 const longestWaitMs = 60_000;
 
 function parseAside(file: string, text: string, tries: readonly Attempt[], stackBytes: number): Answer {
-  // What was measured on one platform, half as much again for others, and what the thread itself needs.
+  // Half as much again as measured on one platform, plus what the thread itself needs.
   const stackSizeMb = Math.ceil((stackBytes * 1.5) / mebibyte) + 4;
-  if (stackSizeMb > mostStackMb)
+  if (stackSizeMb > maxStackMb)
     return {
-      failure: `nested too deeply to be parsed: it may need ${stackSizeMb} MB of stack, and svc uses ${mostStackMb} at most`,
+      failure: `nested too deeply to be parsed: it may need ${stackSizeMb} MB of stack, and svc uses ${maxStackMb} at most`,
     };
   const { MessageChannel, receiveMessageOnPort, Worker } = process.getBuiltinModule('node:worker_threads');
   const signal = new Int32Array(new SharedArrayBuffer(4));
   const { port1, port2 } = new MessageChannel();
   try {
-    // The file of the package that returns the JSON text: to make a tree of it here, for it to be copied, takes three times as much.
+    // The file of the package that returns JSON: building the tree here and copying it takes three times as long.
     const entry = createRequire(import.meta.url).resolve('oxc-parser');
     const bindings = pathToFileURL(join(dirname(entry), 'bindings.js')).href;
     const worker = new Worker(parseThread, {
       eval: true,
-      // Nothing that the application is started with is loaded there.
+      // Skips the application's own preloads.
       execArgv: [],
       env: { ...process.env, NODE_OPTIONS: '' },
       workerData: { bindings, file, text, tries, signal, port: port2 },
@@ -302,30 +294,30 @@ function parseAside(file: string, text: string, tries: readonly Attempt[], stack
     if (answer?.json !== undefined) return { program: (JSON.parse(answer.json) as { node: Program }).node };
     return answer ?? { failure: 'cannot be parsed: the parser thread did not answer' };
   } catch (error) {
-    const reason = error instanceof Error ? error.message : 'unknown error';
-    return { failure: `cannot be parsed: it needs a thread with ${stackSizeMb} MB of stack (${reason})` };
+    return {
+      failure: `cannot be parsed: it needs a thread with ${stackSizeMb} MB of stack (${messageOf(error)})`,
+    };
   } finally {
     port1.close();
   }
 }
 
-/** The line of an offset, counted from 1. */
 export function lineAt(text: string, offset: number): number {
   let line = 1;
   for (let at = text.indexOf('\n'); at !== -1 && at < offset; at = text.indexOf('\n', at + 1)) line++;
   return line;
 }
 
-/** A `.ts` file's text is JavaScript already when a transformer ran before the hook, so its name alone proves nothing. */
+/** The extension is not enough: a transformer before the hook may have turned a `.ts` file into JavaScript. */
 function attempts(file: string, kind: TextKind): Attempt[] {
   const typed: Lang = /\.tsx$/i.test(file) ? 'tsx' : 'ts';
   const langs: Lang[] = kind.typed ? [typed, 'jsx'] : ['jsx', typed];
-  // CommonJS first: it allows what sloppy mode allows, and an import statement makes it fail.
+  // CommonJS first: it allows sloppy mode, and fails on an import statement.
   const goals: Goal[] = kind.goal === 'module' ? ['module'] : ['commonjs', 'module'];
   return goals.flatMap((goal) => langs.map((lang): Attempt => [goal, lang]));
 }
 
-/** Whether Node loads the file as an ES module, by its name and its package. Plain syntax detection is not foreseen here. */
+/** Whether Node loads the file as an ES module, by its extension and package.json. Ignores syntax detection. */
 export function isEsModule(path: string): boolean {
   if (/\.m[jt]s$/.test(path)) return true;
   return !/\.c[jt]s$/.test(path) && nearestManifest(dirname(path))?.type === 'module';

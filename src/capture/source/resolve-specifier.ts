@@ -4,10 +4,10 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installedManifest, isFile, type Manifest, nearestManifest } from '../../ground/files.ts';
 
-/** How a module names another one: conditions of package.json, and what a path may leave out, differ. */
-export type Way = 'import' | 'require';
+/** How a module loads another one: it decides the conditions of package.json and the rules for extensions. */
+type Way = 'import' | 'require';
 
-/** The real path of the file that a specifier leads to, from a file. `undefined`: none, or a module of Node. Loads nothing. */
+/** The real path of a specifier's file; `undefined` for a missing file or a Node module. Loads nothing. */
 export function resolveSpecifier(specifier: string, from: string, way: Way): string | undefined {
   try {
     if (isBuiltin(specifier) || specifier.startsWith('node:')) return undefined;
@@ -59,7 +59,7 @@ function asSubpaths(exports: unknown): unknown {
   return isMap && Object.keys(exports).some((key) => key.startsWith('.')) ? exports : { '.': exports };
 }
 
-/** What an `exports` or `imports` map gives for a key: the exact one, else the longest pattern. */
+/** The value of a key in an `exports` or `imports` map: the exact one, else that of the longest pattern. */
 function targetOf(map: unknown, key: string): string | undefined {
   if (typeof map !== 'object' || map === null) return undefined;
   const entries = map as Record<string, unknown>;
@@ -82,7 +82,6 @@ function targetOf(map: unknown, key: string): string | undefined {
   return holding(entries[pattern], key.slice(before.length, key.length - after.length));
 }
 
-/** The first target whose conditions hold. */
 function holding(value: unknown, star: string): string | undefined {
   if (typeof value === 'string') return value.replaceAll('*', star);
   if (Array.isArray(value)) return holding(value[0], star);

@@ -1,20 +1,88 @@
+import { existsSync } from 'node:fs';
+import { extname, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { handingOver } from './insert-calls.ts';
-import { parse } from './parse-text.ts';
-import type { PendingTargets } from './pending-targets.ts';
-import type { rewrite as Rewrite, SourceEvents } from './rewrite-text.ts';
-import type { targetFileLookup } from './target-files.ts';
-import { isProblem } from './wrapper-place.ts';
+import { loadChunk } from '../../ground/lifecycle.ts';
+import { insert, isMarked, passingExports } from './insert-calls.ts';
+import { type Listed, listedIn, mapUrl } from './listed-places.ts';
+import { parse, type TextKind } from './parse-text.ts';
+import type * as RewriteMapped from './rewrite-mapped.ts';
+import type { rewrite as Rewrite, SourceEvents, SourceTarget } from './rewrite-text.ts';
+import type { TargetFiles, targetFileLookup } from './target-files.ts';
+import { isProblem, messageOf } from './wrapper-place.ts';
 
-/** What a `load` hook of Node returns, as far as it matters here. */
+/** Plain data: it is sent to the loader thread. */
+export interface PendingFiles {
+  readonly files: TargetFiles;
+  readonly baseDir: string;
+  readonly listed: Listed;
+}
+
+/** The targets whose own files have not been loaded so far. */
+export interface PendingTargets {
+  /** The file itself is loaded: no build of it counts. */
+  isLoaded(path: string): void;
+  /** The changed text of a listed file; `undefined` if it must be parsed. Never throws. */
+  fromList(file: string, text: string): string | undefined;
+  /** The text of a file with a source map, changed for mapped and `own` targets; `undefined` for others. Never throws. */
+  rewrite(file: string, text: string, kind: TextKind, own?: readonly SourceTarget[]): string | undefined;
+}
+
+/** `rewriteMapped`: the main thread loads the map reader with the first file that needs it. */
+export function trackPending(
+  { files, baseDir, listed }: PendingFiles,
+  events: SourceEvents,
+  rewriteMapped: typeof RewriteMapped.rewriteMapped = (...args) =>
+    (loadChunk(import.meta.url, './rewrite-mapped.ts') as typeof RewriteMapped).rewriteMapped(...args),
+): PendingTargets {
+  const functionPaths = new Map([...files.values()].flat().map(({ id, functionPath }) => [id, functionPath]));
+  const pending = new Map([...files].filter(([path]) => !isBuilt(path)));
+  const isSearched = (file: string) =>
+    !listed.files.has(file) && listed.searched.some((each) => file === each || file.startsWith(each + sep));
+  return {
+    fromList(file, text) {
+      if (!listed.files.has(file) || isMarked(text)) return undefined;
+      try {
+        const insertions = listedIn(listed, file, text, functionPaths, events);
+        return insertions && insert(text, insertions, file);
+      } catch (error) {
+        events.unreadMap?.(file, messageOf(error));
+        return undefined;
+      }
+    },
+    isLoaded(path) {
+      pending.delete(path);
+    },
+    rewrite(file, text, kind, own) {
+      if (pending.size === 0 || isSearched(file) || !mayHaveMap(file, text)) return undefined;
+      try {
+        return rewriteMapped(file, text, kind, pending, baseDir, events, own);
+      } catch (error) {
+        // On failure, load the module unchanged.
+        events.unreadMap?.(file, messageOf(error));
+        return undefined;
+      }
+    },
+  };
+}
+
+function isBuilt(path: string): boolean {
+  return /^\.[cm]?js$/.test(extname(path)) && existsSync(`${path}.map`);
+}
+
+/** Whether a file may be a build of the application: neither a source nor a dependency. */
+function mayHaveMap(file: string, text: string): boolean {
+  if (!/^\.[cm]?js$/.test(extname(file)) || /[\\/]node_modules[\\/]/.test(file)) return false;
+  return mapUrl(text) !== undefined || existsSync(`${file}.map`);
+}
+
 interface LoadResult {
   format?: string | null | undefined;
   source?: unknown;
 }
 
 /**
- * A load hook's result with the calls of the targets inserted. Only ES modules: to hand Node a source for CommonJS would
- * switch it to another loader, and CommonJS passes through `_compile` anyway.
+ * Inserts the targets' calls into a load hook's result. ES modules only: a source for CommonJS would switch Node to
+ * another loader, and CommonJS passes through `_compile` anyway.
  */
 export function rewriteLoaded<T extends LoadResult>(
   url: string,
@@ -38,17 +106,17 @@ export function rewriteLoaded<T extends LoadResult>(
     pending.rewrite(path, before, kind, file?.targets) ??
     (file && file.targets.length > 0 ? rewrite(path, before, kind, file.targets, events) : before);
   const { patches = [] } = file?.ofPackage ?? {};
-  const whole = patches.length === 0 ? after : handingOver(after, url, patches);
+  const whole = patches.length === 0 ? after : passingExports(after, url, patches);
   return whole === before ? result : { ...result, source: whole };
 }
 
 /**
- * Whether the text was generated to stand in front of the module, and imports it under its own address:
- * import-in-the-middle's proxies do. An address in a comment (`sourceURL`, `sourceMappingURL`) or a string says nothing.
+ * Whether the text is a generated proxy that imports the module under its own URL, as import-in-the-middle writes. A
+ * URL in a comment (`sourceURL`, `sourceMappingURL`) or a string does not count.
  */
 function importsItself(file: string, text: string, url: string): boolean {
   const plain = url.replace(/[?#].*$/s, '');
-  // Parsed only where it may be one.
+  // Parsed only if the URL occurs in quotes.
   if (!text.includes(`"${plain}`) && !text.includes(`'${plain}`)) return false;
   const parsed = parse(file, text, { goal: 'module', typed: false });
   if (isProblem(parsed)) return false;
@@ -58,7 +126,7 @@ function importsItself(file: string, text: string, url: string): boolean {
   });
 }
 
-/** What may be built from a target's file, and not by others. */
+/** A file that may be built from a target's file; not one of a dependency. */
 function builtFile(url: string): string | undefined {
   const plain = url.replace(/[?#].*$/s, '');
   return /^file:.*\.[cm]?js$/.test(plain) && !plain.includes('/node_modules/')

@@ -6,28 +6,27 @@ import { finder, findPaths, wordsOf } from './find.ts';
 import type { Insertion } from './insert-calls.ts';
 import { lineAt, type Parsed, parse, type TextKind } from './parse-text.ts';
 import { rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
-import { scan } from './scan.ts';
+import { type Definitions, scan } from './scan.ts';
 import { lineStarts, type MappedSource, type Mapping, readMap, sourcesAt } from './source-map.ts';
 import {
   type AnyFunction,
   beforeStatics,
   children,
   core,
-  type Definitions,
   isClass,
   isFunction,
   isNameless,
   keyOf,
 } from './syntax.ts';
 import type { TargetFiles } from './target-files.ts';
-import { type Found, isProblem, type Place, type Problem } from './wrapper-place.ts';
+import { type Found, isProblem, messageOf, type Place, type Problem } from './wrapper-place.ts';
 
-/** A text that a compiler or bundler made, parsed when the first target is looked for in it. */
+/** A compiled or bundled text, parsed when the first target is looked for in it. */
 interface Built extends Parsed {
   readonly definitions: Definitions;
 }
 
-/** The text with the calls of those targets inserted whose sources its map names, and of its own; the text itself where there are none. */
+/** Inserts the calls of targets whose sources the map names, and of the file's `own`; returns the text itself without any. */
 export function rewriteMapped(
   file: string,
   text: string,
@@ -41,13 +40,12 @@ export function rewriteMapped(
     try {
       return findMapped(file, text, kind, pending, baseDir, events);
     } catch (error) {
-      events.unreadMap?.(file, error instanceof Error ? error.message : 'unknown error');
+      events.unreadMap?.(file, messageOf(error));
       return [];
     }
   });
 }
 
-/** Looks every target up whose source the map of the text names. */
 export function findMapped(
   file: string,
   text: string,
@@ -121,11 +119,10 @@ interface Answer {
   readonly remark: string | undefined;
 }
 
-/** What the source says of a target, and where the map says that it is in the built text. */
+/** A target's definition in the source, and where the map locates it in the built text. */
 type Sited = { readonly offsets: readonly number[] } & (
   | {
       readonly site: Site;
-      /** Of what a factory returns, where its text shows that. */
       readonly returned: Site | undefined;
       readonly inSource: Found;
       readonly mappings: readonly Offsets[];
@@ -137,7 +134,7 @@ type Sited = { readonly offsets: readonly number[] } & (
     }
 );
 
-/** For each of the targets; the source is read once for all of them. */
+/** One entry for each target; the source is read once for all. */
 function sitesIn(
   source: MappedSource,
   path: string,
@@ -191,7 +188,7 @@ function lookUp(
     ({ at, from }) =>
       from > site.bodyAt && from < site.end && !places.some(({ start, end }) => at >= start && at < end),
   );
-  // Of a factory whose body stands in its callers, what it returned is still there.
+  // A factory inlined into its callers: its result still exists.
   const returned = elsewhere && sited.returned;
   const inlined = returned === undefined ? [] : placesOf(returned, mappings, built);
   const factories = [...places];
@@ -227,7 +224,7 @@ function lookUpNames(
   let built = build();
   if (isProblem(built)) return built;
   let found = findByNames(functionPath, mappings, names, built.program, text);
-  // What a name stands for may be elsewhere.
+  // The definition of a name may be in a part that was left out.
   if (isProblem(found) && !built.isWhole) {
     built = build('whole');
     if (!isProblem(built)) found = findByNames(functionPath, mappings, names, built.program, text);
@@ -255,14 +252,13 @@ function withOffsets(mappings: readonly Mapping[], content: string): Offsets[] {
 
 interface Placed {
   readonly place: Found['place'];
-  /** The function in the text. */
   readonly start: number;
   readonly end: number;
 }
 
 function placesOf(site: Site, mappings: readonly Offsets[], { program, definitions }: Built): Placed[] {
   const head = mappings.filter(({ from }) => from >= site.start && from <= site.bodyAt);
-  // The name first, then what stands before it (`export async function`), nearest first, then what stands behind it.
+  // Prefer the name, then the text before it (`export async function`), nearest first, then the text after it.
   const distance = ({ from }: Offsets) =>
     from === site.nameAt ? 0 : from < site.nameAt ? site.nameAt - from : 1_000_000 + from - site.nameAt;
   const ranks = [...new Set(head.map(distance))].sort((a, b) => a - b);
@@ -279,29 +275,26 @@ function placesOf(site: Site, mappings: readonly Offsets[], { program, definitio
   return [];
 }
 
-/** Whether the function was made of this definition: what is mapped within it comes from there. */
+/** Whether the function was compiled from this definition: the mappings inside it lead there. */
 function isOf(site: Site, { node }: InText, mappings: readonly Offsets[]): boolean {
   if (site.kind === 'function' && !isFunction(core(node as Expression))) return false;
   const within = mappings.filter(({ at }) => at > node.start && at < node.end);
   return within.length === 0 || within.some(({ from }) => from >= site.nameAt && from <= site.end);
 }
 
-/** Where a definition stands in its source. All offsets are those of the source's text. */
-export interface Site {
-  /** What the place is made for: the function itself, or a value that the text does not show to be one. */
+interface Site {
+  /** The kind of definition: a function, or a value that the text does not show to be one. */
   readonly kind: 'function' | 'value';
-  /** The first character of the statement or member that defines it. */
+  /** The first character of the defining statement or member. */
   readonly start: number;
   readonly nameAt: number;
   readonly name: string;
-  /** Where the head of the definition ends, and its body begins. */
   readonly bodyAt: number;
   readonly end: number;
-  /** Leads from the value to the function. */
   readonly path: readonly string[];
 }
 
-/** The nodes from the program down to the smallest ones that hold the range; of two with one range, the outer one is first. */
+/** The nodes that contain the range, from the program down; the outer one first if two have one range. */
 function chainTo(program: Program, start: number, end: number): Node[] {
   const chain: Node[] = [program];
   for (let next: Node | undefined = program; next !== undefined; ) {
@@ -313,8 +306,7 @@ function chainTo(program: Program, start: number, end: number): Node[] {
   return chain;
 }
 
-/** Where the source defines what was found in it. */
-export function siteOf(program: Program, { place, shown }: Found): Site | undefined {
+function siteOf(program: Program, { place, shown }: Found): Site | undefined {
   const isIn =
     place.form !== 'value' ||
     (shown !== undefined &&
@@ -344,14 +336,13 @@ export function siteOf(program: Program, { place, shown }: Found): Site | undefi
     const named = nameIn(chain[above] as Node);
     if (named !== undefined)
       return { ...base, start: statementStart(chain, above), nameAt: named.start, name: nameOf(named) };
-    // Behind a function, or in a block, there is no name that would be this definition's.
+    // A name beyond a function or block belongs to another definition.
     const parent = chain[above] as Node;
     if (isFunction(parent) || /Statement$|^Program$/.test(parent.type)) break;
   }
   return { ...base, start: statementStart(chain, at), nameAt: node.start, name: '' };
 }
 
-/** The node that names what is defined here. */
 function nameIn(node: Node): Node | undefined {
   switch (node.type) {
     case 'MethodDefinition':
@@ -372,7 +363,6 @@ function nameOf(node: Node): string {
   return node.type === 'Identifier' || node.type === 'PrivateIdentifier' ? node.name : '';
 }
 
-/** With `export`, `const`, `static` and the like. */
 function statementStart(chain: readonly Node[], at: number): number {
   let start = (chain[at] as Node).start;
   for (let above = at - 1; above > 0; above--) {
@@ -386,14 +376,13 @@ function statementStart(chain: readonly Node[], at: number): number {
   return start;
 }
 
-/** A function, and all nodes that it stands in, from the program down to itself. */
-export interface InText {
+interface InText {
   readonly node: Node;
   readonly chain: readonly Node[];
 }
 
-/** What is defined at an offset: the name, or the first character of the function behind it, stands there. */
-export function definedAt(program: Program, offset: number): InText | undefined {
+/** The definition at an offset: of its name, or of the first character of its function. */
+function definedAt(program: Program, offset: number): InText | undefined {
   const chain = chainTo(program, offset, offset + 1);
   for (let at = chain.length - 1; at > 0; at--) {
     const node = chain[at] as Node;
@@ -439,8 +428,8 @@ function definedIn(node: Node, offset: number): Node | undefined {
   }
 }
 
-/** Where the wrapper of this function goes; `undefined` for what cannot have one. */
-export function placeOf(
+/** Where the wrapper of this function goes; `undefined` if it cannot have one. */
+function placeOf(
   { node, chain }: InText,
   path: readonly string[],
   definitions: Definitions,
@@ -480,7 +469,6 @@ function around(
   return { form: 'value', start: node.start, end: node.end, path, name, open: openEnds.has(node.end) };
 }
 
-/** The name that JavaScript gives to a nameless function here. */
 function directName(parent: Node, node: AnyFunction): string | undefined {
   if (!isFunction(node) || !isNameless(node)) return undefined;
   switch (parent.type) {
@@ -496,11 +484,8 @@ function directName(parent: Node, node: AnyFunction): string | undefined {
   }
 }
 
-/**
- * Where nobody has the text of the source: a map keeps the names that a minifier took away. The definition is looked for in the built text under
- * what it is called there, and its parameters get the names of the source back.
- */
-export function findByNames(
+/** For a source without text: finds the definition by its minified name, through the source names in the map. */
+function findByNames(
   functionPath: string,
   mappings: readonly Mapping[],
   names: readonly string[],
@@ -513,7 +498,7 @@ export function findByNames(
     const found = find(local + functionPath.slice(root.length));
     if (isProblem(found)) continue;
     const range = found.shown ?? (found.place.form === 'value' ? found.place : undefined);
-    // One name is often used for several: what is found has to be made of this source.
+    // One minified name has many uses: the hit must come from this source.
     if (range === undefined || !mappings.some(({ at }) => at >= range.start && at < range.end)) continue;
     return { ...found, parameterNames: namesBefore(found, program, sourceNames) };
   }
@@ -522,8 +507,8 @@ export function findByNames(
   };
 }
 
-/** Where the built text says the first name of the path, as it was in the source. */
-export function headsOf(
+/** Where the built text has the first name of the path, by the source's names. */
+function headsOf(
   functionPath: string,
   mappings: readonly Mapping[],
   names: readonly string[],

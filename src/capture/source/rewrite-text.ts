@@ -1,38 +1,36 @@
-import { type FoundPaths, findPaths } from './find.ts';
+import { findPaths } from './find.ts';
 import { type Insertion, insert, isMarked } from './insert-calls.ts';
 import type { TextKind } from './parse-text.ts';
-import { type Found, isProblem, type Place, type Problem } from './wrapper-place.ts';
+import { type Found, isProblem, messageOf, type Place, type Problem } from './wrapper-place.ts';
 
-/** One function to find in a file. Crosses to the loader thread: plain data. */
+/** One function to find in a file. Plain data: it is sent to the loader thread. */
 export interface SourceTarget {
   readonly id: string;
-  /** Empty where only the exports of a package's file are looked at. */
+  /** Empty if only the exports of a package's file are examined. */
   readonly functionPath: string;
-  /** Of a package: what its CommonJS file exports the function as, where the text does not show it. */
+  /** The export path in a package's CommonJS file, if the text does not show the function. */
   readonly exported?: readonly string[] | undefined;
-  /** Of a package: what leads to the function when its ES module has run, where the text does not show it. */
+  /** The path to the function in a package's ES module after it has run, if the text does not show it. */
   readonly late?: LatePath | undefined;
 }
 
-export interface LatePath {
-  /** A name in the module's scope, and the path behind it. */
+interface LatePath {
+  /** A name in the module's scope, and the path below it. */
   readonly binding: string;
   readonly path: readonly string[];
   readonly isAssignable: boolean;
 }
 
-/** The file that a target was looked for in by its source map. */
 export interface BuiltFile {
   readonly file: string;
-  /** What else to know about the target there. */
   readonly remark?: string | undefined;
-  /** Nothing of it is there; another file may have it. */
+  /** The build dropped the function; another file may contain it. */
   readonly isDropped?: boolean;
 }
 
-/** Told about each target of a file when its text is read. None throws. */
+/** Called for each target of a file when its text is read. None throws. */
 export interface SourceEvents {
-  /** The function is there; false keeps its text as it is. `defaulted`: positions of the parameters with a default. */
+  /** The text shows the function; return false to keep it unchanged. `defaulted`: positions of the parameters with a default. */
   found(
     id: string,
     parameterNames: readonly string[] | undefined,
@@ -40,15 +38,14 @@ export interface SourceEvents {
     built?: BuiltFile,
   ): boolean;
   problem(id: string, reason: string, built?: BuiltFile): void;
-  /** In place of `found`, where only running the module tells: the text does not show it, for this reason. */
+  /** Instead of `found`, if only running the module shows the function; with the reason. */
   unseen?(id: string, reason: string): boolean;
-  /** The source map of a file cannot be used. */
   unreadMap?(file: string, reason: string): void;
-  /** The list of `svc manifest` was made of another text of this file. */
+  /** The list of `svc manifest` describes another text of this file. */
   unlisted?(file: string): void;
 }
 
-/** The text with the targets' calls inserted; the text itself when there is nothing to insert, whatever the reason. `more`: what else is. */
+/** Inserts the targets' calls; returns the text itself if there is nothing to insert. `more`: further insertions. */
 export function rewrite(
   file: string,
   text: string,
@@ -66,20 +63,17 @@ export function rewrite(
     const insertions = [...own, ...more()];
     return insertions.length === 0 ? text : insert(text, insertions, file);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : 'unknown error';
+    const reason = messageOf(error);
     for (const { id } of targets) events.problem(id, `svc could not read the file: ${reason}`);
     return text;
   }
 }
 
-/**
- * Where a function is replaced when its file has run; `undefined` where that is too late: what has another name by then, or a class that
- * extends it, would stay what it was there, and not be the same any more.
- */
+/** Where a function can be replaced after its file has run. `undefined` if other names or subclasses would keep the original. */
 function latePlace(
   { binding, path, isAssignable }: LatePath,
   text: string,
-  { program, end }: FoundPaths,
+  { program, end }: Exclude<ReturnType<typeof findPaths>, Problem>,
 ): Place | undefined {
   if (end === undefined) return undefined;
   const place = { form: 'late', at: end, name: binding, path } as const;
@@ -89,7 +83,7 @@ function latePlace(
   const isOther = `\\b(?:let|var)\\s+${name}\\s*=\\s*[\\w$.]+\\s*[;,\\n]`;
   if (!isAssignable || new RegExp(`${isHeld}|${isOther}`).test(text)) return undefined;
   if (!new RegExp(`\\bexport\\s+default\\s+${name}(?![\\w$])`).test(text)) return place;
-  // `export default Stripe` is the value of that moment: where the name never gets another one, it can be exported as default itself.
+  // `export default Stripe` exports the current value. A name that is never reassigned can itself be exported as default.
   const standard = program.body.find(({ type }) => type === 'ExportDefaultDeclaration');
   const [before] = /^export\s+(?=default\s+[\w$])/.exec(text.slice(standard?.start ?? text.length)) ?? [];
   const assigned = `\\b${name}\\s*[-+*/%&|^?<>]*=(?![=>])`;
@@ -100,7 +94,6 @@ function latePlace(
   return isChangedLater ? undefined : { ...place, standardAt: standard.start + before.length };
 }
 
-/** Looks every target up, without changing anything. */
 export function findAll(
   file: string,
   text: string,

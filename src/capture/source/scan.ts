@@ -12,30 +12,79 @@ import {
   bare,
   children,
   core,
-  type Definition,
-  type Definitions,
   isClass,
   isFunction,
   isNothing,
   keyOf,
   memberPath,
-  noDefinitions,
   propertyOf,
   requiredFrom,
+  returnedExpression,
+  specifiedName,
   stringOf,
-  type Tier,
 } from './syntax.ts';
+
+/** Distance to the module scope: 0 in it, 1 in a function that runs at once (a module wrapper), 2 deeper. */
+type Tier = 0 | 1 | 2;
+
+/** A hoisted function: its binding can be assigned at the top of its block. */
+interface DeclaredFunction {
+  readonly kind: 'declaration';
+  readonly name: string;
+  readonly tier: Tier;
+  readonly node: FunctionNode;
+  readonly at: number;
+  /** `if (x) function f() {}` of sloppy code: no inserted statement can see it. */
+  readonly isUnbraced?: true;
+}
+
+/** A value with a name: an initializer, the right side of an assignment, a default export, a class. */
+export interface NamedValue {
+  readonly kind: 'value';
+  readonly name: string;
+  readonly tier: Tier;
+  readonly node: Expression | Class;
+  /** The name that JavaScript infers for a nameless function here, if any. */
+  readonly infers: string | undefined;
+  /** `Order || (Order = {})` of a compiled namespace: not a definition if a class or function has this name. */
+  readonly isMerge?: true;
+}
+
+export type Definition = DeclaredFunction | NamedValue;
+
+/** The names of one file. CommonJS exports are under `exports.name`, `module.exports` itself under `exports`. */
+export interface Definitions {
+  readonly byName: Map<string, Definition[]>;
+  /** Members that helper calls add to a class, such as `_define_property(Name, 'field', value)`, under `Name.field`. */
+  readonly helperMembers: Map<string, NamedValue>;
+  /** Exported name to local name. */
+  readonly aliases: Map<string, string>;
+  /** Names that another module defines, with its specifier if the text shows it. */
+  readonly foreign: Map<string, string | undefined>;
+  /** Names destructured from a value (`const { create } = makeService()`), with the value's text. */
+  readonly parts: Map<string, string>;
+  readonly stars: string[];
+  /** Ends of statements with automatic semicolons: text appended there must start with one. */
+  readonly openEnds: Set<number>;
+}
 
 interface Scope {
   readonly at: number;
   readonly tier: Tier;
 }
 
-/** Reads off a file which names it defines, and where. */
 export function scan(program: Program, text: string): Definitions {
-  const found = noDefinitions();
+  const found: Definitions = {
+    byName: new Map(),
+    helperMembers: new Map(),
+    aliases: new Map(),
+    foreign: new Map(),
+    parts: new Map(),
+    stars: [],
+    openEnds: new Set(),
+  };
   const atOnce = new Set<Node>();
-  /** Named function and class expressions that are already known by what they are assigned to. */
+  /** Named function and class expressions that are known by their assignment. */
   const named = new Set<Node>();
 
   const add = (name: string, definition: Definition) => {
@@ -44,7 +93,6 @@ export function scan(program: Program, text: string): Definitions {
     else found.byName.set(name, [definition]);
   };
 
-  /** Assignments within `X || (X = {})`. */
   const merges = new Set<Node>();
   const unbraced = new Set<Node>();
 
@@ -86,14 +134,14 @@ export function scan(program: Program, text: string): Definitions {
     }
   };
 
-  // A loop over what is still to be visited, the next one at the end: a sum of thousands of parts is as deep as it is long.
+  // A loop with a stack, the next node at the end: a sum of thousands of parts is as deep as it is long.
   const open: Node[] = [];
   const scopes: Scope[] = [];
   const later = (node: Node, scope: Scope) => {
     open.push(node);
     scopes.push(scope);
   };
-  /** `for (let i = () => {}; ;)`: the semicolon there is not an automatic one. */
+  /** `for (let i = () => {}; ;)`: its semicolon is not an automatic one. */
   const forParts = new Set<Node>();
 
   const visit = (node: Node, scope: Scope): void => {
@@ -186,7 +234,6 @@ export function scan(program: Program, text: string): Definitions {
       const inside: Scope = { at: afterDirectives(body.body, body.start + 1), tier };
       for (const child of [...body.body].reverse()) later(child, inside);
     } else if (body) later(body, around);
-    // What stands before the body is visited first.
     for (const child of children(node).reverse()) if (child !== body) later(child, around);
   };
 
@@ -196,7 +243,7 @@ export function scan(program: Program, text: string): Definitions {
   return found;
 }
 
-/** What `export default` hands out as a value of its own; a name or a named function is found under its name. */
+/** Whether `export default` exports an unnamed value; others are found under their names. */
 function isValue(node: Node): node is Expression | Class {
   if (node.type === 'ClassDeclaration') return !node.id;
   return !(
@@ -206,7 +253,7 @@ function isValue(node: Node): node is Expression | Class {
   );
 }
 
-/** `f = decorate(…, f)` puts something round what `f` was, and `module.exports.f = exports.f` changes nothing: neither defines it. */
+/** `f = decorate(…, f)` wraps the old `f`, and `module.exports.f = exports.f` changes nothing: neither is a definition. */
 function isReassigned(name: string, value: Expression): boolean {
   const call = core(value);
   if (memberPath(call) === name) return true;
@@ -274,12 +321,11 @@ function afterDirectives(body: readonly Node[], start: number): number {
   return at;
 }
 
-/** Behind a byte order mark and a `#!` line, on the same line as what follows. */
+/** After a byte order mark and a `#!` line, on the same line as the following text. */
 function firstLineEnd(text: string): number {
   return /^\uFEFF?(?:#![^\n\r\u2028\u2029]*(?:\r\n|[\n\r\u2028\u2029]))?/.exec(text)?.[0].length ?? 0;
 }
 
-/** Notes what the helper calls of compilers and bundlers say about names. */
 function scanCall(node: CallExpression, found: Definitions): void {
   const first = argument(node.arguments, 0);
   const key = stringOf(argument(node.arguments, 1));
@@ -330,13 +376,13 @@ function noteMember(path: string, value: Expression, found: Definitions): void {
   found.helperMembers.set(path, { kind: 'value', name: path, tier: 0, node: value, infers: undefined });
 }
 
-/** `__export(target, { default: () => main, create: () => create2 })` of esbuild, and its like of swc and rolldown. */
+/** `__export(target, { default: () => main, create: () => create2 })` of esbuild, and the equivalents of swc and rolldown. */
 function noteExportMap(map: ObjectExpression, found: Definitions): void {
   const entries: [string, Expression][] = [];
   for (const property of map.properties) {
     if (property.type !== 'Property') return;
     const name = keyOf(property.key, property.computed);
-    const value = handedOut(property.value);
+    const value = returnedExpression(property.value);
     if (name === undefined || !value || memberPath(value) === undefined) return;
     entries.push([name, value]);
   }
@@ -347,40 +393,30 @@ function noteGetter(name: string, value: Expression | undefined, found: Definiti
   if (value?.type === 'Identifier') {
     if (value.name !== name && !found.aliases.has(name)) found.aliases.set(name, value.name);
   } else if (value?.type === 'MemberExpression') {
-    // `orders_1.create`: what `require` gave, handed on.
+    // `orders_1.create`: re-exported from `require`.
     const owner = memberPath(value.object) ?? '';
     if (found.foreign.has(owner)) found.foreign.set(name, found.foreign.get(owner));
   }
 }
 
-/** What the `get` of a property descriptor returns. */
 function getterOf(descriptor: ObjectExpression): Expression | undefined {
   const getter = propertyOf(descriptor, 'get');
-  return getter && handedOut(getter);
+  return getter && returnedExpression(getter);
 }
 
-/** The `x` of `() => x`, `function () { return x; }`, `get name() { return x; }`. */
-function handedOut(node: Node): Expression | undefined {
-  if (!isFunction(node) || node.params.length > 0 || !node.body) return undefined;
-  if (node.body.type !== 'BlockStatement') return node.body;
-  const [only, ...more] = node.body.body;
-  return only?.type === 'ReturnStatement' && more.length === 0 ? (only.argument ?? undefined) : undefined;
-}
-
-/** Notes what import and export statements say about names. */
 function scanExport(node: Node, found: Definitions): void {
   switch (node.type) {
     case 'ImportDeclaration':
       for (const specifier of node.specifiers) found.foreign.set(specifier.local.name, node.source.value);
       break;
     case 'ExportAllDeclaration':
-      if (node.exported) found.foreign.set(nameOf(node.exported), node.source.value);
+      if (node.exported) found.foreign.set(specifiedName(node.exported), node.source.value);
       else found.stars.push(node.source.value);
       break;
     case 'ExportNamedDeclaration':
       for (const specifier of node.specifiers) {
-        const exported = nameOf(specifier.exported);
-        const local = nameOf(specifier.local);
+        const exported = specifiedName(specifier.exported);
+        const local = specifiedName(specifier.local);
         if (node.source) found.foreign.set(exported, node.source.value);
         else if (local !== exported) found.aliases.set(exported, local);
       }
@@ -396,9 +432,4 @@ function scanExport(node: Node, found: Definitions): void {
       break;
     default:
   }
-}
-
-function nameOf(node: Node): string {
-  if (node.type === 'Identifier') return node.name;
-  return node.type === 'Literal' ? String(node.value) : '';
 }

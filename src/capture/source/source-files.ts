@@ -1,23 +1,21 @@
 import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Beyond these the search ends: it is help for a person, and has to be quick. */
-const mostFiles = 5_000;
+/** The search ends after this many: it only helps a person, and must be quick. */
+const maxFiles = 5_000;
 const largestFileBytes = 1_048_576;
 
-/** Not the application's sources: what others wrote, and what tools made of them. */
 const otherFolders = new Set(['node_modules', 'dist', 'build', 'out', 'coverage']);
 const sourceFile = /(?<!\.d)\.[cm]?[jt]sx?$/;
 
-/** The files below a folder that people write programs in, those above first. */
 export function sourcesIn(folder: string): string[] {
   const found: string[] = [];
   const folders = [folder];
-  for (let next = folders.shift(); next !== undefined && found.length < mostFiles; next = folders.shift()) {
+  for (let next = folders.shift(); next !== undefined && found.length < maxFiles; next = folders.shift()) {
     for (const entry of entriesOf(next)) {
       if (entry.isDirectory() && !entry.name.startsWith('.') && !otherFolders.has(entry.name))
         folders.push(join(next, entry.name));
-      else if (entry.isFile() && sourceFile.test(entry.name) && found.length < mostFiles)
+      else if (entry.isFile() && sourceFile.test(entry.name) && found.length < maxFiles)
         found.push(join(next, entry.name));
     }
   }
@@ -32,7 +30,7 @@ function entriesOf(folder: string): Dirent[] {
   }
 }
 
-/** The text of one; `undefined` where it is too long to have been written by people. Throws what reading throws. */
+/** The text of a file; `undefined` if it is too long for a hand-written one. Throws the error of reading. */
 export function sourceOf(path: string): string | undefined {
   return statSync(path).size > largestFileBytes ? undefined : readFileSync(path, 'utf8');
 }

@@ -10,19 +10,17 @@ export interface SourceMap {
   readonly sources: readonly (string | null)[];
   readonly sourceRoot: string;
   readonly mappings: Buffer;
-  /** The text of a source; `undefined` where the map does not hold it. */
   content(source: number): string | undefined;
   names(): readonly string[];
 }
 
-/** A map, or a part of one: where it begins in the text, lines and columns from 0. */
+/** A map, or a part of one, with its start in the text. Lines and columns count from 0. */
 export interface MapPart {
   readonly line: number;
   readonly column: number;
   readonly map: SourceMap;
 }
 
-/** @throws an error that says what is wrong with it */
 export function partsOf(json: Buffer): MapPart[] {
   const map = readInPlace(json);
   if (map !== undefined) return [{ line: 0, column: 0, map }];
@@ -36,7 +34,7 @@ export function partsOf(json: Buffer): MapPart[] {
   });
 }
 
-/** The texts of the sources are most of a map, and one of them is wanted: no other is made. `undefined` where all has to be. */
+/** Reads a map without decoding its sources' texts: only one is needed. `undefined` if the whole map must be parsed. */
 function readInPlace(json: Buffer): SourceMap | undefined {
   const values = valuesIn(json);
   const mappings = values?.get('mappings');
@@ -95,26 +93,24 @@ function damaged(reason: string): Error {
   return new Error(`it is damaged: ${reason}`);
 }
 
-/** One mapping: an offset of the text, and where that is in the source; lines and columns from 0. */
+/** One mapping: an offset of the text, and its position in the source. Lines and columns count from 0. */
 export interface Mapping {
   readonly at: number;
   readonly line: number;
   readonly column: number;
-  /** Which of the map's names stands there in the source; -1 where it does not say. */
+  /** Index of the name in the source; -1 if the map gives none. */
   readonly name: number;
 }
 
-/** A source file, as a map has it. */
 export interface MappedSource {
-  /** Its text; `undefined` where the map does not hold it. */
   content(): string | undefined;
-  /** In the order of the text. `undefined`: the map does not fit the text. */
+  /** In text order. `undefined`: the map does not fit the text. */
   mappings(): Mapping[] | undefined;
-  /** Wanted where nobody has its text: a bundle has tens of thousands. */
+  /** Read only if the source's text is missing: a bundle has tens of thousands. */
   names(): readonly string[];
 }
 
-/** The sources of a map that are the file at `path`: more than one where a map has parts. `roots`: what `webpack://` may start from. */
+/** The sources of a map that are the file at `path`; several if a map has parts. `roots`: base folders for `webpack://`. */
 export function sourcesAt(
   { folder, parts }: ReadMap,
   path: string,
@@ -138,10 +134,10 @@ export function sourcesAt(
   );
 }
 
-/** Where a source may be: only compared with what a target names, never opened. */
+/** Possible paths of a source: only compared with target files, never opened. */
 function pathsOf(source: string, sourceRoot: string, folder: string, roots: readonly string[]): string[] {
   const plain = source.replace(/\?[^/]*$/, '');
-  // webpack://name/./src/a.ts, turbopack:///[project]/src/a.ts: from a folder that only the bundler knew.
+  // webpack://name/./src/a.ts, turbopack:///[project]/src/a.ts: relative to a folder known only to the bundler.
   const [, tail] = /^(?!file:)[a-z][\w+.-]+:\/\/[^/]*\/(?:\[project\]\/)?(.*)$/i.exec(plain) ?? [];
   if (tail !== undefined) return roots.map((root) => resolve(root, tail));
   const full = plain.startsWith('file:') ? filePath(plain) : plain;
@@ -159,7 +155,6 @@ function filePath(url: string): string {
   }
 }
 
-/** Packages of a workspace are links. */
 function realPath(path: string): string | undefined {
   try {
     return realpathSync.native(path);
@@ -185,7 +180,7 @@ function mappingsOf({ map, line: firstLine, column: firstColumn }: MapPart, sour
   return found;
 }
 
-/** What is used of it: the types of Node leave it to those of the browser. */
+/** The parts used here: Node's types leave WebAssembly to those of the browser. */
 interface Wasm {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Instance: new (
@@ -198,25 +193,24 @@ interface Wasm {
   };
 }
 
-/** 64 is a comma, 65 a semicolon. */
 const characters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/,;';
 let compiled: object | undefined;
 
 /**
- * Five numbers for each segment of one source (see scripts/segments.wat); `undefined` where this is no text of mappings. To keep the others, of a
- * bundle a million, is what makes decoding dear.
+ * Five numbers for each segment of one source (see scripts/segments.wat); `undefined` for invalid mappings. Skipping
+ * the segments of other sources, up to a million in a bundle, is what makes decoding fast.
  *
- * @throws an error that says what to do where there is no WebAssembly
+ * @throws an error with the remedy if WebAssembly is unavailable
  */
 function segmentsOf(mappings: Buffer, source: number): Int32Array | undefined {
   const { WebAssembly: wasm } = globalThis as { WebAssembly?: Wasm };
   if (wasm === undefined) throw new Error('it needs WebAssembly, which --jitless disables: use svc manifest');
   compiled ??= new wasm.Module(Buffer.from(segmentsWasm, 'base64'));
-  // One for each text: its memory goes with it.
+  // One instance for each text, so that its memory is freed.
   const { memory, segmentsOf } = new wasm.Instance(compiled).exports;
   const [from, end] = [288, 288 + mappings.length];
   const found = (end + 4) & ~3;
-  // 20 bytes for a segment, whose text has at least five with its comma.
+  // 20 bytes for a segment; its text has at least five characters with the comma.
   memory.grow(Math.ceil((found + 4 * mappings.length + 20) / 65_536));
   const bytes = new Uint8Array(memory.buffer);
   bytes.fill(66, 0, 256);
@@ -232,21 +226,18 @@ export function lineStarts(text: string): number[] {
   return starts;
 }
 
-// a target's function in what a compiler or bundler made of its file, by the source map.
-
-/** Of a bundle of thousands of files. A start that reads more would be noticed. */
+/** The size of a bundle of thousands of files. Reading more would slow the start noticeably. */
 const largestBytes = 32_000_000;
 
-export interface ReadMap {
-  /** The folder that the map's sources start from. */
+interface ReadMap {
   readonly folder: string;
   readonly parts: readonly MapPart[];
 }
 
 /**
- * The source map of a file's text; `undefined` where it has none, or none that names one of `names`: then it is not parsed.
+ * The source map of a file's text; `undefined` without one. A map that does not mention one of `names` is not parsed.
  *
- * @param names the files that are looked for, without their folders
+ * @param names base names of the files to look for
  */
 export function readMap(file: string, text: string, names: readonly string[]): ReadMap | Problem | undefined {
   const url = mapUrl(text);
@@ -265,11 +256,11 @@ export function readMap(file: string, text: string, names: readonly string[]): R
       const open = changeableByOthers(path, statSync(file, { throwIfNoEntry: false }));
       if (open !== undefined) return { problem: `${open}, but the map decides where svc inserts its calls` };
       json = readFileSync(path);
-      // Without a comment in the text, the file beside it may be anybody's.
+      // Without a comment in the text, a map beside the file may belong to another text.
       if (url === undefined && readFileSync(file, 'utf8') !== text) return undefined;
     }
   } catch {
-    // A map that is not shipped is no fault: few are.
+    // A missing map is normal: few are shipped.
     return undefined;
   }
   if (!names.some((name) => json.includes(JSON.stringify(name).slice(1, -1)))) return undefined;
@@ -289,7 +280,7 @@ function inlineText(url: string): Buffer | undefined {
   }
 }
 
-/** Only files of this machine: a map that stands elsewhere is for tools. */
+/** Only local files: remote maps are for tools. */
 function pathOf(url: string, file: string): string | undefined {
   try {
     const full = new URL(url, pathToFileURL(file));
@@ -303,21 +294,21 @@ const [quote, backslash, comma, colon] = [34, 92, 44, 58];
 const [opensList, closesList, opensObject, closesObject] = [91, 93, 123, 125];
 
 /**
- * The values of an object in JSON, found without making any of them: of the megabytes of a source map little is wanted. `undefined` where it is
- * not written as compilers and bundlers do, with texts, numbers and lists of texts: `JSON.parse` says what it is. Whoever makes a value of the
- * bytes learns there whether they are JSON.
+ * The values of a JSON object as bytes, without parsing them: little of a source map's megabytes is needed. `undefined`
+ * for JSON unlike that of compilers and bundlers, which holds strings, numbers and lists of strings: use `JSON.parse`
+ * for it. Parsing a value later shows whether it is valid JSON.
  */
-export function valuesIn(json: Buffer): ReadonlyMap<string, Buffer> | undefined {
+function valuesIn(json: Buffer): ReadonlyMap<string, Buffer> | undefined {
   const values = new Map<string, Buffer>();
   let at = skipBlanks(json, 0);
   if (json[at] !== opensObject) return undefined;
-  // What is behind the first brace, a quote or the end of a line, is behind each comma.
+  // The character after the first brace, a quote or a line end, follows each comma.
   const endOfList = `],${String.fromCharCode(json[at + 1] ?? closesObject)}`;
   do {
     const key = skipBlanks(json, at + 1);
     const from = valueOfKey(json, key);
     if (from === undefined) return undefined;
-    const to = json[from] === opensList ? behindList(json, from, endOfList) : behindPlain(json, from);
+    const to = json[from] === opensList ? afterList(json, from, endOfList) : afterPlain(json, from);
     if (to === undefined) return undefined;
     values.set(json.toString('latin1', key + 1, json.indexOf(quote, key + 1)), json.subarray(from, to));
     at = skipBlanks(json, to);
@@ -325,8 +316,8 @@ export function valuesIn(json: Buffer): ReadonlyMap<string, Buffer> | undefined 
   return isEnd(json, at) ? values : undefined;
 }
 
-/** The elements of a list of texts, each with its quotes and none of them a comma alone; `undefined` where it has not so many, or one is no text. */
-export function textsIn(list: Buffer, count: number): Buffer[] | undefined {
+/** The elements of a list of strings, with quotes; `undefined` if there are not `count`, or one is not a string. */
+function textsIn(list: Buffer, count: number): Buffer[] | undefined {
   const first = skipBlanks(list, 1);
   if (list[first] !== quote) return undefined;
   for (const separator of [', "', ',"']) {
@@ -341,7 +332,6 @@ export function textsIn(list: Buffer, count: number): Buffer[] | undefined {
   return undefined;
 }
 
-/** `undefined` where no key of letters begins there. */
 function valueOfKey(json: Buffer, from: number): number | undefined {
   if (json[from] !== quote) return undefined;
   let at = from + 1;
@@ -351,16 +341,15 @@ function valueOfKey(json: Buffer, from: number): number | undefined {
   return json[at] === colon ? skipBlanks(json, at + 1) : undefined;
 }
 
-/** Within a text of the list, nothing looks like its end and the next key, as quotes are escaped. */
-function behindList(json: Buffer, from: number, end: string): number | undefined {
+/** Quotes are escaped, so no string in the list can look like its end and the next key. */
+function afterList(json: Buffer, from: number, end: string): number | undefined {
   for (let at = json.indexOf(end, from); at !== -1; at = json.indexOf(end, at + 1))
     if (valueOfKey(json, skipBlanks(json, at + 2)) !== undefined) return at + 1;
   const last = json.lastIndexOf(closesList) + 1;
   return last > from && isEnd(json, skipBlanks(json, last)) ? last : undefined;
 }
 
-/** A text, or a word or number. */
-function behindPlain(json: Buffer, from: number): number | undefined {
+function afterPlain(json: Buffer, from: number): number | undefined {
   let at = from;
   if (json[at] === quote) {
     do at = json.indexOf(quote, at + 1);

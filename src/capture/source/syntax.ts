@@ -8,8 +8,6 @@ import type {
   ObjectExpression,
 } from 'oxc-parser';
 
-/** Small questions about syntax trees, asked by several files here. */
-
 export type AnyFunction = FunctionNode | ArrowFunctionExpression;
 
 export function isFunction(node: Node): node is AnyFunction {
@@ -24,11 +22,10 @@ export function isClass(node: Node): node is Class {
   return node.type === 'ClassDeclaration' || node.type === 'ClassExpression';
 }
 
-/** Every node directly below `node`. */
 export function children(node: Node): Node[] {
   const found: Node[] = [];
   const fields = node as unknown as Record<string, unknown>;
-  // for-in and no spreads: this runs for every node of a file.
+  // for-in without spreads, for speed: this runs for every node of a file.
   for (const key in fields) {
     const value = fields[key];
     if (typeof value !== 'object' || value === null) continue;
@@ -43,10 +40,7 @@ function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && typeof (value as Node).type === 'string';
 }
 
-/**
- * All nodes below these and themselves, as they stand in the text; `isLeaf`: nothing below it is visited. A loop, as everything is that
- * walks a tree: it may be deeper than a stack.
- */
+/** These nodes and all below, in text order; `isLeaf` stops the descent. A loop: a tree may be deeper than the stack. */
 export function* walk(
   nodes: readonly Node[],
   isLeaf: (node: Node) => boolean = () => false,
@@ -60,7 +54,7 @@ export function* walk(
   }
 }
 
-/** Takes off parentheses and types, which change nothing at run time. */
+/** Strips parentheses and types, which have no effect at run time. */
 export function bare(node: Expression | Class): Expression | Class {
   for (let inner = node; ; )
     switch (inner.type) {
@@ -78,8 +72,8 @@ export function bare(node: Expression | Class): Expression | Class {
 }
 
 /**
- * Where a static block runs before everything else that a class runs when it is defined. Not at its beginning: containers
- * read the names in the first parentheses of its text, which are those of the constructor.
+ * Where a static block runs before the other static code of a class. Not at the start of the class: dependency
+ * injection reads parameter names from the first parentheses of its text, which must be the constructor's.
  */
 export function beforeStatics(node: Class): number {
   const first = node.body.body.find(
@@ -92,7 +86,7 @@ export function beforeStatics(node: Class): number {
   return Math.min(first.start, ...decorators.map(({ start }) => start));
 }
 
-/** The value itself, without what only hands it on: `(0, f)`, `Object.freeze(o)`, esbuild's `__name(f, "f")`. */
+/** The value itself, behind calls that return it: `(0, f)`, `Object.freeze(o)`, esbuild's `__name(f, "f")`. */
 export function core(node: Expression | Class): Expression | Class {
   const value = withNamingCall(node);
   if (value.type !== 'CallExpression') return value;
@@ -105,8 +99,8 @@ export function core(node: Expression | Class): Expression | Class {
 }
 
 /**
- * As `core`, but a call that seems to name a function stays: `retry(async () => {}, 'create')` looks the same as
- * `__name(f, "f")`, and returns another function, which is the one that is called.
+ * As `core`, but keeps a call that seems to name a function: `retry(async () => {}, 'create')` looks like `__name(f,
+ * "f")`, and returns another function, which is the one to capture.
  */
 export function withNamingCall(node: Expression | Class): Expression | Class {
   const passed: object[] = [];
@@ -122,7 +116,7 @@ export function withNamingCall(node: Expression | Class): Expression | Class {
   }
 }
 
-/** Of `a = b = c = …`, where each of them is asked for: else the time would grow with the square of the length. */
+/** The end of `a = b = c = …`, cached: otherwise the time is quadratic in the chain's length. */
 const chainEnds = new WeakMap<object, Expression | Class>();
 const longChain = 100;
 
@@ -135,13 +129,13 @@ function handedThrough(value: Expression | Class): Expression | undefined {
   return /^Object\.(freeze|seal|preventExtensions)$/.test(memberPath(value.callee) ?? '') ? first : undefined;
 }
 
-/** A function without a name of its own that JavaScript names after what it is assigned to. */
+/** A nameless function, which JavaScript names after its assignment. */
 export function isNameless(node: Expression | Class): boolean {
   const value = bare(node);
   return isFunction(value) && !value.id;
 }
 
-/** `a.b["c"]` as `a.b.c`; `module.exports` is `exports`. Undefined for anything that is not a plain path. */
+/** `a.b["c"]` as `a.b.c`; `module.exports` is `exports`. `undefined` if it is not a plain path. */
 export function memberPath(node: Node): string | undefined {
   const keys: string[] = [];
   for (let inner = node; ; ) {
@@ -170,7 +164,7 @@ export function memberPath(node: Node): string | undefined {
   }
 }
 
-/** The name of a property or class member; `#name` for a private one, undefined when it is computed. */
+/** The name of a property or class member; `#name` for a private one, `undefined` for a computed one. */
 export function keyOf(key: Node, computed: boolean): string | undefined {
   if (key.type === 'PrivateIdentifier') return `#${key.name}`;
   if (key.type === 'Identifier') return computed ? undefined : key.name;
@@ -189,7 +183,6 @@ export function isNothing(value: Node): boolean {
   );
 }
 
-/** The value of a property that the text of an object gives. */
 export function propertyOf(object: ObjectExpression, name: string): Expression | undefined {
   for (const property of object.properties) {
     if (property.type === 'Property' && keyOf(property.key, property.computed) === name)
@@ -198,7 +191,7 @@ export function propertyOf(object: ObjectExpression, name: string): Expression |
   return undefined;
 }
 
-/** An argument that is an expression; undefined for a spread or a missing one. */
+/** An argument that is an expression; `undefined` for a spread or a missing one. */
 export function argument(list: Argument[], index: number): Expression | undefined {
   const found = list[index];
   return found && found.type !== 'SpreadElement' ? found : undefined;
@@ -216,21 +209,12 @@ export function requiredFrom(node: Expression): string | undefined {
   return undefined;
 }
 
-/** Positions of the parameters that have a default. */
-export function defaultedParameters(node: AnyFunction): number[] {
-  return parametersOf(node).flatMap((parameter, index) =>
-    parameter.type === 'AssignmentPattern' ? [index] : [],
-  );
-}
-
-/** As `parameterNames` counts them. */
 export function parametersOf(node: AnyFunction) {
   const plain = node.params.map((each) => (each.type === 'TSParameterProperty' ? each.parameter : each));
-  // TypeScript's `this` is written like a parameter and is none.
+  // TypeScript's `this` parameter does not exist at run time.
   return plain[0]?.type === 'Identifier' && plain[0].name === 'this' ? plain.slice(1) : plain;
 }
 
-/** Parameter names by position; '' for a destructured or a rest parameter, which no single argument stands for. */
 export function parameterNames(node: AnyFunction): string[] {
   return parametersOf(node).map((plain) => {
     const target = plain.type === 'AssignmentPattern' ? plain.left : plain;
@@ -238,63 +222,16 @@ export function parameterNames(node: AnyFunction): string[] {
   });
 }
 
-/**
- * How near a definition is to the module scope: 0 in it, 1 in a function that runs at once (the wrapper that tsx, UMD and
- * bundlers put around a module), 2 deeper.
- */
-export type Tier = 0 | 1 | 2;
-
-/** A hoisted function: its binding can be assigned at the top of its block. */
-interface DeclaredFunction {
-  readonly kind: 'declaration';
-  readonly name: string;
-  readonly tier: Tier;
-  readonly node: FunctionNode;
-  /** Where a statement can be inserted that runs before everything else in the block. */
-  readonly at: number;
-  /** `if (x) function f() {}` of sloppy code: no statement can be inserted that sees it. */
-  readonly isUnbraced?: true;
+/** The `x` of `() => x`, `function () { return x; }`, `get name() { return x; }`. */
+export function returnedExpression(node: Node): Expression | undefined {
+  if (!isFunction(node) || node.params.length > 0 || !node.body) return undefined;
+  if (node.body.type !== 'BlockStatement') return node.body;
+  const [only, ...more] = node.body.body;
+  return only?.type === 'ReturnStatement' && more.length === 0 ? (only.argument ?? undefined) : undefined;
 }
 
-/** A value under a name: an initializer, the right side of an assignment, a default export, a class. */
-export interface NamedValue {
-  readonly kind: 'value';
-  readonly name: string;
-  readonly tier: Tier;
-  readonly node: Expression | Class;
-  /** The name that JavaScript gives to a nameless function here; `undefined` where it gives none. */
-  readonly infers: string | undefined;
-  /** `Order || (Order = {})`, as compilers write a namespace: no definition where there is a class or function of this name. */
-  readonly isMerge?: true;
-}
-
-export type Definition = DeclaredFunction | NamedValue;
-
-/** What one file says about its names. CommonJS exports are under `exports.name`, `module.exports` itself under `exports`. */
-export interface Definitions {
-  readonly byName: Map<string, Definition[]>;
-  /** Members that helper calls give to a class, such as `_define_property(Name, 'field', value)`, under `Name.field`. */
-  readonly helperMembers: Map<string, NamedValue>;
-  /** Exported name to local name. */
-  readonly aliases: Map<string, string>;
-  /** Names that another module defines, with its specifier where the text tells it. */
-  readonly foreign: Map<string, string | undefined>;
-  /** Names that are taken out of a value (`const { create } = makeService()`), with the text of the value. */
-  readonly parts: Map<string, string>;
-  /** Specifiers of `export * from`. */
-  readonly stars: string[];
-  /** Ends of statements that rely on automatic semicolons: text appended there must bring its own. */
-  readonly openEnds: Set<number>;
-}
-
-export function noDefinitions(): Definitions {
-  return {
-    byName: new Map(),
-    helperMembers: new Map(),
-    aliases: new Map(),
-    foreign: new Map(),
-    parts: new Map(),
-    stars: [],
-    openEnds: new Set(),
-  };
+/** The name in an import or export specifier. */
+export function specifiedName(node: Node): string {
+  if (node.type === 'Identifier') return node.name;
+  return node.type === 'Literal' ? String(node.value) : '';
 }

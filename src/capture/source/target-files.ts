@@ -13,11 +13,10 @@ import {
 import { inEachForm, nearestNames } from '../../ground/names.ts';
 import type { Definition, Follower } from './follow-export.ts';
 import { parseFunctionPath } from './function-path.ts';
-import { nodeFlags, packageName, resolveSpecifier, type Way } from './resolve-specifier.ts';
+import { nodeFlags, packageName, resolveSpecifier } from './resolve-specifier.ts';
 import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
 import { isProblem, type Problem } from './wrapper-place.ts';
 
-/** The files that targets name, by their real paths. */
 export type TargetFiles = ReadonlyMap<string, readonly SourceTarget[]>;
 
 interface TargetFile {
@@ -26,7 +25,7 @@ interface TargetFile {
   readonly ofPackage?: PackageFile;
 }
 
-/** Which targets a file that is being loaded has. Asked for every module of the application, so the usual no is quick. */
+/** The targets in a file that is being loaded. Called for every module of the application, so a miss must be fast. */
 export function targetFileLookup(
   files: TargetFiles,
   ofPackages: (path: string) => PackageFile | undefined = () => undefined,
@@ -38,7 +37,7 @@ export function targetFileLookup(
     const path = isLinked || (names.has(basename(given)) && !files.has(given)) ? realPath(given) : given;
     const targets = files.get(path);
     if (targets) return { path, targets };
-    // A package is known by the folder that its file is in, or that the link is in.
+    // A package is known by the folder of its file, or of the link to it.
     const linked = path === given ? undefined : ofPackages(given);
     const file = ofPackages(path) ?? linked;
     return file && { path, targets: file.targets, ofPackage: file };
@@ -55,35 +54,18 @@ export function targetFileLookup(
   return { byPath, byUrl };
 }
 
-/** Whether Node hands out modules under the names of links, which may be others than those of their files. */
+/** Whether Node loads modules under the paths of links (`--preserve-symlinks`). */
 function keepsLinks(): boolean {
   const { NODE_PRESERVE_SYMLINKS: all, NODE_PRESERVE_SYMLINKS_MAIN: main } = process.env;
   if (all === '1' || main === '1') return true;
   return nodeFlags().some((flag) => /^--preserve-symlinks(-main)?$/.test(flag));
 }
 
-/** What files of this name are called without their extension. */
 export const stemOf = (file: string): string => basename(file, extname(file));
-
-/** Loaded files that are called like one that a target names: what it was compiled to, perhaps. */
-export function watchNamesakes(files: TargetFiles): {
-  see(module: string): void;
-  found: ReadonlySet<string>;
-} {
-  const stems = new Set([...files.keys()].map(stemOf));
-  const found = new Set<string>();
-  return {
-    found,
-    see(module) {
-      const plain = module.startsWith('file:') ? module.replace(/[?#].*$/s, '') : module;
-      if (stems.has(stemOf(plain))) found.add(plain.startsWith('file:') ? fileURLToPath(plain) : plain);
-    },
-  };
-}
 
 const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs', '.tsx', '.jsx'];
 
-/** The real path of a file, or what may have been meant. Paths in messages are relative to `baseDir`. */
+/** The real path of a file, or suggestions. Paths in messages are relative to `baseDir`. */
 function ownFile(path: string, baseDir: string): string | Problem {
   if (isFile(path)) return realpathSync(path);
   const shown = shownPath(path, baseDir);
@@ -99,10 +81,7 @@ function ownFile(path: string, baseDir: string): string | Problem {
   return { problem: `no such file: ${shown}${near.length > 0 ? ` (did you mean ${near.join(', ')}?)` : ''}` };
 }
 
-/**
- * The file that the application gets for a path without its extension, for a folder, or for the `.js` of what is TypeScript.
- * Where loaders differ, the files are named.
- */
+/** The file that loaders take for a path without extension, a folder, or the `.js` of TypeScript. Ambiguity is a problem. */
 export function resolveOwnFile(path: string, baseDir: string): string | Problem {
   const found = filesFor(path);
   if (found.length === 0 || found[0] === path) return ownFile(path, baseDir);
@@ -112,10 +91,10 @@ export function resolveOwnFile(path: string, baseDir: string): string | Problem 
   return { problem: `${shownPath(path, baseDir)} may be ${names.join(' or ')}: name one of them` };
 }
 
-/** The path itself, and all that a loader may take for it. */
+/** The path itself, and all files that a loader may take for it. */
 export const filesFor = (path: string): string[] => [path, ...asWritten(path)].filter(isFile);
 
-/** What loaders try, in groups: a group with a file hides those behind it. */
+/** The candidates of loaders, in groups: a group with a file hides the later ones. */
 function asWritten(path: string): readonly string[] {
   const typed = typedOf[extname(path)];
   if (typed !== undefined) return typed.map((each) => path.slice(0, -extname(path).length) + each);
@@ -126,7 +105,6 @@ function asWritten(path: string): readonly string[] {
   return groups.find((group) => group.some(isFile)) ?? [];
 }
 
-/** What Node and the loaders of TypeScript try for a path without an extension. */
 const tried = ['.ts', '.tsx', '.js', '.jsx'];
 const typedOf: Readonly<Record<string, readonly string[]>> = {
   '.js': ['.ts', '.tsx'],
@@ -137,15 +115,14 @@ const typedOf: Readonly<Record<string, readonly string[]>> = {
 
 const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory();
 
-/** Files of the folder whose names are like the wanted one; extensions are alike anyway. */
+/** Files in the folder with a similar name; the extension is ignored. */
 function nearFiles(path: string, folder: string): string[] {
-  const stemOf = (name: string) => basename(name, extname(name));
   const names = readdirSync(folder).filter((name) => extensions.includes(extname(name)));
   const stems = nearestNames(stemOf(path), names.map(stemOf));
   return stems.flatMap((stem) => names.filter((name) => stemOf(name) === stem)).slice(0, 3);
 }
 
-/** `./src/orders.js` for what is `./src/orders.ts`, `./src/orders` for `./src/orders.ts` or `./src/orders/index.ts`. */
+/** Candidates such as `./src/orders.ts` for `./src/orders.js`, and `./src/orders/index.ts` for `./src/orders`. */
 function variants(path: string): string[] {
   const stem = extensions.includes(extname(path)) ? path.slice(0, -extname(path).length) : path;
   return [stem, join(stem, 'index')].flatMap((each) => extensions.map((extension) => each + extension));
@@ -156,39 +133,36 @@ export function shownPath(path: string, baseDir: string): string {
   return /^\.\.?(\/|$)/.test(short) ? short : `./${short}`;
 }
 
-/** One package that svc changes where Node loads it. Crosses to the loader thread: plain data. */
+/** One package that svc changes on load. Plain data: it is sent to the loader thread. */
 export interface PendingPackage {
-  /** As the application imports it: `stripe`, `@scope/name/sub`. */
   readonly specifier: string;
-  /** Absolute; where it is resolved from. */
   readonly from: string;
-  /** Functions to capture, as configured. */
   readonly targets: readonly SourceTarget[];
-  /** What svc changes in its exports is known by this key; `undefined` where there is nothing but targets. */
+  /** The key of a patch for its exports; `undefined` if it only has targets. */
   readonly patch: string | undefined;
 }
 
-/** What is to be done in one file of a package. The ids of its targets are those of `inBuilds`. */
+/** The work on one file of a package. The ids of its targets are those of `inBuilds`. */
 export interface PackageFile {
   readonly targets: readonly SourceTarget[];
-  /** What the file would have to export, as the entry of a build, and does not. */
+  /** Exports that the file, as the entry of a build, should have but lacks. */
   readonly missing: readonly { readonly id: string; readonly problem: string }[];
-  /** Keys of what gets the exports when the file has run. */
+  /** Keys of the receivers of its exports, called after it has run. */
   readonly patches: readonly string[];
 }
 
-/** Tells what is to be done in a file that is being loaded, by its real path. Asked for every module: the usual no is quick. */
-export type PackageFiles = (path: string) => PackageFile | undefined;
+/** The work on a file that is being loaded, by its real path. Called for every module, so a miss must be fast. */
+type PackageFiles = (path: string) => PackageFile | undefined;
 
 /**
- * One target in the builds of its package: what `import` loads, what `require` loads, a file that neither loads (`./src/orders.ts`),
- * and the folders of other copies. The same text in the loader thread, and in the calls that are inserted.
+ * The id of a target in builds of its package: for `import`, for `require`, a file for neither (`./src/orders.ts`), and
+ * the folders of other copies. The loader thread and inserted calls use the same text.
  */
 export function inBuilds(id: string, builds: Iterable<string>): string {
   return [id, ...builds].join('\n');
 }
 
-/** The target that is meant, and in which builds of its package; none for a file that its name alone leads to. */
+/** Splits an id of `inBuilds` into the target and the builds; the builds are missing for a file found by its name alone. */
 export function buildsOf(id: string): {
   readonly id: string;
   readonly builds: readonly string[] | undefined;
@@ -200,13 +174,13 @@ export function buildsOf(id: string): {
 interface PendingTargets {
   readonly each: PendingPackage;
   readonly name: string;
-  /** The folder that the application itself gets. */
+  /** The folder of the copy that the application itself loads. */
   readonly folder: string | undefined;
 }
 
 /**
- * Reads nothing before the first file of one of the packages, or of what it depends on, is loaded: then the ways of its targets
- * are followed. Never throws. `follow`: made when it is needed, because it loads the parser.
+ * Reads nothing until a file of one of the packages, or of their dependencies, is loaded; then follows the exports of
+ * its targets. Never throws. `follow`: created on first use, because it loads the parser.
  */
 export function packageFiles(
   packages: readonly PendingPackage[],
@@ -231,10 +205,9 @@ export function packageFiles(
   for (const one of pending) {
     listen(one.name, one);
     if (one.folder === undefined) continue;
-    // A package may be installed under another name than its own.
     const own = placeIn(`${one.folder}/`);
     if (own) listen(own.name, one);
-    // What it hands on may be loaded before it.
+    // Its dependencies may be loaded first.
     const manifest = one.each.targets.length > 0 ? readManifest(one.folder) : undefined;
     for (const name of manifest?.dependencies ?? []) listen(name, one);
   }
@@ -245,18 +218,18 @@ export function packageFiles(
     const key = `${each.from}\n${each.specifier}\n${at}`;
     if (done.has(key)) return;
     done.add(key);
-    // Another copy is found from beside it.
+    // Another copy is resolved from its own surroundings.
     const from = at === folder ? each.from : (placeIn(`${at}/`)?.owner ?? at);
     followAll(each, from, at === folder ? undefined : at, () => (follower ??= follow()), known);
   };
-  /** When the entry itself is loaded: of two builds the other one may stay where it is. */
+  /** Only when the entry itself is loaded: the other of two builds may never be. */
   const tell = (file: PackageFile | undefined): PackageFile | undefined => {
     for (const { id, problem } of file?.missing ?? []) events.problem(id, problem);
     return file;
   };
 
   const real = new Map<string, string>();
-  /** Of links that Node keeps it is the application's own copy as well. */
+  /** With preserved links, the linked folder is the application's own copy too. */
   const realFolder = (folder: string): string => {
     const known = real.get(folder) ?? realPath(folder);
     real.set(folder, known);
@@ -269,7 +242,7 @@ export function packageFiles(
     const wanted = byName.get(place.name);
     if (wanted === undefined) return tell(known.get(path));
     for (const one of wanted) {
-      // Of what it depends on, and under another name, it is the copy of the application.
+      // A dependency, or a package under another name, is the application's copy.
       const at = one.name === place.name ? realFolder(place.folder) : one.folder;
       if (at !== undefined) search(one, at);
     }
@@ -282,7 +255,7 @@ type Known = Map<
   { targets: SourceTarget[]; patches: string[]; missing: PackageFile['missing'][number][] }
 >;
 
-/** Adds to `known` what is to be done in which file of a package, as a folder sees that. `copy`: the folder of one that the application does not get. */
+/** Adds to `known` the work on a package's files, as resolved from a folder. `copy`: a folder that the application skips. */
 function followAll(
   each: PendingPackage,
   from: string,
@@ -296,7 +269,7 @@ function followAll(
     return file;
   };
   const entries = new Map<string, string[]>();
-  for (const way of ['import', 'require'] satisfies Way[]) {
+  for (const way of ['import', 'require'] as const) {
     const entry = resolveSpecifier(each.specifier, join(from, 'noop.js'), way);
     if (entry !== undefined)
       entries.set(entry, copy === undefined ? [...(entries.get(entry) ?? []), way] : [copy]);
@@ -327,7 +300,7 @@ function followAll(
   }
 }
 
-/** For `svc check`: the same, of a package that the application itself gets, before anything of it is loaded. */
+/** For `svc check`: the same for the application's own copy, before any of it is loaded. */
 export function filesOfPackage(
   each: PendingPackage,
   follow: () => Follower,
@@ -337,7 +310,7 @@ export function filesOfPackage(
   return known;
 }
 
-/** What a text of CommonJS does not show is looked for in its exports: then, it is no problem yet. */
+/** A function missing in a CommonJS text is looked for in the exports later, so it is not a problem yet. */
 export function untold(targets: readonly SourceTarget[], events: SourceEvents): [SourceEvents, Set<string>] {
   const inserted = new Set<string>();
   const waiting = new Set(targets.filter(({ exported }) => exported !== undefined).map(({ id }) => id));
@@ -345,7 +318,7 @@ export function untold(targets: readonly SourceTarget[], events: SourceEvents): 
     ...events,
     found(id, ...rest) {
       const isTaken = events.found(id, ...rest);
-      // A plan that cannot be made for it cannot be made for its export either.
+      // If its plan cannot be made, the plan for its export cannot either.
       inserted.add(id);
       return isTaken;
     },
@@ -370,7 +343,7 @@ function asTarget(id: string, definition: Definition, result: readonly string[] 
   const [binding, ...path] = names ?? [];
   return {
     id,
-    // Without names it is looked for in the exports alone.
+    // Without names it is looked for in the exports only.
     functionPath: names === undefined ? '' : names.join('.') + returned,
     exported,
     late:
@@ -380,7 +353,6 @@ function asTarget(id: string, definition: Definition, result: readonly string[] 
   };
 }
 
-/** The package of a file in node_modules. */
 function placeIn(path: string): { name: string; folder: string; owner: string } | undefined {
   const at = Math.max(path.lastIndexOf('/node_modules/'), path.lastIndexOf('\\node_modules\\'));
   if (at < 0) return undefined;
@@ -399,15 +371,17 @@ function realPath(path: string): string {
   }
 }
 
-/** Where a target's module is. */
 export type Located =
-  /** Real paths of own files: usually one, more where a package has a file for `import` and one for `require`: then with their builds. */
+  /**
+   * Real paths of own files: usually one. Several, with their builds, if a package has one for `import` and one for
+   * `require`.
+   */
   | { readonly paths: readonly string[]; readonly builds?: ReadonlyMap<string, readonly string[]> }
-  /** A package that others wrote, and the folder that resolves it. */
+  /** An installed package, and the folder from which it is resolved. */
   | { readonly specifier: string; readonly from: string }
   | Problem;
 
-/** Tells the application's own files (workspace packages included) from packages in node_modules. Reads, never loads. */
+/** Tells the application's own files, including workspace packages, from packages in node_modules. Loads nothing. */
 export function locate(module: string, baseDir: string): Located {
   if (module.startsWith('file:')) return one(resolveOwnFile(fileURLToPath(module), baseDir));
   if (isPath(module)) return one(resolveOwnFile(asNamed(resolve(baseDir, portable(module))), baseDir));
@@ -420,14 +394,14 @@ export function locate(module: string, baseDir: string): Located {
   );
 }
 
-/** The file that a path names where there is none: what was built from it may be there. */
+/** The missing file that a path names: builds of it may exist. */
 export function missingFile(module: string, baseDir: string): string | undefined {
   if (!isPath(module)) return undefined;
   const path = asNamed(resolve(baseDir, portable(module)));
   return filesFor(path).length === 0 ? path : undefined;
 }
 
-/** A subpath of a package, in the normal form of Unicode that leads somewhere. */
+/** A subpath of a package, in the Unicode normalization that exists. */
 function asInstalled(module: string, baseDir: string): string {
   const forms = inEachForm(module);
   const from = join(baseDir, 'noop.js');
@@ -436,12 +410,12 @@ function asInstalled(module: string, baseDir: string): string {
   return (forms.length === 1 ? undefined : forms.find(isThere)) ?? module;
 }
 
-/** Says which of several files `import` loads, and which `require`. What other conditions lead to is a build of its own. */
+/** Adds which of several files `import` loads, and which `require`. A file of other conditions is a separate build. */
 function withBuilds(located: Located, module: string, baseDir: string): Located {
   if (!('paths' in located) || located.paths.length === 1) return located;
   const from = join(baseDir, 'noop.js');
   const waysTo = (path: string) =>
-    (['import', 'require'] satisfies Way[]).filter((way) => resolveSpecifier(module, from, way) === path);
+    (['import', 'require'] as const).filter((way) => resolveSpecifier(module, from, way) === path);
   const buildsAt = (path: string) => {
     const ways = waysTo(path);
     return ways.length > 0 ? ways : [shownPath(path, baseDir)];
@@ -462,7 +436,7 @@ function isPath(module: string): boolean {
   );
 }
 
-/** A configuration written on Windows works everywhere. */
+/** Makes a configuration from Windows work everywhere. */
 function portable(module: string): string {
   return sep === '/' ? module.replaceAll('\\', '/') : module;
 }
@@ -477,7 +451,7 @@ function imported(module: string, baseDir: string): Located {
   return existing(manifest, targets, module, baseDir);
 }
 
-/** A workspace package: linked into node_modules, its files elsewhere. Also the package that baseDir is in, by its name. */
+/** A workspace package, linked into node_modules from elsewhere. Also the package that contains baseDir, by its name. */
 function ownPackage(module: string, baseDir: string): Located | undefined {
   const [, name, rest = ''] = /^((?:@[^/]+\/)?[^/]+)(\/.*)?$/.exec(module) ?? [];
   if (name === undefined) return undefined;
@@ -494,7 +468,6 @@ function ownPackage(module: string, baseDir: string): Located | undefined {
   return existing(manifest, targets, module, baseDir);
 }
 
-/** The manifest of a package whose real place is outside of any node_modules folder. */
 function linked(name: string, baseDir: string): Manifest | undefined {
   const found = installedManifest(name, baseDir);
   const real = found && realpathSync(found.folder);
@@ -521,13 +494,9 @@ function forgottenDot(module: string, baseDir: string): Problem | undefined {
     : { problem: `${module} is a package name (did you mean ./${module}?)` };
 }
 
-/** Conditions that never hold in Node. */
 const foreignConditions = new Set(['types', 'browser', 'deno', 'bun', 'worker', 'react-native']);
 
-/**
- * What an `exports` or `imports` map may give for a key, under any condition: which one holds is settled when the module
- * is loaded, and differs between `import` and `require`.
- */
+/** Values of a key in an `exports` or `imports` map, under any condition: `import` and `require` may differ. */
 function mapped(map: unknown, key: string): string[] {
   if (typeof map === 'string' || Array.isArray(map)) return key === '.' ? leaves(map, '') : [];
   if (typeof map !== 'object' || map === null) return [];

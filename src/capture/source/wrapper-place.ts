@@ -1,6 +1,6 @@
-/** Where in a file's text a wrapper has to go. Offsets are JavaScript string indices. */
+/** Where a wrapper goes in a file's text. Offsets are JavaScript string indices. */
 export type Place = Form & {
-  /** Of what a factory returned: its definition stands here, and not in the factory, which a bundler inlined. */
+  /** A bundler inlined the factory: this is the definition of what it returned. */
   readonly isReturned?: true;
 };
 
@@ -10,50 +10,46 @@ type Form =
   /** `export default function () {}`: gets a name first, so that it stays hoisted. */
   | { readonly form: 'nameless'; readonly at: number; readonly nameAt: number }
   | ValuePlace
-  /** At the end of an ES module: what its text does not show is there when it has run. */
+  /** At the end of an ES module, for a function that only running the module creates. */
   | {
       readonly form: 'late';
       readonly at: number;
       readonly name: string;
       readonly path: readonly string[];
-      /** The word `default` in `export default Stripe`, which is to export the name and not its value of that moment. */
+      /** The word `default` in `export default Stripe`, which must export the binding rather than its current value. */
       readonly standardAt?: number;
     }
-  /** A class method: replaced before anything else that the class runs, and so before any decorator sees it. */
+  /** A class method: replaced before anything else in the class runs, so that decorators see the wrapper. */
   | { readonly form: 'method'; readonly at: number; readonly key: string; readonly isStatic: boolean };
 
-/** Around an expression. */
-export interface ValuePlace {
+interface ValuePlace {
   readonly form: 'value';
   readonly start: number;
   readonly end: number;
-  /** Leads from the expression's value to the function; empty when it is the function. */
+  /** Leads from the expression's value to the function; empty if the value is the function. */
   readonly path: readonly string[];
-  /** The name that the function would have had without a call around it. */
+  /** The name that JavaScript would infer without a call around the function. */
   readonly name: string | undefined;
-  /** The statement ends here without a semicolon, which a call there would need. */
+  /** The statement ends here without a semicolon, which an appended call needs. */
   readonly open: boolean;
 }
 
-/** A target's function in a file. */
 export interface Found {
   readonly place: Place;
-  /** '' for a parameter that is destructured or takes the rest; `undefined` when the text does not show the function. */
+  /** '' for a destructured or rest parameter; `undefined` if the text does not show the function. */
   readonly parameterNames: readonly string[] | undefined;
-  /** The function whose parameters these are. */
   readonly parametersOf?: { readonly start: number; readonly end: number } | undefined;
-  /** Positions of the parameters with a default. */
   readonly defaulted?: readonly number[] | undefined;
-  /** The function itself, or the factory, where the text shows it. */
+  /** The function, or its factory, if the text shows it. */
   readonly shown?: { readonly start: number; readonly end: number } | undefined;
 }
 
-/** Why a target has no place in a file, in words for the person who wrote the target. */
+/** Why a target has no place in a file, in words for the author of the target. */
 export interface Problem {
   readonly problem: string;
 }
 
-/** A getter may open a connection when it is first used, so nobody but the application runs it. */
+/** Only the application may run a getter: it may open a connection on first use. */
 export function behindGetter(getter: string, rest: string): string {
   return `${rest} is behind the getter ${getter}, which svc does not run: name the function where it is defined`;
 }
@@ -62,5 +58,8 @@ export function isProblem(value: object): value is Problem {
   return 'problem' in value;
 }
 
-/** What `export default function () {}` is called within its file. */
 export const givenName = '__svcDefault';
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error';
+}

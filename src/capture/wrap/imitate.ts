@@ -3,7 +3,7 @@ import { shared } from '../../ground/lifecycle.ts';
 import { inEachForm } from '../../ground/names.ts';
 import { type Callable, functionText, originalOf, remember, textOf } from '../captured-functions.ts';
 
-/** Own keys of every function, set one by one or not at all. `arguments` and `caller` are poison in strict mode. */
+/** Own keys of every function, copied one by one or not at all. `arguments` and `caller` throw in strict mode. */
 const ownOfFunctions = new Set<string | symbol>(['length', 'name', 'prototype', 'arguments', 'caller']);
 
 interface Metadata {
@@ -75,7 +75,7 @@ export function imitate(wrapper: Callable, original: Callable): void {
 
 export function isConstructor(fn: Callable): boolean {
   try {
-    // Does not run `fn`: it is only asked whether it may stand after `new`.
+    // Does not run `fn`: only tests whether it may follow `new`.
     Reflect.construct(Object, [], fn as new () => unknown);
     return true;
   } catch {
@@ -83,10 +83,7 @@ export function isConstructor(fn: Callable): boolean {
   }
 }
 
-/**
- * `this.#x` in a static method needs the very class it was written in, so a class with private static members cannot be
- * replaced by a wrapper.
- */
+/** `this.#x` in a static method needs the very class that declares it: a wrapper cannot replace a class with private statics. */
 export function hasPrivateStatics(fn: Callable): boolean {
   const text = textOf(fn);
   return text.startsWith('class') && /\bstatic\s+(?:async\b\s*|get\s+|set\s+)?\*?\s*#/.test(text);
@@ -96,7 +93,7 @@ function attempt(step: () => void): void {
   try {
     step();
   } catch {
-    // An exotic function (a proxy, a frozen one) may refuse: it is called all the same.
+    // An exotic function (a proxy, a frozen one) may refuse. It is still called.
   }
 }
 
@@ -112,7 +109,7 @@ function copyPrototype(wrapper: Callable, original: Callable): void {
   if (descriptor === undefined) return;
   Object.defineProperty(wrapper, 'prototype', descriptor);
   const prototype = descriptor.value as { constructor?: unknown } | null | undefined;
-  // `instance.constructor` is compared with, and looked up by, what the module exports: the wrapper.
+  // `instance.constructor` is compared with the exported wrapper.
   if (prototype == null || !Object.hasOwn(prototype, 'constructor') || prototype.constructor !== original)
     return;
   const own = Object.getOwnPropertyDescriptor(prototype, 'constructor');
@@ -129,7 +126,7 @@ function copyOwnProperties(wrapper: Callable, original: Callable): void {
   }
 }
 
-/** Mutable state of a class or function is one, whether its own code or a caller's names it. */
+/** The wrapper and the original share the mutable state of a class or function. */
 function forward(
   original: Callable,
   key: string | symbol,
@@ -155,8 +152,9 @@ function copyMetadata(wrapper: Callable, original: Callable): void {
 }
 
 /**
- * Stands between the wrapper and the original, which the wrapper inherits from, and tells how the original looks: its text, which
- * dependency injection by parameter names reads, and what `console.log` prints. Not on the wrapper, which has no key more than the original.
+ * A layer between the wrapper and the original, from which the wrapper inherits. It answers with the original's text,
+ * which dependency injection reads for parameter names, and with its output in `console.log`. The wrapper itself gets
+ * no extra key.
  */
 function layerOf(original: Callable): object {
   const looksOther = types.isAsyncFunction(original) || types.isGeneratorFunction(original);
@@ -167,7 +165,7 @@ const text: PropertyDescriptorMap = {
   toString: {
     ...{ configurable: true, enumerable: false, writable: true },
     value(this: unknown): string {
-      // A subclass inherits this as a static, and has a text of its own.
+      // A subclass inherits this as a static, and has its own text.
       const original = originalOf(this);
       if (original === undefined) return functionText.call(this);
       return String(Reflect.apply((original as { toString: () => string }).toString, original, []));
@@ -191,7 +189,6 @@ const looks: PropertyDescriptorMap = {
   },
 };
 
-/** A property as `owner` has it, own or inherited. */
 export interface PropertyPlace {
   readonly owner: object;
   readonly key: string;
@@ -200,8 +197,8 @@ export interface PropertyPlace {
 }
 
 /**
- * Not what every object and function has. `undefined` as well where `owner` can have no properties. Where nothing has this very key, one that is
- * the same name in another normal form of Unicode.
+ * Ignores the properties of every object and function. `undefined` also for an `owner` that cannot have properties. If
+ * the exact key is missing, a key that differs only in Unicode normalization matches.
  */
 export function findPlace(owner: unknown, key: string): PropertyPlace | undefined {
   if (!canHaveProperties(owner)) return undefined;
@@ -227,7 +224,7 @@ function placeOf(owner: object, key: string): PropertyPlace | undefined {
 
 type Wrapper = Pick<PropertyDescriptor, 'value'> | Pick<PropertyDescriptor, 'get'>;
 
-/** The property keeps its flags; of an inherited one, `owner` gets a hidden one of its own. `false` where it is locked. */
+/** Keeps the property's flags. An inherited one is shadowed by a hidden own property of `owner`. `false` if it is locked. */
 export function putInPlace({ owner, key, descriptor, isOwn }: PropertyPlace, wrapper: Wrapper): boolean {
   return Reflect.defineProperty(owner, key, {
     ...descriptor,
@@ -236,12 +233,11 @@ export function putInPlace({ owner, key, descriptor, isOwn }: PropertyPlace, wra
   });
 }
 
-/** Objects that svc has put between an object and its prototype. */
 const layers = shared('prototype-layers', () => new WeakSet<object>());
 
 /**
- * The same for an object that is made once: of an inherited property, its prototype gets a layer in front that has it, so that
- * the object has no key more, and other objects with this prototype are as they were.
+ * As `putInPlace`, for an object that exists once. An inherited property goes into a layer before the prototype: the
+ * object gets no extra key, and other objects of the prototype do not change.
  */
 export function putAhead(place: PropertyPlace, wrapper: Wrapper): boolean {
   const { owner, key, descriptor, isOwn } = place;
@@ -261,7 +257,7 @@ export function canHaveProperties(value: unknown): value is object {
   return (typeof value === 'object' && value !== null) || typeof value === 'function';
 }
 
-/** Puts a hidden own property on the application's object; false where it does not take one (frozen, a strict proxy). */
+/** Puts a hidden own property on the application's object; false if it refuses (frozen, a strict proxy). */
 export function setOwn(owner: object, key: string, value: unknown): boolean {
   try {
     const descriptor = { value, configurable: true, enumerable: false, writable: true };

@@ -1,23 +1,22 @@
 import { shared } from '../../ground/lifecycle.ts';
 import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { isAsyncFunction, kindOf, passThrough } from './capture-call.ts';
 import { findPlace, imitate, isConstructor, type PropertyPlace, putInPlace, setOwn } from './imitate.ts';
-import { constructionTarget, wrapFunction, wrapHeld } from './wrap.ts';
+import { constructionTarget, isAsyncFunction, kindOf, passThrough, wrapFunction, wrapHeld } from './wrap.ts';
 
-/** `taken`: another target, or a declaration that wins, holds the function already; `captureNotes` has both names. */
+/** `taken`: the function already serves another target, or a declaration with priority; `captureNotes` names both. */
 export type WrapResult =
   | 'wrapped'
   | 'already'
   | 'taken'
   | 'missing'
-  /** The path leads through a getter, which nobody but the application runs. */
+  /** The path leads through a getter, which only the application may run. */
   | 'behind a getter'
   | 'not a function'
   | 'not configurable'
   | 'not wrappable';
 
-/** Captures the function in a property, which keeps its flags; of a getter, the function that it returns. Never throws. */
+/** Captures the function in a property, or the one that a getter returns. The property keeps its flags. Never throws. */
 export function wrapProperty(owner: unknown, key: string, slot: CaptureSlot): WrapResult {
   try {
     const place = findPlace(owner, key);
@@ -63,7 +62,7 @@ function wrapGetter(place: PropertyPlace, slot: CaptureSlot): WrapResult {
   return putInPlace(place, { get }) ? 'wrapped' : 'not configurable';
 }
 
-/** Returns what `getter` returns; functions wrapped, each once. */
+/** Returns what `getter` returns; each function is wrapped once. */
 function wrappingGetter(getter: () => unknown, held: WrapTarget): () => unknown {
   const wrappers = new WeakMap<object, Callable>();
   const get = function (this: unknown): unknown {
@@ -80,24 +79,24 @@ function wrappingGetter(getter: () => unknown, held: WrapTarget): () => unknown 
   return get;
 }
 
-/** Told once for each method and outcome. */
 type MethodReport = (method: string, result: WrapResult) => void;
 
 interface Methods {
   readonly slots: Map<string, CaptureSlot>;
   readonly reports: Map<string, MethodReport | undefined>;
   readonly told: Set<string>;
-  /** Returned function -> its wrapper: a factory that returns the same function twice goes on doing so. */
+  /** Returned function -> its wrapper: a factory that returns the same function twice keeps doing so. */
   readonly returned: WeakMap<object, Callable>;
-  /** Thenables that were returned before: they must not get one `then` around the other. */
+  /** Thenables returned before: they must not get nested `then` wrappers. */
   readonly thenables: WeakSet<object>;
 }
 
 const factories = shared<WeakMap<object, Methods>>('captured-factories', () => new WeakMap());
 
 /**
- * Captures methods of every object that `factory` returns, resolves to, or constructs. A method is a name, or a path
- * (`orders.create`), or empty: the returned function itself. Objects that cannot be changed (frozen ones) are left as they are and reported.
+ * Captures methods of every object that `factory` returns, resolves to or constructs. A method is a name, a path
+ * (`orders.create`), or empty for the returned function itself. Objects that cannot be changed (frozen ones) are
+ * reported and left as they are.
  */
 export function wrapFactory<F extends Callable>(
   factory: F,
@@ -162,7 +161,7 @@ function patchResult(result: unknown, wanted: Methods, isAsync: boolean): unknow
     const promise = result as Promise<unknown>;
     const onValue = (value: unknown) => patchObject(value, wanted);
     if (isAsync) return promise.then(onValue);
-    // Objects are patched in place; only a function has its wrapper in its stead.
+    // Objects are patched in place; only a function is replaced by its wrapper.
     const slot = wanted.slots.get('');
     return passThrough(promise, onValue, undefined, slot !== undefined, slot?.plan.id ?? '');
   }
@@ -170,7 +169,7 @@ function patchResult(result: unknown, wanted: Methods, isAsync: boolean): unknow
   return patchObject(result, wanted);
 }
 
-/** What it resolves to is patched before its caller sees it; it runs when its caller says so. */
+/** The value is patched before the caller sees it. The thenable runs when its caller starts it. */
 function patchThenable(thenable: PromiseLike<unknown>, wanted: Methods): PromiseLike<unknown> {
   if (wanted.thenables.has(thenable)) return thenable;
   wanted.thenables.add(thenable);
@@ -182,7 +181,6 @@ function patchThenable(thenable: PromiseLike<unknown>, wanted: Methods): Promise
     };
     return Reflect.apply(original, this, [patched, ...rest]);
   });
-  // A client can be a thenable and have methods at the same time.
   for (const [method, slot] of wanted.slots) if (method !== '') wrapMethod(thenable, method, slot);
   return thenable;
 }

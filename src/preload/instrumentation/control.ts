@@ -1,7 +1,9 @@
 import { isAbsolute, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { DiagLogger, MeterProvider, TracerProvider } from '@opentelemetry/api';
+import type { InstrumentationConfig } from '@opentelemetry/instrumentation';
 import { flatten } from '../../config/check/validate.ts';
+import type { SvcConfig } from '../../config/define-config.ts';
 import { loadConfig } from '../../config/read/load.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadChunk, shared } from '../../ground/lifecycle.ts';
@@ -9,26 +11,31 @@ import { notStartedExitCode, unsupportedNode } from '../../ground/version.ts';
 import { consoleLogger, type LogFields, stderrLogger } from '../../observe/logger.ts';
 import { handOverMeters, handOverTracers, keepsNothing } from '../../observe/otel-api.ts';
 import type * as Preload from '../preload.ts';
-import type { SvcInstrumentationConfig } from './config.ts';
 
-// Not as an import: what both would share were a file more that `svc/register` loads.
+/**
+ * The options of `svc.config.*` in code. They have priority over the file and the environment, which also apply. With
+ * `enabled: false`, capture starts with `enable()`, which `NodeSDK` and `registerInstrumentations` call.
+ */
+export interface SvcInstrumentationConfig extends InstrumentationConfig, SvcConfig {}
+
+// Not an import: a shared chunk would be one more file for `svc/register` to load.
 const { isLauncher, lastResort, run, running } = loadChunk(
   import.meta.url,
   '../preload.ts',
 ) as typeof Preload;
 type Running = Preload.Running;
 
-/** What one SvcInstrumentation was given, for the time that it is in charge. */
+/** The settings of one SvcInstrumentation while it is in charge. */
 interface Given {
   tracers?: TracerProvider;
   meters?: MeterProvider;
-  /** What svc was started or joined with. */
+  /** The configuration in code with which svc was started or joined. */
   code?: object | undefined;
   diag?: DiagLogger | undefined;
 }
 
 interface Instrumentations {
-  /** The one that svc runs for. Others do nothing. */
+  /** The instrumentation for which svc runs. Others do nothing. */
   inCharge: object | undefined;
   readonly given: WeakMap<object, Given>;
 }
@@ -38,16 +45,15 @@ const state = shared<Instrumentations>('instrumentations', () => ({
   given: new WeakMap(),
 }));
 
-/** Whose end is said: each `disable()` waits for it. */
+/** Each `disable()` waits for the end, but it is logged once. */
 const ended = new WeakSet<Running>();
 
-export interface Around {
-  /** Why this instrumentation cannot do anything. */
+interface Around {
   readonly problem: SvcError | undefined;
   readonly diag: DiagLogger | undefined;
 }
 
-/** Starts svc for this instrumentation, goes on with one that is paused, or joins the one that `svc/register` has started. */
+/** Starts svc for this instrumentation, resumes a paused one, or joins the one that `svc/register` started. */
 export function enable(who: object, config: SvcInstrumentationConfig, { problem, diag }: Around): void {
   if (isLauncher(process.argv)) return;
   const code = codeOf(config);
@@ -66,7 +72,6 @@ export function enable(who: object, config: SvcInstrumentationConfig, { problem,
   }
 }
 
-/** Whether svc runs for this instrumentation now. */
 function getRunning(who: object, given: Given, code: object | undefined): boolean {
   const current = running();
   if (current === undefined || current.isPaused) return startOrGoOn(current, given, code);
@@ -78,7 +83,7 @@ function getRunning(who: object, given: Given, code: object | undefined): boolea
   return true;
 }
 
-/** Whoever has started it: after this nothing is captured. */
+/** Stops capture, also of an svc that was started otherwise. */
 export function disable(who: object): void {
   if (state.inCharge !== who) return;
   state.inCharge = undefined;
@@ -95,11 +100,10 @@ export function disable(who: object): void {
     if (!current.hasEnded || ended.has(current)) return;
     ended.add(current);
     logger.info('ended after disable()');
-    if (state.inCharge === undefined) handOver({});
+    if (state.inCharge === undefined) setProviders({});
   });
 }
 
-/** After `setConfig`. */
 export function configure(who: object, config: SvcInstrumentationConfig): void {
   const current = running();
   if (state.inCharge !== who || current === undefined) return;
@@ -116,13 +120,13 @@ export function setTracerProvider(who: object, provider: TracerProvider): void {
 
 export function setMeterProvider(who: object, provider: MeterProvider): void {
   const given = givenTo(who);
-  // An SDK hands it over before it has one of its own: the registered one counts, once there is one.
+  // An SDK may set a no-op provider first: once another is registered, that one counts.
   if (keepsNothing(provider)) delete given.meters;
   else given.meters = provider;
   if (state.inCharge === who) handOverMeters(given.meters);
 }
 
-/** Files, absolute, and packages that targets name. */
+/** Absolute paths of files, and packages, that targets name. */
 export function modulesOf(config: SvcInstrumentationConfig): string[] {
   const code = codeOf(config);
   const { targets, baseDir } = running()?.config ?? loadConfig(code === undefined ? {} : { code }).config;
@@ -130,14 +134,13 @@ export function modulesOf(config: SvcInstrumentationConfig): string[] {
   return [...new Set(targets.map(({ module }) => (isFile(module) ? resolve(baseDir, module) : module)))];
 }
 
-/** False where svc does not start; why is said then. */
+/** False if svc does not start; the reason is logged. */
 function startOrGoOn(current: Running | undefined, given: Given, code: object | undefined): boolean {
   if (current !== undefined && isDeepStrictEqual(code, given.code) && current.resume()) {
     current.logger.info('goes on after enable()');
     given.diag?.debug('enabled again');
     return true;
   }
-  // What it has under way it brings to its end aside.
   void current?.end();
   const onDebug = (message: string): void => given.diag?.debug(message);
   const started = run(loadConfig(code === undefined ? {} : { code }), { onDebug, isInSdk: true });
@@ -168,10 +171,10 @@ function sayOccupied(who: object, current: Running, given: Given, code: object |
 
 function takeCharge(who: object, given: Given): void {
   state.inCharge = who;
-  handOver(given);
+  setProviders(given);
 }
 
-function handOver({ tracers, meters }: Given): void {
+function setProviders({ tracers, meters }: Given): void {
   handOverTracers(tracers);
   handOverMeters(meters);
 }
@@ -182,25 +185,24 @@ function givenTo(who: object): Given {
   return known;
 }
 
-/** Both where operators look: in svc's log, and in that of OpenTelemetry, as `OTEL_LOG_LEVEL` says. */
+/** Writes to svc's log and, by `OTEL_LOG_LEVEL`, to OpenTelemetry's. */
 function warn({ logger }: Running, { diag }: Given, message: string): void {
   logger.warn(message);
   diag?.warn(message);
 }
 
-/** Nothing but `enabled`: as if there were no code. */
+/** `undefined` if only `enabled` is set, as without configuration in code. */
 function codeOf({ enabled: _, ...code }: SvcInstrumentationConfig): object | undefined {
   return Object.keys(code).length === 0 ? undefined : code;
 }
 
-/** Names of options whose values differ. */
 function changedNames(before: object | undefined, after: object | undefined): string[] {
   try {
     const [old, now] = [settingsOf(before), settingsOf(after)];
     const names = new Set([...old.keys(), ...now.keys()]);
     return [...names].filter((name) => !isDeepStrictEqual(old.get(name), now.get(name))).sort();
   } catch {
-    // A getter of it throws, as is said where it is read for a start.
+    // A getter throws; reading it for a start reports that.
     return [];
   }
 }

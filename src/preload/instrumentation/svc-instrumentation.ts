@@ -1,4 +1,4 @@
-// instrumentation/: svc as an instrumentation of OpenTelemetry, for an SDK that the application starts itself.
+// instrumentation/: svc as an OpenTelemetry instrumentation, for an SDK that the application starts itself.
 
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
@@ -8,11 +8,11 @@ import { SvcError } from '../../ground/errors.ts';
 import { nearestManifest } from '../../ground/files.ts';
 import { loadChunk, shared } from '../../ground/lifecycle.ts';
 import { version } from '../../ground/version.ts';
-import type { SvcInstrumentationConfig } from './config.ts';
 import type * as Engine from './control.ts';
+import type { SvcInstrumentationConfig } from './control.ts';
 
 const packageName = '@opentelemetry/instrumentation';
-/** The first of the 2.x line of the SDK. */
+/** The first minor version of the SDK's 2.x line. */
 const oldestMinor = 200;
 
 type BaseClass = abstract new (
@@ -23,11 +23,10 @@ type BaseClass = abstract new (
 
 interface FoundBase {
   readonly BaseClass: BaseClass;
-  /** Why it is only a stand-in. */
   readonly problem: SvcError | undefined;
 }
 
-/** Of the application's own copy. Without one, a class that does nothing: the application must not fail at its import. */
+/** The base class from the application's copy. Without one, a stand-in: the application's import must not fail. */
 export function findBaseClass(load: NodeJS.Require = createRequire(import.meta.url)): FoundBase {
   try {
     const old = tooOld(load);
@@ -41,7 +40,7 @@ export function findBaseClass(load: NodeJS.Require = createRequire(import.meta.u
   }
 }
 
-/** Its package.json, as the package of the 3.x line does not export it. */
+/** Reads package.json as a file: the package of the 3.x line does not export it. */
 function tooOld(load: NodeJS.Require): string | undefined {
   const { version } =
     nearestManifest(dirname(load.resolve(packageName)), ({ name }) => name === packageName) ?? {};
@@ -60,7 +59,7 @@ function standIn(why: string): FoundBase {
   };
 }
 
-/** In the place of `InstrumentationBase` where that is not there: what an SDK calls, and nothing behind it. */
+/** Replaces a missing `InstrumentationBase`: the methods that an SDK calls, without effect. */
 export abstract class StandIn {
   readonly instrumentationName: string;
   readonly instrumentationVersion: string;
@@ -96,27 +95,27 @@ export abstract class StandIn {
 
 const { BaseClass: SvcInstrumentationBaseClass, problem } = findBaseClass();
 
-/** CommonJS on purpose, and one per process: loaded synchronously, when the first one is enabled. */
+/** CommonJS, so that it loads synchronously and once per process, when the first instrumentation is enabled. */
 const control = () => loadChunk(import.meta.url, './control.ts') as typeof Engine;
 
-/** Those of this process, of whichever copy of the package. */
+/** The instances in this process, of any copy of the package. */
 const made = shared('made-instrumentations', () => new WeakSet<object>());
 
 /**
- * svc for `new NodeSDK({ instrumentations: [new SvcInstrumentation({ … })] })`. It runs what `--import svc/register` runs, once per
- * process; the spans and instruments of svc go to the providers that it is handed.
+ * svc for `new NodeSDK({ instrumentations: [new SvcInstrumentation({ … })] })`. Does what `--import svc/register` does,
+ * once per process; spans and metrics of svc go to the SDK's providers.
  *
- * Construct it before the application's modules are loaded: what is loaded before it is not captured.
+ * Construct it before the application's modules are loaded: earlier modules are not captured.
  */
 export class SvcInstrumentation extends SvcInstrumentationBaseClass {
-  // No fields and no private methods here: the base class calls these before they would be there.
+  // No fields and no private methods here: the base class calls methods before they would be initialized.
 
   constructor(config: SvcInstrumentationConfig = {}) {
     super('svc', version, config);
     made.add(this);
   }
 
-  /** ES modules and CommonJS have a class each. */
+  /** ES modules and CommonJS have separate classes. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     // biome-ignore-start lint/complexity/noThisInStatic: a subclass inherits this, and asks for its own
     if (this !== SvcInstrumentation) return Function.prototype[Symbol.hasInstance].call(this, value);
@@ -124,19 +123,19 @@ export class SvcInstrumentation extends SvcInstrumentationBaseClass {
     return typeof value === 'object' && value !== null && made.has(value);
   }
 
-  /** Captures from now on, also again after `disable()`. */
+  /** Starts capture, also after `disable()`. */
   override enable(): void {
     super.enable();
     control().enable(this, this.getConfig(), { problem, diag: this._diag });
   }
 
-  /** Captures nothing from now on. Events under way are published, then svc ends. */
+  /** Stops capture. Events in flight are published, then svc ends. */
   override disable(): void {
     super.disable();
     control().disable(this);
   }
 
-  /** While svc runs, what it says takes effect with `disable()` and `enable()`. */
+  /** While svc runs, changes take effect after `disable()` and `enable()`. */
   override setConfig(config: SvcInstrumentationConfig): void {
     super.setConfig(config);
     // The base class calls it before svc can run.
@@ -153,7 +152,7 @@ export class SvcInstrumentation extends SvcInstrumentationBaseClass {
     control().setMeterProvider(this, provider);
   }
 
-  /** The files and packages of the targets. svc captures in them by itself: no definition has a patch. */
+  /** The files and packages of the targets. The definitions have no patches: svc captures by itself. */
   override getModuleDefinitions(): InstrumentationModuleDefinition[] {
     return control()
       .modulesOf(this.getConfig())

@@ -1,4 +1,4 @@
-// sdk/: `svc.telemetry.sdk: node`, the OpenTelemetry SDK for applications that start none of their own.
+// sdk/: `svc.telemetry.sdk: node`, the OpenTelemetry SDK for applications that do not start one.
 
 import { AsyncLocalStorage, createHook } from 'node:async_hooks';
 import Module, { createRequire } from 'node:module';
@@ -13,27 +13,29 @@ import { SvcError } from '../../ground/errors.ts';
 import { type Manifest, nearestManifest } from '../../ground/files.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { otelApi } from '../../observe/otel-api.ts';
-import type { ProcessEnd } from '../process-end.ts';
+
+/**
+ * Waits until every event has its outcome, at most for the deadline; resolves to whether each has. Events are still
+ * accepted. `handled`: the application has listeners for the signal, and decides when to end.
+ */
+export type Finish = (deadlineMs: number, end: 'handled' | 'signal' | 'natural') => Promise<boolean>;
 
 export interface RunningSdk {
-  /** Lets the instrumentations see what ES modules import. After svc has set its own hooks: Node takes the loader once. */
+  /** Lets instrumentations see imports of ES modules. Call it after svc has set its own hooks: Node takes the loader once. */
   hookImports(): void;
-  /** False once it is shut down. */
+  /** False after it is shut down. */
   isRunning(): boolean;
-  /** Milliseconds that events and spans may take once the process was told to end. */
+  /** Milliseconds for events and spans after the process was told to end. */
   readonly deadlineMs: number;
-  /** svc's events first, whose spans end with them; then the SDK, in what is left of the time. */
-  finishAfter(finish: ProcessEnd['finish']): ProcessEnd['finish'];
+  /** Runs `finish` first, which ends the spans of svc's events; the SDK gets the rest of the time. */
+  finishAfter(finish: Finish): Finish;
 }
 
 const packageNameOfNodeSdk = '@opentelemetry/sdk-node';
-/** As in `peerDependencies`; the second one is the first that is not tried. */
+/** Minor versions, as in `peerDependencies`: `before` is the first one not tested. */
 const versions = { least: 200, before: 400 } as const;
 
-/**
- * Starts the SDK of the application's own installation, as the variables `OTEL_*` say. `undefined` where there is nothing to
- * start, which is said; a `SvcError` where it cannot be.
- */
+/** Starts the application's own SDK, configured by `OTEL_*`. `undefined`, with the reason in the log, or a `SvcError`. */
 export function startNodeSdk(config: Config, logger: Logger): RunningSdk | SvcError | undefined {
   if (process.env.OTEL_SDK_DISABLED?.trim().toLowerCase() === 'true') {
     logger.info('svc.telemetry.sdk: node has no effect, because OTEL_SDK_DISABLED is true');
@@ -59,7 +61,6 @@ export function startNodeSdk(config: Config, logger: Logger): RunningSdk | SvcEr
 function started(application: Application, config: Config, logger: Logger): RunningSdk {
   const instruments = findInstrumentations(application, logger);
   const { instrumentations } = instruments;
-  // The name that the events carry.
   const { serviceName } = readSource(config.service);
   const options = { ...instruments, ...(serviceName !== null && { serviceName }) };
   const sdk = startSdk(application.load(packageNameOfNodeSdk) as SdkModule, options, logger);
@@ -87,7 +88,7 @@ function started(application: Application, config: Config, logger: Logger): Runn
   };
 }
 
-/** Why the package cannot be used, and what to do. */
+/** Why the package cannot be used, with the remedy. */
 function problemOf(version: string | undefined): string | undefined {
   const install = `npm install ${packageNameOfNodeSdk} @opentelemetry/auto-instrumentations-node`;
   if (version === undefined)
@@ -97,9 +98,8 @@ function problemOf(version: string | undefined): string | undefined {
   return `svc.telemetry.sdk: node needs ${packageNameOfNodeSdk} from 0.${versions.least}.0 on and below 0.${versions.before}.0, found ${version}: ${install}`;
 }
 
-/** What is used of the SDK that runs. */
 interface StartedSdk {
-  /** Rejects where the collector takes nothing. */
+  /** Rejects if the collector does not accept the data. */
   shutdown(): Promise<void>;
 }
 
@@ -107,16 +107,17 @@ interface SdkOptions extends Instruments {
   readonly serviceName?: string;
 }
 
-/** What is used of `@opentelemetry/sdk-node`: the class of both lines, and the function that reads a configuration file. */
-export interface SdkModule {
+/**
+ * The parts of `@opentelemetry/sdk-node` that svc uses: the class of both lines, and the function that reads a
+ * configuration file.
+ */
+interface SdkModule {
   readonly NodeSDK: new (options: SdkOptions) => StartedSdk & { start(): void };
-  /** Of the 3.x line. */
   readonly startNodeSdk?: (options: Instruments) => StartedSdk;
-  /** The same, as the 2.x line calls it. */
   readonly startNodeSDK?: (options: Instruments) => StartedSdk;
 }
 
-/** As the variables `OTEL_*` say, or the file that `OTEL_CONFIG_FILE` names, of which the class knows nothing. */
+/** Configured by `OTEL_*`, or by the file in `OTEL_CONFIG_FILE`, which the class ignores. */
 export function startSdk(sdkModule: SdkModule, options: SdkOptions, logger: Logger): StartedSdk {
   if (process.env.OTEL_CONFIG_FILE?.trim()) {
     const start = sdkModule.startNodeSdk ?? sdkModule.startNodeSDK;
@@ -142,17 +143,16 @@ function startFromFile(
     );
     return sdk;
   }
-  // It does this itself where it starts from variables.
+  // The class does this itself when it starts from variables.
   const meters = otelApi()?.metrics.getMeterProvider();
   for (const each of instrumentations as readonly { setMeterProvider?(provider: unknown): void }[])
     each.setMeterProvider?.(meters);
   return sdk;
 }
 
-/** What the SDK is started with. */
 interface Instruments {
   readonly instrumentations: readonly unknown[];
-  /** Those that `OTEL_NODE_RESOURCE_DETECTORS` names and the SDK itself does not know. */
+  /** Those in `OTEL_NODE_RESOURCE_DETECTORS` that the SDK itself does not know. */
   readonly resourceDetectors?: readonly unknown[];
 }
 
@@ -165,10 +165,10 @@ const autoPackage = '@opentelemetry/auto-instrumentations-node';
 const packagePrefix = '@opentelemetry/instrumentation-';
 
 /**
- * All of `@opentelemetry/auto-instrumentations-node` where that is installed, else those whose packages the application's
- * package.json names. This list is the place for an instrumentation of svc's own.
+ * All of `@opentelemetry/auto-instrumentations-node` if installed; else the instrumentations in the application's
+ * package.json. Add svc's own instrumentations here.
  */
-export function findInstrumentations(application: Application, logger: Logger): Instruments {
+function findInstrumentations(application: Application, logger: Logger): Instruments {
   if (application.fileOf(autoPackage) !== undefined) {
     const auto = application.load(autoPackage) as AutoInstrumentations;
     const instrumentations = auto.getNodeAutoInstrumentations();
@@ -191,7 +191,7 @@ function namesIn(manifest: Manifest | undefined): readonly string[] {
   return manifest === undefined ? [] : [...manifest.dependencies, ...manifest.devDependencies];
 }
 
-/** The variables of the auto-instrumentations, for packages that are installed one by one. */
+/** Applies the variables of the auto-instrumentations to separately installed packages. */
 function isWanted(shortName: string): boolean {
   const listed = (variable: string): string[] =>
     (process.env[variable] ?? '')
@@ -203,7 +203,7 @@ function isWanted(shortName: string): boolean {
   return (enabled.length === 0 || enabled.includes(shortName)) && !disabled.includes(shortName);
 }
 
-/** Of each class that the package calls an instrumentation; none where it cannot be loaded, which is said. */
+/** One instance of each exported instrumentation class. Empty, with a warning, if the package cannot be loaded. */
 function instancesOf(name: string, application: Application, logger: Logger): unknown[] {
   try {
     const exported = application.load(name) as Record<string, unknown>;
@@ -226,14 +226,10 @@ interface Definitions {
 type SyncHooks = { register(options: { shouldInclude(url: string, specifier: string): boolean }): void };
 
 /**
- * Instrumentations see by themselves what is required. What is imported they see through the loader of `import-in-the-middle`, in
- * the copy that they listen to. Returns what installs it, to be called when svc has installed its own hooks.
+ * Instrumentations hook `require` themselves. For imports they need the loader of `import-in-the-middle`, in the copy
+ * that they use. Returns the function that installs it: call it after svc has set its own hooks.
  */
-export function hookSdkImports(
-  instrumentations: readonly unknown[],
-  sdkFile: string,
-  logger: Logger,
-): () => void {
+function hookSdkImports(instrumentations: readonly unknown[], sdkFile: string, logger: Logger): () => void {
   const names = new Set(
     (instrumentations as readonly Definitions[])
       .flatMap((each) => each.getModuleDefinitions?.() ?? [])
@@ -246,7 +242,6 @@ export function hookSdkImports(
   };
 }
 
-/** Returns why that is not possible here. */
 function install(user: NodeJS.Require, names: ReadonlySet<string>): string | undefined {
   if (hasSoundSyncHooks()) {
     const { register } = user('import-in-the-middle/register-hooks.mjs') as SyncHooks;
@@ -269,8 +264,8 @@ function install(user: NodeJS.Require, names: ReadonlySet<string>): string | und
 }
 
 /**
- * What a module is called by the package.json of its package, where it is imported by the name of a link: Next.js loads
- * `drizzle-orm/pg-core` as `drizzle-orm-4d62399e06797e94/pg-core`. `undefined` where its path says the name that was asked for.
+ * The specifier by the package's own name, if it is imported through a link: Next.js loads `drizzle-orm/pg-core` as
+ * `drizzle-orm-4d62399e06797e94/pg-core`. `undefined` if the path contains the requested name.
  */
 function ownSpecifier(url: string, specifier: string): string | undefined {
   const isBare = /^(?:@[^/]|[^./#@])[^:]*$/.test(specifier);
@@ -282,7 +277,7 @@ function ownSpecifier(url: string, specifier: string): string | undefined {
   return own === undefined ? undefined : own + specifier.slice(name.length);
 }
 
-/** A copy that is too old has other files. */
+/** An old copy has other files. */
 function tryTo(install: () => string | undefined): string | undefined {
   try {
     return install();
@@ -291,23 +286,17 @@ function tryTo(install: () => string | undefined): string | undefined {
   }
 }
 
-/** What the application has installed. */
-export interface Application {
-  /** Its package.json: the nearest one with a name. */
+interface Application {
+  /** The nearest package.json with a name. */
   readonly manifest: Manifest | undefined;
-  /** The file that `require` of a package loads; `undefined`: it is not installed. */
+  /** The file that `require` of a package loads; `undefined` if it is not installed. */
   fileOf(name: string): string | undefined;
   versionOf(name: string): string | undefined;
-  /** Throws what loading it throws. */
   load(name: string): unknown;
 }
 
-/** From the entry file, the configuration file and the working directory; at last from svc itself, beside which pnpm puts peers. */
-export function applicationOf(
-  baseDir: string,
-  entry = process.argv[1],
-  directory = process.cwd(),
-): Application {
+/** Resolves from the entry file, the configuration file and the working directory; then from svc itself, for pnpm. */
+function applicationOf(baseDir: string, entry = process.argv[1], directory = process.cwd()): Application {
   const folders = [...(entry === undefined ? [] : [dirname(resolve(directory, entry))]), baseDir, directory];
   const places = [...folders.map((folder) => join(folder, 'noop.js')), import.meta.url].map((place) =>
     createRequire(place),
@@ -316,9 +305,7 @@ export function applicationOf(
     for (const place of places) {
       try {
         return place.resolve(name);
-      } catch {
-        // Not from there.
-      }
+      } catch {}
     }
     return undefined;
   };
@@ -339,7 +326,7 @@ export function applicationOf(
   };
 }
 
-/** Where every copy of the API, of any 1.x, keeps what was registered. */
+/** Where every 1.x copy of the API keeps its registrations. */
 const globalsKey = Symbol.for('opentelemetry.js.api.1');
 
 interface Registered {
@@ -353,83 +340,81 @@ const levels = ['error', 'warn', 'info', 'debug', 'verbose'] as const;
 
 const globals = globalThis as unknown as Record<symbol, Registered | undefined>;
 
-/** What an SDK registers; a logger for diagnostics alone is none. */
+/** The registrations of an SDK; a diagnostic logger alone does not count. */
 const sdkParts = ['trace', 'metrics', 'context', 'propagation', 'logs'];
 
-/** What the API says of a registration that it does not take: of a second one, and of one by an API of another version. */
+/** The API's messages for a refused registration: a second one, or one by another API version. */
 const notTaken = /duplicate registration of API|does not match previously registered API/;
 
-/** Whether the application has started an SDK, or a part of one. */
-export function isSdkRegistered(): boolean {
+function isSdkRegistered(): boolean {
   const registered = globals[globalsKey];
   return registered !== undefined && sdkParts.some((part) => registered[part] !== undefined);
 }
 
 /**
- * Calls back, once, when something else is registered in the place of what is there. The API, in each of its copies, says so
- * to its diagnostic logger alone, which mostly nobody has set: so svc listens to whichever there is. Nothing that runs often
- * reads it.
+ * Calls back once when another SDK tries to register. The API reports that only to its diagnostic logger, which is
+ * mostly unset: so svc listens in on any logger. This is not on a hot path.
  */
-export function watchLaterSdks(onAttempt: () => void): void {
+function watchLaterSdks(onAttempt: () => void): void {
   const registered = globals[globalsKey];
   if (registered === undefined) return;
   let isTold = false;
-  const hear = (message: unknown): void => {
+  const onError = (message: unknown): void => {
     if (isTold || !notTaken.test(String(message))) return;
     isTold = true;
     onAttempt();
   };
-  let logger = heard(registered.diag, hear);
+  let logger = listeningLogger(registered.diag, onError);
   Object.defineProperty(registered, 'diag', {
     configurable: true,
     enumerable: true,
     get: () => logger,
     set(next: DiagLogger | undefined) {
-      logger = heard(next, hear);
+      logger = listeningLogger(next, onError);
     },
   });
 }
 
-/** A logger that tells `hear` of errors, whatever the level of the one that it hands them on to. */
-function heard(logger: DiagLogger | undefined, hear: (message: unknown) => void): DiagLogger {
+/** A logger that passes errors to `onError`, whatever the level of the wrapped logger. */
+function listeningLogger(logger: DiagLogger | undefined, onError: (message: unknown) => void): DiagLogger {
   const at = (level: (typeof levels)[number]) => {
     return (...args: unknown[]): void => {
-      if (level === 'error') hear(args[0]);
+      if (level === 'error') onError(args[0]);
       logger?.[level](...args);
     };
   };
   return Object.fromEntries(levels.map((level) => [level, at(level)])) as DiagLogger;
 }
 
-/** What the SDK gets at the natural end where the collector has taken nothing at the signal before it. */
+/** The SDK's time at the natural end, if the collector failed at the signal before it. */
 const oneMoreTryMs = 250;
 
 /**
- * svc's events first, whose spans end with them, then the SDK, in what is left of the time. Never rejects: a collector that
- * is away or hangs costs the process no more than its deadline.
+ * Runs `finish` first, which ends the spans of svc's events; the SDK gets the rest of the time. Never rejects: a
+ * collector that is down or hangs delays the process at most by its deadline.
  *
- * Where the application handles the signal itself it may go on for a while: what there is so far is handed over then, and
- * the SDK is shut down at the natural end. `collector` is kept between the two.
+ * If the application handles the signal itself, it may run on: then the SDK is flushed, and shut down at the natural
+ * end. `collector` keeps the state between the two.
  */
-export function finishBeforeSdk(
-  finish: ProcessEnd['finish'],
+function finishBeforeSdk(
+  finish: Finish,
   shutDown: () => Promise<void>,
   collector: { hasFailed: boolean },
   logger: Logger,
-): ProcessEnd['finish'] {
+): Finish {
   return async (deadlineMs, end) => {
     const startedAt = performance.now();
     const isFinished = await finish(deadlineMs, end);
     const leftMs = Math.max(0, deadlineMs - (performance.now() - startedAt));
-    const handOver = end === 'handled' ? flushProviders : shutDown;
+    const endExports = end === 'handled' ? flushProviders : shutDown;
     const exports = watchExports();
     const limitMs = collector.hasFailed ? Math.min(leftMs, oneMoreTryMs) : leftMs;
-    const failure = await failureWithin(limitMs, () => exports.run(handOver));
+    const failure = await failureWithin(limitMs, () => exports.run(endExports));
     if (failure !== undefined && !collector.hasFailed)
       logger.warn(`the collector did not take all spans and metrics at the end: ${failure.reason}`);
     collector.hasFailed = failure !== undefined;
-    // What still hangs now belongs to the exporters: it goes on while the application does, and keeps no process up.
-    if (failure?.isLate) exports.letGo();
+    // Exports that hang may continue while the application runs, but must not keep the process alive.
+    if (failure?.isLate) exports.unref();
     if (failure?.isLate && end === 'natural' && process.listenerCount('beforeExit') <= 1) process.exit();
     return isFinished;
   };
@@ -439,30 +424,25 @@ interface Watched {
   unref?(): void;
 }
 
-/**
- * Knows the timers and connections that exporters make for what `run` starts. Their retries would keep the process up for
- * ten seconds.
- */
+/** Tracks exporters' timers and connections in `run`: their retries would keep the process alive for ten seconds. */
 function watchExports(): {
   run(work: () => Promise<void>): Promise<void>;
-  /** None of them keeps the process up any longer, nor those that come. */
-  letGo(): void;
+  /** Unrefs all of them, and later ones. */
+  unref(): void;
 } {
   const here = new AsyncLocalStorage<true>();
   const watched = new Set<WeakRef<Watched>>();
-  let isLetGo = false;
+  let isUnrefd = false;
   const hook = createHook({
-    // What is thrown here would end the process, and what waits would be seen here again.
+    // An error here would end the process, and asynchronous work would trigger this hook again.
     init(_id, type, _trigger, resource) {
       if (!kept.has(type)) return;
       try {
         if (here.getStore() !== true) return;
         const { handle = resource } = resource as { handle?: object };
         watched.add(new WeakRef(handle));
-        if (isLetGo) queueMicrotask(() => release(handle));
-      } catch {
-        // One that is not known to be an exporter's stays as it is.
-      }
+        if (isUnrefd) queueMicrotask(() => release(handle));
+      } catch {}
     },
   });
   hook.enable();
@@ -474,8 +454,8 @@ function watchExports(): {
         hook.disable();
       }
     },
-    letGo() {
-      isLetGo = true;
+    unref() {
+      isUnrefd = true;
       for (const each of watched) {
         const resource = each.deref();
         if (resource !== undefined) release(resource);
@@ -484,22 +464,20 @@ function watchExports(): {
   };
 }
 
-/** As Node names what keeps a process up: timers, connections, and connections of a pool that are used again. */
+/** Node's types of resources that keep a process alive: timers, connections, and reused connections of a pool. */
 const kept = new Set(['Timeout', 'TCPWRAP', 'PIPEWRAP', 'HTTPCLIENTREQUEST', 'HTTPINCOMINGMESSAGE']);
 
 function release(resource: Watched): void {
   try {
     resource.unref?.();
-    // A connection that is not made yet keeps the process up all the same.
+    // `unref` has no effect on a socket that is still connecting.
     const owner = Object.getOwnPropertySymbols(resource).find(
       ({ description }) => description === 'owner_symbol',
     );
     const socket =
       owner && (resource as Record<symbol, { connecting?: boolean; destroy?(): void } | null>)[owner];
     if (socket?.connecting) socket.destroy?.();
-  } catch {
-    // It has ended meanwhile.
-  }
+  } catch {}
 }
 
 interface Failure {
@@ -526,12 +504,12 @@ async function failureWithin(limitMs: number, work: () => Promise<void>): Promis
   return failure;
 }
 
-/** By its code where there is one: the message of an exporter can hold headers and the answer's body. */
+/** Prefers the code: the message of an exporter may contain headers and the response body. */
 function reasonOf(error: unknown): string {
   return String(partOf(error, 'code') ?? partOf(error, 'name') ?? 'unknown error');
 }
 
-/** Exporters reject with lists of errors, and wrap what Node has said. */
+/** Exporters reject with lists of errors, and wrap errors of Node. */
 function partOf(error: unknown, part: 'code' | 'name', depth = 0): unknown {
   if (typeof error !== 'object' || error === null || depth > 4) return undefined;
   const { [part]: own, cause, errors } = error as Record<string, unknown>;
@@ -546,11 +524,10 @@ function partOf(error: unknown, part: 'code' | 'name', depth = 0): unknown {
 
 interface Flushable {
   forceFlush?(): Promise<void>;
-  /** Of the proxy that the API hands out for a tracer provider. */
   getDelegate?(): Flushable;
 }
 
-/** Hands over what the SDK holds, and leaves it running. Rejects where the collector does not take it. */
+/** Flushes the SDK and leaves it running. Rejects if the collector does not accept the data. */
 async function flushProviders(): Promise<void> {
   const api = otelApi();
   const providers = [api?.trace.getTracerProvider(), api?.metrics.getMeterProvider()] as (

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import { ownFailures } from '../../../src/capture/call.ts';
 import { makePlan, type PlanFields, withOutbox } from '../../../src/capture/declare/make-plan.ts';
 import type { Selector } from '../../../src/capture/expression/compile.ts';
-import { ownFailure } from '../../../src/capture/expression/values.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 
@@ -128,7 +128,9 @@ describe('the plan of a target with an outbox', () => {
         args: [{ id: 7, ok: true, a: 1, result: 1, items: [{ id: 1 }] }, { a: '1' }],
         self: undefined,
         get result(): unknown {
-          throw ownFailure(new SvcError('SVC_CAPTURE_RESULT_UNKNOWN', 'not known yet'));
+          const failure = new SvcError('SVC_CAPTURE_RESULT_UNKNOWN', 'not known yet');
+          ownFailures.add(failure);
+          throw failure;
         },
       };
       const makeAll = () => [when, payload, key, headers, own?.aggregateId].map((make) => make?.(call));

@@ -2,12 +2,14 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
+import type { ExpressionScope } from '../../../src/capture/call.ts';
 import {
-  type ExpressionScope,
   keySelector,
+  maxEvaluationMs,
+  maxListLength,
+  maxMadeLength,
   parseExpression,
 } from '../../../src/capture/expression/compile.ts';
-import { maxEvaluationMs, maxListLength, maxMadeLength } from '../../../src/capture/expression/values.ts';
 import { maxBigIntBits } from '../../../src/ground/bounds.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { fakeTime } from '../../support/fake-time.ts';

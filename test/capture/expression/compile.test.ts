@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { type ExpressionScope, parseExpression } from '../../../src/capture/expression/compile.ts';
+import type { ExpressionScope } from '../../../src/capture/call.ts';
+import { parseExpression } from '../../../src/capture/expression/compile.ts';
 
 class Order {
   id = 'o-1';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { type ExpressionScope, parseExpression } from '../../../src/capture/expression/compile.ts';
+import type { ExpressionScope } from '../../../src/capture/call.ts';
+import { parseExpression } from '../../../src/capture/expression/compile.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 
 const page = readFileSync(new URL('../../../docs/expressions.md', import.meta.url), 'utf8');

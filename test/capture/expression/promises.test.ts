@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import {
-  type ExpressionScope,
-  keySelector,
-  parseExpression,
-  payloadSelector,
-} from '../../../src/capture/expression/compile.ts';
+import type { ExpressionScope } from '../../../src/capture/call.ts';
+import { keySelector, parseExpression, payloadSelector } from '../../../src/capture/expression/compile.ts';
 
 const refused = { name: 'SvcError', code: 'SVC_CAPTURE_EXPRESSION_ASYNC' };
 

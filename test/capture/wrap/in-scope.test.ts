@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { scopeOf } from '../../../src/capture/wrap/capture-call.ts';
+import { scopeOf } from '../../../src/capture/wrap/wrap.ts';
 import { recordingSlot } from '../recording-slot.ts';
 
 describe('the event of a function before a COMMIT of its own', () => {

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { sharedMemoryStore } from '../../../src/adapters/memory/memory-broker.ts';
 import { setLogger } from '../../../src/observe/logger.ts';
-import type { SvcInstrumentationConfig } from '../../../src/preload/instrumentation/config.ts';
+import type { SvcInstrumentationConfig } from '../../../src/preload/instrumentation/control.ts';
 import { SvcInstrumentation } from '../../../src/preload/instrumentation/svc-instrumentation.ts';
 import { running } from '../../../src/preload/preload.ts';
 import { temporaryFolder } from '../../support/folders.ts';
