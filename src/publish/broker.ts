@@ -74,9 +74,9 @@ export function throttledMs(broker: Pick<Broker, 'heldBack'>): number {
  * implementation passes `brokerContract` of `svc/testing`.
  *
  * - `send` writes records to one partition, in order: all or none. Without `partition` there is exactly one record, and
- *   the client places it by its key. It always resolves: a failure is a value. It does not retry. A send with the same
- *   record objects as the last one to its partition is a repetition: a client whose broker can deduplicate stores them
- *   once.
+ *   the client places it by its key. It always resolves: a failure is a value. It does not retry.
+ * - A send with the same record objects as the last one to its partition repeats that one. A client whose broker can
+ *   deduplicate stores them once.
  * - Several sends may run at once. Two concurrent sends to one partition have no order.
  * - `connect` may be called again after a failure. `send` connects if needed.
  * - `close` waits for sends in flight up to `deadlineMs`, then drops the connection. Afterwards `send` fails as

@@ -1,18 +1,18 @@
-/** What may be in memory at once over all topics: waiting, under way, or waiting for a retry. */
+/** Limits over all topics: events that wait, are in flight, or wait for a retry. */
 export interface MemoryLimits {
   readonly maxEvents: number;
   readonly maxBytes: number;
 }
 
-/** Counts what is in memory. Nobody waits for room: what does not fit is refused. */
+/** Counts events and bytes in memory. It refuses what does not fit, and never waits. */
 export interface Memory {
   reserve(bytes: number): boolean;
-  /** Takes it where there is no room, too: it is counted elsewhere no more. */
+  /** Reserves past the limit, for events that were counted elsewhere before. */
   reserveAnyway(bytes: number): void;
   release(bytes: number): void;
   readonly events: number;
   readonly bytes: number;
-  /** Events that were refused so far. */
+  /** Refused reservations so far. */
   readonly overflows: number;
 }
 
@@ -50,17 +50,20 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
   };
 }
 
-/** What an event may take on its way through the tiers, beside its bytes, in promises and closures (measured: 9 KB; 3 before it begins). */
+/**
+ * Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it
+ * waits).
+ */
 const bytesOnTheWay = 8 * 1024;
 
-/** Counts what one turn of the event loop sends to the next tiers: none of them ends before that turn is over. */
+/** Counts what one turn of the event loop sends to the next tiers. None of that can end before the turn does. */
 export interface TickBudget {
   add(bytes: number): void;
-  /** Since a turn brought more than fits, and until that turn is over. */
+  /** From the event that exceeds the budget until the end of the turn. */
   readonly isFull: boolean;
 }
 
-/** @param maxBytes asked for in a turn that brings something; default: an eighth of what the heap may become */
+/** @param maxBytes called in each turn that adds something; default: an eighth of the heap limit */
 export function createTickBudget(
   maxBytes: () => number = () => process.getBuiltinModule('node:v8').getHeapStatistics().heap_size_limit / 8,
 ): TickBudget {
@@ -82,9 +85,9 @@ export function createTickBudget(
   };
 }
 
-/** Lets a bounded number of sends run at once; the others get their turn in the order in which they asked. */
+/** Limits concurrent sends. The others wait in FIFO order. */
 export interface SendSlots {
-  /** Calls `run` at once where a slot is free, else later. */
+  /** Calls `run` at once if a slot is free, otherwise later. */
   acquire(run: () => void): void;
   release(): void;
 }
@@ -104,7 +107,7 @@ export function createSendSlots(maxInFlight: number): SendSlots {
     },
     release() {
       taken--;
-      // Who has nothing to send any more gives at once: thousands of them must not stand on one another's stack.
+      // A partition with nothing to send releases its slot within `run`. Thousands of them must not nest on the stack.
       if (isGiving) return;
       isGiving = true;
       try {

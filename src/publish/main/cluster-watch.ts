@@ -1,22 +1,20 @@
 import { type Clock, isAnswered } from '../../ground/clock.ts';
 import { clusterPollMs } from '../broker.ts';
 
-// who looks after a cluster that says nothing: sends that hang, its silence, and its return.
-
-/** How long nothing may be heard while events wait before the cluster is asked; if it is well, it answers in milliseconds. */
+/** How long sends may hang without any answer before the cluster is asked. A healthy one answers in milliseconds. */
 export const stallAfterMs = 2_500;
-/** How long the answer may take of one that was silent so long. */
+/** Time limit for the answer after such silence. */
 export const silentMs = 2_000;
-/** How long it may take of one that answers sends, with failures. */
+/** Time limit for the answer while sends are answered, with failures. */
 export const answerMs = 1_000;
 
 interface ClusterWatchOptions {
   readonly clock: Clock;
   /** Events wait for the cluster. */
   readonly isWaiting: () => boolean;
-  /** Asks the cluster whether it is there. */
+  /** Rejects if the cluster is away. */
   readonly ask: () => Promise<unknown>;
-  /** A time, a little shorter or longer, so that many processes do not ask at the same moment. */
+  /** Varies a time, so that many processes do not ask at the same moment. */
   readonly withJitter: (ms: number) => number;
   /** Neither a send nor the question was answered. */
   readonly onSilent: () => void;
@@ -25,18 +23,18 @@ interface ClusterWatchOptions {
 }
 
 /**
- * Asks the cluster, one question at a time, where sends alone do not tell whether it is there:
- * - One that hangs gives no errors to count: its events wait until their time is over, and their callers with them. Where
- *   nothing is heard while events wait it is asked, and taken for silent when that is not answered either.
- * - A retry waits up to some seconds, and the cluster may be back right after the last one: it is asked while retries wait.
- *   Where it answers at first, it is one partition that is in trouble, and its retries wait as long as they are to.
+ * Asks the cluster whether it is reachable, one request at a time, when sends alone do not tell:
+ * - A hanging cluster gives no errors to count, and callers would wait for the whole delivery time. After silence while
+ *   events wait, the cluster is asked. Without an answer it counts as silent.
+ * - A retry waits up to some seconds, and the cluster may be back earlier. It is polled while retries wait. If the
+ *   first poll is answered, only one partition is in trouble, and its retries wait their full time.
  */
 export interface ClusterWatch {
-  /** The first event waits, where none did. */
+  /** The first event waits, after none. */
   waiting(): void;
-  /** A batch waits so long for its retry. */
+  /** A batch waits this long for its retry. */
   pausing(waitMs: number): void;
-  /** A send ended, in whatever way. `isStored`: the cluster has taken its batch. */
+  /** A send ended. `isStored`: the cluster has taken its batch. */
   heard(isStored: boolean): void;
   close(): void;
 }
