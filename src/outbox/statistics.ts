@@ -1,7 +1,7 @@
 import type { Clock } from '../ground/clock.ts';
 import type { OutboxStore } from './outbox-store.ts';
 
-/** How long what was counted is told again. */
+/** How long a count is cached. */
 export const countMaxAgeMs = 5_000;
 
 /** The outbox statistics object of the specification. */
@@ -10,17 +10,17 @@ export interface StatisticsReport {
   readonly pending: number;
   readonly published: number;
   readonly failed: number;
-  /** 0 where no row tells. */
+  /** 0: unknown. */
   readonly avgProcessingTimeMs: number;
 }
 
-/** What is in the table, counted at most every 5 seconds, however many ask. */
+/** Counts of the table, at most every 5 seconds for all callers together. */
 export interface Statistics {
   /** Rejects as the store does. */
   report(): Promise<StatisticsReport>;
-  /** Age of the oldest PENDING row; `null`: there is none. */
+  /** Age of the oldest PENDING row; `null`: none. */
   oldestPendingMs(): Promise<number | null>;
-  /** At once: PENDING rows, as last counted; `undefined`: they never were. Counts anew where that was long ago. */
+  /** Synchronous: PENDING rows at the last count; `undefined`: never counted. Starts a new count if that is old. */
   pending(): number | undefined;
 }
 
@@ -46,7 +46,7 @@ export function createStatistics({ store, clock, isolate }: StatisticsOptions): 
   };
 }
 
-/** One question at a time, and its answer for a while. What failed is asked again. */
+/** Shares one query between callers, and caches its answer. Errors are not cached. */
 function cached<T>(question: () => Promise<T>, clock: Clock): { ask(): Promise<T>; last(): T | undefined } {
   let answer: { readonly value: T; readonly atMs: number } | undefined;
   let asked: Promise<T> | undefined;

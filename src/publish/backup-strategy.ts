@@ -21,14 +21,13 @@ export interface BackupEvent {
 }
 
 /**
- * PORT: stores events that neither their topic nor the dead letter topic took. Register your own with
- * `registerBackupStrategy`.
+ * PORT: stores events that neither their topic nor the dead letter topic took. Register your own with `registerBackupStrategy`.
  *
- * - `store` resolves when the event is stored durably, and rejects otherwise: the next strategy is tried then. Error
- *   messages may reach the log, so they must hold no payload.
+ * - `store` resolves when the event is stored durably, and rejects otherwise: the next strategy is tried then. Error messages may
+ *   reach the log, so they must hold no payload.
  * - Any number of events may be stored at once. A `store` without an answer within 30 s has failed.
- * - `storeSync` stores all remaining events when the process ends, or none of them, before it returns. It throws when
- *   it cannot. A strategy without it is skipped then.
+ * - `storeSync` stores all remaining events when the process ends, or none of them, before it returns. It throws when it cannot. A
+ *   strategy without it is skipped then.
  * - `close` ends stores in flight, at `deadlineMs` at the latest.
  */
 export interface EventBackupStrategy {
@@ -42,8 +41,8 @@ export interface EventBackupStrategy {
 const registered = shared('backup-strategies', () => new Set<EventBackupStrategy>());
 
 /**
- * Adds a backup strategy. It is tried before the configured ones (S3, then local files), in the order of registration,
- * and works without them. Returns a function that removes it.
+ * Adds a backup strategy. It is tried before the configured ones (S3, then local files), in the order of registration, and works
+ * without them. Returns a function that removes it.
  *
  * @throws SvcError `SVC_PUBLISH_BACKUP_STRATEGY` for an invalid strategy
  */

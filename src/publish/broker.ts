@@ -70,17 +70,16 @@ export function throttledMs(broker: Pick<Broker, 'heldBack'>): number {
 }
 
 /**
- * PORT: the client of a broker. Adapters implement it in one folder each, and applications with `registerBroker`. An
- * implementation passes `brokerContract` of `svc/testing`.
+ * PORT: the client of a broker. Adapters implement it in one folder each, and applications with `registerBroker`. An implementation
+ * passes `brokerContract` of `svc/testing`.
  *
- * - `send` writes records to one partition, in order: all or none. Without `partition` there is exactly one record, and
- *   the client places it by its key. It always resolves: a failure is a value. It does not retry.
- * - A send with the same record objects as the last one to its partition repeats that one. A client whose broker can
- *   deduplicate stores them once.
+ * - `send` writes records to one partition, in order: all or none. Without `partition` there is exactly one record, and the client
+ *   places it by its key. It always resolves: a failure is a value. It does not retry.
+ * - A send with the same record objects as the last one to its partition repeats that one. A client whose broker can deduplicate
+ *   stores them once.
  * - Several sends may run at once. Two concurrent sends to one partition have no order.
  * - `connect` may be called again after a failure. `send` connects if needed.
- * - `close` waits for sends in flight up to `deadlineMs`, then drops the connection. Afterwards `send` fails as
- *   `fatal`.
+ * - `close` waits for sends in flight up to `deadlineMs`, then drops the connection. Afterwards `send` fails as `fatal`.
  * - No spans and no console output. Messages go to the logger that the adapter was made with.
  */
 export interface Broker {
@@ -95,8 +94,8 @@ export interface Broker {
   /** Optional, for a client with connections. Synchronous; `undefined`: not loaded yet. */
   traffic?(): BrokerTraffic | undefined;
   /**
-   * Optional, for brokers with quotas: the last throttling by the leader of this partition; without topic or partition,
-   * by any broker. Synchronous. `send` waits by itself; this is for callers with other work to do.
+   * Optional, for brokers with quotas: the last throttling by the leader of this partition; without topic or partition, by any
+   * broker. Synchronous. `send` waits by itself; this is for callers with other work to do.
    */
   heldBack?(topic?: string, partition?: number): HeldBack | undefined;
   /** For health checks. Rejects with a one-line message when the cluster cannot be reached. */
@@ -131,7 +130,7 @@ export interface AccessReport {
 }
 
 /**
- * PORT: asks a broker what this process may do. Writes nothing, and creates no topic and no group. Rejects with an
- * `SvcError` of one line when no broker answers. `signal` drops the connection; the caller sets the time limit.
+ * PORT: asks a broker what this process may do. Writes nothing, and creates no topic and no group. Rejects with an `SvcError` of
+ * one line when no broker answers. `signal` drops the connection; the caller sets the time limit.
  */
 export type AskAccess = (question: AccessQuestion, signal: AbortSignal) => Promise<AccessReport>;

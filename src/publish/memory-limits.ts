@@ -50,10 +50,7 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
   };
 }
 
-/**
- * Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it
- * waits).
- */
+/** Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it waits). */
 const bytesOnTheWay = 8 * 1024;
 
 /** Counts what one turn of the event loop sends to the next tiers. None of that can end before the turn does. */

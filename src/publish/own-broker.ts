@@ -32,10 +32,9 @@ const factories = ownParts<BrokerFactory>({
 });
 
 /**
- * Registers a broker for `svc.broker.client: <name>`. svc calls `factory` once, at the first use, and waits up to 10 s
- * for the registration. Test it with `brokerContract` of `svc/testing`, which svc's own brokers pass. Commands (`svc
- * backup restore`, `svc relay`) find it if the configuration is a module that registers it. Returns a function that
- * removes it.
+ * Registers a broker for `svc.broker.client: <name>`. svc calls `factory` once, at the first use, and waits up to 10 s for the
+ * registration. Test it with `brokerContract` of `svc/testing`, which svc's own brokers pass. Commands (`svc backup restore`, `svc
+ * relay`) find it if the configuration is a module that registers it. Returns a function that removes it.
  *
  * @throws SvcError `SVC_PUBLISH_BROKER` when the name is taken or invalid, or `factory` is not a function
  */

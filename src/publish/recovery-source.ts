@@ -36,10 +36,10 @@ export interface StoredBatch {
 /**
  * PORT: events that can be recovered: a backup folder, a bucket, the dead letter topic.
  *
- * - `read` gives the events that exist when it begins and are not recovered, oldest first, in batches of at most
- *   `size`. The caller may end it early.
- * - `done` durably marks events of the last batch as recovered: no later run of any process reads them again. A crash
- *   before it repeats at most one batch.
+ * - `read` gives the events that exist when it begins and are not recovered, oldest first, in batches of at most `size`. The caller
+ *   may end it early.
+ * - `done` durably marks events of the last batch as recovered: no later run of any process reads them again. A crash before it
+ *   repeats at most one batch.
  * - `count` is how many events `read` would give, as far as that is cheap to find out.
  * - Only one reader of a source marks events at a time. `open` fails with one line that names the other reader.
  * - All methods reject with a one-line error that holds no payload.
@@ -55,8 +55,8 @@ export interface RecoverySource {
   read(size: number): AsyncIterable<StoredBatch>;
   done(events: readonly StoredEvent[]): Promise<void>;
   /**
-   * Optional: moves events of the last batch to where people find them and `read` does not. Gives the name of that
-   * location. `undefined`: it has no space, and they stay.
+   * Optional: moves events of the last batch to where people find them and `read` does not. Gives the name of that location.
+   * `undefined`: it has no space, and they stay.
    */
   setAside?(events: readonly StoredEvent[]): Promise<string | undefined>;
   close(): Promise<void>;

@@ -20,8 +20,8 @@ export interface FailedEvent {
 /**
  * PORT: stores events that their topic did not take.
  *
- * - `store` resolves with `true` when the event is stored, and with `false` when the next tier must be tried. It never
- *   rejects, and it references the event before it returns. Any number may run at once. The tier bounds its own memory.
+ * - `store` resolves with `true` when the event is stored, and with `false` when the next tier must be tried. It never rejects, and
+ *   it references the event before it returns. Any number may run at once. The tier bounds its own memory.
  * - `store` is called in the AsyncLocalStorage context of the call that the event is from.
  * - `close` flushes: each `store` has its answer when it resolves, at `deadlineMs` at the latest.
  */
@@ -31,8 +31,5 @@ export interface Tier {
   close(deadlineMs: number): Promise<void>;
 }
 
-/**
- * Gives an event that the main queue cannot publish to the tiers in their order. Resolves with where it ended; never
- * rejects.
- */
+/** Gives an event that the main queue cannot publish to the tiers in their order. Resolves with where it ended; never rejects. */
 export type NextTier = (failed: FailedEvent) => Promise<Outcome>;

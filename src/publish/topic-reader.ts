@@ -6,8 +6,7 @@ export interface TopicRecord extends DlqRecord {
 }
 
 /**
- * PORT: reads a topic once, up to its end at the start, and stores in the broker which records are done. Only commands
- * use it.
+ * PORT: reads a topic once, up to its end at the start, and stores in the broker which records are done. Only commands use it.
  *
  * - `read` skips records that are done, keeps the order of each partition, and gives batches of at most `size`.
  * - `done` marks records durably, in any order. Earlier records that are not done are read again the next time.
@@ -36,8 +35,8 @@ export interface TailRange {
  * PORT: follows a topic without a consumer group. It stores nothing and does not affect other readers.
  *
  * - `read` keeps the order of each partition. It ends with the signal, or when `untilMs` is reached.
- * - `older` reads backward from the end at `open`; it needs `fromMs`. Each call gives at least the next `count` newest
- *   records of each partition. Use a tail for either `read` or `older`.
+ * - `older` reads backward from the end at `open`; it needs `fromMs`. Each call gives at least the next `count` newest records of
+ *   each partition. Use a tail for either `read` or `older`.
  * - `partitionsLeft` are the partitions that `older` has not finished.
  * - It waits out temporary errors, such as a change of leader. Otherwise it rejects with a one-line error.
  */

@@ -3,20 +3,20 @@ import type { Logger, QuietLog } from '../../observe/logger.ts';
 import { shardCount } from '../outbox-row.ts';
 import type { Aggregate, OutboxStore, StoredRow } from '../outbox-store.ts';
 
-/** The most that a timer of Node takes. */
+/** The maximum of `setTimeout`. */
 const longestMs = 2 ** 31 - 1;
 
-/** Lets one loop sleep until something happens. Its timer does not keep the process alive. */
+/** Lets one loop sleep until something happens. Its timer is unref'd. */
 export function createWakeup() {
   let isRaised = false;
   let end: (() => void) | undefined;
   return {
-    /** Ends the present wait, or the next one at once. */
+    /** Ends the current wait, or the next one at once. */
     raise(): void {
       isRaised = true;
       end?.();
     },
-    /** Waits for `raise`, `ms` at most. One caller waits at a time. */
+    /** Waits for `raise`, at most `ms`. One caller at a time. */
     async wait(ms: number): Promise<void> {
       if (!isRaised && ms > 0) {
         await new Promise<void>((resolve) => {
@@ -33,7 +33,7 @@ export function createWakeup() {
   };
 }
 
-/** Of an error of a store, the line for the log: its promise is that it holds no value. */
+/** The log line for an error of a store, whose messages contain no values. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : 'unknown error';
 }
@@ -43,12 +43,12 @@ interface Place {
   readonly failures: number;
 }
 
-/** Places that are remembered; topic names can come from application data. */
+/** Limit of remembered keys. Topic names can come from application data. */
 const maxPlaces = 10_000;
 
 export type Pauses = ReturnType<typeof createPauses>;
 
-/** Topics or partitions that get no sends for a while, each time for twice as long. */
+/** Topics or partitions that get no sends for a while, with exponential backoff. */
 export function createPauses(options: {
   readonly firstMs: number;
   readonly longestMs: number;
@@ -58,7 +58,7 @@ export function createPauses(options: {
   const places = new Map<string, Place>();
   const paused = new Set<string>();
   return {
-    /** True: it was not paused before, nor has it been resumed since. */
+    /** True: it was not paused before, or was resumed since. */
     pause(key: string): boolean {
       const failures = (places.get(key)?.failures ?? 0) + 1;
       if (failures === 1 && places.size >= maxPlaces) places.delete(places.keys().next().value as string);
@@ -67,22 +67,22 @@ export function createPauses(options: {
       return failures === 1;
     },
     /**
-     * Until the next pass begins, which reads the rows that were left out. In the middle of a pass, later rows would be sent
+     * Also true after the backoff until the next pass begins, which reads the rows left out. Otherwise later rows would be sent
      * before them.
      */
     has: (key: string): boolean => paused.has(key),
-    /** It accepted something. True: it was paused before. */
+    /** It accepted a send. True: it was paused before. */
     resume(key: string): boolean {
       return places.size > 0 && !paused.has(key) && places.delete(key);
     },
-    /** All are tried again from the next pass on, as if they had never been paused. */
+    /** The next pass tries all of them again, with their backoff reset. */
     forget: (): void => places.clear(),
-    /** A pass begins: everything that has waited long enough is tried again. */
+    /** A pass begins: ends pauses whose backoff is over. */
     newPass(): void {
       const nowMs = clock.monotonic();
       for (const key of paused) if ((places.get(key)?.untilMs ?? 0) <= nowMs) paused.delete(key);
     },
-    /** Milliseconds until the next one is tried again; `Infinity` if nothing is paused. */
+    /** Milliseconds until the first pause ends; `Infinity`: none. */
     nextMs(): number {
       let nextMs = Number.POSITIVE_INFINITY;
       for (const key of paused) nextMs = Math.min(nextMs, places.get(key)?.untilMs ?? 0);
@@ -92,28 +92,30 @@ export function createPauses(options: {
 }
 
 /**
- * How a row leaves the relay's memory: `sent`; `deferred`, and so do the later rows of its aggregate in this pass; `paused`,
- * with its topic, which holds up no rows of other topics.
+ * How a row leaves the relay's memory:
+ * - `sent`;
+ * - `deferred` to another pass, with the later rows of its aggregate;
+ * - `paused` with its topic, which does not hold up rows of other topics.
  */
 export type RowEnd = 'sent' | 'deferred' | 'paused';
 
 /** A row in memory, in the queue of its partition. */
 export interface QueueEntry {
   readonly row: StoredRow;
-  /** Of its shard, when it was read. */
+  /** Of its shard when it was read. */
   readonly epoch: number;
-  /** What was read together; `remaining`: rows of it that have not ended. */
+  /** The rows read together. `remaining`: rows of it without an end. */
   readonly page: { remaining: number };
-  /** When it was taken in, and when the broker had it, by the monotonic clock. */
+  /** When it was read, and when the broker had it, on the monotonic clock. */
   readonly takenMs: number;
   sentMs?: number;
-  /** Its neighbors in its aggregate, as long as they matter. */
+  /** Its neighbors in the aggregate, while they matter. */
   previous: QueueEntry | undefined;
   next: QueueEntry | undefined;
   end: RowEnd | undefined;
 }
 
-/** The rows of each aggregate in their order. A deferred row holds back only the rows behind it. */
+/** The rows of each aggregate in order. A deferred row holds back only the rows behind it. */
 export function createAggregateOrder() {
   /** The last row in memory of each aggregate. */
   const last = new Map<string, QueueEntry>();
@@ -131,7 +133,7 @@ export function createAggregateOrder() {
   }
 
   return {
-    /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so is this one. */
+    /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so this one is, too. */
     add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined {
       const key = keyOf(read.row);
       if (blocked.has(key)) return undefined;
@@ -141,7 +143,7 @@ export function createAggregateOrder() {
       last.set(key, entry);
       return entry;
     },
-    /** A row that is not in memory is deferred, and everything behind it. */
+    /** Defers a row that is not in memory, and all behind it. */
     block: (row: Aggregate): void => block(keyOf(row)),
     /** Returns the rows that ended, `entry` first. Rows behind a deferred row are deferred as well. */
     end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[] {
@@ -149,7 +151,7 @@ export function createAggregateOrder() {
       if (end !== 'deferred') {
         entry.end = end;
         const first = end === 'sent' ? undefined : predecessorOf(entry);
-        // What is paused stays a link: what is before it still counts for what is behind it.
+        // A paused row stays linked: the rows before it still hold back the rows behind it.
         if (end === 'sent' && entry.next !== undefined) entry.next.previous = undefined;
         if (last.get(key) !== entry) return [entry];
         if (first === undefined) last.delete(key);
@@ -167,54 +169,53 @@ export function createAggregateOrder() {
     },
     /** The row that must be sent first, or in the same batch. */
     predecessorOf,
-    /** Everything is read again from the first row: nothing is blocked. */
+    /** A new pass reads from the first row: nothing is blocked. */
     newPass: (): void => blocked.clear(),
     get blocked(): number {
       return blocked.size;
     },
-    /** No more aggregates can be remembered. */
+    /** No further aggregates can be remembered. */
     get isFull(): boolean {
       return blocked.size >= maxBlocked;
     },
   };
 }
 
-/** Tells one aggregate from all others. */
 export const keyOf = ({ aggregateType, aggregateId }: Aggregate): string =>
   `${aggregateType}\n${aggregateId}`;
 
 /** As configured under `svc.outbox.`. */
 export interface RelaySettings {
-  /** Rows read at once while few wait. */
+  /** Rows per read while few wait. */
   readonly batchSize: number;
-  /** Longest time without a look at the table: the safety net behind `wake`. */
+  /** Longest time between reads, in case `wake` is missed. */
   readonly pollIntervalMs: number;
-  /** Tries of a row after the first one, before it is FAILED. */
+  /** Retries of a row before it is FAILED. */
   readonly maxRetries: number;
-  /** Whether a FAILED row lets the later ones of its aggregate pass. Default: skip. */
+  /** Whether later rows of the aggregate pass a FAILED one. Default: skip. */
   readonly onFailed?: 'skip' | 'block';
   readonly sendTimeoutMs: number;
-  /** Age at which PUBLISHED rows are deleted; 0: at once, when they are acknowledged. */
+  /** Age at which PUBLISHED rows are deleted; 0: when they are acknowledged. */
   readonly retentionDays: number;
-  /** The same of FAILED rows; 0: they stay. */
+  /** The same for FAILED rows; 0: never. */
   readonly failedRetentionDays: number;
   readonly cleanupEnabled: boolean;
-  /** Batches grow while many rows wait. */
+  /** Reads grow while many rows wait. */
   readonly dynamicBatching: boolean;
-  /** Sending stops while the broker is away. */
+  /** Sends stop while the broker is away. */
   readonly circuitBreaker: boolean;
-  /** How long a lease of shards lasts, and another relay waits after a crash. Default: what the longest send needs. */
+  /** How long a lease of shards lasts, and another relay waits after a crash. Default: enough for the longest send. */
   readonly leaseMs?: number;
 }
 
-/** The shortest lease of shards: what another relay waits for after a crash. */
+/** The shortest lease. Another relay waits that long after a crash. */
 const shortestLeaseMs = 10_000;
-/** A lease is taken for over this much earlier than the database says, for no clock is exact; of a short one, a tenth. */
+/** How much earlier than in the database a lease ends here, because clocks differ. For short leases, a tenth. */
 const marginMs = 1_000;
-/** What a renewal may take. */
+/** Time limit of a renewal. */
 const renewalMs = 1_000;
 
-/** Renewed every third, a lease has to last for a send at any time. */
+/** A lease is renewed after each third, and must always be long enough for a send. */
 export function leaseMsFor({
   sendTimeoutMs,
   leaseMs,
@@ -224,43 +225,43 @@ export function leaseMsFor({
 
 const leaseMarginMs = (leaseMs: number): number => Math.min(marginMs, leaseMs / 10);
 
-/** A relay that stands by looks again after so long, give or take a fifth: thousands of them do not come at once. */
+/** How often a standby relay checks again, with jitter, so that thousands of them spread out. */
 export const standbyMs = 60_000;
 const standbyJitter = 0.2;
 
-/** How often a pass begins again at the first row, so that rows of late commits and retries are seen. */
+/** How often a pass begins again at the first row, to find late commits and retries. */
 export const restartMs = 1_000;
-/** A pass over many rows that cannot be sent now is not repeated for so many times its length. */
+/** After a pass over many rows that cannot be sent, rests for this multiple of its duration. */
 export const restFactor = 4;
 export const longestRestMs = 60_000;
-/** After `wake`, others may come: looks are so far apart. */
+/** Minimum interval of reads after `wake`, because more rows may follow. */
 export const wakeDebounceMs = 10;
-/** After a failure of the database, doubling. */
+/** Backoff after a failure of the database. Doubles. */
 export const firstStorePauseMs = 500;
 export const longestStorePauseMs = 30_000;
-/** Pages of rows in memory, read and not yet acknowledged, and their bytes. */
+/** Limits of rows in memory, read and not acknowledged: pages and bytes. */
 export const maxPages = 4;
 export const maxBytes = 32 * 1024 * 1024;
-/** Sends to several partitions at once. */
+/** Concurrent sends, to different partitions. */
 export const maxSends = 8;
-/** A send that ends so much later than its time-out: the process stood still, and heard no answer meanwhile. */
+/** A send that ends this much later than its time-out: the process was suspended, and missed the answers. */
 export const stallMs = 1_000;
-/** In one send. */
+/** Limits of one send. */
 export const maxSendRecords = 500;
 export const maxSendBytes = 512 * 1024;
-/** Rows of the one batch that tests the cluster. */
+/** Rows of the single batch that tests the cluster. */
 export const probeRows = 10;
-/** Rows that are deferred, which each reading leaves out by their ids. */
+/** Deferred rows that each read excludes by id. */
 export const maxDeferred = 5_000;
-/** Blocked aggregates that one pass remembers; with more, it ends there. */
+/** Limit of blocked aggregates in one pass. Beyond it the pass ends. */
 const maxBlocked = 200_000;
 
-/** Waits of 1 s, 2 s, 4 s ... of a row that failed by its own fault. */
+/** Backoff of a row that failed by its own fault: 1 s, 2 s, 4 s, … */
 export const firstRetryMs = 1_000;
 export const longestRetryMs = 60_000;
-/** A topic that refuses, doubling. */
+/** For a topic that refuses. Doubles. */
 export const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
-/** A partition that fails, doubling. */
+/** For a partition that fails. Doubles. */
 export const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };
 
 interface ShardLeaseOptions {
@@ -270,11 +271,11 @@ interface ShardLeaseOptions {
   readonly clock: Clock;
   readonly say: QuietLog;
   readonly logger: Logger;
-  /** Runs a claim while nothing is being sent: shards that it gives back have no rows under way, as far as sends end in time. */
+  /** Runs a claim while nothing is sent. So shards that it gives back have no rows in flight, as far as sends end in time. */
   readonly withoutSends: <T>(claim: () => Promise<T>, maxWaitMs: number) => Promise<T>;
-  /** A claim was answered, or has failed. */
+  /** A claim was answered, or failed. */
   readonly onClaim: () => void;
-  /** Whether to hear of rows, said again with each claim: one that stands by has no use for it. */
+  /** Whether to listen for notices; called with each claim. A standby relay does not listen. */
   readonly listen: (is: boolean) => void;
 }
 
@@ -298,7 +299,9 @@ export function createShardLease(options: ShardLeaseOptions) {
 
   const lasts = (ms: number): boolean => clock.monotonic() + ms < untilMs;
 
-  /** Whether there is nothing to be had: whoever holds nothing is then no relay that others count, and costs the table a look. */
+  /**
+   * Whether no shard is left. A relay without shards is then released, so that others do not count it; checking costs one query.
+   */
   async function isFull(): Promise<boolean> {
     if (epochs.size > 0 || !(await store.isFull(owner))) return false;
     if (isAlive) await store.release(owner);
@@ -329,7 +332,7 @@ export function createShardLease(options: ShardLeaseOptions) {
     claimedAtMs = clock.monotonic();
     isAlive = true;
     stand(false);
-    // Somebody else may have had them meanwhile.
+    // Another relay may have held them meanwhile.
     if (!lasts(0)) epochs.clear();
     untilMs = askedAtMs + leaseMs - leaseMarginMs(leaseMs);
     const held = new Set(shards);
@@ -341,21 +344,23 @@ export function createShardLease(options: ShardLeaseOptions) {
   return {
     /** Empty if the lease may have ended. */
     shards: (): readonly number[] => (lasts(0) ? [...epochs.keys()] : []),
-    /** A fencing token: changes each time the shard is claimed; `undefined`: not held. Rows read under another epoch are not sent. */
+    /**
+     * A fencing token: changes each time the shard is claimed. `undefined`: not held. Rows read under another epoch are not sent.
+     */
     epochOf: (shard: number): number | undefined => (lasts(0) ? epochs.get(shard) : undefined),
-    /** Whether it lasts for so long, by the monotonic clock. */
+    /** Whether it lasts that long, on the monotonic clock. */
     lasts,
-    /** The table says that it is not held: nothing of it is sent before the next claim. */
+    /** The table shows that it is not held: nothing of it is sent before the next claim. */
     lost: (shard: number): void => void epochs.delete(shard),
-    /** When the table last answered a claim, by the monotonic clock, or `run` began; `undefined`: before. */
+    /** When the table last answered a claim, or `run` began, on the monotonic clock; `undefined`: neither. */
     get claimedAtMs(): number | undefined {
       return claimedAtMs;
     },
-    /** As many relays as there are shards have them all. This one stands by, and looks again from time to time. */
+    /** There are as many relays as shards. This one checks from time to time whether it is needed. */
     get standsBy(): boolean {
       return standsBy;
     },
-    /** The last claim was answered, and gave it no shard. */
+    /** The last claim was answered and gave no shard. */
     get hasNone(): boolean {
       return hasNone;
     },
@@ -363,7 +368,6 @@ export function createShardLease(options: ShardLeaseOptions) {
     get failure(): string | undefined {
       return failure;
     },
-    /** Claims and renews until `stop`. */
     async run(): Promise<void> {
       claimedAtMs = clock.monotonic();
       while (!isStopped) {

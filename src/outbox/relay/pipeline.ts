@@ -44,44 +44,44 @@ interface PipelineOptions {
   readonly logger: Logger;
   readonly say: QuietLog;
   readonly counters: RelayCounters;
-  /** There is room, or nothing is under way any more. */
+  /** Memory was freed, or nothing is in flight. */
   readonly onRoom: () => void;
-  /** Rows that are due again after so many milliseconds. */
+  /** Rows are due again in this many milliseconds. */
   readonly onNextPassIn: (ms: number) => void;
 }
 
-/** What is between reading and acknowledging: rows in memory, in the order of their aggregates. */
+/** Rows between read and acknowledgment, in the order of their aggregates. */
 export interface Pipeline {
-  /** Before each reading: what is acknowledged from now on may be in its result still. */
+  /** Call before each read, whose result may still contain rows acknowledged from then on. */
   startReading(): void;
-  /** Takes rows in. Returns how many of them are on their way now; the others are known already, or deferred. */
+  /** Adds rows. Returns how many of them wait for a send. The others are known, deferred or paused. */
   add(rows: readonly StoredRow[], epochs: ReadonlyMap<number, number>): Promise<number>;
   newPass(): void;
-  /** Their rows are deferred in this pass. */
+  /** Defers their rows in this pass. */
   block(aggregates: readonly Aggregate[]): void;
-  /** Rows in memory, and those that are deferred in this pass; `undefined`: too many to name. */
+  /** Ids of rows in memory and of rows deferred in this pass; `undefined`: too many. */
   knownIds(): readonly number[] | undefined;
-  /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
+  /** Runs `work` while nothing is sent. Before, it waits for acknowledgments in the table, up to `maxWaitMs`. */
   withoutSends<T>(work: () => Promise<T>, maxWaitMs: number): Promise<T>;
-  /** Partitions that have failed are next try in the next pass. */
+  /** Partitions that failed are tried again in the next pass. */
   retryPartitions(): void;
-  /** What is not in a send is deferred. */
+  /** Defers all rows that are not in a send. */
   drop(): void;
-  /** Resolves when nothing is in memory any more. */
+  /** Resolves when memory is empty. */
   idle(): Promise<void>;
-  /** Takes nothing more in, and gives up acknowledging. */
+  /** Adds no further rows, and stops acknowledging. */
   stop(): void;
   readonly rows: number;
   readonly bytes: number;
   /** Aggregates that wait for another pass. */
   readonly blocked: number;
   readonly isFull: boolean;
-  /** Milliseconds until what is paused is tried again. */
+  /** Milliseconds until a paused topic or partition is tried again. */
   nextPausedMs(): number;
   readonly processed: Processed;
-  /** Monotonic; `undefined`: none yet. */
+  /** On the monotonic clock; `undefined`: none yet. */
   readonly lastSuccessMs: number | undefined;
-  /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
+  /** Rows of the last failed send without a known fault of their own, if none has succeeded since. */
   readonly lastFailedRows: readonly StoredRow[];
 }
 
@@ -91,9 +91,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const topics = createPauses({ ...topicPauses, clock });
   const partitions = createPauses({ ...partitionPauses, clock });
   const known = new Map<number, QueueEntry>();
-  /** What became of rows since the reading under way began. */
+  /** The end of rows since the current read began. */
   const written = new Map<number, 'sent' | 'failed'>();
-  /** Rows of this pass that another one will read again. */
+  /** Rows of this pass that another pass will read again. */
   const deferred = new Set<number>();
   const waiting = new Set<() => void>();
   const rowCounts = createRowCounts(options.counters);
@@ -130,9 +130,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     },
   });
 
-  /** The rows of a send, with the time of its start. */
+  /** The rows of each send, with the time of its start. */
   const inFlight = new Map<readonly QueueEntry[], number>();
-  /** Those that were under way when sending was suspended, as far as they are worth waiting for. */
+  /** Sends in flight when sending was suspended, as far as it waits for them. */
   const awaited = new Set<readonly QueueEntry[]>();
   const { sendTimeoutMs } = settings;
   const sender = createSender<QueueEntry>({
@@ -140,7 +140,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     bytesOf: ({ row }) => row.payload.length,
     mayGo,
     uncertain: { batches: new Map(), idOf: ({ row }) => row.eventId },
-    // A row has nowhere else to go.
+    // A row cannot go anywhere else.
     splitsMaybeStored: true,
     toRecord: ({ row: { key, payload: value, headers } }, timestamp) => ({ key, value, headers, timestamp }),
     async send({ topic, partition }, records, [first]) {
@@ -167,7 +167,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     awaited.delete(entries);
   }
 
-  /** A row that cannot be sent in this pass ends here. */
+  /** Ends a row that cannot be sent in this pass. */
   function mayGo(
     entry: QueueEntry,
     { topic, key, isLate }: TopicPartition,
@@ -187,7 +187,6 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     return isTested || (first !== undefined && !batch.has(first)) ? 'wait' : 'send';
   }
 
-  /** What is not in a send is deferred. */
   function drop(): void {
     for (const entry of sender.takeAll()) settle(entry, 'deferred');
   }
@@ -204,7 +203,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     if (end === 'deferred') options.onNextPassIn(partitionPauses.firstMs);
   }
 
-  /** It stays in memory until that is written: read again before, it would be sent at once. */
+  /** It stays in memory until the failure is written: a read before that would send it at once. */
   function spendRetry(entry: QueueEntry, failure: RowFailure): void {
     for (const each of order.end(entry, 'deferred')) {
       if (each !== entry) defer(each.row.id);
@@ -252,7 +251,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     });
   }
 
-  /** Rows that wait, that were sent, or whose topic takes nothing, are not taken in. */
+  /** Does not accept rows that are not due or already sent, nor rows of a paused topic. */
   function accepts(row: StoredRow): boolean {
     const entry = known.get(row.id);
     const became = entry?.end === 'deferred' ? 'failed' : written.get(row.id);
@@ -298,7 +297,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     newPass() {
       deferred.clear();
       order.newPass();
-      // Its failure is not written down yet: it is not read again, and what is behind it must wait.
+      // Its failure is not written yet: it is not read again, and the rows behind it must wait.
       for (const { row, end } of known.values()) if (end === 'deferred') order.block(row);
       topics.newPass();
       partitions.newPass();
@@ -355,7 +354,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   };
 }
 
-/** A send that takes longer has no company in `withoutSends`: one partition that hangs holds up no others. */
+/** `withoutSends` does not wait for older sends: a partition that hangs must not hold up others. */
 const promptMs = 500;
 
 function tooLate(sendTimeoutMs: number): SendFailure {
@@ -369,19 +368,19 @@ function tooLate(sendTimeoutMs: number): SendFailure {
 interface AcknowledgerOptions {
   readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
   readonly owner: string;
-  /** `false`: rows that were sent are deleted. */
+  /** `false`: sent rows are deleted. */
   readonly keep: boolean;
   readonly say: QuietLog;
-  /** These were written; those that are not among `acked` belong to a shard that was lost, and another relay sends them again. */
+  /** Written. Rows outside `acked` belong to a lost shard, and another relay sends them again. */
   readonly onSent: (ids: readonly number[], acked: readonly number[]) => void;
   readonly onFailed: (failures: readonly RowFailure[]) => void;
   readonly onIdle: () => void;
 }
 
-/** A row that was sent waits no longer than this for the rest of its batch, of which a partition may hang. */
+/** A sent row waits at most this long for the rest of its batch, because a partition may hang. */
 const lingerMs = 100;
 
-/** Writes down what became of rows, in one statement for many. What fails is written again: it is not sent again meanwhile. */
+/** Writes the ends of rows, in one statement for many. After an error it tries again; meanwhile they are not sent again. */
 function createAcknowledger(options: AcknowledgerOptions) {
   const { store, owner, keep, say, onSent, onFailed, onIdle } = options;
   const pause = createWakeup();
@@ -411,7 +410,7 @@ function createAcknowledger(options: AcknowledgerOptions) {
   }
 
   async function writeFailures(): Promise<void> {
-    // What comes meanwhile is not written by this.
+    // Failures added during the write stay for the next one.
     const written = [...failures];
     if (written.length === 0) return;
     await store.fail(owner, written);
@@ -432,7 +431,6 @@ function createAcknowledger(options: AcknowledgerOptions) {
   }
 
   return {
-    /** The row was stored by the broker. */
     sent(id: number): void {
       sent.push(id);
       timer ??= setTimeout(() => {
@@ -440,14 +438,14 @@ function createAcknowledger(options: AcknowledgerOptions) {
         flush();
       }, lingerMs).unref();
     },
-    /** The row has failed by its own fault. */
+    /** Failed by its own fault. */
     failed: (failure: RowFailure) => void failures.push(failure),
-    /** Writes what there is, after what is being written. */
+    /** Writes all ends, after the current write. */
     flush,
     get isIdle() {
       return !isWriting && sent.length + failures.length === 0;
     },
-    /** No further tries. */
+    /** Stops retrying. */
     stop() {
       isStopped = true;
       clearTimeout(timer);
@@ -468,23 +466,23 @@ interface SendResultsOptions {
   readonly clock: Clock;
   readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs' | 'onFailed'>;
   readonly settle: (entry: QueueEntry, end: RowEnd) => void;
-  /** The row has failed by its own fault. */
+  /** Failed by its own fault. */
   readonly spendRetry: (entry: QueueEntry, failure: RowFailure) => void;
   readonly onStored: () => void;
-  /** For each send in vain. */
+  /** For each failed send. */
   readonly onSendFailed: (kind: SendFailureKind) => void;
 }
 
-/** Characters of `last_error`. */
+/** Limit of `last_error`, in characters. */
 const maxErrorLength = 500;
 
-/** What follows from the result of a send, for its rows, its topic and the cluster. */
+/** Applies the result of a send to its rows, its topic and the breaker. */
 function createSendResults(options: SendResultsOptions) {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
-  /** For what nobody mends but an operator. */
+  /** For problems that only an operator can solve. */
   const sayError = throttledLog(logger, options.clock);
   let lastFailedRows: readonly StoredRow[] = [];
-  /** The log says last that events cannot be sent. A breaker that was open says itself that it is closed. */
+  /** The last log line says that events cannot be sent. The breaker logs its own changes. */
   let isSaid = false;
 
   function stored(partition: TopicPartition, entries: readonly QueueEntry[]): void {
@@ -499,7 +497,7 @@ function createSendResults(options: SendResultsOptions) {
     for (const entry of entries) settle(entry, 'sent');
   }
 
-  /** The cluster has answered, where it was asked. */
+  /** The cluster answered, unless it was not asked. */
   function heard(failure: SendFailure): void {
     if (!isNotMade(failure)) breaker.answered();
   }
@@ -548,7 +546,7 @@ function createSendResults(options: SendResultsOptions) {
   ): void {
     partitions.pause(partition.key);
     lastFailedRows = entries.map(({ row }) => row);
-    // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
+    // The process was suspended and missed the answers: this says nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
     if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure, true);
     isSaid = breaker.state === 'CLOSED';
@@ -560,7 +558,7 @@ function createSendResults(options: SendResultsOptions) {
     for (const entry of entries) settle(entry, 'deferred');
   }
 
-  /** Beyond the size of a request, a broker cuts the connection, which looks as if it were away. */
+  /** A broker drops the connection above its maximum request size, which looks like an outage. */
   async function isOnlyTooLarge({ payload }: StoredRow, { kind }: SendFailure): Promise<boolean> {
     if (payload.length <= maxSendBytes || (kind !== 'retriable' && kind !== 'unknown_outcome')) return false;
     const answer = broker.describe().then(
@@ -591,7 +589,6 @@ function createSendResults(options: SendResultsOptions) {
   return {
     stored,
     failed,
-    /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
     get lastFailedRows() {
       return lastFailedRows;
     },
@@ -602,10 +599,10 @@ function oneLine({ cause, message }: SendFailure): string {
   return `${cause}: ${message}`.replace(/\s+/g, ' ').slice(0, maxErrorLength);
 }
 
-/** Where a relay counts what it sends, and what it fails to send. */
+/** Metrics of a relay. */
 export interface RelayCounters {
   readonly ledger: Pick<Ledger, 'relayed' | 'gaveUp' | 'brokerFailed'>;
-  /** From when a row was taken in until the broker had it. */
+  /** From the read of a row until the broker had it. */
   readonly durations: Pick<PublishDurations, 'record'>;
 }
 
@@ -614,7 +611,7 @@ export interface Processed {
   readonly failed: number;
 }
 
-/** Counts rows when their end is marked in the table: each is sent once then, whoever else has tried it. */
+/** Counts rows when their end is written: so each counts once, whichever relay sent it. */
 function createRowCounts({ ledger, durations }: RelayCounters) {
   const processed = { published: 0, failed: 0 };
   return {
@@ -634,22 +631,22 @@ function createRowCounts({ ledger, durations }: RelayCounters) {
   };
 }
 
-/** The machine's clock, and the database's in its place where the two differ: Kafka refuses records of another time. */
+/** The machine's clock; the database's time if the two differ, because Kafka refuses records with a wrong timestamp. */
 interface DatabaseTime extends Clock {
-  /** The database has said what time it is; `askedAtMs`, on the monotonic clock, is when that was asked. */
+  /** The database reported its time. `askedAtMs`: start of that query, on the monotonic clock. */
   observe(nowMs: number, askedAtMs: number): void;
 }
 
-/** More than an answer takes, and less than anybody would set a limit to. */
+/** More than an answer takes, and less than any configured limit. */
 const toleranceMs = 10_000;
 const sayMs = 60_000;
 
 export function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
   const say = throttledLog(logger, clock, { intervalMs: sayMs, saysLeftOut: false });
-  /** What the monotonic clock lacks to the database's time. */
+  /** Added to the monotonic clock it gives the database's time. */
   let offsetMs: number | undefined;
 
-  /** Of the machine's clock, as it is now: it may be set at any time. */
+  /** How far the machine's clock is ahead now. It may be set at any time. */
   const aheadMs = (): number =>
     offsetMs === undefined ? 0 : clock.now() - Math.round(clock.monotonic() + offsetMs);
 
@@ -661,7 +658,7 @@ export function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
     },
     observe(nowMs, askedAtMs) {
       const heardAtMs = clock.monotonic();
-      // It may have been said at any moment in between.
+      // Too imprecise: the time was taken at any point in between.
       if (heardAtMs - askedAtMs > toleranceMs) return;
       offsetMs = nowMs - (askedAtMs + heardAtMs) / 2;
       const offMs = aheadMs();

@@ -22,8 +22,8 @@ interface Waiting {
 const lateMs = 50;
 
 /**
- * One timer serves all waiting callers: all wait equally long, so the first in is the first out. It keeps the process
- * alive while callers wait.
+ * One timer serves all waiting callers: all wait equally long, so the first in is the first out. It keeps the process alive while
+ * callers wait.
  */
 export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   const waiting = new Set<Waiting>();
@@ -141,10 +141,7 @@ interface KeyWaitOptions {
   readonly onRefused: (eventType: string, error: SvcError) => void;
 }
 
-/**
- * A publisher whose events wait in memory for a key, up to a limit. Later events wait behind them, so all keep their
- * order.
- */
+/** A publisher whose events wait in memory for a key, up to a limit. Later events wait behind them, so all keep their order. */
 export interface KeyWait extends Publisher {
   readonly hasRoom: boolean;
   /** `seal` makes the event, or throws. `refused`: the time is over, or `seal` failed for a reason other than its key. */

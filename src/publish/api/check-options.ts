@@ -49,8 +49,8 @@ export function checkPublishOptions(given: unknown): CheckedOptions {
 }
 
 /**
- * Checks options of callers without types, and finds misspelled names. Corrects what it can: a number as key becomes
- * its text. Never throws, whatever the object does. Messages contain no values.
+ * Checks options of callers without types, and finds misspelled names. Corrects what it can: a number as key becomes its text.
+ * Never throws, whatever the object does. Messages contain no values.
  */
 export function checkFields(
   given: unknown,

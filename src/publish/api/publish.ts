@@ -21,16 +21,14 @@ export const runningService: { current: RunningService | undefined } = shared('s
 /**
  * Publishes one event from application code: `await publish({ orderId: 7 }, { eventType: 'ORDER_CREATED' })`.
  *
- * Resolves when the broker has acknowledged the event, or a later tier has stored it. `svc.broker.async-mode` does not
- * change this.
+ * Resolves when the broker has acknowledged the event, or a later tier has stored it. `svc.broker.async-mode` does not change this.
  *
  * @throws SvcError
  * - `SVC_PUBLISH_NOT_RUNNING`: svc was not started.
  * - `SVC_PUBLISH_LOST`: no tier has stored the event.
  * - `SVC_PROTECT_…`: the payload cannot be published.
  * - `SVC_PUBLISH_OPTIONS`: an option is wrong or unknown. Nothing is sent.
- * - `SVC_PUBLISH_TIMEOUT`: no outcome after `timeoutMs`, by default `svc.broker.delivery-timeout-ms`. The event may
- *   still arrive.
+ * - `SVC_PUBLISH_TIMEOUT`: no outcome after `timeoutMs`, by default `svc.broker.delivery-timeout-ms`. The event may still arrive.
  */
 export async function publish(payload: unknown, options?: PublishOptions): Promise<Published> {
   const service = runningService.current;
@@ -47,11 +45,11 @@ export async function publish(payload: unknown, options?: PublishOptions): Promi
 const maxDeadlineMs = 2_147_483_647;
 
 /**
- * Waits for all events accepted before the call, in either mode: for scripts, and for functions that are frozen after
- * their response. Batches that wait for more events are sent at once.
+ * Waits for all events accepted before the call, in either mode: for scripts, and for functions that are frozen after their
+ * response. Batches that wait for more events are sent at once.
  *
- * @returns `true` when each event has its outcome; `false` when some are still in flight after `deadlineMs`
- * milliseconds. Resolves with `true` when svc is not running.
+ * @returns `true` when each event has its outcome; `false` when some are still in flight after `deadlineMs` milliseconds. Resolves
+ * with `true` when svc is not running.
  * @throws SvcError `SVC_PUBLISH_OPTIONS` when `deadlineMs` is not a number from 0 to 2,147,483,647.
  */
 export async function flush(deadlineMs: number): Promise<boolean> {
@@ -65,12 +63,12 @@ export async function flush(deadlineMs: number): Promise<boolean> {
 }
 
 /**
- * Drops the cached keys of a key service in this thread and fetches them again: for a key that must not be used any
- * longer. Ordinary rotation does not need this, because cached keys expire.
+ * Drops the cached keys of a key service in this thread and fetches them again: for a key that must not be used any longer.
+ * Ordinary rotation does not need this, because cached keys expire.
  *
- * Resolves when the keys are fetched, or the fetch failed; never rejects. After a failure svc retries, and reports it
- * in health and the log. Until it succeeds, events with encrypted fields are refused (`SVC_PROTECT_KEY_UNAVAILABLE`).
- * Keys in the configuration are not affected.
+ * Resolves when the keys are fetched, or the fetch failed; never rejects. After a failure svc retries, and reports it in health and
+ * the log. Until it succeeds, events with encrypted fields are refused (`SVC_PROTECT_KEY_UNAVAILABLE`). Keys in the configuration
+ * are not affected.
  */
 export async function invalidateEncryptionKeys(): Promise<void> {
   await runningService.current?.invalidateEncryptionKeys();

@@ -15,10 +15,7 @@ export interface Breaker {
   readonly consecutiveFailures: number;
   /** Milliseconds until it may be HALF-OPEN; 0: not OPEN. */
   openForMs(): number;
-  /**
-   * Called once for each new event. `probe`: this event tests the cluster; the caller must report its result, or
-   * `probeGone`.
-   */
+  /** Called once for each new event. `probe`: this event tests the cluster; the caller must report its result, or `probeGone`. */
   admit(): Admission;
   /** A send reached the cluster. */
   answered(): void;
@@ -39,10 +36,7 @@ export interface BreakerSettings {
   readonly probeIntervalMs: number;
   /** The same after a temporary error in answer to the last probe. Default: `probeIntervalMs`. */
   readonly passingIntervalMs?: number;
-  /**
-   * From 0 to below 1: varies these times by up to 20 %, so that many processes do not probe at once. Default: no
-   * jitter.
-   */
+  /** From 0 to below 1: varies these times by up to 20 %, so that many processes do not probe at once. Default: no jitter. */
   readonly random?: () => number;
 }
 
@@ -75,9 +69,9 @@ export const breakerOpen: SendFailure = {
 };
 
 /**
- * Opens when `threshold` sends in a row have failed because of the cluster, and one of the batches has used up its
- * retries. So it stays closed in a short outage that retries outlast, and a single partition can open it. Opens at once
- * when the cluster is known not to answer.
+ * Opens when `threshold` sends in a row have failed because of the cluster, and one of the batches has used up its retries. So it
+ * stays closed in a short outage that retries outlast, and a single partition can open it. Opens at once when the cluster is known
+ * not to answer.
  */
 export function createCircuit(options: CircuitOptions): Breaker {
   const { threshold, probeIntervalMs, clock, countsFatal, onChange } = options;

@@ -24,10 +24,10 @@ interface ClusterWatchOptions {
 
 /**
  * Asks the cluster whether it is reachable, one request at a time, when sends alone do not tell:
- * - A hanging cluster gives no errors to count, and callers would wait for the whole delivery time. After silence while
- *   events wait, the cluster is asked. Without an answer it counts as silent.
- * - A retry waits up to some seconds, and the cluster may be back earlier. It is polled while retries wait. If the
- *   first poll is answered, only one partition is in trouble, and its retries wait their full time.
+ * - A hanging cluster gives no errors to count, and callers would wait for the whole delivery time. After silence while events
+ *   wait, the cluster is asked. Without an answer it counts as silent.
+ * - A retry waits up to some seconds, and the cluster may be back earlier. It is polled while retries wait. If the first poll is
+ *   answered, only one partition is in trouble, and its retries wait their full time.
  */
 export interface ClusterWatch {
   /** The first event waits, after none. */

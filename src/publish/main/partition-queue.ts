@@ -52,8 +52,8 @@ export const crowdEvents = 10;
 export const crowdLingerMs = 2;
 
 /**
- * How long the first event lingers. After a batch of one event, a caller probably publishes and awaits events one by
- * one: no other event would come.
+ * How long the first event lingers. After a batch of one event, a caller probably publishes and awaits events one by one: no other
+ * event would come.
  */
 function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: BatchSettings): number {
   if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
@@ -237,10 +237,10 @@ interface PartitionQueueOptions {
 /**
  * The events of one partition, in order, as in `createLane`. Failed batches are sent again before anything else.
  *
- * After a pause, the first event of a partition is sent at the end of this turn of the event loop. Others wait for the
- * send in flight, then until the batch is worth a send or its first event has lingered long enough (`lingerFor`). A
- * steady stream is sent a few milliseconds at a time, because a send costs far more than an event in it. Unless callers
- * wait, small batches of several partitions are staggered.
+ * After a pause, the first event of a partition is sent at the end of this turn of the event loop. Others wait for the send in
+ * flight, then until the batch is worth a send or its first event has lingered long enough (`lingerFor`). A steady stream is sent a
+ * few milliseconds at a time, because a send costs far more than an event in it. Unless callers wait, small batches of several
+ * partitions are staggered.
  */
 export interface PartitionQueue {
   push(event: QueuedEvent): void;
@@ -269,8 +269,8 @@ export interface PartitionQueue {
   orderChanged(): void;
   readonly isSending: boolean;
   /**
-   * Removes its events, in order, because they belong to other partitions. `alsoMaybeStored` false: keeps those that
-   * may be stored here.
+   * Removes its events, in order, because they belong to other partitions. `alsoMaybeStored` false: keeps those that may be stored
+   * here.
    */
   takeAll(alsoMaybeStored: boolean): QueuedEvent[];
   /** The partition of its events is known. */
@@ -278,20 +278,19 @@ export interface PartitionQueue {
 }
 
 /**
- * - `idle` waits for an event. Next: `lingering`; `leaving` after a pause; `waiting for a slot` if the batch is full or
- *   svc ends.
- * - `lingering` waits for more events (`lingerFor`) and its stagger. Next: `leaving` if the batch is worth a send;
- *   `waiting for a slot` if it is full or due, or on `flush`.
+ * - `idle` waits for an event. Next: `lingering`; `leaving` after a pause; `waiting for a slot` if the batch is full or svc ends.
+ * - `lingering` waits for more events (`lingerFor`) and its stagger. Next: `leaving` if the batch is worth a send; `waiting for a
+ *   slot` if it is full or due, or on `flush`.
  * - `leaving` waits for the end of this turn of the event loop. Next: `waiting for a slot`.
- * - `waiting for a slot` (`SendSlots`). Next: `sending`; `unplaced` if its topic may have another number of partitions
- *   now; `throttled` by a quota. Without events: as from `idle`.
+ * - `waiting for a slot` (`SendSlots`). Next: `sending`; `unplaced` if its topic may have another number of partitions now;
+ *   `throttled` by a quota. Without events: as from `idle`.
  * - `unplaced` waits for the number of partitions. Next: as from `idle`.
  * - `throttled` waits for the end of the broker's throttling. Next: `waiting for a slot`.
  * - `sending` waits for the broker's answer. Next: `pausing` before a retry; else as from `idle`.
  * - `pausing` waits for the retry, or for the cluster's return (`wake`). Next: `waiting for a slot`.
- * - `held` is the next state, before a slot is requested or used, if its order is not `open`. It waits for the outcome
- *   of earlier events (`orderChanged`). Next: as from `idle` when `open`; `idle` when `behind` and all events spill to
- *   the backup. It stays `held` if that is full.
+ * - `held` is the next state, before a slot is requested or used, if its order is not `open`. It waits for the outcome of earlier
+ *   events (`orderChanged`). Next: as from `idle` when `open`; `idle` when `behind` and all events spill to the backup. It stays
+ *   `held` if that is full.
  */
 type State =
   | 'idle'
@@ -660,8 +659,8 @@ export function createBatchSender(options: BatchSenderOptions) {
 type SendStagger = (nowMs: number, lingerMs: number) => number;
 
 /**
- * Spreads the sends of a topic's partitions evenly over their linger time. All at once would block the application for
- * the sum of their sends, and load all threads of the broker at the same moment.
+ * Spreads the sends of a topic's partitions evenly over their linger time. All at once would block the application for the sum of
+ * their sends, and load all threads of the broker at the same moment.
  */
 export function createSendStagger(partitions: { readonly size: number }): SendStagger {
   let nextAtMs = Number.NEGATIVE_INFINITY;
@@ -673,8 +672,8 @@ export function createSendStagger(partitions: { readonly size: number }): SendSt
 }
 
 /**
- * Chooses partitions of one topic. Events without a key stay on one partition until its batch is sent: one full batch
- * instead of many small ones.
+ * Chooses partitions of one topic. Events without a key stay on one partition until its batch is sent: one full batch instead of
+ * many small ones.
  */
 export function createPartitioner(random: () => number = Math.random) {
   let sticky: number | undefined;
@@ -699,10 +698,7 @@ interface OrderGateOptions {
   readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
 }
 
-/**
- * Whether the events of a queue may be sent while earlier ones of their partition are in the backup, or on their way
- * there.
- */
+/** Whether the events of a queue may be sent while earlier ones of their partition are in the backup, or on their way there. */
 export function createOrderGate(options: OrderGateOptions) {
   const { topic, partition, waiting, sender, outcomes } = options;
   let isBackupFull = false;
@@ -723,10 +719,7 @@ export function createOrderGate(options: OrderGateOptions) {
       if (waiting.hasHeld) waiting.freeAll(outcomes.free);
       return true;
     },
-    /**
-     * In state `behind`, all events spill to the backup. Events that find it full come back, and wait for
-     * `mayHaveRoom`.
-     */
+    /** In state `behind`, all events spill to the backup. Events that find it full come back, and wait for `mayHaveRoom`. */
     spillToBackup(): void {
       if (gate.state === 'behind' && !isBackupFull) settle(spilledUnlessFull, () => true);
     },

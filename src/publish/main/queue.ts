@@ -52,8 +52,8 @@ export interface QueueOptions {
   /** Over all topics. Events beyond it go to the next tier. */
   readonly buffer: MemoryLimits;
   /**
-   * For events that wait because earlier ones of their partition are in the backup. Beyond it they spill to the backup;
-   * if that is full, the new event is lost.
+   * For events that wait because earlier ones of their partition are in the backup. Beyond it they spill to the backup; if that is
+   * full, the new event is lost.
    */
   readonly held?: MemoryLimits | undefined;
   /** Concurrent sends over all partitions. */
@@ -98,13 +98,13 @@ export interface Queue extends Publisher {
   /** Another client found the cluster unreachable. `sinceMs`: start of its attempt, on the monotonic clock. */
   clusterAway(message: string, sinceMs: number): void;
   /**
-   * Flushes and waits until each event has its outcome. Near the end of `deadlineMs` unacknowledged events, also those
-   * in flight, go to the next tier, unless `isWanted` returns false then. Admission continues.
+   * Flushes and waits until each event has its outcome. Near the end of `deadlineMs` unacknowledged events, also those in flight,
+   * go to the next tier, unless `isWanted` returns false then. Admission continues.
    */
   finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
   /**
-   * For the end of the process, when promises no longer resolve. Returns all unacknowledged events that no tier has
-   * received; the caller must store them. `late` receives each later event, and returns whether it stored it.
+   * For the end of the process, when promises no longer resolve. Returns all unacknowledged events that no tier has received; the
+   * caller must store them. `late` receives each later event, and returns whether it stored it.
    */
   takeOver(reason: SendFailure, late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
   /** Stops admission and finishes: each event has its outcome, at `deadlineMs` at the latest. */
@@ -119,12 +119,11 @@ const roomEveryMs = 1_000;
 const maxIdleTopics = 100;
 
 /**
- * The main topic. Events wait in memory, in one queue per partition, and are sent in batches. The broker acknowledges
- * each batch as a whole. Events that cannot be published go to the next tier. The caller is never blocked.
+ * The main topic. Events wait in memory, in one queue per partition, and are sent in batches. The broker acknowledges each batch as
+ * a whole. Events that cannot be published go to the next tier. The caller is never blocked.
  *
- * The path of an event: `createAdmission`, `createTopicQueue` (partition), `createPartitionQueue` (batches),
- * `createBatchSender` (client), `createEventOutcomes`. This function handles all events at once: deadlines, giving up,
- * the end.
+ * The path of an event: `createAdmission`, `createTopicQueue` (partition), `createPartitionQueue` (batches), `createBatchSender`
+ * (client), `createEventOutcomes`. This function handles all events at once: deadlines, giving up, the end.
  */
 export function createQueue(options: QueueOptions): Queue {
   const { broker, clock, logger, deliveryTimeoutMs, isolate, order = noOrder } = options;
@@ -366,11 +365,11 @@ interface TopicQueue
 }
 
 /**
- * While the number of partitions is unknown (the topic is being created, or the cluster is away), events wait here.
- * They are sent one by one, the client chooses the partition, and the number is requested before each.
+ * While the number of partitions is unknown (the topic is being created, or the cluster is away), events wait here. They are sent
+ * one by one, the client chooses the partition, and the number is requested before each.
  *
- * When the number changes, all waiting events are placed again: after the sends in flight have ended, in their order,
- * and before any later event.
+ * When the number changes, all waiting events are placed again: after the sends in flight have ended, in their order, and before
+ * any later event.
  */
 export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
   const { topic, batch, counts, sender, outcomes } = options;

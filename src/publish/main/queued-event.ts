@@ -42,8 +42,8 @@ interface Admitted {
 }
 
 /**
- * One event in memory. Its caller's side awaits `signal`. So all work for the event runs in the AsyncLocalStorage
- * context of its call, and no context is stored per event.
+ * One event in memory. Its caller's side awaits `signal`. So all work for the event runs in the AsyncLocalStorage context of its
+ * call, and no context is stored per event.
  */
 export class QueuedEvent {
   readonly event: SerializedEvent;
@@ -74,10 +74,7 @@ export class QueuedEvent {
     return this.settled;
   }
 
-  /**
-   * Waits because earlier events of its partition are in the backup or on their way there. Its delivery time has not
-   * begun.
-   */
+  /** Waits because earlier events of its partition are in the backup or on their way there. Its delivery time has not begun. */
   get isHeld(): boolean {
     return this.deadlineAtMs === Number.POSITIVE_INFINITY;
   }
@@ -243,8 +240,8 @@ export function createEventOutcomes(options: EventOutcomesOptions) {
     idle: (): Promise<void> =>
       pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve)),
     /**
-     * For the end of the process, when promises no longer resolve. Returns the failed events that the next tier has not
-     * received yet. Events that fail later are appended to it.
+     * For the end of the process, when promises no longer resolve. Returns the failed events that the next tier has not received
+     * yet. Events that fail later are appended to it.
      */
     takeOver(): readonly FailedEvent[] {
       takenOver = [...onTheirWay];

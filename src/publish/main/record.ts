@@ -26,10 +26,7 @@ function bytesAt(value: EventValue, publishedAt: string): Buffer {
   return bytes;
 }
 
-/**
- * The value gets its own buffer only when read. A client that writes many records copies the bytes to their
- * destination.
- */
+/** The value gets its own buffer only when read. A client that writes many records copies the bytes to their destination. */
 class EventRecord implements BrokerRecord {
   readonly key: string;
   readonly headers: Readonly<Record<string, string>>;

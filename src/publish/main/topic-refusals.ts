@@ -54,8 +54,8 @@ export function createTopicRefusals(clock: Clock) {
 export const countMaxAgeMs = 300_000;
 
 /**
- * Limit of topics with a known count, some hundred bytes each. Topic names can come from application data. Beyond it,
- * the least recently used topic is dropped, and its next event asks the cluster.
+ * Limit of topics with a known count, some hundred bytes each. Topic names can come from application data. Beyond it, the least
+ * recently used topic is dropped, and its next event asks the cluster.
  */
 const maxTopicsOfPartitionCounts = 50_000;
 

@@ -30,8 +30,8 @@ export interface BackupOrder extends KeyOrder {
 }
 
 /**
- * `first`: new events of all topics queue behind the backlog. Else the topics of earlier runs that could not be sent;
- * all others have no backlog.
+ * `first`: new events of all topics queue behind the backlog. Else the topics of earlier runs that could not be sent; all others
+ * have no backlog.
  */
 type EarlierRun = 'first' | { readonly topics: ReadonlySet<string> };
 
@@ -228,12 +228,12 @@ const lastId = 2n ** 64n - 1n;
  * The events of one topic partition, some of which left for the backup. Exists until they are in order again.
  *
  * - none: not in the map. New events go to their topic. An event that leaves for the next tiers makes it pending.
- * - pending: not `isBehind`. New events wait in their queue. Next: behind when the local backup has stored one; none
- *   when all have ended elsewhere.
- * - behind: `isBehind`. New events go to the backup, or wait in their queue while it is full. Next: draining when a
- *   pass begins with at most `lastEvents` left.
- * - draining: `isBehind` and `draining`. New events wait in their queue. Next: none when the pass has sent all; behind
- *   when it has not, or memory is full.
+ * - pending: not `isBehind`. New events wait in their queue. Next: behind when the local backup has stored one; none when all have
+ *   ended elsewhere.
+ * - behind: `isBehind`. New events go to the backup, or wait in their queue while it is full. Next: draining when a pass begins
+ *   with at most `lastEvents` left.
+ * - draining: `isBehind` and `draining`. New events wait in their queue. Next: none when the pass has sent all; behind when it has
+ *   not, or memory is full.
  *
  * All topics are pending until the backlog of earlier runs is known. They are behind while it is sent.
  */
@@ -272,10 +272,7 @@ interface PartitionBacklogs {
   all(): Iterable<PartitionBacklog>;
   of(topic: string): Iterable<PartitionBacklog>;
   find(topic: string, key: string | null): PartitionBacklog | undefined;
-  /**
-   * The backlog of a partition, if the topic still has the same number of partitions. Otherwise all backlogs of the
-   * topic.
-   */
+  /** The backlog of a partition, if the topic still has the same number of partitions. Otherwise all backlogs of the topic. */
   ofPartition(
     topic: string,
     partition: number | undefined,
@@ -376,8 +373,8 @@ function endBackoff(backlog: PartitionBacklog): void {
 }
 
 /**
- * From which id a pass reads. It skips events that wait behind others. When such a backlog is tried again, the pass
- * reads everything, and so also finds events that belong to no backlog.
+ * From which id a pass reads. It skips events that wait behind others. When such a backlog is tried again, the pass reads
+ * everything, and so also finds events that belong to no backlog.
  */
 function firstOf(ready: Iterable<PartitionBacklog>, behind: Iterable<PartitionBacklog>): bigint {
   const tried = new Set(ready);
@@ -484,9 +481,9 @@ interface OrderedQueue {
 }
 
 /**
- * Keeps the order of each key while events are in the local backup. Later events of the same topic partition go there,
- * too, until the last one is acknowledged. The partition is computed from the key and the number of partitions known
- * when the topic's first backlog began. A topic that grows meanwhile changes nothing.
+ * Keeps the order of each key while events are in the local backup. Later events of the same topic partition go there, too, until
+ * the last one is acknowledged. The partition is computed from the key and the number of partitions known when the topic's first
+ * backlog began. A topic that grows meanwhile changes nothing.
  */
 export interface KeyOrder {
   /** False while the backup holds nothing and nothing is on its way there: no other method needs a call. */

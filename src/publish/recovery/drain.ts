@@ -21,9 +21,9 @@ export interface Drain {
 }
 
 /**
- * First drains the backlog of earlier processes, with all new events behind it. Then drains this process's own events
- * in passes, until new events can go to their topics directly. Without a journal, backup and new events are sent side
- * by side. Its timers are unref'd; unsent events stay in the backup.
+ * First drains the backlog of earlier processes, with all new events behind it. Then drains this process's own events in passes,
+ * until new events can go to their topics directly. Without a journal, backup and new events are sent side by side. Its timers are
+ * unref'd; unsent events stay in the backup.
  */
 export function createDrain(options: DrainOptions): Drain {
   const { journal, clock } = options;

@@ -31,8 +31,8 @@ export interface RecoverOptions {
   /** Why nothing may be sent to a topic, in one line. Its events stay. */
   readonly refusalOf?: ((topic: string) => string | undefined) | undefined;
   /**
-   * An unsent event holds up later events of its partition, and no others. Partitions are sent in parallel; a failed
-   * one does not end the run while others succeed. An event that its topic never takes holds up nothing.
+   * An unsent event holds up later events of its partition, and no others. Partitions are sent in parallel; a failed one does not
+   * end the run while others succeed. An event that its topic never takes holds up nothing.
    */
   readonly keepsOrder?: boolean;
   /** With `keepsOrder`: an event holds up later ones. `isRefused`: its topic refused it, or does not exist. */
@@ -42,8 +42,8 @@ export interface RecoverOptions {
   /** Events per second; 0: unlimited. */
   readonly ratePerSecond: number;
   /**
-   * Batches of earlier runs with an unknown outcome. They are sent again unchanged, so that a broker recognizes them.
-   * Default: none.
+   * Batches of earlier runs with an unknown outcome. They are sent again unchanged, so that a broker recognizes them. Default:
+   * none.
    */
   readonly uncertain?: UncertainBatches;
   /** Waits before retries of a failed send. Default: 1 s, 2 s, 4 s. */
@@ -90,9 +90,9 @@ const maxSendBytes = 512 * 1024;
 const usualWaitsMs = [1_000, 2_000, 4_000];
 
 /**
- * Sends stored events to their topics with the same bytes, key and headers, events of one key in order. Each batch is
- * marked as done after its acknowledgment, so a crash repeats at most one batch. The record's timestamp is the time of
- * sending, because Kafka's retention could delete an old one at once.
+ * Sends stored events to their topics with the same bytes, key and headers, events of one key in order. Each batch is marked as
+ * done after its acknowledgment, so a crash repeats at most one batch. The record's timestamp is the time of sending, because
+ * Kafka's retention could delete an old one at once.
  */
 export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   const { source, clock, ratePerSecond } = options;
@@ -243,8 +243,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   }
 
   /**
-   * The topic's number of partitions has changed. Without `keepsOrder` all waiting events are placed again at once,
-   * otherwise by the next run.
+   * The topic's number of partitions has changed. Without `keepsOrder` all waiting events are placed again at once, otherwise by
+   * the next run.
    */
   async function isPlacedAgain(
     topic: string,

@@ -94,8 +94,8 @@ interface LaneOptions<T, B extends Batch<T>> {
 
 /**
  * Sends the batches of one partition one at a time, in the order in which `next` gives them.
- * - A batch that is too large, or that holds an invalid record, is sent in halves, down to the event at fault. That
- *   event never counts as a failure of the cluster.
+ * - A batch that is too large, or that holds an invalid record, is sent in halves, down to the event at fault. That event never
+ *   counts as a failure of the cluster.
  * - A batch that may be stored keeps its events, because a broker recognizes it by them.
  */
 export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>) {
@@ -129,10 +129,7 @@ export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>) {
   }
 
   return {
-    /**
-     * Sends what `next` gives, as soon as a slot is free. Call it again only after `next` was called or the send has
-     * ended.
-     */
+    /** Sends what `next` gives, as soon as a slot is free. Call it again only after `next` was called or the send has ended. */
     ask: (): void => options.slots.acquire(begin),
     get inFlight(): B | undefined {
       return inFlight;
@@ -147,10 +144,7 @@ export interface TopicPartition {
   readonly partition: number | undefined;
   /** Key of topic and partition. */
   readonly key: string;
-  /**
-   * A send exceeded its time limit and may still write its records. Nothing else is sent to the partition until it
-   * ends.
-   */
+  /** A send exceeded its time limit and may still write its records. Nothing else is sent to the partition until it ends. */
   readonly isLate: boolean;
 }
 
@@ -167,10 +161,7 @@ interface WaitingPartition<T> extends TopicPartition {
   readonly lane: { ask(): void };
 }
 
-/**
- * By `TopicPartition.key`: the last batch, if its outcome is unknown. A broker recognizes it if it is sent again
- * unchanged.
- */
+/** By `TopicPartition.key`: the last batch, if its outcome is unknown. A broker recognizes it if it is sent again unchanged. */
 export type UncertainBatches = Map<string, UncertainBatch>;
 
 interface UncertainBatch {
@@ -200,8 +191,8 @@ interface SenderOptions<T> {
     readonly late: () => SendFailure;
   };
   /**
-   * Decides about the next event of a partition. `batch`: the events sent with it. `wait`: it and the events after it
-   * wait for the next `pump`. `ended`: it already has its end.
+   * Decides about the next event of a partition. `batch`: the events sent with it. `wait`: it and the events after it wait for the
+   * next `pump`. `ended`: it already has its end.
    */
   readonly mayGo: (event: T, to: TopicPartition, batch: ReadonlySet<T>) => 'send' | 'wait' | 'ended';
   /** For events that leave with an unknown outcome and come back. Their batches are found by their ids. */
@@ -220,8 +211,7 @@ interface SenderOptions<T> {
 
 /**
  * Sends events to several partitions at once.
- * - Events of a partition are sent in the order in which they were put, one send at a time. Parts of a split batch go
- *   first.
+ * - Events of a partition are sent in the order in which they were put, one send at a time. Parts of a split batch go first.
  * - A send takes as much as its limits allow, or one record if the partition is unknown.
  * - A batch that may be stored, and comes back, is sent again with the same records.
  * - A send that outlasts its limit keeps its partition until it ends.
@@ -372,8 +362,7 @@ export function createSender<T>(options: SenderOptions<T>) {
     /** Sends all that `mayGo` allows. */
     pump,
     /**
-     * Returns and forgets the events that are not in a send, in the order of each partition. `topic`: only those of
-     * this topic.
+     * Returns and forgets the events that are not in a send, in the order of each partition. `topic`: only those of this topic.
      */
     takeAll(topic?: string): T[] {
       const wanted = [...partitions.values()].filter((one) => topic === undefined || one.topic === topic);

@@ -78,8 +78,7 @@ export interface OriginalPlace {
 /**
  * A smaller dead letter, for a topic that refuses `toDlqRecord`'s as too large:
  * - `value`: the event's own bytes and headers, the rest in headers. Recovery restores the event.
- * - `place`: no payload, and of the event's headers only its type. It says where the event is. Recovery lists it as
- *   unreadable.
+ * - `place`: no payload, and of the event's headers only its type. It says where the event is. Recovery lists it as unreadable.
  */
 export function toSmallerDlqRecord(
   { event, topic, record, failure }: FailedEvent,
@@ -180,8 +179,8 @@ function placeIn(headers: DlqRecord['headers']): string {
 }
 
 /**
- * A dead letter without its event. svc's own letters have all of it in headers; otherwise the value is parsed. A
- * string: not a dead letter.
+ * A dead letter without its event. svc's own letters have all of it in headers; otherwise the value is parsed. A string: not a dead
+ * letter.
  */
 export type DeadLetterHead = Pick<StoredEvent, 'eventId' | 'eventType' | 'topic' | 'storedAt' | 'reason'>;
 

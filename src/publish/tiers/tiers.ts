@@ -32,8 +32,8 @@ export function createTierChain(options: TierChainOptions) {
     const isBehind = isSpilled(failed.failure);
     // Spilled events go to the backup, and elsewhere only if they would be lost.
     for (const tier of isBehind ? options.tiers.toReversed() : options.tiers) {
-      // A process that ends has no time for a topic: the backup is sent later. With a wrong clock, or without the
-      // schema registry, the event can be sent unchanged later, so a dead letter would not help.
+      // A process that ends has no time for a topic: the backup is sent later. With a wrong clock, or without the schema registry,
+      // the event can be sent unchanged later, so a dead letter would not help.
       const fault = faultOf(failed.failure);
       const isNoLetter = endedBy === 'shutdown' || fault === 'clock' || fault === 'registry';
       if (tier.name === 'dlq' && isNoLetter && options.tiers.length > 1) continue;
@@ -189,9 +189,8 @@ const maxWaitingBytes = 32 * 1024 * 1024;
 const pauseMs = 5_000;
 
 /**
- * The dead letter topic. It is tried once, because the retries are used up. Dead letters of one partition are sent in
- * order, one send at a time. A letter too large for the topic is replaced by the smaller event alone; if that fails, it
- * goes to the next tier.
+ * The dead letter topic. It is tried once, because the retries are used up. Dead letters of one partition are sent in order, one
+ * send at a time. A letter too large for the topic is replaced by the smaller event alone; if that fails, it goes to the next tier.
  */
 export function createDlqTier(options: DlqOptions): Tier {
   const { broker, topic, clock } = options;
@@ -343,8 +342,8 @@ interface BackupTier extends Tier {
 }
 
 /**
- * How long a failed strategy is skipped if another one follows: an S3 that hangs costs one wait, not one per event.
- * Also the minimum interval of log lines about it.
+ * How long a failed strategy is skipped if another one follows: an S3 that hangs costs one wait, not one per event. Also the
+ * minimum interval of log lines about it.
  */
 const backupPauseMs = 5_000;
 /** A `store` that takes longer has failed. */
@@ -355,10 +354,7 @@ const maxInFlight = 256;
 const maxSecondTries = 32;
 /** Events that wait for their second try. Further ones are lost. */
 const maxWaiting = 10_000;
-/**
- * Bytes that wait for their second try, and bytes in flight in one strategy: a strategy that hangs must not fill the
- * memory.
- */
+/** Bytes that wait for their second try, and bytes in flight in one strategy: a strategy that hangs must not fill the memory. */
 const maxBytes = 128 * 1024 * 1024;
 
 interface StrategyState {
@@ -432,8 +428,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
   }
 
   /**
-   * Before an event is lost, all strategies but the last one are tried again, a few events at a time. They were busy,
-   * or too slow to answer in time.
+   * Before an event is lost, all strategies but the last one are tried again, a few events at a time. They were busy, or too slow
+   * to answer in time.
    */
   async function tryAgain(
     strategies: readonly EventBackupStrategy[],

@@ -4,20 +4,22 @@ import { markOwnText } from '../../protect/own-text.ts';
 
 const mostLevels = 64;
 
-/** What `JSON.parse(JSON.stringify(value))` is not known to give without doing it. */
+/** Returned if only `JSON.parse(JSON.stringify(value))` itself can tell its result. */
 export const notPlain = Symbol('not plain');
 
 /**
- * A payload as its JSON has it, but for bytes (a Buffer) and BigInt, without writing and reading that: itself, or a copy where
- * JSON has anything else in it. `notPlain` for what JSON would change: by `toJSON`, boxed values, no numbers, what
- * it leaves out in an array, and texts that could be taken for a ciphertext of svc's, but for those of `sealed`.
+ * The payload as after a round trip through JSON, without making it; bytes (Buffer) and BigInt stay. Returns the value itself, or a
+ * copy if JSON changes parts.
+ *
+ * Returns `notPlain` for `toJSON`, boxed values, NaN and Infinity, array items without JSON, and texts that look like svc's
+ * ciphertexts, except those in `sealed`.
  */
 export function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
   switch (typeof value) {
     case 'string':
       return mayBeOurs(value) && markOwnText(value) !== value && !sealed.includes(value) ? notPlain : value;
     case 'number':
-      // Zero has no sign in JSON.
+      // JSON has no negative zero.
       return Number.isFinite(value) ? value + 0 : notPlain;
     case 'boolean':
       return value;
@@ -32,13 +34,13 @@ export function plainJson(value: unknown, sealed: readonly string[], level = 0):
   return Array.isArray(value) ? listOf(value, sealed, level) : fieldsOf(value, sealed, level);
 }
 
-/** By the first character: `ENC(`, `HASH(`, or a backslash before either. Most texts need no closer look. */
+/** Compares the start with `ENC(`, `HASH(`, or a backslash before either. Most texts need no further check. */
 function mayBeOurs(text: string): boolean {
   const first = text.charCodeAt(0);
   return first === 0x45 || first === 0x48 || first === 0x5c;
 }
 
-/** Copied from the first item on that is another one in JSON. */
+/** Copied from the first item that JSON changes. */
 function listOf(list: readonly unknown[], sealed: readonly string[], level: number): unknown {
   let copy: unknown[] | undefined;
   for (let index = 0; index < list.length; index++) {
@@ -56,13 +58,13 @@ function fieldsOf(object: object, sealed: readonly string[], level: number): unk
   if (!isBare && types.isBoxedPrimitive(object)) return notPlain;
   const fields = object as Readonly<Record<string, unknown>>;
   const names = Object.keys(object);
-  // A schema may name what the class of an object has.
+  // A schema may require fields that an object inherits from its class.
   let copy: Record<string, unknown> | undefined = isBare ? undefined : {};
   for (let index = 0; index < names.length; index++) {
     const name = names[index] as string;
     const field = fields[name];
     const plain = field === undefined ? undefined : plainJson(field, sealed, level + 1);
-    // An assignment to the first name is none of a field; an object with the second may be text that JSON takes over as it is.
+    // Assigning `__proto__` creates no field. An object with `rawJSON` may be text that JSON copies verbatim.
     if (plain === notPlain || name === '__proto__' || name === 'rawJSON') return notPlain;
     if (copy === undefined && (plain === undefined || !Object.is(plain, field))) {
       copy = {};
@@ -73,12 +75,13 @@ function fieldsOf(object: object, sealed: readonly string[], level: number): unk
   return copy ?? object;
 }
 
-/** As numbers beyond it are not exact, avsc's own limit, which is one less than that of JavaScript. */
+/** avsc's limit of exact numbers, one less than JavaScript's. */
 const mostSafe = 2 ** 53 - 2;
 
 /**
- * A payload as JSON that a typed schema can be filled from: bytes are `{"type":"Buffer","data":[…]}`, as Node writes them, and what else
- * JSON has not is `{"type":"BigInt","data":"1"}` or `{"type":"Number","data":"NaN"}`. `undefined` where nothing is left of it.
+ * A payload as JSON from which a typed schema can be filled. Bytes are `{"type":"Buffer","data":[…]}`, as in Node. Other values
+ * that JSON lacks are `{"type":"BigInt","data":"1"}` or `{"type":"Number","data":"NaN"}`. `undefined`: JSON omits the whole
+ * payload.
  */
 export function typedJson(payload: unknown, sealed: readonly string[]): string | undefined {
   const ours = new Set(sealed);
@@ -99,14 +102,14 @@ function dataOf(value: unknown, type: string): unknown {
   return tagged.type === type ? tagged.data : undefined;
 }
 
-/** Of a Buffer, or of the form that its JSON has. */
+/** From a Buffer or its JSON form. */
 export function bufferOf(value: unknown): Buffer | undefined {
   if (Buffer.isBuffer(value)) return value;
   const data = dataOf(value, 'Buffer');
   return Array.isArray(data) ? Buffer.from(data) : undefined;
 }
 
-/** A whole number: a number that is exact, a BigInt, or the form of one in JSON. */
+/** An integer: an exact number, a BigInt, or its JSON form. */
 export function wholeOf(value: unknown): number | bigint | undefined {
   if (typeof value === 'number')
     return Number.isInteger(value) && Math.abs(value) <= mostSafe ? value : undefined;
@@ -115,7 +118,7 @@ export function wholeOf(value: unknown): number | bigint | undefined {
   return typeof data === 'string' && /^-?\d{1,5000}$/.test(data) ? BigInt(data) : undefined;
 }
 
-/** A number, or the form that JSON has of one that is not finite. */
+/** A number, or the JSON form of NaN and Infinity. */
 export function numberOf(value: unknown): number | undefined {
   if (typeof value === 'number') return value;
   const data = dataOf(value, 'Number');
