@@ -1,15 +1,5 @@
 import type { OutboxStore, RowFilter, StoredRow } from './outbox-store.ts';
 
-export interface BatchSize {
-  readonly rows: number;
-  /** Upper limit. */
-  readonly mostRows: number;
-  /** Reports a read. */
-  read(rows: number, bytes: number): void;
-  /** The last read failed: large rows may not arrive in time. */
-  failed(): void;
-}
-
 /** Batches grow to this multiple of `batchSize`, and to at most this many rows. `batchSize` itself may be larger. */
 const mostTimes = 10;
 const mostRows = 1_000;
@@ -28,20 +18,23 @@ export function createBatchSize({
 }: {
   readonly batchSize: number;
   readonly dynamicBatching: boolean;
-}): BatchSize {
+}) {
   const most = dynamicBatching ? Math.max(batchSize, Math.min(batchSize * mostTimes, mostRows)) : batchSize;
   let rows = batchSize;
   return {
     get rows() {
       return rows;
     },
+    /** Upper limit. */
     mostRows: most,
-    read(count, bytes) {
+    /** Reports a read. */
+    read(count: number, bytes: number): void {
       if (bytes > mostBytes) rows = Math.max(1, Math.floor((count * mostBytes) / bytes));
       else if (count < rows) rows = Math.max(Math.min(rows, batchSize), Math.floor(rows / 2));
       else if (bytes < enoughBytes) rows = Math.min(rows * 2, most);
     },
-    failed() {
+    /** The last read failed: large rows may not arrive in time. */
+    failed(): void {
       rows = Math.max(1, Math.floor(rows / 2));
     },
   };

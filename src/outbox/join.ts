@@ -13,9 +13,8 @@ import {
 } from '../transaction/scope.ts';
 import type { ParticipantEnd } from '../transaction/transaction.ts';
 import { assertPacketFits, type SqlValue } from './insert-row.ts';
-import type { Notices } from './notices.ts';
 import { checkRow, type OutboxRow } from './outbox-row.ts';
-import type { OutboxStore } from './outbox-store.ts';
+import type { Notices, OutboxStore } from './outbox-store.ts';
 
 /** A row that is being stored. */
 export interface Storing {
@@ -212,13 +211,6 @@ export const noticeIntervalMs = 100;
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
 
-/** Combines commits into few notices. */
-interface Notifier {
-  /** A row of this shard was committed. */
-  add(shard: number): void;
-  stop(): void;
-}
-
 interface NotifierOptions {
   readonly notices: Pick<Notices, 'send'>;
   readonly clock: Clock;
@@ -226,8 +218,8 @@ interface NotifierOptions {
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
-/** The first notice is sent at once. Timers are unref'd. Rows without a notice are found by polling. */
-export function createNotifier({ notices, clock, isolate }: NotifierOptions): Notifier {
+/** Combines commits into few notices. The first one is sent at once. Timers are unref'd. Rows without a notice are found by polling. */
+export function createNotifier({ notices, clock, isolate }: NotifierOptions) {
   const shards = new Set<number>();
   let nextAtMs = Number.NEGATIVE_INFINITY;
   let failures = 0;
@@ -263,11 +255,12 @@ export function createNotifier({ notices, clock, isolate }: NotifierOptions): No
   }
 
   return {
-    add(shard) {
+    /** A row of this shard was committed. */
+    add(shard: number): void {
       shards.add(shard);
       plan();
     },
-    stop() {
+    stop(): void {
       isStopped = true;
       clearTimeout(timer);
     },
@@ -331,20 +324,7 @@ export function rowWatch(): RowWatch {
   return shared('outbox-row-watch', () => ({}));
 }
 
-/**
- * Whether the application's connections and svc's own see the same table. If not, no relay would ever send the events. svc looks up
- * each connection's first committed event over its own connection, in the background: the application needs no wait and no
- * permission.
- */
-export interface SameTable {
-  /**
-   * Call it before an event is written on a connection. Throws if the connection's events are known to go elsewhere. Returns a
-   * function that must be told whether the event was committed; `undefined`: not needed.
-   */
-  watch(session: DriverSession, eventId: string): ((isCommitted: boolean) => void) | undefined;
-  /** One line if a connection has another table. */
-  problem(): string | undefined;
-}
+export type SameTable = ReturnType<typeof createSameTable>;
 
 interface SameTableOptions {
   readonly store: Pick<OutboxStore, 'lastId' | 'holds'>;
@@ -372,7 +352,12 @@ interface Known {
   absent: number;
 }
 
-export function createSameTable(options: SameTableOptions): SameTable {
+/**
+ * Whether the application's connections and svc's own see the same table. If not, no relay would ever send the events. svc looks up
+ * each connection's first committed event over its own connection, in the background: the application needs no wait and no
+ * permission.
+ */
+export function createSameTable(options: SameTableOptions) {
   const { store, dialect, table, deletesAtOnce, isolate, logger } = options;
   const connections = new WeakMap<DriverSession, Known>();
   let hasSame = false;
@@ -418,7 +403,11 @@ export function createSameTable(options: SameTableOptions): SameTable {
   }
 
   return {
-    watch(session, eventId) {
+    /**
+     * Call it before an event is written on a connection. Throws if the connection's events are known to go elsewhere. Returns a
+     * function that must be told whether the event was committed; `undefined`: not needed.
+     */
+    watch(session: DriverSession, eventId: string): ((isCommitted: boolean) => void) | undefined {
       if (session.dialect !== dialect) throw otherDatabase(table);
       const known = connections.get(session) ?? { absent: 0 };
       if (known.isSame) return undefined;
@@ -433,7 +422,8 @@ export function createSameTable(options: SameTableOptions): SameTable {
         else delete known.isLooking;
       };
     },
-    problem: () => (hasOther ? otherText(table) : undefined),
+    /** One line if a connection has another table. */
+    problem: (): string | undefined => (hasOther ? otherText(table) : undefined),
   };
 }
 

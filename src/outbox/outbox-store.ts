@@ -1,6 +1,5 @@
 // outbox/: events in a table of the application's database, and the relay that sends them. This file is the port.
 
-import type { Notices } from './notices.ts';
 import type { OutboxRow } from './outbox-row.ts';
 
 export const rowStatuses = ['PENDING', 'PUBLISHED', 'FAILED'] as const;
@@ -177,4 +176,15 @@ export interface OutboxStore {
   /** The remote database's address if the last connection was unencrypted. `undefined` also before the first connection. */
   inClearTo(): Promise<string | undefined>;
   close(deadlineMs: number): Promise<void>;
+}
+
+/**
+ * PORT: tells relays of rows that another process has committed, sooner than polling does. Uses svc's own connections, never the
+ * application's transactions. Notices may be lost; polling finds every row.
+ */
+export interface Notices {
+  /** Notifies all listeners about rows in these shards. Rejects with an `SvcError`. */
+  send(shards: readonly number[]): Promise<void>;
+  /** Listens until `stopping`, also through outages, and then resolves. `hear` without shards: notices may have been missed. */
+  listen(hear: (shards?: readonly number[]) => void, stopping: AbortSignal): Promise<void>;
 }

@@ -5,7 +5,7 @@ import type { OutboxStore } from './outbox-store.ts';
 export const countMaxAgeMs = 5_000;
 
 /** The outbox statistics object of the specification. */
-export interface StatisticsReport {
+interface StatisticsReport {
   readonly total: number;
   readonly pending: number;
   readonly published: number;
@@ -14,32 +14,28 @@ export interface StatisticsReport {
   readonly avgProcessingTimeMs: number;
 }
 
-/** Counts of the table, at most every 5 seconds for all callers together. */
-export interface Statistics {
-  /** Rejects as the store does. */
-  report(): Promise<StatisticsReport>;
-  /** Age of the oldest PENDING row; `null`: none. */
-  oldestPendingMs(): Promise<number | null>;
-  /** Synchronous: PENDING rows at the last count; `undefined`: never counted. Starts a new count if that is old. */
-  pending(): number | undefined;
-}
-
-export interface StatisticsOptions {
+interface StatisticsOptions {
   readonly store: Pick<OutboxStore, 'statistics' | 'countPending'>;
   readonly clock: Clock;
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
-export function createStatistics({ store, clock, isolate }: StatisticsOptions): Statistics {
+export type Statistics = ReturnType<typeof createStatistics>;
+
+/** Counts of the table, at most every 5 seconds for all callers together. */
+export function createStatistics({ store, clock, isolate }: StatisticsOptions) {
   const statistics = cached(() => isolate(() => store.statistics()), clock);
   const pending = cached(() => isolate(() => store.countPending()), clock);
   return {
-    async report() {
+    /** Rejects as the store does. */
+    async report(): Promise<StatisticsReport> {
       const { total, pending: waiting, published, failed, avgProcessingTimeMs } = await statistics.ask();
       return { total, pending: waiting, published, failed, avgProcessingTimeMs: avgProcessingTimeMs ?? 0 };
     },
-    oldestPendingMs: async () => (await statistics.ask()).oldestPendingMs,
-    pending() {
+    /** Age of the oldest PENDING row; `null`: none. */
+    oldestPendingMs: async (): Promise<number | null> => (await statistics.ask()).oldestPendingMs,
+    /** Synchronous: PENDING rows at the last count; `undefined`: never counted. Starts a new count if that is old. */
+    pending(): number | undefined {
       pending.ask().catch(() => undefined);
       return pending.last();
     },

@@ -62,14 +62,6 @@ export function doubtsCount({ cause }: Pick<SendFailure, 'cause'>): boolean {
 }
 
 /**
- * Whether the error is about one topic, and not about the connection or the cluster.
- * @param cause as named by the client
- */
-export function isOfTopic(cause = ''): boolean {
-  return faults[cause] === 'topic' || passingOf(cause) === 'without leader';
-}
-
-/**
  * Whether the topic does not exist, or its name is invalid.
  * @param cause as named by the client
  */
@@ -95,7 +87,7 @@ export function isNotMade({ cause }: Pick<SendFailure, 'cause'>): boolean {
 }
 
 /** `says` must not contain values of the record. */
-export function notARecord(says: string): SvcError {
+function notARecord(says: string): SvcError {
   return new SvcError(notMade, `it cannot be encoded as a record: ${says}`);
 }
 

@@ -5,23 +5,12 @@ export interface MemoryLimits {
 }
 
 /** Counts events and bytes in memory. It refuses what does not fit, and never waits. */
-export interface Memory {
-  reserve(bytes: number): boolean;
-  /** Reserves past the limit, for events that were counted elsewhere before. */
-  reserveAnyway(bytes: number): void;
-  release(bytes: number): void;
-  readonly events: number;
-  readonly bytes: number;
-  /** Refused reservations so far. */
-  readonly overflows: number;
-}
-
-export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
+export function createMemory({ maxEvents, maxBytes }: MemoryLimits) {
   let events = 0;
   let bytes = 0;
   let overflows = 0;
   return {
-    reserve(size) {
+    reserve(size: number): boolean {
       if (events >= maxEvents || bytes + size > maxBytes) {
         overflows++;
         return false;
@@ -30,11 +19,12 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
       bytes += size;
       return true;
     },
-    reserveAnyway(size) {
+    /** Reserves past the limit, for events that were counted elsewhere before. */
+    reserveAnyway(size: number): void {
       events++;
       bytes += size;
     },
-    release(size) {
+    release(size: number): void {
       events--;
       bytes -= size;
     },
@@ -44,6 +34,7 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
     get bytes() {
       return bytes;
     },
+    /** Refused reservations so far. */
     get overflows() {
       return overflows;
     },
@@ -53,21 +44,18 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
 /** Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it waits). */
 const bytesOnTheWay = 8 * 1024;
 
-/** Counts what one turn of the event loop sends to the next tiers. None of that can end before the turn does. */
-export interface TickBudget {
-  add(bytes: number): void;
-  /** From the event that exceeds the budget until the end of the turn. */
-  readonly isFull: boolean;
-}
-
-/** @param maxBytes called in each turn that adds something; default: an eighth of the heap limit */
+/**
+ * Counts what one turn of the event loop sends to the next tiers. None of that can end before the turn does.
+ *
+ * @param maxBytes called in each turn that adds something; default: an eighth of the heap limit
+ */
 export function createTickBudget(
   maxBytes: () => number = () => process.getBuiltinModule('node:v8').getHeapStatistics().heap_size_limit / 8,
-): TickBudget {
+) {
   let bytes = 0;
   let limit = 0;
   return {
-    add(size) {
+    add(size: number): void {
       if (bytes === 0) {
         limit = maxBytes();
         setImmediate(() => {
@@ -76,25 +64,21 @@ export function createTickBudget(
       }
       bytes += size + bytesOnTheWay;
     },
-    get isFull() {
+    /** From the event that exceeds the budget until the end of the turn. */
+    get isFull(): boolean {
       return bytes > limit;
     },
   };
 }
 
 /** Limits concurrent sends. The others wait in FIFO order. */
-export interface SendSlots {
-  /** Calls `run` at once if a slot is free, otherwise later. */
-  acquire(run: () => void): void;
-  release(): void;
-}
-
-export function createSendSlots(maxInFlight: number): SendSlots {
+export function createSendSlots(maxInFlight: number) {
   const waiting: (() => void)[] = [];
   let taken = 0;
   let isGiving = false;
   return {
-    acquire(run) {
+    /** Calls `run` at once if a slot is free, otherwise later. */
+    acquire(run: () => void): void {
       if (taken >= maxInFlight || waiting.length > 0) {
         waiting.push(run);
         return;
@@ -102,7 +86,7 @@ export function createSendSlots(maxInFlight: number): SendSlots {
       taken++;
       run();
     },
-    release() {
+    release(): void {
       taken--;
       // A partition with nothing to send releases its slot within `run`. Thousands of them must not nest on the stack.
       if (isGiving) return;

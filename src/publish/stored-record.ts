@@ -4,12 +4,6 @@ import { parseBounded } from '../ground/bounds.ts';
 import type { BackupEvent } from './backup-strategy.ts';
 import type { StoredEvent } from './recovery-source.ts';
 
-export interface Route {
-  readonly topic: string;
-  readonly key: string | null;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
 type Fields = Readonly<Record<string, unknown>>;
 
 /** The route of a bare event file, stored under the same name in `routes/`. */

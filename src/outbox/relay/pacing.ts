@@ -1,7 +1,7 @@
 import { backoffMs, type Clock } from '../../ground/clock.ts';
 import type { Logger, QuietLog } from '../../observe/logger.ts';
 import { shardCount } from '../outbox-row.ts';
-import type { Aggregate, OutboxStore, StoredRow } from '../outbox-store.ts';
+import type { OutboxStore } from '../outbox-store.ts';
 
 /** The maximum of `setTimeout`. */
 const longestMs = 2 ** 31 - 1;
@@ -37,152 +37,6 @@ export function createWakeup() {
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : 'unknown error';
 }
-
-interface Place {
-  readonly untilMs: number;
-  readonly failures: number;
-}
-
-/** Limit of remembered keys. Topic names can come from application data. */
-const maxPlaces = 10_000;
-
-export type Pauses = ReturnType<typeof createPauses>;
-
-/** Topics or partitions that get no sends for a while, with exponential backoff. */
-export function createPauses(options: {
-  readonly firstMs: number;
-  readonly longestMs: number;
-  readonly clock: Clock;
-}) {
-  const { firstMs, longestMs, clock } = options;
-  const places = new Map<string, Place>();
-  const paused = new Set<string>();
-  return {
-    /** True: it was not paused before, or was resumed since. */
-    pause(key: string): boolean {
-      const failures = (places.get(key)?.failures ?? 0) + 1;
-      if (failures === 1 && places.size >= maxPlaces) places.delete(places.keys().next().value as string);
-      places.set(key, { failures, untilMs: clock.monotonic() + backoffMs(failures, firstMs, longestMs) });
-      paused.add(key);
-      return failures === 1;
-    },
-    /**
-     * Also true after the backoff until the next pass begins, which reads the rows left out. Otherwise later rows would be sent
-     * before them.
-     */
-    has: (key: string): boolean => paused.has(key),
-    /** It accepted a send. True: it was paused before. */
-    resume(key: string): boolean {
-      return places.size > 0 && !paused.has(key) && places.delete(key);
-    },
-    /** The next pass tries all of them again, with their backoff reset. */
-    forget: (): void => places.clear(),
-    /** A pass begins: ends pauses whose backoff is over. */
-    newPass(): void {
-      const nowMs = clock.monotonic();
-      for (const key of paused) if ((places.get(key)?.untilMs ?? 0) <= nowMs) paused.delete(key);
-    },
-    /** Milliseconds until the first pause ends; `Infinity`: none. */
-    nextMs(): number {
-      let nextMs = Number.POSITIVE_INFINITY;
-      for (const key of paused) nextMs = Math.min(nextMs, places.get(key)?.untilMs ?? 0);
-      return Math.max(0, nextMs - clock.monotonic());
-    },
-  };
-}
-
-/**
- * How a row leaves the relay's memory:
- * - `sent`;
- * - `deferred` to another pass, with the later rows of its aggregate;
- * - `paused` with its topic, which does not hold up rows of other topics.
- */
-export type RowEnd = 'sent' | 'deferred' | 'paused';
-
-/** A row in memory, in the queue of its partition. */
-export interface QueueEntry {
-  readonly row: StoredRow;
-  /** Of its shard when it was read. */
-  readonly epoch: number;
-  /** The rows read together. `remaining`: rows of it without an end. */
-  readonly page: { remaining: number };
-  /** When it was read, and when the broker had it, on the monotonic clock. */
-  readonly takenMs: number;
-  sentMs?: number;
-  /** Its neighbors in the aggregate, while they matter. */
-  previous: QueueEntry | undefined;
-  next: QueueEntry | undefined;
-  end: RowEnd | undefined;
-}
-
-/** The rows of each aggregate in order. A deferred row holds back only the rows behind it. */
-export function createAggregateOrder() {
-  /** The last row in memory of each aggregate. */
-  const last = new Map<string, QueueEntry>();
-  const blocked = new Set<string>();
-
-  function block(key: string): void {
-    blocked.add(key);
-    last.delete(key);
-  }
-
-  function predecessorOf(entry: QueueEntry): QueueEntry | undefined {
-    let previous = entry.previous;
-    while (previous?.end !== undefined) previous = previous.previous;
-    return previous;
-  }
-
-  return {
-    /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so this one is, too. */
-    add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined {
-      const key = keyOf(read.row);
-      if (blocked.has(key)) return undefined;
-      const previous = last.get(key);
-      const entry: QueueEntry = { ...read, previous, next: undefined, end: undefined };
-      if (previous !== undefined) previous.next = entry;
-      last.set(key, entry);
-      return entry;
-    },
-    /** Defers a row that is not in memory, and all behind it. */
-    block: (row: Aggregate): void => block(keyOf(row)),
-    /** Returns the rows that ended, `entry` first. Rows behind a deferred row are deferred as well. */
-    end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[] {
-      const key = keyOf(entry.row);
-      if (end !== 'deferred') {
-        entry.end = end;
-        const first = end === 'sent' ? undefined : predecessorOf(entry);
-        // A paused row stays linked: the rows before it still hold back the rows behind it.
-        if (end === 'sent' && entry.next !== undefined) entry.next.previous = undefined;
-        if (last.get(key) !== entry) return [entry];
-        if (first === undefined) last.delete(key);
-        else last.set(key, first);
-        return [entry];
-      }
-      const ended: QueueEntry[] = [];
-      for (let each: QueueEntry | undefined = entry; each !== undefined; each = each.next) {
-        if (each.end !== undefined) continue;
-        each.end = 'deferred';
-        ended.push(each);
-      }
-      block(key);
-      return ended;
-    },
-    /** The row that must be sent first, or in the same batch. */
-    predecessorOf,
-    /** A new pass reads from the first row: nothing is blocked. */
-    newPass: (): void => blocked.clear(),
-    get blocked(): number {
-      return blocked.size;
-    },
-    /** No further aggregates can be remembered. */
-    get isFull(): boolean {
-      return blocked.size >= maxBlocked;
-    },
-  };
-}
-
-export const keyOf = ({ aggregateType, aggregateId }: Aggregate): string =>
-  `${aggregateType}\n${aggregateId}`;
 
 /** As configured under `svc.outbox.`. */
 export interface RelaySettings {
@@ -229,40 +83,9 @@ const leaseMarginMs = (leaseMs: number): number => Math.min(marginMs, leaseMs / 
 export const standbyMs = 60_000;
 const standbyJitter = 0.2;
 
-/** How often a pass begins again at the first row, to find late commits and retries. */
-export const restartMs = 1_000;
-/** After a pass over many rows that cannot be sent, rests for this multiple of its duration. */
-export const restFactor = 4;
-export const longestRestMs = 60_000;
-/** Minimum interval of reads after `wake`, because more rows may follow. */
-export const wakeDebounceMs = 10;
 /** Backoff after a failure of the database. Doubles. */
 export const firstStorePauseMs = 500;
 export const longestStorePauseMs = 30_000;
-/** Limits of rows in memory, read and not acknowledged: pages and bytes. */
-export const maxPages = 4;
-export const maxBytes = 32 * 1024 * 1024;
-/** Concurrent sends, to different partitions. */
-export const maxSends = 8;
-/** A send that ends this much later than its time-out: the process was suspended, and missed the answers. */
-export const stallMs = 1_000;
-/** Limits of one send. */
-export const maxSendRecords = 500;
-export const maxSendBytes = 512 * 1024;
-/** Rows of the single batch that tests the cluster. */
-export const probeRows = 10;
-/** Deferred rows that each read excludes by id. */
-export const maxDeferred = 5_000;
-/** Limit of blocked aggregates in one pass. Beyond it the pass ends. */
-const maxBlocked = 200_000;
-
-/** Backoff of a row that failed by its own fault: 1 s, 2 s, 4 s, … */
-export const firstRetryMs = 1_000;
-export const longestRetryMs = 60_000;
-/** For a topic that refuses. Doubles. */
-export const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
-/** For a partition that fails. Doubles. */
-export const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };
 
 interface ShardLeaseOptions {
   readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'release'>;

@@ -9,27 +9,178 @@ import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createSender, type TopicPartition } from '../../publish/sender/sender.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import {
-  createAggregateOrder,
-  createPauses,
   createWakeup,
-  firstRetryMs,
   firstStorePauseMs,
-  longestRetryMs,
   longestStorePauseMs,
-  maxDeferred,
-  maxSendBytes,
-  maxSendRecords,
-  maxSends,
-  type Pauses,
-  partitionPauses,
-  type QueueEntry,
   type RelaySettings,
-  type RowEnd,
   reasonOf,
   type ShardLease,
-  stallMs,
-  topicPauses,
 } from './pacing.ts';
+
+/** Concurrent sends, to different partitions. */
+const maxSends = 8;
+/** A send that ends this much later than its time-out: the process was suspended, and missed the answers. */
+const stallMs = 1_000;
+/** Limits of one send. */
+const maxSendRecords = 500;
+const maxSendBytes = 512 * 1024;
+/** Deferred rows that each read excludes by id. */
+const maxDeferred = 5_000;
+/** Limit of blocked aggregates in one pass. Beyond it the pass ends. */
+const maxBlocked = 200_000;
+/** Backoff of a row that failed by its own fault: 1 s, 2 s, 4 s, … */
+const firstRetryMs = 1_000;
+const longestRetryMs = 60_000;
+/** For a topic that refuses. Doubles. */
+const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
+/** For a partition that fails. Doubles. */
+const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };
+
+/**
+ * How a row leaves the relay's memory:
+ * - `sent`;
+ * - `deferred` to another pass, with the later rows of its aggregate;
+ * - `paused` with its topic, which does not hold up rows of other topics.
+ */
+type RowEnd = 'sent' | 'deferred' | 'paused';
+
+/** A row in memory, in the queue of its partition. */
+interface QueueEntry {
+  readonly row: StoredRow;
+  /** Of its shard when it was read. */
+  readonly epoch: number;
+  /** The rows read together. `remaining`: rows of it without an end. */
+  readonly page: { remaining: number };
+  /** When it was read, and when the broker had it, on the monotonic clock. */
+  readonly takenMs: number;
+  sentMs?: number;
+  /** Its neighbors in the aggregate, while they matter. */
+  previous: QueueEntry | undefined;
+  next: QueueEntry | undefined;
+  end: RowEnd | undefined;
+}
+
+/** The rows of each aggregate in order. A deferred row holds back only the rows behind it. */
+function createAggregateOrder() {
+  /** The last row in memory of each aggregate. */
+  const last = new Map<string, QueueEntry>();
+  const blocked = new Set<string>();
+
+  function block(key: string): void {
+    blocked.add(key);
+    last.delete(key);
+  }
+
+  function predecessorOf(entry: QueueEntry): QueueEntry | undefined {
+    let previous = entry.previous;
+    while (previous?.end !== undefined) previous = previous.previous;
+    return previous;
+  }
+
+  return {
+    /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so this one is, too. */
+    add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined {
+      const key = keyOf(read.row);
+      if (blocked.has(key)) return undefined;
+      const previous = last.get(key);
+      const entry: QueueEntry = { ...read, previous, next: undefined, end: undefined };
+      if (previous !== undefined) previous.next = entry;
+      last.set(key, entry);
+      return entry;
+    },
+    /** Defers a row that is not in memory, and all behind it. */
+    block: (row: Aggregate): void => block(keyOf(row)),
+    /** Returns the rows that ended, `entry` first. Rows behind a deferred row are deferred as well. */
+    end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[] {
+      const key = keyOf(entry.row);
+      if (end !== 'deferred') {
+        entry.end = end;
+        const first = end === 'sent' ? undefined : predecessorOf(entry);
+        // A paused row stays linked: the rows before it still hold back the rows behind it.
+        if (end === 'sent' && entry.next !== undefined) entry.next.previous = undefined;
+        if (last.get(key) !== entry) return [entry];
+        if (first === undefined) last.delete(key);
+        else last.set(key, first);
+        return [entry];
+      }
+      const ended: QueueEntry[] = [];
+      for (let each: QueueEntry | undefined = entry; each !== undefined; each = each.next) {
+        if (each.end !== undefined) continue;
+        each.end = 'deferred';
+        ended.push(each);
+      }
+      block(key);
+      return ended;
+    },
+    /** The row that must be sent first, or in the same batch. */
+    predecessorOf,
+    /** A new pass reads from the first row: nothing is blocked. */
+    newPass: (): void => blocked.clear(),
+    get blocked(): number {
+      return blocked.size;
+    },
+    /** No further aggregates can be remembered. */
+    get isFull(): boolean {
+      return blocked.size >= maxBlocked;
+    },
+  };
+}
+
+export const keyOf = ({ aggregateType, aggregateId }: Aggregate): string =>
+  `${aggregateType}\n${aggregateId}`;
+
+interface Place {
+  readonly untilMs: number;
+  readonly failures: number;
+}
+
+/** Limit of remembered keys. Topic names can come from application data. */
+const maxPlaces = 10_000;
+
+type Pauses = ReturnType<typeof createPauses>;
+
+/** Topics or partitions that get no sends for a while, with exponential backoff. */
+export function createPauses(options: {
+  readonly firstMs: number;
+  readonly longestMs: number;
+  readonly clock: Clock;
+}) {
+  const { firstMs, longestMs, clock } = options;
+  const places = new Map<string, Place>();
+  const paused = new Set<string>();
+  return {
+    /** True: it was not paused before, or was resumed since. */
+    pause(key: string): boolean {
+      const failures = (places.get(key)?.failures ?? 0) + 1;
+      if (failures === 1 && places.size >= maxPlaces) places.delete(places.keys().next().value as string);
+      places.set(key, { failures, untilMs: clock.monotonic() + backoffMs(failures, firstMs, longestMs) });
+      paused.add(key);
+      return failures === 1;
+    },
+    /**
+     * Also true after the backoff until the next pass begins, which reads the rows left out. Otherwise later rows would be sent
+     * before them.
+     */
+    has: (key: string): boolean => paused.has(key),
+    /** It accepted a send. True: it was paused before. */
+    resume(key: string): boolean {
+      return places.size > 0 && !paused.has(key) && places.delete(key);
+    },
+    /** The next pass tries all of them again, with their backoff reset. */
+    forget: (): void => places.clear(),
+    /** A pass begins: ends pauses whose backoff is over. */
+    newPass(): void {
+      const nowMs = clock.monotonic();
+      for (const key of paused) if ((places.get(key)?.untilMs ?? 0) <= nowMs) paused.delete(key);
+    },
+    /** Milliseconds until the first pause ends; `Infinity`: none. */
+    nextMs(): number {
+      let nextMs = Number.POSITIVE_INFINITY;
+      for (const key of paused) nextMs = Math.min(nextMs, places.get(key)?.untilMs ?? 0);
+      return Math.max(0, nextMs - clock.monotonic());
+    },
+  };
+}
 
 interface PipelineOptions {
   readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
@@ -50,42 +201,10 @@ interface PipelineOptions {
   readonly onNextPassIn: (ms: number) => void;
 }
 
-/** Rows between read and acknowledgment, in the order of their aggregates. */
-export interface Pipeline {
-  /** Call before each read, whose result may still contain rows acknowledged from then on. */
-  startReading(): void;
-  /** Adds rows. Returns how many of them wait for a send. The others are known, deferred or paused. */
-  add(rows: readonly StoredRow[], epochs: ReadonlyMap<number, number>): Promise<number>;
-  newPass(): void;
-  /** Defers their rows in this pass. */
-  block(aggregates: readonly Aggregate[]): void;
-  /** Ids of rows in memory and of rows deferred in this pass; `undefined`: too many. */
-  knownIds(): readonly number[] | undefined;
-  /** Runs `work` while nothing is sent. Before, it waits for acknowledgments in the table, up to `maxWaitMs`. */
-  withoutSends<T>(work: () => Promise<T>, maxWaitMs: number): Promise<T>;
-  /** Partitions that failed are tried again in the next pass. */
-  retryPartitions(): void;
-  /** Defers all rows that are not in a send. */
-  drop(): void;
-  /** Resolves when memory is empty. */
-  idle(): Promise<void>;
-  /** Adds no further rows, and stops acknowledging. */
-  stop(): void;
-  readonly rows: number;
-  readonly bytes: number;
-  /** Aggregates that wait for another pass. */
-  readonly blocked: number;
-  readonly isFull: boolean;
-  /** Milliseconds until a paused topic or partition is tried again. */
-  nextPausedMs(): number;
-  readonly processed: Processed;
-  /** On the monotonic clock; `undefined`: none yet. */
-  readonly lastSuccessMs: number | undefined;
-  /** Rows of the last failed send without a known fault of their own, if none has succeeded since. */
-  readonly lastFailedRows: readonly StoredRow[];
-}
+export type Pipeline = ReturnType<typeof createPipeline>;
 
-export function createPipeline(options: PipelineOptions): Pipeline {
+/** Rows between read and acknowledgment, in the order of their aggregates. */
+export function createPipeline(options: PipelineOptions) {
   const { store, counts, owner, settings, breaker, lease, clock, logger, say, onRoom } = options;
   const order = createAggregateOrder();
   const topics = createPauses({ ...topicPauses, clock });
@@ -265,9 +384,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   }
 
   return {
-    startReading: () => written.clear(),
+    /** Call before each read, whose result may still contain rows acknowledged from then on. */
+    startReading: (): void => written.clear(),
 
-    async add(rows, epochs) {
+    /** Adds rows. Returns how many of them wait for a send. The others are known, deferred or paused. */
+    async add(rows: readonly StoredRow[], epochs: ReadonlyMap<number, number>): Promise<number> {
       const names = new Set<string>();
       for (const { topic, fault } of rows) if (fault === undefined && !topics.has(topic)) names.add(topic);
       const unknown = [...names].filter((topic) => counts.known(topic) === undefined);
@@ -294,7 +415,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       return page.remaining;
     },
 
-    newPass() {
+    newPass(): void {
       deferred.clear();
       order.newPass();
       // Its failure is not written yet: it is not read again, and the rows behind it must wait.
@@ -303,11 +424,15 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       partitions.newPass();
     },
 
-    block: (aggregates) => aggregates.forEach(order.block),
+    /** Defers their rows in this pass. */
+    block: (aggregates: readonly Aggregate[]): void => aggregates.forEach(order.block),
 
-    knownIds: () => (deferred.size > maxDeferred ? undefined : [...known.keys(), ...deferred]),
+    /** Ids of rows in memory and of rows deferred in this pass; `undefined`: too many. */
+    knownIds: (): readonly number[] | undefined =>
+      deferred.size > maxDeferred ? undefined : [...known.keys(), ...deferred],
 
-    async withoutSends(work, maxWaitMs) {
+    /** Runs `work` while nothing is sent. Before, it waits for acknowledgments in the table, up to `maxWaitMs`. */
+    async withoutSends<T>(work: () => Promise<T>, maxWaitMs: number): Promise<T> {
       isSuspended = true;
       const promptSinceMs = clock.monotonic() - promptMs;
       for (const [entries, sinceMs] of inFlight) if (sinceMs > promptSinceMs) awaited.add(entries);
@@ -323,10 +448,14 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       }
     },
 
+    /** Partitions that failed are tried again in the next pass. */
     retryPartitions: partitions.forget,
+    /** Defers all rows that are not in a send. */
     drop,
-    idle: () => until(() => known.size === 0),
-    stop() {
+    /** Resolves when memory is empty. */
+    idle: (): Promise<void> => until(() => known.size === 0),
+    /** Adds no further rows, and stops acknowledging. */
+    stop(): void {
       isStopped = true;
       drop();
       acknowledger.stop();
@@ -337,14 +466,17 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     get bytes() {
       return bytes;
     },
+    /** Aggregates that wait for another pass. */
     get blocked() {
       return order.blocked;
     },
     get isFull() {
       return order.isFull;
     },
-    nextPausedMs: () => Math.min(topics.nextMs(), partitions.nextMs()),
+    /** Milliseconds until a paused topic or partition is tried again. */
+    nextPausedMs: (): number => Math.min(topics.nextMs(), partitions.nextMs()),
     processed: rowCounts.processed,
+    /** On the monotonic clock; `undefined`: none yet. */
     get lastSuccessMs() {
       return lastSuccessMs;
     },
@@ -481,6 +613,7 @@ function createSendResults(options: SendResultsOptions) {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
   /** For problems that only an operator can solve. */
   const sayError = throttledLog(logger, options.clock);
+  /** Rows of the last failed send without a known fault of their own, if none has succeeded since. */
   let lastFailedRows: readonly StoredRow[] = [];
   /** The last log line says that events cannot be sent. The breaker logs its own changes. */
   let isSaid = false;

@@ -19,24 +19,17 @@ import {
   createShardLease,
   createWakeup,
   firstStorePauseMs,
-  keyOf,
   leaseMsFor,
-  longestRestMs,
   longestStorePauseMs,
-  maxBytes,
-  maxPages,
-  probeRows,
   type RelaySettings,
   reasonOf,
-  restartMs,
-  restFactor,
   type ShardLease,
   standbyMs,
-  wakeDebounceMs,
 } from './pacing.ts';
 import {
   createDatabaseTime,
   createPipeline,
+  keyOf,
   type Pipeline,
   type Processed,
   type RelayCounters,
@@ -291,9 +284,9 @@ export function createRelay(parts: RelayParts): Relay {
 }
 
 /** From opening to the first probe, and from one probe to the next. */
-export const openMs = 60_000;
+const openMs = 60_000;
 
-export interface RelayBreakerOptions {
+interface RelayBreakerOptions {
   /** `false`: always CLOSED. */
   readonly enabled: boolean;
   readonly clock: Clock;
@@ -306,7 +299,7 @@ export interface RelayBreakerOptions {
  * The publisher's breaker with the settings of the outbox: OPEN after 5 consecutive failures of the cluster; HALF-OPEN 60 seconds
  * later, when one send decides. Nothing is lost: rows wait in their table.
  */
-export function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBreakerOptions): Breaker {
+function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBreakerOptions): Breaker {
   return createCircuit({
     threshold: enabled ? defaultBreaker.threshold : Number.POSITIVE_INFINITY,
     probeIntervalMs: openMs,
@@ -326,7 +319,20 @@ export function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBrea
   });
 }
 
-export interface ReaderOptions {
+/** How often a pass begins again at the first row, to find late commits and retries. */
+const restartMs = 1_000;
+/** After a pass over many rows that cannot be sent, rests for this multiple of its duration. */
+const restFactor = 4;
+const longestRestMs = 60_000;
+/** Minimum interval of reads after `wake`, because more rows may follow. */
+const wakeDebounceMs = 10;
+/** Limits of rows in memory, read and not acknowledged: pages and bytes. */
+const maxPages = 4;
+const maxBytes = 32 * 1024 * 1024;
+/** Rows of the single batch that tests the cluster. */
+const probeRows = 10;
+
+interface ReaderOptions {
   readonly store: Pick<OutboxStore, 'pending' | 'failedAggregates'>;
   readonly settings: RelaySettings;
   readonly pipeline: Pipeline;
@@ -342,23 +348,7 @@ export interface ReaderOptions {
  * that began early and commits late cannot fall behind a later one of its aggregate. About every second a new pass begins, which
  * retries deferred rows.
  */
-export interface Reader {
-  run(): Promise<void>;
-  /** New rows exist. */
-  wake(): void;
-  /** Memory was freed, the breaker's state has changed, or shards were claimed. */
-  recheck(): void;
-  /** Skipped rows are due in this many milliseconds. */
-  nextPassIn(ms: number): void;
-  /**
-   * Resolves with true when all rows that exist after the call are in memory, or there are no shards to read. Resolves with false
-   * when the database fails, or nothing can be sent.
-   */
-  seesAll(): Promise<boolean>;
-  stop(): void;
-}
-
-export function createReader(options: ReaderOptions): Reader {
+function createReader(options: ReaderOptions) {
   const { store, settings, pipeline, lease, breaker, clock, say, logger } = options;
   const size = createBatchSize(settings);
   const signal = createWakeup();
@@ -503,7 +493,7 @@ export function createReader(options: ReaderOptions): Reader {
   }
 
   return {
-    async run() {
+    async run(): Promise<void> {
       while (!isStopped) {
         checkLook();
         const waitMs = restMs(clock.monotonic());
@@ -523,22 +513,29 @@ export function createReader(options: ReaderOptions): Reader {
         }
       }
     },
-    wake() {
+    /** New rows exist. */
+    wake(): void {
       // While the database fails, its backoff applies.
       if (failures > 0) return;
       wakeAtMs = Math.min(wakeAtMs, Math.max(clock.monotonic(), readAtMs + wakeDebounceMs));
       signal.raise();
     },
+    /** Memory was freed, the breaker's state has changed, or shards were claimed. */
     recheck: signal.raise,
+    /** Skipped rows are due in this many milliseconds. */
     nextPassIn,
-    seesAll() {
+    /**
+     * Resolves with true when all rows that exist after the call are in memory, or there are no shards to read. Resolves with false
+     * when the database fails, or nothing can be sent.
+     */
+    seesAll(): Promise<boolean> {
       const seen = new Promise<boolean>((resolve) => {
         look = { isBegun: false, end: resolve };
       });
       nextPassIn(0);
       return seen;
     },
-    stop() {
+    stop(): void {
       isStopped = true;
       endLook(false);
       signal.raise();
@@ -550,13 +547,13 @@ export function createReader(options: ReaderOptions): Reader {
 export const cleanupIntervalMs = 600_000;
 export const firstCleanupMs = 60_000;
 /** Rows of one DELETE: short transactions hold up others only briefly. */
-export const cleanupRows = 1_000;
+const cleanupRows = 1_000;
 /** Between two of them. */
-export const cleanupPauseMs = 200;
+const cleanupPauseMs = 200;
 
 const dayMs = 86_400_000;
 
-export interface CleanupOptions {
+interface CleanupOptions {
   readonly store: Pick<OutboxStore, 'cleanup' | 'partition'>;
   readonly settings: Pick<RelaySettings, 'cleanupEnabled' | 'retentionDays' | 'failedRetentionDays'>;
   readonly clock: Clock;
@@ -566,13 +563,7 @@ export interface CleanupOptions {
 }
 
 /** Deletes old rows, one instance at a time. */
-export interface Cleanup {
-  /** Runs until `stop`; returns at once if disabled. */
-  run(): Promise<void>;
-  stop(): void;
-}
-
-export function createCleanup({ store, settings, clock, logger, rests }: CleanupOptions): Cleanup {
+export function createCleanup({ store, settings, clock, logger, rests }: CleanupOptions) {
   const { retentionDays, failedRetentionDays } = settings;
   const say = throttledLog(logger, clock, { level: 'warn' });
   const pause = createWakeup();
@@ -598,7 +589,8 @@ export function createCleanup({ store, settings, clock, logger, rests }: Cleanup
   }
 
   return {
-    async run() {
+    /** Runs until `stop`; returns at once if disabled. */
+    async run(): Promise<void> {
       let waitMs = firstCleanupMs;
       while (!isStopped) {
         await pause.wait(waitMs);
@@ -614,7 +606,7 @@ export function createCleanup({ store, settings, clock, logger, rests }: Cleanup
         }
       }
     },
-    stop() {
+    stop(): void {
       isStopped = true;
       pause.raise();
     },

@@ -8,11 +8,6 @@ import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Publisher } from '../publisher.ts';
 import { lostError } from '../tiers/loss-alert.ts';
 
-interface CallerWait {
-  /** Resolves with the outcome, or with `undefined` when the time is over. The event continues either way. */
-  forOutcome(outcome: Promise<Outcome>): Promise<Outcome | undefined>;
-}
-
 interface Waiting {
   readonly untilMs: number;
   readonly release: (outcome: Outcome | undefined) => void;
@@ -25,7 +20,7 @@ const lateMs = 50;
  * One timer serves all waiting callers: all wait equally long, so the first in is the first out. It keeps the process alive while
  * callers wait.
  */
-export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
+export function createCallerWait(maxWaitMs: number, clock: Clock) {
   const waiting = new Set<Waiting>();
   const context = new AsyncResource('svc.caller-wait');
   let timer: NodeJS.Timeout | undefined;
@@ -68,7 +63,8 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   }
 
   return {
-    forOutcome: (outcome) =>
+    /** Resolves with the outcome, or with `undefined` when the time is over. The event continues either way. */
+    forOutcome: (outcome: Promise<Outcome>): Promise<Outcome | undefined> =>
       new Promise((release) => {
         const nowMs = clock.monotonic();
         const one = { untilMs: nowMs + maxWaitMs, release };
@@ -226,15 +222,7 @@ export interface Generation {
 }
 
 /** Counts events in flight, so that a flush waits only for those that existed when it was called. */
-interface InFlight {
-  begin(): Generation;
-  end(generation: Generation): void;
-  /** Resolves when all events begun before the call have ended. */
-  soFar(): Promise<void>;
-  idle(): Promise<void>;
-}
-
-export function createInFlight(): InFlight {
+export function createInFlight() {
   let current: Generation = { count: 0 };
   let count = 0;
   const older = new Map<Generation, (() => void)[]>();
@@ -245,12 +233,12 @@ export function createInFlight(): InFlight {
   }
 
   return {
-    begin() {
+    begin(): Generation {
       count++;
       current.count++;
       return current;
     },
-    end(generation) {
+    end(generation: Generation): void {
       generation.count--;
       count--;
       if (generation.count === 0 && generation !== current) {
@@ -260,7 +248,8 @@ export function createInFlight(): InFlight {
       }
       if (count === 0) wake(waitingForIdle);
     },
-    async soFar() {
+    /** Resolves when all events begun before the call have ended. */
+    async soFar(): Promise<void> {
       if (current.count > 0) {
         older.set(current, []);
         current = { count: 0 };
@@ -269,7 +258,8 @@ export function createInFlight(): InFlight {
         [...older.values()].map((waiting) => new Promise<void>((resolve) => waiting.push(resolve))),
       );
     },
-    idle: () => (count === 0 ? Promise.resolve() : new Promise((resolve) => waitingForIdle.push(resolve))),
+    idle: (): Promise<void> =>
+      count === 0 ? Promise.resolve() : new Promise((resolve) => waitingForIdle.push(resolve)),
   };
 }
 

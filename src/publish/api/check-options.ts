@@ -4,7 +4,7 @@ import { type Severity, severities, topicNameForm, topicNamePattern } from '../.
 import { isNamedValues, optionsProblem } from '../../ground/names.ts';
 import type { PublishOptions } from '../publisher.ts';
 
-export interface CheckedOptions {
+interface CheckedOptions {
   readonly severity?: Severity | undefined;
   readonly topic?: string | undefined;
   readonly eventType?: string | undefined;

@@ -3,7 +3,7 @@ import type { Clock } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
-import { doubtsCount, faultOf } from '../fault.ts';
+import { doubtsCount, faultOf, passingOf } from '../fault.ts';
 import { createSendSlots } from '../memory-limits.ts';
 import { type KeyOrder, type OrderState, spilled, spilledUnlessFull } from '../order/backup-order.ts';
 import { partitionOfKey } from '../partition-of-key.ts';
@@ -16,8 +16,7 @@ import {
   newBatch,
   nextTry,
 } from '../sender/sender.ts';
-import { afterRetries, type Breaker, breakerOpen, type RetryPolicy } from './breaker.ts';
-import type { ClusterWatch } from './cluster-watch.ts';
+import { afterRetries, type Breaker, breakerOpen, type ClusterWatch, type RetryPolicy } from './breaker.ts';
 import { type EventOutcomes, type QueuedEvent, timedOut } from './queued-event.ts';
 import { toRecord } from './record.ts';
 import type { PartitionCounts, TopicRefusals } from './topic-refusals.ts';
@@ -147,7 +146,7 @@ function endBatch(
 }
 
 /** Unsettled events that are in no batch yet, in order. */
-export class WaitingEvents {
+class WaitingEvents {
   private events: QueuedEvent[] = [];
   private heldCount = 0;
   bytes = 0;
@@ -234,48 +233,7 @@ interface PartitionQueueOptions {
   readonly onSent: () => void;
 }
 
-/**
- * The events of one partition, in order, as in `createLane`. Failed batches are sent again before anything else.
- *
- * After a pause, the first event of a partition is sent at the end of this turn of the event loop. Others wait for the send in
- * flight, then until the batch is worth a send or its first event has lingered long enough (`lingerFor`). A steady stream is sent a
- * few milliseconds at a time, because a send costs far more than an event in it. Unless callers wait, small batches of several
- * partitions are staggered.
- */
-export interface PartitionQueue {
-  push(event: QueuedEvent): void;
-  /** As {@link createOrderGate}'s. */
-  spillHeldEvents(): boolean;
-  /** Inserts an event that found the backup full. */
-  putBack(event: QueuedEvent): void;
-  /** As {@link createOrderGate}'s. */
-  isBackupFull(): boolean;
-  /** As {@link createOrderGate}'s. */
-  tryRoom(): boolean;
-  /** Sends at once what lingers. */
-  flush(): void;
-  /** Ends all events past their deadline. Returns the next deadline. */
-  expire(nowMs: number, deliveryTimeoutMs: number): number | undefined;
-  /** Ends all events that are neither in a send nor held. `alsoInFlight`: all events. */
-  abandon(reason: SendFailure, alsoInFlight: boolean): void;
-  isIdle(): boolean;
-  /** Whether it has unsettled events that are not held. */
-  holds(): boolean;
-  /** The first event that is held. */
-  firstHeld(): QueuedEvent | undefined;
-  /** The cluster is back: retries at once. If that fails, the batch waits for the rest of its time. */
-  wake(): void;
-  /** The state of the order has changed, or the backup may have space. */
-  orderChanged(): void;
-  readonly isSending: boolean;
-  /**
-   * Removes its events, in order, because they belong to other partitions. `alsoMaybeStored` false: keeps those that may be stored
-   * here.
-   */
-  takeAll(alsoMaybeStored: boolean): QueuedEvent[];
-  /** The partition of its events is known. */
-  placed(): void;
-}
+type PartitionQueue = ReturnType<typeof createPartitionQueue>;
 
 /**
  * - `idle` waits for an event. Next: `lingering`; `leaving` after a pause; `waiting for a slot` if the batch is full or svc ends.
@@ -303,7 +261,15 @@ type State =
   | 'pausing'
   | 'held';
 
-export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
+/**
+ * The events of one partition, in order, as in `createLane`. Failed batches are sent again before anything else.
+ *
+ * After a pause, the first event of a partition is sent at the end of this turn of the event loop. Others wait for the send in
+ * flight, then until the batch is worth a send or its first event has lingered long enough (`lingerFor`). A steady stream is sent a
+ * few milliseconds at a time, because a send costs far more than an event in it. Unless callers wait, small batches of several
+ * partitions are staggered.
+ */
+function createPartitionQueue(options: PartitionQueueOptions) {
   const { topic, partition, batch: settings, sender, outcomes } = options;
   const waiting = new WaitingEvents();
   const gate = createOrderGate({ topic, partition, waiting, sender, outcomes });
@@ -495,7 +461,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   return {
-    push(event) {
+    push(event: QueuedEvent): void {
       waiting.push(event);
       if (event.isHeld) sender.outside(spillToBackup);
       if (state === 'idle') sender.outside(() => proceed(true));
@@ -504,21 +470,24 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     },
 
     spillHeldEvents: gate.spillHeldEvents,
-    isBackupFull: () => gate.isBackupFull,
-    tryRoom() {
+    isBackupFull: (): boolean => gate.isBackupFull,
+    tryRoom(): boolean {
       const isTried = gate.tryRoom();
       if (isTried && waiting.count === 0) resume();
       return isTried;
     },
-    putBack(event) {
+    /** Inserts an event that found the backup full. */
+    putBack(event: QueuedEvent): void {
       gate.putBack(event);
       if (state === 'idle') sender.outside(() => proceed(true));
     },
-    flush() {
+    /** Sends at once what lingers. */
+    flush(): void {
       if (isGathering()) askForSlot();
     },
 
-    expire(nowMs, deliveryTimeoutMs) {
+    /** Ends all events past their deadline. Returns the next deadline. */
+    expire(nowMs: number, deliveryTimeoutMs: number): number | undefined {
       // Delivery time does not run while the broker throttles; it starts again afterwards.
       const earliestMs = sender.heldUntilMs(topic, partition) + deliveryTimeoutMs;
       const first = firstOpen();
@@ -527,27 +496,37 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       return firstOpen()?.deadlineAtMs;
     },
 
+    /** Ends all events that are neither in a send nor held. `alsoInFlight`: all events. */
     abandon,
-    orderChanged() {
+    /** The state of the order has changed, or the backup may have space. */
+    orderChanged(): void {
       gate.mayHaveRoom();
       spillToBackup();
       if (gate.isOpen() && state === 'held') proceed(false);
     },
+    /** The cluster is back: retries at once. If that fails, the batch waits for the rest of its time. */
     wake,
-    get isSending() {
+    get isSending(): boolean {
       return lane.inFlight !== undefined;
     },
-    takeAll(alsoMaybeStored) {
+    /**
+     * Removes its events, in order, because they belong to other partitions. `alsoMaybeStored` false: keeps those that may be
+     * stored here.
+     */
+    takeAll(alsoMaybeStored: boolean): QueuedEvent[] {
       const taken = [...batches.takeEvents(alsoMaybeStored), ...waiting.take(() => true)];
       resume();
       return taken;
     },
-    placed() {
+    /** The partition of its events is known. */
+    placed(): void {
       if (state === 'unplaced') proceed(false);
     },
-    isIdle: () => state === 'idle',
-    holds: () => firstOpen()?.isHeld === false,
-    firstHeld: () => waiting.firstHeld,
+    isIdle: (): boolean => state === 'idle',
+    /** Whether it has unsettled events that are not held. */
+    holds: (): boolean => firstOpen()?.isHeld === false,
+    /** The first event that is held. */
+    firstHeld: (): QueuedEvent | undefined => waiting.firstHeld,
   };
 }
 
@@ -699,7 +678,7 @@ interface OrderGateOptions {
 }
 
 /** Whether the events of a queue may be sent while earlier ones of their partition are in the backup, or on their way there. */
-export function createOrderGate(options: OrderGateOptions) {
+function createOrderGate(options: OrderGateOptions) {
   const { topic, partition, waiting, sender, outcomes } = options;
   let isBackupFull = false;
 
@@ -748,4 +727,250 @@ export function createOrderGate(options: OrderGateOptions) {
     },
   };
   return gate;
+}
+
+/** Minimum interval between requests for the number of partitions when answers say that the topic was created again. */
+const recreatedEveryMs = 1_000;
+
+interface TopicQueueOptions {
+  readonly topic: string;
+  readonly batch: BatchSettings;
+  readonly counts: PartitionCounts;
+  readonly sender: BatchSender;
+  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
+  /** The queue may be empty: check `isIdle`. */
+  readonly onIdle: () => void;
+}
+
+export type TopicQueue = ReturnType<typeof createTopicQueue>;
+
+/**
+ * Finds the partition of each event of one topic, and has a queue for each.
+ *
+ * While the number of partitions is unknown (the topic is being created, or the cluster is away), events wait here. They are sent
+ * one by one, the client chooses the partition, and the number is requested before each.
+ *
+ * When the number changes, all waiting events are placed again: after the sends in flight have ended, in their order, and before
+ * any later event.
+ */
+export function createTopicQueue(options: TopicQueueOptions) {
+  const { topic, batch, counts, sender, outcomes } = options;
+  const oneByOne = { ...batch, maxEvents: 1, maxBytes: 1 };
+  const partitioner = createPartitioner();
+  const partitions = new Map<number | undefined, PartitionQueue>();
+  const stagger = createSendStagger(partitions);
+  const unplaced = new WaitingEvents();
+  const gate = createOrderGate({ topic, partition: undefined, waiting: unplaced, sender, outcomes });
+  let isAsking = false;
+  /** The number of partitions by which the queues were filled. */
+  let placedBy: number | undefined;
+  /** A send found no such topic or partition: no send begins until the number is known. */
+  let isInDoubt = false;
+  /** Waits for the sends in flight, to place the waiting events again. */
+  let isMoving = false;
+  let wasMissing = false;
+  let recreatedAtMs = Number.NEGATIVE_INFINITY;
+
+  function queueOf(partition: number | undefined): PartitionQueue {
+    let queue = partitions.get(partition);
+    if (queue === undefined) {
+      queue = createPartitionQueue({
+        topic,
+        partition,
+        batch: partition === undefined ? oneByOne : batch,
+        sender,
+        outcomes,
+        stagger,
+        partitioner,
+        // A refusal of one partition says nothing about the others.
+        onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
+        onIdle: () => left(partition),
+        mayStart: () => !isInDoubt && !isMoving,
+        onDoubt: ({ cause, isRecreated }) =>
+          void doubt(isRecreated === true || passingOf(cause) === 'unknown'),
+        onRecreated,
+        onSent: () => isMoving && move(),
+      });
+      partitions.set(partition, queue);
+    }
+    return queue;
+  }
+
+  function left(partition: number | undefined): void {
+    if (partition === undefined && unplaced.count > 0) void place();
+    else options.onIdle();
+  }
+
+  const queueFor = ({ event: { key } }: QueuedEvent, count: number | undefined): PartitionQueue =>
+    queueOf(count === undefined ? undefined : partitioner.partitionOf(key, count));
+
+  /** Reported by one batch of each partition, or by every batch if the broker has wrong offsets. */
+  function onRecreated(): void {
+    const nowMs = sender.nowMs();
+    if (nowMs - recreatedAtMs < recreatedEveryMs) return;
+    recreatedAtMs = nowMs;
+    void doubt(true);
+  }
+
+  async function doubt(isMissing: boolean): Promise<void> {
+    wasMissing ||= isMissing;
+    if (isInDoubt) return;
+    isInDoubt = true;
+    const count = await counts.ask(topic);
+    isInDoubt = false;
+    notice(count);
+    if (count !== undefined && !isMoving) wasMissing = false;
+    if (!isMoving) for (const queue of partitions.values()) queue.placed();
+  }
+
+  /** Handles the current number of partitions, if known. */
+  function notice(count: number | undefined): void {
+    if (count === undefined || isMoving) return;
+    const isOther = placedBy !== undefined && count !== placedBy;
+    if (!isOther) placedBy = count;
+    else {
+      isMoving = true;
+      move();
+    }
+  }
+
+  function move(): void {
+    if ([...partitions.values()].some((queue) => queue.isSending)) return;
+    const count = counts.known(topic) ?? placedBy;
+    // Only a recreated topic cannot contain events that may be stored.
+    const isRecreated = wasMissing || (count ?? 0) < (placedBy ?? 0);
+    const first = [...partitions.values()].flatMap((queue) => queue.takeAll(isRecreated));
+    const later = isAsking ? [] : unplaced.take(() => true);
+    placedBy = count;
+    for (const event of [...first, ...later]) queueFor(event, count).push(event);
+    isMoving = false;
+    wasMissing = false;
+    for (const queue of [...partitions.values()]) queue.placed();
+    if (isIdle()) options.onIdle();
+  }
+
+  async function place(): Promise<void> {
+    isAsking = true;
+    const count = await counts.ask(topic);
+    isAsking = false;
+    notice(count);
+    // `move` places these events as well.
+    if (isMoving) return;
+    // Events that have come back meanwhile go first.
+    if (partitions.get(undefined)?.isIdle() === false) return;
+    const placed = count === undefined ? unplaced.takeBatch(oneByOne) : unplaced.take(() => true);
+    for (const event of placed) queueFor(event, count).push(event);
+    // All of them may have ended during the request.
+    if (isIdle()) options.onIdle();
+  }
+
+  /** The queues in which its events may be. */
+  const queuesOf = (partition: number | undefined): (PartitionQueue | undefined)[] =>
+    partition === undefined
+      ? [...partitions.values()]
+      : [partitions.get(partition), partitions.get(undefined)];
+
+  const isPlacing = (): boolean =>
+    isMoving || isAsking || unplaced.count > 0 || partitions.get(undefined)?.isIdle() === false;
+
+  const isIdle = (): boolean => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle());
+
+  return {
+    push(event: QueuedEvent) {
+      const count = counts.known(topic);
+      notice(count);
+      const isWaiting = isPlacing();
+      if (count !== undefined && !isWaiting) return queueFor(event, count).push(event);
+      unplaced.push(event);
+      // Earlier events found the backup full.
+      if (![...partitions.values()].some((queue) => queue.isBackupFull())) gate.spillToBackup();
+      if (isIdle()) options.onIdle();
+      else if (!isWaiting) sender.outside(() => void place());
+    },
+
+    putBack(event: QueuedEvent): void {
+      const isBehind = unplaced.first !== undefined && timeOf(unplaced.first) < timeOf(event);
+      (isBehind ? gate : queueFor(event, counts.known(topic))).putBack(event);
+    },
+
+    /** For an event of this key. */
+    spillHeldEvents(key: string): boolean {
+      const count = counts.known(topic);
+      const partition = count === undefined ? undefined : partitioner.partitionOf(key, count);
+      const isFull = queuesOf(partition).some((queue) => queue?.spillHeldEvents() === false);
+      return gate.spillHeldEvents() && !isFull;
+    },
+
+    isBackupFull: (): boolean =>
+      gate.isBackupFull || [...partitions.values()].some((queue) => queue.isBackupFull()),
+
+    tryRoom: (): boolean => [...partitions.values()].some((queue) => queue.tryRoom()) || gate.tryRoom(),
+
+    flush(): void {
+      for (const queue of partitions.values()) queue.flush();
+    },
+
+    expire(nowMs: number, deliveryTimeoutMs: number): number | undefined {
+      const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
+      const late = sender.explain(topic, timedOut(deliveryTimeoutMs));
+      const heldMs = sender.heldUntilMs(topic, undefined) + deliveryTimeoutMs;
+      if (unplaced.first !== undefined && nowMs < heldMs) return earliest([...deadlines, heldMs]);
+      settle(
+        unplaced.take(({ deadlineAtMs }) => deadlineAtMs <= nowMs),
+        late,
+      );
+      return earliest([...deadlines, unplaced.first?.deadlineAtMs]);
+    },
+
+    abandon,
+
+    wake(): void {
+      for (const queue of partitions.values()) queue.wake();
+    },
+
+    /** `undefined`: any partition. */
+    orderChanged(partition: number | undefined): void {
+      for (const queue of queuesOf(partition)) queue?.orderChanged();
+      gate.mayHaveRoom();
+      gate.spillToBackup();
+      gate.isOpen();
+    },
+
+    /** `undefined`: any partition. */
+    holds(partition: number | undefined): boolean {
+      return unplaced.first?.isHeld === false || queuesOf(partition).some((queue) => queue?.holds() === true);
+    },
+
+    /** Position in time of the first held event in this partition; `undefined`: in any. */
+    firstHeld(partition: number | undefined): bigint | undefined {
+      const held = [...queuesOf(partition).map((queue) => queue?.firstHeld()), unplaced.firstHeld];
+      return earliest(held.map((one) => one && timeOf(one)));
+    },
+
+    isIdle,
+  };
+
+  function settle(events: readonly QueuedEvent[], reason: SendFailure): void {
+    for (const event of events) outcomes.settle(event, event.isHeld ? spilled : reason);
+  }
+
+  function abandon(reason: SendFailure, alsoInFlight: boolean): void {
+    // Unplaced events are the latest ones.
+    const last = unplaced.take((event) => alsoInFlight || isFree(event));
+    for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
+    settle(last, sender.explain(topic, reason));
+  }
+}
+
+const timeOf = ({ event: { eventId } }: QueuedEvent): bigint => orderOf(eventId);
+
+const isFree = ({ isHeld }: QueuedEvent): boolean => !isHeld;
+
+export function earliest<Time extends number | bigint>(
+  times: readonly (Time | undefined)[],
+): Time | undefined {
+  return times.reduce(
+    (first, time) => (time === undefined || (first !== undefined && first < time) ? first : time),
+    undefined,
+  );
 }

@@ -1,14 +1,12 @@
 // main/: the main topic: admission, topic, partition, sender, outcome.
 
 import { type Clock, within } from '../../ground/clock.ts';
-import { orderOf } from '../../ground/event-fields.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
-import { passingOf } from '../fault.ts';
 import { createTickBudget, type MemoryLimits } from '../memory-limits.ts';
-import { isSpilled, type KeyOrder, noOrder, spilled } from '../order/backup-order.ts';
+import { isSpilled, type KeyOrder, noOrder } from '../order/backup-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import {
@@ -16,33 +14,20 @@ import {
   type BreakerSettings,
   breakerOpen,
   createBreaker,
+  createClusterWatch,
   type RetryPolicy,
   withJitter,
 } from './breaker.ts';
-import { createClusterWatch } from './cluster-watch.ts';
 import {
-  type BatchSender,
   type BatchSettings,
   createBatchSender,
-  createOrderGate,
-  createPartitioner,
-  createPartitionQueue,
-  createSendStagger,
-  type PartitionQueue,
-  WaitingEvents,
+  createTopicQueue,
+  earliest,
+  type TopicQueue,
 } from './partition-queue.ts';
-import {
-  createAdmission,
-  createEventOutcomes,
-  type EventOutcomes,
-  QueuedEvent,
-  shutDown,
-  stopped,
-  timedOut,
-  tooManyAtOnce,
-} from './queued-event.ts';
+import { createAdmission, createEventOutcomes, QueuedEvent, shutDown, timedOut } from './queued-event.ts';
 import { bytesOf, toRecord } from './record.ts';
-import { createPartitionCounts, createTopicRefusals, type PartitionCounts } from './topic-refusals.ts';
+import { createPartitionCounts, createTopicRefusals } from './topic-refusals.ts';
 
 export interface QueueOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo' | 'heldBack'>;
@@ -78,19 +63,17 @@ export interface QueueOptions {
   readonly onRetried: (eventType: string) => void;
 }
 
-interface QueueState {
-  /** In memory: waiting, in flight, or waiting for a retry. */
-  readonly events: number;
-  readonly bytes: number;
-  /** Events that did not fit. */
-  readonly overflows: number;
-}
-
 export interface Queue extends Publisher {
   /** Sends batches at once that wait for more events. */
   flush(): void;
   readonly breaker: Breaker;
-  state(): QueueState;
+  state(): {
+    /** In memory: waiting, in flight, or waiting for a retry. */
+    readonly events: number;
+    readonly bytes: number;
+    /** Events that did not fit. */
+    readonly overflows: number;
+  };
   /** One line about topics that refuse their events. */
   refusals(): string | undefined;
   /** When the cluster last took a batch, as Unix time in milliseconds; `null`: never. */
@@ -335,253 +318,11 @@ export function createQueue(options: QueueOptions): Queue {
   };
 }
 
-/** Minimum interval between requests for the number of partitions when answers say that the topic was created again. */
-const recreatedEveryMs = 1_000;
+const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
 
-interface TopicQueueOptions {
-  readonly topic: string;
-  readonly batch: BatchSettings;
-  readonly counts: PartitionCounts;
-  readonly sender: BatchSender;
-  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
-  /** The queue may be empty: check `isIdle`. */
-  readonly onIdle: () => void;
-}
-
-/** Finds the partition of each event of one topic, and has a queue for each. Methods as in `PartitionQueue`. */
-interface TopicQueue
-  extends Omit<
-    PartitionQueue,
-    'holds' | 'firstHeld' | 'orderChanged' | 'spillHeldEvents' | 'isSending' | 'takeAll' | 'placed'
-  > {
-  /** `undefined`: any partition. */
-  holds(partition: number | undefined): boolean;
-  /** Position in time of the first held event in this partition; `undefined`: in any. */
-  firstHeld(partition: number | undefined): bigint | undefined;
-  /** For an event of this key. */
-  spillHeldEvents(key: string): boolean;
-  /** `undefined`: any partition. */
-  orderChanged(partition: number | undefined): void;
-}
-
-/**
- * While the number of partitions is unknown (the topic is being created, or the cluster is away), events wait here. They are sent
- * one by one, the client chooses the partition, and the number is requested before each.
- *
- * When the number changes, all waiting events are placed again: after the sends in flight have ended, in their order, and before
- * any later event.
- */
-export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
-  const { topic, batch, counts, sender, outcomes } = options;
-  const oneByOne = { ...batch, maxEvents: 1, maxBytes: 1 };
-  const partitioner = createPartitioner();
-  const partitions = new Map<number | undefined, PartitionQueue>();
-  const stagger = createSendStagger(partitions);
-  const unplaced = new WaitingEvents();
-  const gate = createOrderGate({ topic, partition: undefined, waiting: unplaced, sender, outcomes });
-  let isAsking = false;
-  /** The number of partitions by which the queues were filled. */
-  let placedBy: number | undefined;
-  /** A send found no such topic or partition: no send begins until the number is known. */
-  let isInDoubt = false;
-  /** Waits for the sends in flight, to place the waiting events again. */
-  let isMoving = false;
-  let wasMissing = false;
-  let recreatedAtMs = Number.NEGATIVE_INFINITY;
-
-  function queueOf(partition: number | undefined): PartitionQueue {
-    let queue = partitions.get(partition);
-    if (queue === undefined) {
-      queue = createPartitionQueue({
-        topic,
-        partition,
-        batch: partition === undefined ? oneByOne : batch,
-        sender,
-        outcomes,
-        stagger,
-        partitioner,
-        // A refusal of one partition says nothing about the others.
-        onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
-        onIdle: () => left(partition),
-        mayStart: () => !isInDoubt && !isMoving,
-        onDoubt: ({ cause, isRecreated }) =>
-          void doubt(isRecreated === true || passingOf(cause) === 'unknown'),
-        onRecreated,
-        onSent: () => isMoving && move(),
-      });
-      partitions.set(partition, queue);
-    }
-    return queue;
-  }
-
-  function left(partition: number | undefined): void {
-    if (partition === undefined && unplaced.count > 0) void place();
-    else options.onIdle();
-  }
-
-  const queueFor = ({ event: { key } }: QueuedEvent, count: number | undefined): PartitionQueue =>
-    queueOf(count === undefined ? undefined : partitioner.partitionOf(key, count));
-
-  /** Reported by one batch of each partition, or by every batch if the broker has wrong offsets. */
-  function onRecreated(): void {
-    const nowMs = sender.nowMs();
-    if (nowMs - recreatedAtMs < recreatedEveryMs) return;
-    recreatedAtMs = nowMs;
-    void doubt(true);
-  }
-
-  async function doubt(isMissing: boolean): Promise<void> {
-    wasMissing ||= isMissing;
-    if (isInDoubt) return;
-    isInDoubt = true;
-    const count = await counts.ask(topic);
-    isInDoubt = false;
-    notice(count);
-    if (count !== undefined && !isMoving) wasMissing = false;
-    if (!isMoving) for (const queue of partitions.values()) queue.placed();
-  }
-
-  /** Handles the current number of partitions, if known. */
-  function notice(count: number | undefined): void {
-    if (count === undefined || isMoving) return;
-    const isOther = placedBy !== undefined && count !== placedBy;
-    if (!isOther) placedBy = count;
-    else {
-      isMoving = true;
-      move();
-    }
-  }
-
-  function move(): void {
-    if ([...partitions.values()].some((queue) => queue.isSending)) return;
-    const count = counts.known(topic) ?? placedBy;
-    // Only a recreated topic cannot contain events that may be stored.
-    const isRecreated = wasMissing || (count ?? 0) < (placedBy ?? 0);
-    const first = [...partitions.values()].flatMap((queue) => queue.takeAll(isRecreated));
-    const later = isAsking ? [] : unplaced.take(() => true);
-    placedBy = count;
-    for (const event of [...first, ...later]) queueFor(event, count).push(event);
-    isMoving = false;
-    wasMissing = false;
-    for (const queue of [...partitions.values()]) queue.placed();
-    if (isIdle()) options.onIdle();
-  }
-
-  async function place(): Promise<void> {
-    isAsking = true;
-    const count = await counts.ask(topic);
-    isAsking = false;
-    notice(count);
-    // `move` places these events as well.
-    if (isMoving) return;
-    // Events that have come back meanwhile go first.
-    if (partitions.get(undefined)?.isIdle() === false) return;
-    const placed = count === undefined ? unplaced.takeBatch(oneByOne) : unplaced.take(() => true);
-    for (const event of placed) queueFor(event, count).push(event);
-    // All of them may have ended during the request.
-    if (isIdle()) options.onIdle();
-  }
-
-  /** The queues in which its events may be. */
-  const queuesOf = (partition: number | undefined): (PartitionQueue | undefined)[] =>
-    partition === undefined
-      ? [...partitions.values()]
-      : [partitions.get(partition), partitions.get(undefined)];
-
-  const isPlacing = (): boolean =>
-    isMoving || isAsking || unplaced.count > 0 || partitions.get(undefined)?.isIdle() === false;
-
-  const isIdle = (): boolean => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle());
-
-  return {
-    push(event) {
-      const count = counts.known(topic);
-      notice(count);
-      const isWaiting = isPlacing();
-      if (count !== undefined && !isWaiting) return queueFor(event, count).push(event);
-      unplaced.push(event);
-      // Earlier events found the backup full.
-      if (![...partitions.values()].some((queue) => queue.isBackupFull())) gate.spillToBackup();
-      if (isIdle()) options.onIdle();
-      else if (!isWaiting) sender.outside(() => void place());
-    },
-
-    putBack(event) {
-      const isBehind = unplaced.first !== undefined && timeOf(unplaced.first) < timeOf(event);
-      (isBehind ? gate : queueFor(event, counts.known(topic))).putBack(event);
-    },
-
-    spillHeldEvents(key) {
-      const count = counts.known(topic);
-      const partition = count === undefined ? undefined : partitioner.partitionOf(key, count);
-      const isFull = queuesOf(partition).some((queue) => queue?.spillHeldEvents() === false);
-      return gate.spillHeldEvents() && !isFull;
-    },
-
-    isBackupFull: () => gate.isBackupFull || [...partitions.values()].some((queue) => queue.isBackupFull()),
-
-    tryRoom: () => [...partitions.values()].some((queue) => queue.tryRoom()) || gate.tryRoom(),
-
-    flush() {
-      for (const queue of partitions.values()) queue.flush();
-    },
-
-    expire(nowMs, deliveryTimeoutMs) {
-      const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
-      const late = sender.explain(topic, timedOut(deliveryTimeoutMs));
-      const heldMs = sender.heldUntilMs(topic, undefined) + deliveryTimeoutMs;
-      if (unplaced.first !== undefined && nowMs < heldMs) return earliest([...deadlines, heldMs]);
-      settle(
-        unplaced.take(({ deadlineAtMs }) => deadlineAtMs <= nowMs),
-        late,
-      );
-      return earliest([...deadlines, unplaced.first?.deadlineAtMs]);
-    },
-
-    abandon,
-
-    wake() {
-      for (const queue of partitions.values()) queue.wake();
-    },
-
-    orderChanged(partition) {
-      for (const queue of queuesOf(partition)) queue?.orderChanged();
-      gate.mayHaveRoom();
-      gate.spillToBackup();
-      gate.isOpen();
-    },
-
-    holds(partition) {
-      return unplaced.first?.isHeld === false || queuesOf(partition).some((queue) => queue?.holds());
-    },
-
-    firstHeld(partition) {
-      const held = [...queuesOf(partition).map((queue) => queue?.firstHeld()), unplaced.firstHeld];
-      return earliest(held.map((one) => one && timeOf(one)));
-    },
-
-    isIdle,
-  };
-
-  function settle(events: readonly QueuedEvent[], reason: SendFailure): void {
-    for (const event of events) outcomes.settle(event, event.isHeld ? spilled : reason);
-  }
-
-  function abandon(reason: SendFailure, alsoInFlight: boolean): void {
-    // Unplaced events are the latest ones.
-    const last = unplaced.take((event) => alsoInFlight || isFree(event));
-    for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
-    settle(last, sender.explain(topic, reason));
-  }
-}
-
-const timeOf = ({ event: { eventId } }: QueuedEvent): bigint => orderOf(eventId);
-
-const isFree = ({ isHeld }: QueuedEvent): boolean => !isHeld;
-
-function earliest<Time extends number | bigint>(times: readonly (Time | undefined)[]): Time | undefined {
-  return times.reduce(
-    (first, time) => (time === undefined || (first !== undefined && first < time) ? first : time),
-    undefined,
-  );
-}
+const tooManyAtOnce: SendFailure = {
+  kind: 'retriable',
+  cause: 'BufferFull',
+  message:
+    'one turn of the event loop made more events than fit into an eighth of the heap. svc sends nothing until the turn ends: in long loops, await setImmediate of node:timers/promises now and then',
+};

@@ -258,15 +258,6 @@ export const shutDown: SendFailure = {
   endedBy: 'shutdown',
 };
 
-export const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
-
-export const tooManyAtOnce: SendFailure = {
-  kind: 'retriable',
-  cause: 'BufferFull',
-  message:
-    'one turn of the event loop made more events than fit into an eighth of the heap. svc sends nothing until the turn ends: in long loops, await setImmediate of node:timers/promises now and then',
-};
-
 /** The last resort: after any error in the queue the application continues, and the event is counted. */
 export function brokenQueue(error: unknown): SendFailure {
   return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };

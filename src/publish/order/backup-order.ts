@@ -52,7 +52,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   let earlierTopics: ReadonlySet<string> = new Set();
   let isGuarding = true;
   /** The backup has, or will have, an event that belongs to no backlog. */
-  let hasOrphans = false;
+  let hasUnowned = false;
 
   function guard(): void {
     isGuarding = start !== 'known' || backlogs.size > 0 || earlierTopics.size > 0;
@@ -124,7 +124,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       const { event, topic, failure } = failed;
       // Its topic never takes it. Like a dead letter, it has no place in the order.
       if (failure.kind === 'too_large') {
-        hasOrphans = true;
+        hasUnowned = true;
         return;
       }
       const backlog = backlogs.make(topic, event.key, queue?.countOf(topic));
@@ -164,7 +164,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
     nextPassMs() {
       const all = behind();
-      if (hasOrphans || all.length === 0) return 0;
+      if (hasUnowned || all.length === 0) return 0;
       const times = all.filter(({ topic }) => !earlierTopics.has(topic)).map(({ retryAtMs }) => retryAtMs);
       return Math.max(0, Math.min(...times) - clock.monotonic());
     },
@@ -182,8 +182,8 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       }
       const beganMs = clock.monotonic();
       const waiting = behind();
-      const isForOrphans = hasOrphans || waiting.length === 0;
-      hasOrphans = false;
+      const includesUnowned = hasUnowned || waiting.length === 0;
+      hasUnowned = false;
       await inFlight.soFar();
       for (const [backlog, latest] of ready) {
         backlog.storedBefore = backlog.stored;
@@ -191,11 +191,11 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         if (held !== undefined && held <= latest) ready.set(backlog, held - 1n);
       }
       return createPass({
-        ...{ ready, isForOrphans, beganMs, open, startSpilling: startSpilling, monotonic: clock.monotonic },
-        from: isForOrphans ? 0n : firstOf(ready.keys(), waiting),
+        ...{ ready, includesUnowned, beganMs, open, startSpilling, monotonic: clock.monotonic },
+        from: includesUnowned ? 0n : firstOf(ready.keys(), waiting),
         backlogOf: ({ topic, key }) => (topic === undefined ? undefined : backlogs.find(topic, key)),
         // Without a backlog: its topic did not take it, and all later events of its partition are sent.
-        acceptsOrphan: ({ topic = '' }) => start === 'known' && !earlierTopics.has(topic),
+        acceptsUnowned: ({ topic = '' }) => start === 'known' && !earlierTopics.has(topic),
       });
     },
 
@@ -267,24 +267,8 @@ interface TopicBacklogs {
   readonly backlogs: Map<number, PartitionBacklog>;
 }
 
-interface PartitionBacklogs {
-  readonly size: number;
-  all(): Iterable<PartitionBacklog>;
-  of(topic: string): Iterable<PartitionBacklog>;
-  find(topic: string, key: string | null): PartitionBacklog | undefined;
-  /** The backlog of a partition, if the topic still has the same number of partitions. Otherwise all backlogs of the topic. */
-  ofPartition(
-    topic: string,
-    partition: number | undefined,
-    count: number | undefined,
-  ): Iterable<PartitionBacklog>;
-  /** `undefined`: the topic's number of partitions has changed. */
-  partitionOf(backlog: PartitionBacklog, count: number | undefined): number | undefined;
-  make(topic: string, key: string, count: number | undefined): PartitionBacklog;
-  remove(backlog: PartitionBacklog): void;
-}
-
-function createPartitionBacklogs(partitionOfKey: (key: string, count: number) => number): PartitionBacklogs {
+/** The backlogs of all topics. */
+function createPartitionBacklogs(partitionOfKey: (key: string, count: number) => number) {
   const topics = new Map<string, TopicBacklogs>();
   let size = 0;
 
@@ -292,24 +276,33 @@ function createPartitionBacklogs(partitionOfKey: (key: string, count: number) =>
     get size() {
       return size;
     },
-    *all() {
+    *all(): Iterable<PartitionBacklog> {
       for (const { backlogs } of [...topics.values()]) yield* [...backlogs.values()];
     },
-    of: (topic) => [...(topics.get(topic)?.backlogs.values() ?? [])],
-    find(topic, key) {
+    of: (topic: string): Iterable<PartitionBacklog> => [...(topics.get(topic)?.backlogs.values() ?? [])],
+    find(topic: string, key: string | null): PartitionBacklog | undefined {
       const known = topics.get(topic);
       if (known === undefined || key === null) return undefined;
       return known.backlogs.get(partitionOfKey(key, known.count));
     },
-    ofPartition(topic, partition, count) {
+    /**
+     * The backlog of a partition, if the topic still has the same number of partitions. Otherwise all backlogs of the topic.
+     */
+    ofPartition(
+      topic: string,
+      partition: number | undefined,
+      count: number | undefined,
+    ): Iterable<PartitionBacklog> {
       const known = topics.get(topic);
       if (known === undefined) return [];
       if (partition === undefined || known.count !== count) return known.backlogs.values();
       const backlog = known.backlogs.get(partition);
       return backlog === undefined ? [] : [backlog];
     },
-    partitionOf: ({ topic, number }, count) => (topics.get(topic)?.count === count ? number : undefined),
-    make(topic, key, count = 1) {
+    /** `undefined`: the topic's number of partitions has changed. */
+    partitionOf: ({ topic, number }: PartitionBacklog, count: number | undefined): number | undefined =>
+      topics.get(topic)?.count === count ? number : undefined,
+    make(topic: string, key: string, count = 1): PartitionBacklog {
       let known = topics.get(topic);
       if (known === undefined) {
         known = { count, backlogs: new Map() };
@@ -328,7 +321,7 @@ function createPartitionBacklogs(partitionOfKey: (key: string, count: number) =>
       }
       return backlog;
     },
-    remove({ topic, number }) {
+    remove({ topic, number }: PartitionBacklog): void {
       const known = topics.get(topic);
       if (known?.backlogs.delete(number) !== true) return;
       size--;
@@ -411,11 +404,11 @@ interface PassParts {
   /** The backlogs of this pass, with the last event of each that it may send. */
   readonly ready: ReadonlyMap<PartitionBacklog, bigint>;
   /** There may be events without a backlog. */
-  readonly isForOrphans: boolean;
+  readonly includesUnowned: boolean;
   readonly beganMs: number;
   readonly monotonic: () => number;
   readonly backlogOf: (event: Placed) => PartitionBacklog | undefined;
-  readonly acceptsOrphan: (event: Placed) => boolean;
+  readonly acceptsUnowned: (event: Placed) => boolean;
   readonly open: (backlog: PartitionBacklog) => void;
   readonly startSpilling: (backlog: PartitionBacklog) => void;
 }
@@ -432,10 +425,10 @@ function createPass(parts: PassParts): Pass {
 
   return {
     from: parts.from,
-    isOver: () => !parts.isForOrphans && failed.size === ready.size,
+    isOver: () => !parts.includesUnowned && failed.size === ready.size,
     accepts(event) {
       const backlog = backlogOf(event);
-      if (backlog === undefined) return parts.acceptsOrphan(event);
+      if (backlog === undefined) return parts.acceptsUnowned(event);
       if (!ready.has(backlog) || failed.has(backlog)) return false;
       const id = orderOf(event.eventId);
       if (mayBeSent(backlog, id)) return true;

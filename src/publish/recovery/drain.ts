@@ -73,27 +73,13 @@ interface Journal {
   readonly hasEvents: (from: bigint) => Promise<boolean>;
 }
 
-/** Shared by the drains of the journal and of `left`. */
-interface Draining {
-  isReachable(): Promise<boolean>;
-  send(
-    source: RecoverySource,
-    some: Pick<RecoverOptions, 'accept' | 'onHeldUp' | 'isOver' | 'ratePerSecond'>,
-  ): Promise<RecoverReport>;
-  /** Logs the result of a run. */
-  tell(report: RecoverReport): Promise<void>;
-  /** Throttled by `about`. */
-  say(about: string, message: string): void;
-  count(): number;
-  /** Ends the run after the batch in flight. */
-  stop(): void;
-}
+type Draining = ReturnType<typeof createDraining>;
 
 /** Backoff after a refusal while new events wait behind it. Doubles. */
 const firstPauseMs = 500;
 const longestPauseMs = 10_000;
 /** Failures in a row to read the folder or a file, before new events stop waiting for it. */
-const mostFailures = 5;
+const maxFailures = 5;
 /** How often the backlog of others is polled. */
 const lookMs = 60_000;
 
@@ -105,7 +91,8 @@ const countMs = 5_000;
 const sayMs = 60_000;
 const saySentMs = 10_000;
 
-function createDraining(options: DrainOptions): Draining {
+/** Shared by the drains of the journal and of `left`. */
+function createDraining(options: DrainOptions) {
   const { journal, clock, logger } = options;
   const say = throttledLog(logger, clock, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
   const uncertain = new Map<RecoverySource, UncertainBatches>();
@@ -133,16 +120,21 @@ function createDraining(options: DrainOptions): Draining {
     saidAtMs = nowMs;
   }
 
-  const draining: Draining = {
-    isReachable: () => isAnswered(options.ask(), answerMs),
-    send(source, some) {
+  const isReachable = (): Promise<boolean> => isAnswered(options.ask(), answerMs);
+
+  return {
+    isReachable,
+    send(
+      source: RecoverySource,
+      some: Pick<RecoverOptions, 'accept' | 'onHeldUp' | 'isOver' | 'ratePerSecond'>,
+    ): Promise<RecoverReport> {
       let known = 0;
       const ofSource: UncertainBatches = uncertain.get(source) ?? new Map();
       uncertain.set(source, ofSource);
       return recover({
         ...options,
         ...some,
-        isReachable: draining.isReachable,
+        isReachable,
         source,
         keepsOrder: true,
         uncertain: ofSource,
@@ -157,7 +149,8 @@ function createDraining(options: DrainOptions): Draining {
         },
       });
     },
-    async tell(report) {
+    /** Logs the result of a run. */
+    async tell(report: RecoverReport): Promise<void> {
       for (const [reason, events] of report.problems)
         say(reason, `events stay in the backup: ${reason}`, { events });
       for (const { place, reason, isInUse } of report.unreadable)
@@ -165,13 +158,14 @@ function createDraining(options: DrainOptions): Draining {
       if (report.sent + report.setAside > 0) await options.onDrained();
       saySent();
     },
+    /** Throttled by its first argument. */
     say,
-    count: () => drained,
-    stop() {
+    count: (): number => drained,
+    /** Ends the run after the batch in flight. */
+    stop(): void {
       isClosed = true;
     },
   };
-  return draining;
 }
 
 function reasonOf(error: unknown): string {
@@ -182,10 +176,6 @@ function reasonOf(error: unknown): string {
 /** While earlier events are still in the queue. */
 const notReadyMs = 100;
 
-interface JournalDrain extends WorkLoop {
-  stored(): void;
-}
-
 /**
  * Drains this process's stored events in passes.
  * @param isBehindLeft whether the backlog of others comes first
@@ -195,7 +185,7 @@ function createJournalDrain(
   clock: Clock,
   draining: Draining,
   isBehindLeft: () => boolean,
-): JournalDrain {
+) {
   let failures = 0;
   let unread = 0;
   const loop = createWorkLoop(clock.monotonic, pass);
@@ -214,7 +204,7 @@ function createJournalDrain(
       const hasSent = report !== undefined && report.sent > 0;
       const isUnread = report?.unreadable.some(({ mayPass }) => mayPass) === true;
       unread = isUnread ? unread + 1 : 0;
-      const isWaited = isUnread && unread < mostFailures;
+      const isWaited = isUnread && unread < maxFailures;
       const isComplete = !isAway && !isWaited && report?.isInterrupted !== true;
       begun.end(isComplete, hasSent ? 0 : clock.monotonic() - beganMs);
       if (report !== undefined) await draining.tell(report);
@@ -243,7 +233,7 @@ function createJournalDrain(
     return backoffMs(++failures, firstPauseMs, longestPauseMs);
   }
 
-  return { ...loop, stored: () => loop.within(firstPauseMs) };
+  return { ...loop, stored: (): void => loop.within(firstPauseMs) };
 }
 
 /** `undefined` for an infinite delay: the run waits for a request. */
@@ -258,20 +248,11 @@ const maxReadShare = 20;
 /** While it is unknown whether another process still runs. */
 const doubtMs = 2_000;
 
-interface LeftDrain {
-  /** An event was stored there without order. */
-  stored(): void;
-  look(): void;
-  /** Whether all new events must wait behind it, or this is not known yet. */
-  isFirst(): boolean;
-  close(): Promise<void>;
-}
-
 /**
  * Drains the events of processes that have ended.
  * @param onKnown called when it is known which topics new events must wait for
  */
-function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () => void): LeftDrain {
+function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () => void) {
   const { left, clock } = options;
   const order = options.journal?.order;
   const loop = createWorkLoop(clock.monotonic, look);
@@ -316,7 +297,7 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
     } catch (error) {
       draining.say('left', `the backup could not be drained: ${reasonOf(error)}`);
       // An unreadable folder must not block new events forever.
-      return ++failures >= mostFailures ? nothingLeft() : pause();
+      return ++failures >= maxFailures ? nothingLeft() : pause();
     } finally {
       if (!isFirst()) await close();
     }
@@ -337,7 +318,7 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
     if (report.stoppedBy !== undefined || report.isInterrupted) return wasAwaited ? away() : refused();
     // The journal may be that of this container's previous process, which comes first.
     if (waiting === 'all' && report.unreadable.some(({ isDoubtful }) => isDoubtful)) return doubtMs;
-    if (waiting === 'all' && isUnread && failures < mostFailures) return doubtMs;
+    if (waiting === 'all' && isUnread && failures < maxFailures) return doubtMs;
     // If no event waits for it, none needs to start.
     if (wasAwaited) known(topics);
     if (topics.size === 0) refusals = 0;
@@ -381,13 +362,15 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
 
   loop.within(options.mayHaveBacklog ? 0 : nothingLeft());
   return {
-    stored: () => loop.within(Math.max(soonMs, pausedUntilMs - clock.monotonic())),
-    look() {
+    /** An event was stored there without order. */
+    stored: (): void => loop.within(Math.max(soonMs, pausedUntilMs - clock.monotonic())),
+    look(): void {
       isNew = true;
       loop.within(0);
     },
+    /** Whether all new events must wait behind it, or this is not known yet. */
     isFirst,
-    async close() {
+    async close(): Promise<void> {
       await loop.close();
       await close();
     },

@@ -3,7 +3,7 @@
 import { type Clock, inTime } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
 import { faultOf, nameOf, passingOf } from '../fault.ts';
-import { createSendSlots, type SendSlots } from '../memory-limits.ts';
+import { createSendSlots } from '../memory-limits.ts';
 
 export interface BatchLimits {
   /** Events in one send. */
@@ -72,7 +72,7 @@ export function brokenPromise(error: unknown): SendResult {
 type AfterFailure = 'ended' | 'resend' | 'rebuild';
 
 interface LaneOptions<T, B extends Batch<T>> {
-  readonly slots: SendSlots;
+  readonly slots: ReturnType<typeof createSendSlots>;
   /** The batch to send now, with its try counted. `undefined`: nothing to send; the slot goes to another partition. */
   readonly next: () => B | undefined;
   /** Never rejects. */

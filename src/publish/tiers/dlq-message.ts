@@ -70,7 +70,7 @@ function toJson({ value: { form } }: FailedEvent['event'], { value }: BrokerReco
 }
 
 /** Where a consumer found the event. */
-export interface OriginalPlace {
+interface OriginalPlace {
   readonly partition: number;
   readonly offset: bigint;
 }

@@ -31,23 +31,15 @@ export function lostError(): SvcError {
   return new SvcError('SVC_PUBLISH_LOST', 'the event could not be published, and no other tier stored it');
 }
 
-export interface LossAlert {
-  lost(event: SerializedEvent, topic: string, failure: SendFailure): void;
-  /** A worker thread ended with events in its memory. They are not known one by one, so listeners are not called. */
-  threadEnded(eventType: string, count: number): void;
-  /** An event was published again. */
-  recovered(): void;
-  /** One line from a lost event until the next published one, for the health endpoint. */
-  state(): string | undefined;
-}
+export type LossAlert = ReturnType<typeof createLossAlert>;
 
 /** The alert of the last tier: an error line, each `onEventLost` listener, and health DOWN until an event is published. */
-export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
+export function createLossAlert(logger: Logger, clock: Clock) {
   const say = throttledLog(logger, clock);
   let state: string | undefined;
 
   return {
-    lost({ eventId, eventType }, topic, { cause, message }) {
+    lost({ eventId, eventType }: SerializedEvent, topic: string, { cause, message }: SendFailure): void {
       const event: LostEvent = { eventId, eventType, topic, cause, message };
       state = `events are being lost: ${message}`;
       say(cause, `event lost: ${message}`, { eventId, eventType, topic, cause });
@@ -62,7 +54,8 @@ export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
         }
       }
     },
-    threadEnded(eventType, count) {
+    /** A worker thread ended with events in its memory. They are not known one by one, so listeners are not called. */
+    threadEnded(eventType: string, count: number): void {
       const message = 'a worker thread ended with events in its memory';
       state = `events are being lost: ${message}`;
       say('thread', `events lost, unless they were just acknowledged: ${message}`, {
@@ -70,9 +63,11 @@ export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
         events: count,
       });
     },
-    recovered() {
+    /** An event was published again. */
+    recovered(): void {
       state = undefined;
     },
-    state: () => state,
+    /** One line from a lost event until the next published one, for the health endpoint. */
+    state: (): string | undefined => state,
   };
 }

@@ -7,7 +7,7 @@ import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../obs
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import { doubtsCount, faultOf, nameOf } from '../fault.ts';
-import { createMemory, createSendSlots, type Memory, type MemoryLimits } from '../memory-limits.ts';
+import { createMemory, createSendSlots, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled } from '../order/backup-order.ts';
 import { type BatchLimits, createSender } from '../sender/sender.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
@@ -358,7 +358,7 @@ const maxWaiting = 10_000;
 const maxBytes = 128 * 1024 * 1024;
 
 interface StrategyState {
-  readonly inFlight: Memory;
+  readonly inFlight: ReturnType<typeof createMemory>;
   readonly say: QuietLog;
   pausedUntilMs: number;
 }

@@ -3,7 +3,6 @@ import type * as Avsc from 'avsc';
 import { SvcError } from '../../ground/errors.ts';
 import { uuidForm } from '../../ground/event-fields.ts';
 import { runOwnWork } from '../../ground/lifecycle.ts';
-import { bufferOf, numberOf, wholeOf } from './plain-json.ts';
 
 type Type = Avsc.Type;
 type Schema = { readonly [name: string]: unknown };
@@ -41,6 +40,38 @@ type Class = new (...args: never[]) => InnerType;
 /** A type that explains why it rejects a value. */
 export interface Explaining {
   why?(value: unknown): string | undefined;
+}
+
+/** avsc's limit of exact numbers, one less than JavaScript's. */
+const mostSafe = 2 ** 53 - 2;
+
+function dataOf(value: unknown, type: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const tagged = value as { readonly type?: unknown; readonly data?: unknown };
+  return tagged.type === type ? tagged.data : undefined;
+}
+
+/** From a Buffer or its JSON form. */
+function bufferOf(value: unknown): Buffer | undefined {
+  if (Buffer.isBuffer(value)) return value;
+  const data = dataOf(value, 'Buffer');
+  return Array.isArray(data) ? Buffer.from(data) : undefined;
+}
+
+/** An integer: an exact number, a BigInt, or its JSON form. */
+function wholeOf(value: unknown): number | bigint | undefined {
+  if (typeof value === 'number')
+    return Number.isInteger(value) && Math.abs(value) <= mostSafe ? value : undefined;
+  if (typeof value === 'bigint') return value;
+  const data = dataOf(value, 'BigInt');
+  return typeof data === 'string' && /^-?\d{1,5000}$/.test(data) ? BigInt(data) : undefined;
+}
+
+/** A number, or the JSON form of NaN and Infinity. */
+function numberOf(value: unknown): number | undefined {
+  if (typeof value === 'number') return value;
+  const data = dataOf(value, 'Number');
+  return data === 'NaN' || data === 'Infinity' || data === '-Infinity' ? Number(data) : undefined;
 }
 
 /** How integers are read that a JavaScript number cannot hold. */

@@ -75,9 +75,6 @@ function fieldsOf(object: object, sealed: readonly string[], level: number): unk
   return copy ?? object;
 }
 
-/** avsc's limit of exact numbers, one less than JavaScript's. */
-const mostSafe = 2 ** 53 - 2;
-
 /**
  * A payload as JSON from which a typed schema can be filled. Bytes are `{"type":"Buffer","data":[…]}`, as in Node. Other values
  * that JSON lacks are `{"type":"BigInt","data":"1"}` or `{"type":"Number","data":"NaN"}`. `undefined`: JSON omits the whole
@@ -94,33 +91,4 @@ export function typedJson(payload: unknown, sealed: readonly string[]): string |
     if (typeof value === 'number' && !Number.isFinite(value)) return { type: 'Number', data: String(value) };
     return typeof value === 'string' && !ours.has(value) ? markOwnText(value) : value;
   });
-}
-
-function dataOf(value: unknown, type: string): unknown {
-  if (typeof value !== 'object' || value === null) return undefined;
-  const tagged = value as { readonly type?: unknown; readonly data?: unknown };
-  return tagged.type === type ? tagged.data : undefined;
-}
-
-/** From a Buffer or its JSON form. */
-export function bufferOf(value: unknown): Buffer | undefined {
-  if (Buffer.isBuffer(value)) return value;
-  const data = dataOf(value, 'Buffer');
-  return Array.isArray(data) ? Buffer.from(data) : undefined;
-}
-
-/** An integer: an exact number, a BigInt, or its JSON form. */
-export function wholeOf(value: unknown): number | bigint | undefined {
-  if (typeof value === 'number')
-    return Number.isInteger(value) && Math.abs(value) <= mostSafe ? value : undefined;
-  if (typeof value === 'bigint') return value;
-  const data = dataOf(value, 'BigInt');
-  return typeof data === 'string' && /^-?\d{1,5000}$/.test(data) ? BigInt(data) : undefined;
-}
-
-/** A number, or the JSON form of NaN and Infinity. */
-export function numberOf(value: unknown): number | undefined {
-  if (typeof value === 'number') return value;
-  const data = dataOf(value, 'Number');
-  return data === 'NaN' || data === 'Infinity' || data === '-Infinity' ? Number(data) : undefined;
 }
