@@ -739,11 +739,6 @@ export interface RelayCounters {
   readonly durations: Pick<PublishDurations, 'record'>;
 }
 
-export interface Processed {
-  readonly published: number;
-  readonly failed: number;
-}
-
 /** Counts rows when their end is written: so each counts once, whichever relay sent it. */
 function createRowCounts({ ledger, durations }: RelayCounters) {
   const processed = { published: 0, failed: 0 };
@@ -761,47 +756,5 @@ function createRowCounts({ ledger, durations }: RelayCounters) {
       ledger.gaveUp(entry.row.eventType);
     },
     processed,
-  };
-}
-
-/** The machine's clock; the database's time if the two differ, because Kafka refuses records with a wrong timestamp. */
-interface DatabaseTime extends Clock {
-  /** The database reported its time. `askedAtMs`: start of that query, on the monotonic clock. */
-  observe(nowMs: number, askedAtMs: number): void;
-}
-
-/** More than an answer takes, and less than any configured limit. */
-const toleranceMs = 10_000;
-const sayMs = 60_000;
-
-export function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
-  const say = throttledLog(logger, clock, { intervalMs: sayMs, saysLeftOut: false });
-  /** Added to the monotonic clock it gives the database's time. */
-  let offsetMs: number | undefined;
-
-  /** How far the machine's clock is ahead now. It may be set at any time. */
-  const aheadMs = (): number =>
-    offsetMs === undefined ? 0 : clock.now() - Math.round(clock.monotonic() + offsetMs);
-
-  return {
-    monotonic: clock.monotonic,
-    now() {
-      const offMs = aheadMs();
-      return clock.now() - (Math.abs(offMs) > toleranceMs ? offMs : 0);
-    },
-    observe(nowMs, askedAtMs) {
-      const heardAtMs = clock.monotonic();
-      // Too imprecise: the time was taken at any point in between.
-      if (heardAtMs - askedAtMs > toleranceMs) return;
-      offsetMs = nowMs - (askedAtMs + heardAtMs) / 2;
-      const offMs = aheadMs();
-      if (!(Math.abs(offMs) > toleranceMs)) return;
-      const seconds = Math.round(Math.abs(offMs) / 1_000);
-      const where = offMs > 0 ? 'ahead of' : 'behind';
-      say(
-        'clock',
-        `outbox: the clock of this machine is ${seconds} s ${where} that of the database, whose time the events get instead: correct the wrong clock`,
-      );
-    },
   };
 }

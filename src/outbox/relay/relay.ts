@@ -26,14 +26,7 @@ import {
   type ShardLease,
   standbyMs,
 } from './pacing.ts';
-import {
-  createDatabaseTime,
-  createPipeline,
-  keyOf,
-  type Pipeline,
-  type Processed,
-  type RelayCounters,
-} from './pipeline.ts';
+import { createPipeline, keyOf, type Pipeline, type RelayCounters } from './pipeline.ts';
 
 export interface RelayParts {
   /** The caller prepares and closes it. */
@@ -57,7 +50,7 @@ export interface RelayState {
   /** PENDING rows, counted within the last seconds; `null`: not yet, or it is on standby. */
   readonly pending: number | null;
   /** Rows by this relay, since its start. */
-  readonly processed: Processed;
+  readonly processed: Pipeline['processed'];
   /** Enough other relays send the rows. It checks from time to time whether it is needed. */
   readonly standsBy?: true;
   /** For two leases it has neither claimed shards nor sent a row. */
@@ -609,6 +602,48 @@ export function createCleanup({ store, settings, clock, logger, rests }: Cleanup
     stop(): void {
       isStopped = true;
       pause.raise();
+    },
+  };
+}
+
+/** The machine's clock; the database's time if the two differ, because Kafka refuses records with a wrong timestamp. */
+interface DatabaseTime extends Clock {
+  /** The database reported its time. `askedAtMs`: start of that query, on the monotonic clock. */
+  observe(nowMs: number, askedAtMs: number): void;
+}
+
+/** More than an answer takes, and less than any configured limit. */
+const toleranceMs = 10_000;
+const sayMs = 60_000;
+
+function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
+  const say = throttledLog(logger, clock, { intervalMs: sayMs, saysLeftOut: false });
+  /** Added to the monotonic clock it gives the database's time. */
+  let offsetMs: number | undefined;
+
+  /** How far the machine's clock is ahead now. It may be set at any time. */
+  const aheadMs = (): number =>
+    offsetMs === undefined ? 0 : clock.now() - Math.round(clock.monotonic() + offsetMs);
+
+  return {
+    monotonic: clock.monotonic,
+    now() {
+      const offMs = aheadMs();
+      return clock.now() - (Math.abs(offMs) > toleranceMs ? offMs : 0);
+    },
+    observe(nowMs, askedAtMs) {
+      const heardAtMs = clock.monotonic();
+      // Too imprecise: the time was taken at any point in between.
+      if (heardAtMs - askedAtMs > toleranceMs) return;
+      offsetMs = nowMs - (askedAtMs + heardAtMs) / 2;
+      const offMs = aheadMs();
+      if (!(Math.abs(offMs) > toleranceMs)) return;
+      const seconds = Math.round(Math.abs(offMs) / 1_000);
+      const where = offMs > 0 ? 'ahead of' : 'behind';
+      say(
+        'clock',
+        `outbox: the clock of this machine is ${seconds} s ${where} that of the database, whose time the events get instead: correct the wrong clock`,
+      );
     },
   };
 }

@@ -178,7 +178,7 @@ export type RetryPolicy = ReturnType<typeof createRetryPolicy>;
 const jitterShare = 0.2;
 
 /** Varies by up to 20 %. `random`: from 0 to below 1. */
-export function withJitter(waitMs: number, random: () => number): number {
+function withJitter(waitMs: number, random: () => number): number {
   return waitMs * (1 - jitterShare + 2 * jitterShare * random());
 }
 
@@ -214,8 +214,8 @@ interface ClusterWatchOptions {
   readonly isWaiting: () => boolean;
   /** Rejects if the cluster is away. */
   readonly ask: () => Promise<unknown>;
-  /** Varies a time, so that many processes do not ask at the same moment. */
-  readonly withJitter: (ms: number) => number;
+  /** From 0 to below 1: varies the polls by up to 20 %, so that many processes do not poll at once. Default: no jitter. */
+  readonly random?: (() => number) | undefined;
   /** Neither a send nor the question was answered. */
   readonly onSilent: () => void;
   /** The cluster was away, and is back. */
@@ -232,7 +232,7 @@ export type ClusterWatch = ReturnType<typeof createClusterWatch>;
  *   answered, only one partition is in trouble, and its retries wait their full time.
  */
 export function createClusterWatch(options: ClusterWatchOptions) {
-  const { clock, isWaiting, ask, withJitter, onSilent, onReturn } = options;
+  const { clock, isWaiting, ask, random = () => 0.5, onSilent, onReturn } = options;
   let heardAtMs = Number.NEGATIVE_INFINITY;
   let waitingSinceMs = 0;
   let pausedUntilMs = Number.NEGATIVE_INFINITY;
@@ -277,7 +277,7 @@ export function createClusterWatch(options: ClusterWatchOptions) {
       isAway = true;
       if (isSilent && heardAtMs < askedAtMs && isWaiting()) onSilent();
     }
-    if (isAway && isPausing()) lookAfter(Math.min(withJitter(clusterPollMs), untilSilentMs()));
+    if (isAway && isPausing()) lookAfter(Math.min(withJitter(clusterPollMs, random), untilSilentMs()));
     else if (isWaiting()) lookAfter(untilSilentMs());
   }
 

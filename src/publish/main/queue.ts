@@ -16,7 +16,6 @@ import {
   createBreaker,
   createClusterWatch,
   type RetryPolicy,
-  withJitter,
 } from './breaker.ts';
 import {
   type BatchSettings,
@@ -118,12 +117,11 @@ export function createQueue(options: QueueOptions): Queue {
   const { memory } = admission;
   const outcomes = createEventOutcomes({ ...options, admission, order, putBack, onStored });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
-  const { random = () => 0.5 } = options.breaker;
   const watch = createClusterWatch({
     clock,
     ask: () => isolate(async () => broker.describe()),
     isWaiting: () => memory.events > 0,
-    withJitter: (ms) => withJitter(ms, random),
+    random: options.breaker.random,
     onSilent: () => breaker.silent('it does not answer'),
     onReturn: () => sender.outside(wake),
   });

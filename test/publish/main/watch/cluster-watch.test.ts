@@ -17,7 +17,6 @@ describe('watch over the cluster', () => {
     const seen = { returns: 0, silences: 0, waiting: 0 };
     const watch = createClusterWatch({
       clock: { now: Date.now, monotonic: Date.now },
-      withJitter: (ms) => ms,
       ask: () => {
         state.asked.push(Date.now());
         if (state.cluster === 'hangs') return new Promise(() => {});
