@@ -76,7 +76,7 @@ const isGround = (file: string) => /^(ground|observe)\//.test(file);
 const textOf = (file: string) => readFileSync(join(source, file), 'utf8');
 /** What stands on top in `publish/` and `outbox/`, what follows transactions, and the wire format of Avro is what their adapters need; a port elsewhere says that it is one. */
 const isPort = (file: string) =>
-  /^(publish\/[^/]+|transaction\/[^/]+|serialize\/avro\/[^/]+|outbox\/(outbox-row|insert-row|erase-row|store-error)\.ts)$/.test(
+  /^(publish\/[^/]+|transaction\/[^/]+|serialize\/avro\/[^/]+|outbox\/(outbox-row|insert-row|store-error)\.ts)$/.test(
     file,
   ) || textOf(file).includes('PORT:');
 const list = (breaches: readonly Import[]) => breaches.map((one) => `${one.from} -> ${one.to}`);

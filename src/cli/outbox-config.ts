@@ -4,7 +4,7 @@ import { loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { SvcError } from '../ground/errors.ts';
 import { consoleLogger } from '../observe/logger.ts';
-import { erasesRows } from '../outbox/erase-row.ts';
+import { erasesRows } from '../outbox/insert-row.ts';
 import { relayAlone } from '../start/outbox/relay-alone.ts';
 import { dialectOf } from '../transaction/driver.ts';
 import { onStopSignal } from './progress.ts';

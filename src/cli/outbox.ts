@@ -6,8 +6,7 @@ import { nextTurn } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { consoleLogger, type Logger, printable, printableJson } from '../observe/logger.ts';
 import { pagesOf } from '../outbox/batches.ts';
-import { erasesRows } from '../outbox/erase-row.ts';
-import { partsOfTable } from '../outbox/insert-row.ts';
+import { erasesRows, partsOfTable } from '../outbox/insert-row.ts';
 import {
   type OutboxStore,
   type RowFilter,

@@ -1,9 +1,9 @@
-// envelope/: what surrounds the payload of an event, and the ids that no two events share.
+// envelope/: the fields around the payload of an event, and unique ids.
 
 import { attributePrefix, type Severity } from '../ground/event-fields.ts';
 import { lazyPattern } from '../ground/names.ts';
 
-/** The service that publishes. What is not known is `null`. */
+/** The publishing service. `null`: unknown. */
 export interface Source {
   readonly serviceName: string | null;
   readonly serviceVersion: string | null;
@@ -16,13 +16,13 @@ interface Trace {
   readonly parentSpanId: string | null;
 }
 
-/** Who and where from, at the time of the call. What is not known is `null`, never a made-up value. */
+/** Identity of the caller, and source of the call. `null`: unknown; values are never invented. */
 export interface Origin {
   readonly userId: string | null;
   readonly sessionId: string | null;
   readonly correlationId: string | null;
   readonly clientIp: string | null;
-  /** `null` where there are none: written as `{}`. */
+  /** `null`: no tags; written as `{}`. */
   readonly tags: Readonly<Record<string, string>> | null;
 }
 
@@ -30,14 +30,14 @@ export interface Origin {
 export interface Envelope {
   readonly eventId: string;
   readonly template: EnvelopeTemplate;
-  /** ISO 8601, UTC, milliseconds: when the call finished. */
+  /** When the call finished: ISO 8601, UTC, with milliseconds. */
   readonly occurredAt: string;
   readonly trace: Trace;
   readonly origin: Origin;
   readonly payload: unknown;
 }
 
-/** What never changes between the events of one target, serialized once at start. */
+/** The constant parts of a target's events, serialized once at start. */
 export interface EnvelopeTemplate {
   readonly eventType: string;
   readonly severity: Severity;
@@ -48,13 +48,13 @@ export interface EnvelopeTemplate {
   readonly afterPublishedAt: string;
 }
 
-/** Of the header `content-type` in structured mode, whatever follows and however it is written. */
+/** Start of the `content-type` in structured mode; parameters and case vary. */
 export const cloudEventsType = 'application/cloudevents';
 export const cloudEventsJson = `${cloudEventsType}+json`;
 
 /**
- * The attributes of a CloudEvent that hold what an envelope has beside those of the core. Those of documented extensions are named
- * as there: severity, recorded time, correlation and distributed tracing.
+ * CloudEvents attributes for the envelope's fields beyond the core ones. Documented extensions keep their names: severity, recorded
+ * time, correlation and distributed tracing.
  */
 export const extensions = {
   publishedAt: 'recordedtime',
@@ -67,7 +67,7 @@ export const extensions = {
   sessionId: 'sessionid',
   correlationId: 'correlationid',
   clientIp: 'clientip',
-  /** As JSON: their names are not those that attributes can have. */
+  /** JSON text, because names of tags need not be valid attribute names. */
   tags: 'tags',
   parentSpanId: 'parentspanid',
   traceparent: 'traceparent',
@@ -76,7 +76,7 @@ export const extensions = {
 
 const core = ['specversion', 'id', 'source', 'type', 'time', 'subject'] as const;
 
-/** Each header that a record in binary mode can have for its attributes. */
+/** All headers that a record in binary mode may have for its attributes. */
 export const attributeHeaders: readonly string[] = [...core, ...Object.values(extensions)].map(
   (name) => attributePrefix + name,
 );
@@ -84,7 +84,7 @@ export const attributeHeaders: readonly string[] = [...core, ...Object.values(ex
 const eachNotInTexts = lazyPattern(String.raw`[\p{Cc}\p{Cs}\p{NChar}]`, 'gu');
 const usual = /^[\x20-\x7e]*$/;
 
-/** With `U+FFFD` in the place of each character that no attribute may hold. */
+/** Replaces characters that attributes may not contain by `U+FFFD`. */
 export function attributeText(text: string): string {
   return usual.test(text) ? text : text.replace(eachNotInTexts(), '\ufffd');
 }
@@ -103,7 +103,7 @@ function escaped(character: string): string {
 }
 
 interface EnvelopeBuilderOptions<Context> {
-  /** Given what the caller of the builder passes as `active`. */
+  /** Receives `active` of the builder's caller. */
   readonly readOrigin: (active?: Context) => Origin;
 }
 
@@ -117,7 +117,7 @@ export type BuildEnvelope<Context = never> = (
   active?: Context,
 ) => Envelope;
 
-/** Puts an event together. Runs on the caller's path: one object, nothing serialized. */
+/** Builds the envelope of an event. Runs on the caller's path: one object, nothing serialized. */
 export function createEnvelopeBuilder<Context = never>(
   options: EnvelopeBuilderOptions<Context>,
 ): BuildEnvelope<Context> {
@@ -138,7 +138,7 @@ interface TemplateOptions {
   readonly source: Source;
 }
 
-/** Serializes once what every event of a target has in common. Made at start, or when a new event type shows up. */
+/** Serializes the constant parts of a target's events. Called at start, and for each new event type. */
 export function createTemplate({ eventType, severity, source }: TemplateOptions): EnvelopeTemplate {
   const { serviceName, serviceVersion, hostname } = source;
   const actor = ',"actor":{"userId":';
@@ -147,18 +147,18 @@ export function createTemplate({ eventType, severity, source }: TemplateOptions)
     eventType,
     severity,
     source,
-    // One piece each: V8 would keep a sum as a tree of its parts, and walk through it at each event.
+    // Joined: V8 would keep a sum as a tree of its parts, and walk it for each event.
     afterEventId: [',"eventType":', JSON.stringify(eventType), ',"occurredAt":"'].join(''),
     afterPublishedAt: ['","severity":"', severity, '","metadata":{"source":', sourceText, actor].join(''),
   };
 }
 
-/** `publish()` takes any event type; more than these are serialized anew each time, so that memory stays bounded. */
+/** Limit of cached templates, because `publish()` accepts any event type. Further ones are serialized for each event. */
 const maxKept = 1000;
 
-/** The templates of one service, each made once. */
+/** Caches the templates of one service. */
 export function createTemplates(source: Source): (eventType: string, severity: Severity) => EnvelopeTemplate {
-  // By names that are there already: a key put together for each event would be hashed for each event.
+  // Nested, because a concatenated key would be hashed for each event.
   const kept = new Map<Severity, Map<string, EnvelopeTemplate>>();
   let keptCount = 0;
   return (eventType, severity) => {
@@ -178,8 +178,8 @@ let cachedSecond = Number.NaN;
 let secondText = '';
 
 /**
- * `2026-03-04T10:00:00.120Z`, as `toISOString` writes it, at a fraction of its price: a second's text is made once.
- * Throws a `RangeError` where `toISOString` does.
+ * Like `toISOString`: `2026-03-04T10:00:00.120Z`. Faster, because the text of a second is cached. Throws a `RangeError` like
+ * `toISOString`.
  */
 export function isoTime(atMs: number): string {
   const wholeMs = Math.floor(atMs);

@@ -22,65 +22,64 @@ import { bitsBelowMs, snowflakeEpochMs } from '../ground/event-fields.ts';
 import { makeFolders } from '../ground/files.ts';
 import type { Logger } from '../observe/logger.ts';
 
-/** The default for `maxBackwardMs`: NTP steps stay below it, a wrongly set clock does not. */
+/** Default of `maxBackwardMs`. NTP corrections stay below it; a wrong clock does not. */
 export const defaultMaxBackwardMs = 10_000;
 export const maxWorkerId = 1023;
 
 const idsPerMs = 4096;
-/** Beyond any sequence: no further id may carry the worker id of the last one. */
+/** Beyond any sequence: no further id may carry the last worker id. */
 const worksElsewhere = 2 * idsPerMs;
 const maxTimestampMs = 2 ** 41 - 1;
 const msSize = (maxWorkerId + 1) * idsPerMs;
-/** An id is three numbers of six digits, each exact in a number, so that no BigInt is needed. Only `low` changes per id. */
+/** An id is three numbers of six digits, so that it needs no BigInt. Only `low` changes with each id. */
 const partSize = 1_000_000;
 
 export interface SnowflakeOptions {
-  /** 0 to 1023, used by nobody else at the same time. */
+  /** 0 to 1023, not in use by another process. */
   readonly workerId: number;
   /** Default: the system clock. */
   readonly clock?: Clock | undefined;
-  /** A clock that steps back further than this throws; up to it, ids count on from the last one. Default: 10,000. */
+  /** `next` throws if the clock steps back further. Smaller steps continue from the last id. Default: 10,000. */
   readonly maxBackwardMs?: number | undefined;
-  /** 0 to 4,095: where the sequence of a millisecond begins. Default: at random. */
+  /** First sequence of a millisecond, 0 to 4,095. Default: random. */
   readonly firstSequence?: (() => number) | undefined;
 }
 
 export interface Snowflake {
   /**
-   * The next id. Throws `SVC_ENVELOPE_CLOCK_MOVED_BACKWARDS` (`ClockMovedBackwardsException`) as long as the clock is more
-   * than `maxBackwardMs` behind the latest time it has shown, and `SVC_ENVELOPE_CLOCK_OUT_OF_RANGE` outside 2024 to 2093.
+   * The next id. Throws `SVC_ENVELOPE_CLOCK_MOVED_BACKWARDS` (`ClockMovedBackwardsException`) while the clock is more than
+   * `maxBackwardMs` behind its maximum. Throws `SVC_ENVELOPE_CLOCK_OUT_OF_RANGE` outside 2024 to 2093.
    */
   next(): string;
-  /** That of the next id. */
+  /** Of the next id. */
   readonly workerId: number;
   /**
-   * From the next id on, which lies in a later millisecond than the last one with another worker id. Throws
-   * `SVC_ENVELOPE_WORKER_ID` for one out of range, and goes on with the present one.
+   * Applies from the next id, which gets a later millisecond than the last one with another worker id. Throws
+   * `SVC_ENVELOPE_WORKER_ID` for one out of range, and keeps the current one.
    */
   useWorkerId(workerId: number): void;
 }
 
 /**
- * Makes ids: 41 bits of milliseconds since 2024, 10 of worker, 12 of sequence, in decimal. Each is greater than the one
- * before. Never waits: what a millisecond has no room for, or a clock that stepped back a little, goes on in the
- * milliseconds after the last id.
+ * Makes ids in decimal: 41 bits of milliseconds since 2024, 10 of worker, 12 of sequence. Each is greater than the one before.
+ * Never waits: when a millisecond is full, or the clock stepped back a little, ids continue in later milliseconds.
  *
- * The sequence of a millisecond begins at a random place, so that two processes that have one worker id by mistake seldom
- * make one id. A millisecond ahead of the clock begins at 0: thus 4,096 a millisecond last, for as long as they come.
- * Creating it throws `SVC_ENVELOPE_WORKER_ID` for a worker id out of range.
+ * The sequence of a millisecond begins at random, so that two processes with one worker id by mistake rarely make the same id. A
+ * millisecond ahead of the clock begins at 0, so that it lasts for 4,096 ids. Throws `SVC_ENVELOPE_WORKER_ID` for a worker id out
+ * of range.
  */
 export function createSnowflake(options: SnowflakeOptions): Snowflake {
   const { clock = systemClock, maxBackwardMs = defaultMaxBackwardMs } = options;
   const firstSequence = options.firstSequence ?? randomSequence(createWordSource());
   let workerId = checkWorkerId(options.workerId);
-  /** The latest time the clock has shown. Ids may be ahead of it, so it is kept apart from theirs. */
+  /** Maximum of the clock. Ids may be ahead of it. */
   let latestMs = Number.NEGATIVE_INFINITY;
   let timestampMs = Number.NEGATIVE_INFINITY;
   let sequence = 0;
   let high = 0;
   let middle = 0;
   let low = 0;
-  /** The digits of `high` and `middle`, without leading zeros; empty when there are none. */
+  /** The digits of `high` and `middle` without leading zeros; may be empty. */
   let prefix = '';
 
   return {
@@ -100,7 +99,7 @@ export function createSnowflake(options: SnowflakeOptions): Snowflake {
     if (nowMs > latestMs) latestMs = nowMs;
     else if (latestMs - nowMs > maxBackwardMs) throw clockMovedBackwards(latestMs - nowMs, maxBackwardMs);
     const elapsedMs = Math.floor(nowMs) - snowflakeEpochMs;
-    // Written so that a clock that says NaN is refused too.
+    // Also refuses a clock that returns NaN.
     if (!(elapsedMs <= timestampMs)) start(elapsedMs, firstSequence());
     else if (++sequence < idsPerMs) low++;
     else start(timestampMs + 1, sequence === idsPerMs ? 0 : firstSequence());
@@ -141,7 +140,7 @@ function randomSequence(draw: DrawWord): () => number {
   return () => draw() & (idsPerMs - 1);
 }
 
-/** `000` to `999`: looking digits up costs less than writing a number. */
+/** `000` to `999`: a lookup is faster than formatting. */
 const threeDigits: readonly string[] = Array.from({ length: 1000 }, (_, value) =>
   String(value).padStart(3, '0'),
 );
@@ -174,35 +173,35 @@ function clockOutOfRange(): SvcError {
 
 const maxMs = 2 ** 48 - 1;
 const maxCounter = 2 ** bitsBelowMs - 1;
-/** Of random bits an id: one hexadecimal digit in the fourth group, twelve in the last. */
+/** Random hexadecimal digits of an id: one in the fourth group, twelve in the last, and one to spare. */
 const slotDigits = 14;
 const slots = 512;
 
 interface UuidV7Options {
   /** Default: the system clock. */
   readonly clock?: Clock | undefined;
-  /** Fills with random bytes. Default: the system's, through `node:crypto`. */
+  /** Fills with random bytes. Default: `node:crypto`. */
   readonly fill?: ((bytes: Buffer) => void) | undefined;
 }
 
 /**
- * Makes UUIDs of version 7 (RFC 9562): 48 bits of milliseconds, a counter of 22 bits that begins at random in each (its
- * section 6.2, method 1), 52 random bits. Each is greater than the one before, as text too.
+ * Makes UUIDs of version 7 (RFC 9562). They have 48 bits of milliseconds, a counter of 22 bits with a random start (section 6.2,
+ * method 1), 52 random bits. Each is greater than the one before, also as text.
  *
- * Never waits, and never goes back: a clock that steps back, however far, or more than the counter holds, count on from the
- * last id. `next` throws `SVC_ENVELOPE_CLOCK_OUT_OF_RANGE` for a clock before 1970 or after 10889.
+ * Never waits or goes back. If the clock steps back, or the counter overflows, ids continue from the last one. `next` throws
+ * `SVC_ENVELOPE_CLOCK_OUT_OF_RANGE` for a clock before 1970 or after 10889.
  */
 export function createUuidV7(options: UuidV7Options = {}): { next(): string } {
   const { clock = systemClock } = options;
   const fill = options.fill ?? ((bytes: Buffer): void => void nodeCrypto().randomFillSync(bytes));
-  /** `000` to `fff`: looking digits up costs less than writing a number. */
+  /** `000` to `fff`: a lookup is faster than formatting. */
   const threeDigits = Array.from({ length: 0x1000 }, (_, value) => value.toString(16).padStart(3, '0'));
   const pool = Buffer.alloc((slots * slotDigits) / 2);
   let digits = '';
   let at = slots * slotDigits;
   let timestampMs = Number.NEGATIVE_INFINITY;
   let counter = 0;
-  /** The upper 32 bits of the time last a minute. */
+  /** The upper 32 bits of the time change about once a minute. */
   let timedMinute = Number.NaN;
   let timeText = '';
   /** `019c5e1f-3c80-7` */
@@ -212,7 +211,7 @@ export function createUuidV7(options: UuidV7Options = {}): { next(): string } {
 
   function next(): string {
     const nowMs = Math.floor(clock.now());
-    // Written so that a clock that says NaN is refused too.
+    // Also refuses a clock that returns NaN.
     if (!(nowMs <= timestampMs)) start(nowMs);
     else if (++counter > maxCounter) start(timestampMs + 1);
     const random = takeSlot();
@@ -254,7 +253,7 @@ function clockOutOfRangeOfUuidV7(): SvcError {
   );
 }
 
-/** How a worker id was come by. `derived`: another process may have the same one. */
+/** The origin of a worker id. `derived`: another process may have the same one. */
 type WorkerIdSource = 'configured' | 'kafka' | 'host' | 'derived';
 
 export interface WorkerId {
@@ -265,28 +264,27 @@ export interface WorkerId {
 interface LeasedIds {
   /** As `Snowflake.next`. */
   next(): string;
-  /** Of an id that is made now. */
+  /** Of an id made now. */
   worker(): WorkerId;
   grant(grant: WorkerIdGrant | undefined): void;
 }
 
 interface LeasedIdsOptions {
-  /** Without a lease, and whenever there is none. */
+  /** Used without a lease. */
   readonly own: WorkerId;
-  /** Of the worker ids that are granted. */
+  /** Of granted worker ids. */
   readonly source: WorkerIdSource;
   readonly clock: Clock;
 }
 
 /**
- * Ids with the worker id that is leased, as long as the lease runs by the clocks of this process; they are looked at in every
- * millisecond in which an id is made, because the timers of a process that was stopped for a minute come too late. The time in
- * an id is the one that was looked at: being stopped right after that does no harm.
+ * Ids with the leased worker id, while the lease lasts by this process's clocks. Each millisecond with an id checks the clocks,
+ * because timers of a suspended process are late. The id contains the checked time, so a suspension after the check is harmless.
  */
 export function createLeasedIds({ own, source, clock }: LeasedIdsOptions): LeasedIds {
   let nowMs = Number.NaN;
   let checkedMs = Number.NaN;
-  /** Ids count on from here where the clock steps back, so it is this time that must be within the lease. */
+  /** If the clock steps back, ids continue from here, so this time must be within the lease. */
   let latestMs = Number.NEGATIVE_INFINITY;
   let granted: WorkerIdGrant | undefined;
   let leased = own;
@@ -330,11 +328,11 @@ export function createLeasedIds({ own, source, clock }: LeasedIdsOptions): Lease
   };
 }
 
-/** Draws a whole number from 0 to 2^32 - 1. */
+/** Draws an integer from 0 to 2^32 - 1. */
 type DrawWord = () => number;
 
 /**
- * Random 32-bit words that differ between processes. From the system, without `node:crypto`, which takes 8 ms to load.
+ * Random 32-bit words that differ between processes, from the system. Avoids `node:crypto`, which takes 8 ms to load.
  *
  * @param devicePath for tests
  */
@@ -348,16 +346,16 @@ export function randomWords(count: number, devicePath = '/dev/urandom'): Uint32A
       closeSync(device);
     }
   } catch {
-    // Windows has none.
+    // Windows has no such device.
   }
-  // Applications replace Math.random by one that draws the same in each process: time and number are mixed in.
+  // Applications may replace Math.random with a fixed sequence, so time and ids are mixed in.
   const mixedIn = `${process.pid}|${threadId}|${process.hrtime.bigint()}|${Date.now()}`;
   return words.map((_, index) => Math.floor(Math.random() * 2 ** 32) ^ spreadHash(`${mixedIn}|${index}`));
 }
 
 /**
- * Words in quick succession (sfc32 by Chris Doty-Humphrey), from a seed of four. Not `Math.random`: an application that
- * replaces it by one that repeats would draw alike in all of its processes.
+ * A fast word generator (sfc32 by Chris Doty-Humphrey) with a seed of four words. `Math.random` is unsafe: an application may
+ * replace it with a sequence that repeats in all its processes.
  */
 export function createWordSource(seed: Uint32Array = randomWords(4)): DrawWord {
   let [a = 0, b = 0, c = 0, counter = 1] = seed;
@@ -369,24 +367,24 @@ export function createWordSource(seed: Uint32Array = randomWords(4)): DrawWord {
     c = ((c << 21) | (c >>> 11)) + sum;
     return sum >>> 0;
   };
-  // The first ones still resemble the seed.
+  // The first words resemble the seed.
   for (let round = 0; round < 12; round++) draw();
   return draw;
 }
 
 const workerCount = maxWorkerId + 1;
-/** Each attempt that fails met another process in the same microseconds, and the next id is drawn anew. */
+/** A failed attempt met another process within microseconds. The next one draws another id. */
 const maxAttemptCount = 50;
-/** A claim from another host or container cannot be asked whether it lives: it is believed for this long. */
+/** Whether the owner of a claim from another host or container runs is unknown: its claim is honored for this long. */
 const foreignClaimMs = 7 * 24 * 3_600_000;
 
 interface WorkerLeaseOptions {
   /** A configured worker id, 0 to 1023. Default: derived and leased. */
   readonly workerId?: number | undefined;
-  /** Folder that the processes of this host lease in. Default: `svc-workers-<uid>` in the system's temporary folder. */
+  /** Folder for the leases of this host's processes. Default: `svc-workers-<uid>` in the system's temporary folder. */
   readonly directory?: string | undefined;
   readonly logger?: Logger | undefined;
-  /** For tests. Default: drawn by `deriveWorkerId`. */
+  /** For tests. Default: `deriveWorkerId`. */
   readonly startAt?: number | undefined;
 }
 
@@ -394,20 +392,19 @@ export interface WorkerLease {
   readonly workerId: number;
   /** False: another thread of this host may use the same id; a warning was logged. */
   readonly exclusive: boolean;
-  /** Gives the id back. Done by itself at exit; a process that is killed is noticed by the next one. */
+  /** Releases the id. Also called at exit. The next process detects a killed owner. */
   release(): void;
 }
 
 /**
- * A worker id that no other process or worker thread of this host has, as long as they share the folder. Synchronous.
+ * A worker id that no other process or worker thread of this host has, if they share the folder. Synchronous.
  *
- * Hosts do not see each other: there the id is only drawn at random, and two may meet by chance (with 10 processes in about
- * 4 of 100 deployments), which the random sequence of Snowflake ids makes harmless nearly always. Where it must be certain,
- * configure a worker id for each process: a configured id is never changed; one that another process of this host uses too
- * is named in a warning.
+ * Across hosts the id is only random, and two may be equal (with 10 processes in about 4 of 100 deployments). The random sequence
+ * of Snowflake ids makes that harmless in nearly all cases. To be certain, configure a worker id for each process. A configured id
+ * never changes; a warning is logged if another process of this host uses it, too.
  *
- * Throws `SVC_ENVELOPE_WORKER_ID` for a configured id out of range, and nothing else: with an unusable folder, or none of
- * the 1,024 ids free, the derived id is used and a warning logged.
+ * Throws only `SVC_ENVELOPE_WORKER_ID`, for a configured id out of range. If the folder is unusable, or all 1,024 ids are taken,
+ * the derived id is used and a warning logged.
  */
 export function leaseWorkerId(options: WorkerLeaseOptions = {}): WorkerLease {
   const configured = options.workerId === undefined ? undefined : checkWorkerId(options.workerId);
@@ -429,8 +426,8 @@ export function leaseWorkerId(options: WorkerLeaseOptions = {}): WorkerLease {
 }
 
 /**
- * Makes the folder, open to this user alone. Throws when that is impossible, and with `ownOnly` when it is somebody
- * else's: anybody can make any folder below a common temporary one, and its owner could remove our claims.
+ * Creates the folder for this user only. Throws if that fails. `ownOnly`: also throws if another user owns it. Any user can create
+ * folders in a shared temporary folder, and the owner could remove svc's claims.
  */
 function openLeaseFolder(folder: string, ownOnly: boolean): void {
   makeFolders(folder);
@@ -451,11 +448,11 @@ function claimFreeId(folder: string, startAt: number, own: ProcessStamp): Claim 
   return undefined;
 }
 
-/** At random: processes that met once would meet again at the next number. */
+/** Random: consecutive ids would collide again with the same process. */
 function drawFreeId(folder: string, own: ProcessStamp): number | undefined {
   const claims = listClaims(folder);
   const free = freeIds(claims);
-  // Asking all claims whether they live takes a while, so only when nothing is free without.
+  // Checking all claims takes a while, so only if no id is unclaimed.
   const choice =
     free.length > 0 ? free : freeIds(standingClaims(folder, claims, own, believedIn(folder, own)));
   return choice[Math.floor(Math.random() * choice.length)];
@@ -500,7 +497,7 @@ function userName(): string {
   return String(process.getuid?.() ?? userInfo().username);
 }
 
-/** A worker id that this process has for a while. Ids may carry it from the one instant until the other. */
+/** A worker id for a period of time. Ids may carry it from `from` to `until`. */
 export interface WorkerIdGrant {
   readonly workerId: number;
   readonly from: Instant;
@@ -508,7 +505,7 @@ export interface WorkerIdGrant {
   readonly until: Instant;
 }
 
-/** On both clocks: one that stands still, or steps, must not make a lease longer. */
+/** On both clocks: a clock that stops or steps must not extend a lease. */
 export interface Instant {
   /** Milliseconds since the epoch. */
   readonly wallMs: number;
@@ -516,38 +513,40 @@ export interface Instant {
 }
 
 /**
- * PORT: worker ids that processes share out among them, wherever they run.
+ * PORT: shares worker ids among processes, wherever they run.
  *
- * - Two grants of one worker id never overlap, whatever becomes of a process: stopped, cut off, or killed. Clocks of two
- *   hosts may differ by less than the time between them.
- * - `start` returns at once and is called once. `onGrant` hears of every grant, of its prolongations, and with `undefined` of
- *   its end; a grant that is not prolonged ends without a call.
- * - `close` gives the worker id back, within `deadlineMs`. Nothing keeps the process alive until then.
- * - Nothing throws or rejects: what has to be said goes to the logger that the adapter is made with.
+ * - Two grants of one worker id never overlap, even if a process is suspended, cut off or killed. Clocks of two hosts may differ by
+ *   less than the time between grants.
+ * - `start` returns at once; call it once. `onGrant` receives each grant, each renewal, and `undefined` at its end. A grant that is
+ *   not renewed ends without a call.
+ * - `close` releases the worker id within `deadlineMs`. Until then all timers and sockets are unref'd.
+ * - Nothing throws or rejects. Problems go to the adapter's logger.
  */
 export interface WorkerIdLease {
   start(onGrant: (grant: WorkerIdGrant | undefined) => void): void;
   close(deadlineMs: number): Promise<void>;
 }
 
-/** Set by Kubernetes through its downward API, by ECS, Lambda, App Service, Nomad, Fly and Heroku; differ by instance. */
+/**
+ * Set by Kubernetes through its downward API, by ECS, Lambda, App Service, Nomad, Fly and Heroku. They differ between instances.
+ */
 const variables = [
   ...['POD_IP', 'POD_NAME', 'POD_UID', 'HOSTNAME', 'ECS_CONTAINER_METADATA_URI_V4'],
   ...['AWS_LAMBDA_LOG_STREAM_NAME', 'WEBSITE_INSTANCE_ID', 'NOMAD_ALLOC_ID', 'FLY_MACHINE_ID', 'DYNO'],
 ];
-/** Hold the id of the container, or paths with it, whichever runtime made it. */
+/** Contain the container's id, or paths with it, in all container runtimes. */
 const containerFiles = ['/proc/self/cgroup', '/proc/self/mountinfo'];
 const maxFileBytes = 16 * 1024;
-/** The rest is long, and the same everywhere. */
+/** The rest is long and equal everywhere. */
 const longIds = /[\da-f-]{12,}/g;
 
-/** A worker id below `count`, drawn anew at each start: what has one host name and process id, as containers have, differs. */
+/** A worker id below `count`, drawn again at each start, so containers with equal host names and process ids differ. */
 export function deriveWorkerId(count: number): number {
   const now = `${Date.now()}|${process.hrtime.bigint()}`;
   return spreadHash([...instanceTraits(), now, ...randomWords(4)].join('|')) % count;
 }
 
-/** What tells this thread from those of other hosts and containers. Never throws. */
+/** Identifies this thread across hosts and containers. Never throws. */
 export function instanceTraits(env: NodeJS.ProcessEnv = process.env): string[] {
   return [
     ...[hostname(), String(process.pid), String(threadId)],
@@ -565,7 +564,7 @@ function addresses(): string {
       .map(({ address, mac }) => `${address} ${mac}`)
       .join();
   } catch {
-    // Some sandboxes refuse to tell.
+    // Some sandboxes refuse access.
     return '';
   }
 }

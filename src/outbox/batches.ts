@@ -1,28 +1,16 @@
 import type { OutboxStore, RowFilter, StoredRow } from './outbox-store.ts';
 
-/** How many rows are read at once. */
-export interface BatchSize {
-  readonly rows: number;
-  /** The most that it becomes. */
-  readonly mostRows: number;
-  /** What came of the last reading. */
-  read(rows: number, bytes: number): void;
-  /** The last reading has failed, as it does where rows are so large that they do not come in time. */
-  failed(): void;
-}
-
-/** Batches grow up to so many times `batchSize`, and to so many rows; `batchSize` itself may be larger. */
+/** Batches grow to this multiple of `batchSize`, and to at most this many rows. `batchSize` itself may be larger. */
 const mostTimes = 10;
 const mostRows = 1_000;
-/** A batch with more bytes than this grows no further. */
+/** A batch with more bytes than this does not grow. */
 const enoughBytes = 4 * 1024 * 1024;
-/** A batch with more bytes than this makes the next one smaller: what is read is in memory, and has to come in time. */
+/** After a batch with more bytes than this, the next one is smaller: batches are held in memory, and must arrive in time. */
 const mostBytes = 16 * 1024 * 1024;
 
 /**
- * While few rows wait, `batchSize`. Each full batch doubles the next one, since more rows wait than were read: 100, 200, 400,
- * 800, 1,000. One that is not full halves it. Smaller than `batchSize` only
- * where rows are large, until they are small again.
+ * Starts with `batchSize`. A full batch doubles the next one, because more rows wait: 100, 200, 400, 800, 1,000. Other batches
+ * halve it. It falls below `batchSize` only while rows are large.
  */
 export function createBatchSize({
   batchSize,
@@ -30,29 +18,32 @@ export function createBatchSize({
 }: {
   readonly batchSize: number;
   readonly dynamicBatching: boolean;
-}): BatchSize {
+}) {
   const most = dynamicBatching ? Math.max(batchSize, Math.min(batchSize * mostTimes, mostRows)) : batchSize;
   let rows = batchSize;
   return {
     get rows() {
       return rows;
     },
+    /** Upper limit. */
     mostRows: most,
-    read(count, bytes) {
+    /** Reports a read. */
+    read(count: number, bytes: number): void {
       if (bytes > mostBytes) rows = Math.max(1, Math.floor((count * mostBytes) / bytes));
       else if (count < rows) rows = Math.max(Math.min(rows, batchSize), Math.floor(rows / 2));
       else if (bytes < enoughBytes) rows = Math.min(rows * 2, most);
     },
-    failed() {
+    /** The last read failed: large rows may not arrive in time. */
+    failed(): void {
       rows = Math.max(1, Math.floor(rows / 2));
     },
   };
 }
 
-/** Of those that an operator asks for, at the beginning; up to ten times as many where they are small. */
+/** First page of a request by an operator. Pages grow to ten times that while rows are small. */
 const firstRows = 50;
 
-/** Rows by ascending id, those behind `afterId`. Rejects as the store does. */
+/** Rows after `afterId`, by ascending id. Rejects as the store does. */
 export async function* pagesOf(
   store: Pick<OutboxStore, 'read'>,
   filter: RowFilter,
@@ -67,7 +58,7 @@ export async function* pagesOf(
     try {
       page = await store.read(filter, lastId, most);
     } catch (error) {
-      // Rows that are larger than those before them may not come in time.
+      // Larger rows than before may not arrive in time: try fewer.
       if (lastId === afterId || most === 1) throw error;
       size.failed();
       continue;

@@ -4,14 +4,14 @@ import { columns, type OutboxRow } from './outbox-row.ts';
 
 export type DialectName = 'postgres' | 'mysql' | 'sqlite';
 
-/** What a parameter of a statement can be, with any driver. */
+/** A parameter of a statement, for any driver. */
 export type SqlValue = string | number | Buffer | null;
 
-/** The longest name that all databases take: PostgreSQL cuts what is longer, without a word. */
+/** The longest name that all databases accept. PostgreSQL silently cuts longer ones. */
 const longestName = 63;
 const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
 
-/** The parts of `[schema.]table`, or `undefined` if it is no such name. */
+/** The parts of `[schema.]table`; `undefined`: not a table name. */
 export function partsOfTable(table: string): { schema: string | undefined; name: string } | undefined {
   const parts = table.split('.');
   const [first, second] = parts;
@@ -19,7 +19,7 @@ export function partsOfTable(table: string): { schema: string | undefined; name:
   return second === undefined ? { schema: undefined, name: first } : { schema: first, name: second };
 }
 
-/** A name of its own beside that of the table; a long one is cut, and told apart from others by a checksum. */
+/** A name derived from the table's. A long one is cut, and a checksum keeps it unique. */
 export function besideTable(name: string, suffix: string): string {
   if (name.length + suffix.length <= longestName) return name + suffix;
   const sum = crc32(name).toString(16).padStart(8, '0');
@@ -30,7 +30,7 @@ export function quoteName(dialect: DialectName, name: string): string {
   return dialect === 'mysql' ? `\`${name}\`` : `"${name}"`;
 }
 
-/** The table, or with a suffix one beside it, as it stands in a statement. */
+/** The quoted table, or with a suffix the table derived from it. */
 export function quoteTable(dialect: DialectName, table: string, suffix = ''): string {
   const parts = partsOfTable(table);
   if (parts === undefined) throw new TypeError('not a table name');
@@ -40,10 +40,10 @@ export function quoteTable(dialect: DialectName, table: string, suffix = ''): st
 
 const given = Object.values(columns);
 
-/** What an application's INSERT gives. */
+/** The columns of an application's INSERT. */
 export const insertColumns = given.map(({ name }) => name);
 
-/** A time of the tables made of milliseconds since the epoch; in SQLite it is just them. */
+/** SQL for a timestamp from milliseconds since the epoch. SQLite stores the milliseconds. */
 export const timeOfMs: Readonly<Record<DialectName, string>> = {
   postgres: `(timestamptz 'epoch' + ?::bigint * interval '1 millisecond')`,
   mysql: `(TIMESTAMP('1970-01-01 00:00:00') + INTERVAL (? * 1000) MICROSECOND)`,
@@ -51,8 +51,8 @@ export const timeOfMs: Readonly<Record<DialectName, string>> = {
 };
 
 /**
- * The one INSERT of a row: the same text for each, so that it can be prepared, and with the table's schema, so that it means
- * the same table whatever `search_path` or current database the application's connection has. Parameters: `insertValues`.
+ * The INSERT of a row. The text is constant, so it can be prepared. It names the table's schema, so the connection's `search_path`
+ * or current database does not matter. Parameters: `insertValues`.
  */
 export function insertStatement(table: string, dialect: DialectName, textPlace = '?'): string {
   const placeOf = { text: textPlace, bytes: '?', number: '?', time: timeOfMs[dialect] };
@@ -69,8 +69,8 @@ interface Insertion {
 }
 
 /**
- * For connections of the application. One of MySQL may have a character set of its own, such as latin1 or the utf8 without emoji,
- * in which a text would arrive as another: what is not ASCII goes in hex.
+ * For connections of the application. In MySQL they may use a character set such as latin1 or utf8 without emoji, which would
+ * change a text. So text beyond ASCII is sent as hex.
  */
 export function insertionFor(table: string, dialect: DialectName): (row: OutboxRow) => Insertion {
   const text = insertStatement(table, dialect);
@@ -92,9 +92,9 @@ export function insertValues(row: OutboxRow): readonly SqlValue[] {
   return given.map(({ of }) => of(row));
 }
 
-/** The packet of a prepared statement of MySQL with these values, as `mysql2` makes it, in bytes. */
+/** Size in bytes of MySQL's packet for a prepared statement with these values, as sent by `mysql2`. */
 export function packetBytes(values: readonly SqlValue[]): number {
-  // Command, statement, flags, iterations, and the count of parameters; for each its type, the length of its name, and a bit.
+  // Command, statement, flags, iterations and number of parameters. For each parameter: type, length of its name, null bit.
   let bytes = 12 + ((values.length + 7) >> 3) + values.length * 3;
   for (const value of values) {
     if (typeof value === 'number') bytes += 8;
@@ -106,7 +106,7 @@ export function packetBytes(values: readonly SqlValue[]): number {
   return bytes;
 }
 
-/** Throws where a server of MySQL would close the connection for the size of the statement. `maxBytes`: its `max_allowed_packet`. */
+/** Throws if a MySQL server would close the connection because of the statement's size. `maxBytes`: its `max_allowed_packet`. */
 export function assertPacketFits(values: readonly SqlValue[], maxBytes: number | undefined): void {
   if (maxBytes === undefined) return;
   const bytes = packetBytes(values);
@@ -120,9 +120,40 @@ function packetTooLarge(bytes: number, maxBytes: number): SvcError {
   );
 }
 
-/** Parameters are written as `?` everywhere; PostgreSQL numbers them. No text of svc has a `?` that is none. */
+/** Numbers the parameters for PostgreSQL; elsewhere they are `?`. svc's statements contain no other `?`. */
 export function placed(dialect: DialectName, sql: string): string {
   if (dialect !== 'postgres') return sql;
   let count = 0;
   return sql.replaceAll('?', () => `$${++count}`);
+}
+
+/** The column that the SQL of `svc outbox debezium` adds: the topic for the connector. */
+export const routeColumn = 'debezium_topic';
+
+/** For the name of the PostgreSQL trigger that deletes each row. */
+export const eraseSuffix = '_erase';
+
+export interface ErasureSettings {
+  readonly publisherEnabled: boolean;
+  readonly retentionDays: number;
+}
+
+/** Whether each row is deleted in the transaction that wrote it. A connector reads it from the database's log. */
+export function erasesRows({ publisherEnabled, retentionDays }: ErasureSettings): boolean {
+  return !publisherEnabled && retentionDays === 0;
+}
+
+/**
+ * Deletes the row just written, directly after its INSERT; parameters: `eraseValues`. `undefined` for PostgreSQL, where a trigger
+ * does it, and for SQLite, which no connector reads. Without the connector's column it fails, so rows for a relay are refused, not
+ * lost.
+ */
+export function eraseStatement(table: string, dialect: DialectName): string | undefined {
+  if (dialect !== 'mysql') return undefined;
+  // `event_id` has no index. In prepared statements MySQL keeps the first value of LAST_INSERT_ID().
+  return `DELETE FROM ${quoteTable(dialect, table)} WHERE id = @@last_insert_id AND event_id = ? AND ${routeColumn} IS NOT NULL`;
+}
+
+export function eraseValues({ eventId }: OutboxRow): readonly SqlValue[] {
+  return [eventId];
 }

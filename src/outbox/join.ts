@@ -13,52 +13,51 @@ import {
 } from '../transaction/scope.ts';
 import type { ParticipantEnd } from '../transaction/transaction.ts';
 import { assertPacketFits, type SqlValue } from './insert-row.ts';
-import type { Notices } from './notices.ts';
 import { checkRow, type OutboxRow } from './outbox-row.ts';
-import type { OutboxStore } from './outbox-store.ts';
+import type { Notices, OutboxStore } from './outbox-store.ts';
 
-/** An event on its way into the outbox. */
+/** A row that is being stored. */
 export interface Storing {
   /**
-   * Resolves when the database has taken the row, and rejects with the reason why it has not. `undefined`: nobody has to wait, as it has
-   * taken it already, or gets it before the next statement or with the COMMIT, which fails then where the row does.
+   * Resolves when the database has the row, and rejects with the reason if it does not. `undefined`: no need to wait. The row was
+   * sent, or will be before the next statement or with the COMMIT, which fails if the row does.
    */
   readonly written: Promise<void> | undefined;
-  /** What was not written is rolled back. Rejects only where the transaction was committed without it: it is refused. */
+  /** `rolled_back`: the row is not stored. Rejects only if the transaction was committed without it: the event is refused. */
   readonly outcome: Promise<'outbox' | 'rolled_back'>;
 }
 
 export interface JoinParts {
   readonly insert: (dialect: Dialect, row: OutboxRow) => Statement;
-  /** What deletes the row at once, where nobody looks for it in the table. */
+  /** Deletes the row at once, when no relay reads the table. */
   readonly erase?: ((dialect: Dialect, row: OutboxRow) => Statement | undefined) | undefined;
-  /** Stores a row in a transaction of its own, where the application allows that; else a row without a transaction is an error. */
+  /** Stores a row in a separate transaction. `undefined`: a row without a transaction is an error. */
   readonly autocommit: ((row: OutboxRow) => Promise<void>) | undefined;
-  /** Before a row is written: what it has to wait for. Throws, or rejects with the reason, where it would be lost. */
+  /** Called before a row is written; the row waits for it. Throws, or rejects, if the row would be lost. */
   readonly ready?: (() => Promise<void> | undefined) | undefined;
-  /** Of MySQL: the largest packet that the database takes, once that is known. */
+  /** MySQL: the maximum packet of the database, once known. */
   readonly maxPacketBytes?: (() => number | undefined) | undefined;
-  /** Looks whether rows arrive where the relay reads. */
+  /** Checks that rows arrive where the relay reads. */
   readonly sameTable?: Pick<SameTable, 'watch'> | undefined;
-  /** There is a new row to send. */
+  /** A new row can be sent. */
   readonly onStored: (row: OutboxRow) => void;
-  /** A row is in no transaction of the application: it is stored by itself, and not atomic with what the call wrote. */
+  /** A row was stored in a separate transaction, not atomic with the call's writes. */
   readonly onUnjoined?: ((row: OutboxRow, target: string | undefined) => void) | undefined;
-  /** A COMMIT was sent whose answer never came: the row is there, or not. */
+  /** A COMMIT got no answer: the row may exist or not. */
   readonly onUnconfirmed: () => void;
 }
 
 export interface OutboxJoin {
-  /** What is in no transaction is stored by itself. */
+  /** Rows outside transactions are stored separately. */
   readonly storesAlone: boolean;
   /**
-   * Writes a row into the transaction that a call took part in. Throws where it cannot: then the caller refuses the event. `target`: whose
-   * call it was, where it was one.
+   * Writes a row into the transaction that a call took part in. Throws if it cannot; the caller must then refuse the event.
+   * `target`: the captured call, if any.
    */
   store(row: OutboxRow, scope: Scope | undefined, target?: string): Storing;
-  /** An event that cannot be made: the transaction it belongs to must not commit. */
+  /** The event cannot be made: its transaction must not commit. */
   refuse(reason: unknown, scope: Scope | undefined): void;
-  /** Events in transactions that have not ended. */
+  /** Events in open transactions. */
   pending(): number;
 }
 
@@ -101,7 +100,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
     return { written, outcome };
   }
 
-  /** What its call wrote was committed before the row could be with it. Throws where nobody knows whether it was. */
+  /** The call's writes were committed without the row. Throws if it is unknown whether they were. */
   function storeLate(
     row: OutboxRow,
     target: string | undefined,
@@ -113,7 +112,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
     throw unknownEnd();
   }
 
-  /** Throws at once where the limit is known; else the promise rejects, by the end of which it is. */
+  /** Throws at once if the limit is known. Otherwise the promise rejects once it is. */
   function onceItFits({ values }: Statement, ready: Promise<void> | undefined): Promise<void> | undefined {
     const check = (): void => assertPacketFits(values as SqlValue[], parts.maxPacketBytes?.());
     check();
@@ -138,7 +137,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
           : storeLate(row, target, scope.endedAs);
       if (others.length > 0) throw severalTransactions();
       const isReady = parts.ready?.();
-      // It may be that nothing is written, and nobody waits for it.
+      // If nothing is written, no caller awaits it.
       isReady?.catch(() => {});
       const { session } = transaction;
       checkRow(row, session.dialect);
@@ -159,7 +158,7 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const outcome = outcomeOf(row, joined.ended, () => late);
       const erase = parts.erase?.(session.dialect, row);
       if (erase === undefined) return { written, outcome };
-      // Sent with it: what the application sends next comes behind both.
+      // Sent together with the row, before the application's next statement.
       const erased = transaction.join(erase, from, insertError, undefined, ready);
       return { written: Promise.all([written, erased.written]).then(() => {}), outcome };
     },
@@ -207,17 +206,10 @@ function severalTransactions(): SvcError {
   );
 }
 
-/** From one notice of a process to its next: PostgreSQL commits them one after the other, for all of its databases. */
+/** Minimum interval of a process's notices: PostgreSQL serializes them over all its databases. */
 export const noticeIntervalMs = 100;
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
-
-/** Gathers what was committed into few notices. */
-interface Notifier {
-  /** A row of this shard was committed. */
-  add(shard: number): void;
-  stop(): void;
-}
 
 interface NotifierOptions {
   readonly notices: Pick<Notices, 'send'>;
@@ -226,8 +218,8 @@ interface NotifierOptions {
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
-/** The first one goes at once. Its timers hold no process. What cannot be told is found without it. */
-export function createNotifier({ notices, clock, isolate }: NotifierOptions): Notifier {
+/** Combines commits into few notices. The first one is sent at once. Timers are unref'd. Rows without a notice are found by polling. */
+export function createNotifier({ notices, clock, isolate }: NotifierOptions) {
   const shards = new Set<number>();
   let nextAtMs = Number.NEGATIVE_INFINITY;
   let failures = 0;
@@ -263,11 +255,12 @@ export function createNotifier({ notices, clock, isolate }: NotifierOptions): No
   }
 
   return {
-    add(shard) {
+    /** A row of this shard was committed. */
+    add(shard: number): void {
       shards.add(shard);
       plan();
     },
-    stop() {
+    stop(): void {
       isStopped = true;
       clearTimeout(timer);
     },
@@ -275,24 +268,24 @@ export function createNotifier({ notices, clock, isolate }: NotifierOptions): No
 }
 
 interface DatabaseError {
-  /** SQLSTATE of PostgreSQL; of MySQL a name such as `ER_LOCK_DEADLOCK`; of a socket `ECONNRESET`. */
+  /** SQLSTATE in PostgreSQL; a name such as `ER_LOCK_DEADLOCK` in MySQL; `ECONNRESET` for a socket. */
   readonly code?: unknown;
   readonly errno?: unknown;
   readonly sqlState?: unknown;
   readonly message?: unknown;
 }
 
-/** Classes of SQLSTATE after which applications try again: serialization and deadlock, connection, shutdown of the server. */
+/** Classes of SQLSTATE that applications retry: serialization and deadlock, connection, shutdown of the server. */
 const retriedByApplications = /^(?:40|08|57)/;
 
-/** A connection that is gone, in the words of the drivers: none of them holds a value. */
+/** A lost connection, in the words of the drivers. These messages contain no values. */
 const isLost = ({ code, message }: DatabaseError): boolean =>
   (typeof code === 'string' && /^(?:E[A-Z]+|PROTOCOL_[A-Z_]+)$/.test(code)) ||
   (typeof message === 'string' && /^Connection terminated( unexpectedly)?$/.test(message));
 
 /**
- * What the application gets when the row of its event was not taken. Its own ways of trying again see the driver's error as it is;
- * any other may hold values of the row in its text.
+ * The error for the application when its row was refused. Errors that applications retry stay the driver's; others may contain
+ * values of the row.
  */
 export function insertError(error: unknown): unknown {
   if (error instanceof SvcError) return error;
@@ -313,16 +306,16 @@ export function insertError(error: unknown): unknown {
   );
 }
 
-/** PostgreSQL says each parameter of the statement there, where `log_parameter_max_length_on_error` is set. */
+/** PostgreSQL puts all parameters there if `log_parameter_max_length_on_error` is set. */
 function withoutParameters(error: DatabaseError): unknown {
   Reflect.deleteProperty(error, 'where');
   return error;
 }
 
-/** Called in the very moment that the end is known: also of a synchronous driver, whose application awaits nothing. */
+/** Called synchronously at the end, because the application of a synchronous driver awaits nothing. */
 type OnRowEnd = (how: TransactionEnd) => void;
 
-/** Who looks on as rows are stored: `svc/testing`, in a process that has loaded it; else nobody. */
+/** For `svc/testing`, if loaded in this process. */
 interface RowWatch {
   onRow?: (row: OutboxRow) => OnRowEnd;
 }
@@ -331,38 +324,25 @@ export function rowWatch(): RowWatch {
   return shared('outbox-row-watch', () => ({}));
 }
 
-/**
- * Whether the application's connections and svc's own one have the same table: else events are committed that no relay ever sends. A
- * connection's first event that was committed is looked for over svc's own connection, aside: the application waits for
- * nothing, and needs no right for it.
- */
-export interface SameTable {
-  /**
-   * Before an event is written on a connection of the application. Throws where its events are known to go elsewhere. Returns what has
-   * to be told whether the event was committed; `undefined`: nobody has to know.
-   */
-  watch(session: DriverSession, eventId: string): ((isCommitted: boolean) => void) | undefined;
-  /** One line, once a connection has another table. */
-  problem(): string | undefined;
-}
+export type SameTable = ReturnType<typeof createSameTable>;
 
 interface SameTableOptions {
   readonly store: Pick<OutboxStore, 'lastId' | 'holds'>;
   readonly dialect: Dialect;
   readonly table: string;
-  /** A row may be gone as soon as it is sent: one that is not there says nothing. */
+  /** Sent rows are deleted at once, so a missing row proves nothing. */
   readonly deletesAtOnce: boolean;
   readonly isolate: <T>(work: () => T) => T;
   readonly logger: Logger;
 }
 
-/** Ids that others may take between the question for the last one and the INSERT. */
+/** Ids that other transactions may take between the query for the last id and the INSERT. */
 const slackRows = 10_000;
-/** A replica that a proxy reads from may be behind. */
+/** A read replica may lag behind. */
 const secondLookMs = 2_000;
-/** Somebody may have discarded one. */
+/** A single event may have been discarded. */
 const provenByEvents = 2;
-/** Where rows are deleted at once: so many in vain are worth a line. */
+/** With deletion at once, so many missing events are worth a log line. */
 const doubtfulEvents = 20;
 
 interface Known {
@@ -372,7 +352,12 @@ interface Known {
   absent: number;
 }
 
-export function createSameTable(options: SameTableOptions): SameTable {
+/**
+ * Whether the application's connections and svc's own see the same table. If not, no relay would ever send the events. svc looks up
+ * each connection's first committed event over its own connection, in the background: the application needs no wait and no
+ * permission.
+ */
+export function createSameTable(options: SameTableOptions) {
   const { store, dialect, table, deletesAtOnce, isolate, logger } = options;
   const connections = new WeakMap<DriverSession, Known>();
   let hasSame = false;
@@ -383,7 +368,7 @@ export function createSameTable(options: SameTableOptions): SameTable {
     const afterId = Math.max(0, (await last) - slackRows);
     if (await store.holds(eventId, afterId)) return true;
     if (!deletesAtOnce) await new Promise<void>((resolve) => void setTimeout(resolve, secondLookMs).unref());
-    // One row with a high id, as a restore or a cut-over leaves it, makes ids tell nothing: only the event's own id does.
+    // A single row with a high id, after a restore or cut-over, makes ids useless. Only the event's own id helps.
     return store.holds(eventId, 0);
   }
 
@@ -411,14 +396,18 @@ export function createSameTable(options: SameTableOptions): SameTable {
       if (await isThere(eventId, last)) found(known);
       else missed(known);
     } catch {
-      // The database is away, which the relay says: another event will tell.
+      // The database is away, which the relay logs. A later event will tell.
     } finally {
       delete known.isLooking;
     }
   }
 
   return {
-    watch(session, eventId) {
+    /**
+     * Call it before an event is written on a connection. Throws if the connection's events are known to go elsewhere. Returns a
+     * function that must be told whether the event was committed; `undefined`: not needed.
+     */
+    watch(session: DriverSession, eventId: string): ((isCommitted: boolean) => void) | undefined {
       if (session.dialect !== dialect) throw otherDatabase(table);
       const known = connections.get(session) ?? { absent: 0 };
       if (known.isSame) return undefined;
@@ -433,7 +422,8 @@ export function createSameTable(options: SameTableOptions): SameTable {
         else delete known.isLooking;
       };
     },
-    problem: () => (hasOther ? otherText(table) : undefined),
+    /** One line if a connection has another table. */
+    problem: (): string | undefined => (hasOther ? otherText(table) : undefined),
   };
 }
 

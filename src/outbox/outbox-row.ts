@@ -4,28 +4,25 @@ import { SvcError } from '../ground/errors.ts';
 import { fitsOutboxText, longestOutboxText } from '../ground/event-fields.ts';
 import type { Dialect } from '../transaction/driver.ts';
 
-/** One finished event as it is stored: protected and serialized, its bytes are final. */
+/** One event as stored: protected and serialized, its bytes are final. */
 export interface OutboxRow {
   readonly eventId: string;
   readonly eventType: string;
   readonly aggregateType: string;
   readonly aggregateId: string;
-  /** Where it is to be sent. */
   readonly topic: string;
-  /** The record key. */
   readonly key: string;
-  /** Of the record: with `traceparent` and `content-type`. */
+  /** Of the record, with `traceparent` and `content-type`. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The record's value. */
   readonly payload: Buffer;
   /** When the call finished, in milliseconds since the epoch: `occurredAt` of the envelope. */
   readonly occurredAt: number;
 }
 
-/** Rows are spread over so many shards; a relay holds some of them. A number of the schema: never changed. */
+/** Relays share the rows by shards. Part of the schema: must never change. */
 export const shardCount = 64;
 
-/** The shard of an aggregate, so that its rows have one relay at a time. */
+/** The shard of an aggregate: its rows have one relay at a time. */
 export function shardOf({
   aggregateType,
   aggregateId,
@@ -37,14 +34,14 @@ interface Column {
   readonly name: string;
   readonly is: 'text' | 'bytes' | 'number' | 'time';
   readonly of: (row: OutboxRow) => string | number | Buffer;
-  /** For messages, of a text whose length has a bound. */
+  /** Name in messages about text that is too long. */
   readonly words?: string;
 }
 
 /**
- * What an application's INSERT gives, in the order of the table, by the fields of a row: INSERT, SELECT and the checks of rows and tables
- * are made of it. The rest the database fills in: id, status, and `created_at` by its own clock. A new column needs a migration
- * (`adapters/sql/schema.ts`), as the tables of version 1 stay as they are.
+ * The columns of an application's INSERT, in the order of the table, by the fields of a row. INSERT, SELECT and the checks of rows
+ * and tables derive from it. The database fills in the rest: id, status, and `created_at` by its own clock. A new column needs a
+ * migration (`adapters/sql/schema.ts`), because tables of version 1 stay as they are.
  */
 export const columns = {
   eventId: { name: 'event_id', is: 'text', of: (row) => row.eventId },
@@ -67,8 +64,8 @@ export const columns = {
 const boundTexts = Object.values<Column>(columns).filter(({ words }) => words !== undefined);
 
 /**
- * Throws where a text of the row is too long for its column: some modes of MySQL would cut it, without a word. Of PostgreSQL also where
- * it has a character that a text cannot hold there.
+ * Throws if a text is too long for its column, because some modes of MySQL silently cut it. For PostgreSQL also if it contains a
+ * character that text cannot hold.
  */
 export function checkRow(row: OutboxRow, dialect?: Dialect): void {
   for (const { of, words } of boundTexts) {

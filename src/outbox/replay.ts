@@ -9,21 +9,21 @@ import { brokenPromise } from '../publish/sender/sender.ts';
 import { pagesOf } from './batches.ts';
 import type { OutboxStore, RowFilter, StoredRow } from './outbox-store.ts';
 
-/** On each record that is sent again, beside its own headers. */
+/** Added to each record that is sent again. */
 export const replayHeader = 'svc-replay';
 
 export const defaultReplayLimit = 1_000;
 
 export interface ReplayRequest {
-  /** Start of the replay, ISO 8601: rows that were stored from then on. */
+  /** Start of the replay, ISO 8601: only rows stored since then. */
   readonly since: string;
-  /** Rows at most, the oldest first. Default: 1,000. */
+  /** Maximum number of rows, oldest first. Default: 1,000. */
   readonly limit?: number;
-  /** Only rows with a larger id in the table: to go on with what a replay gave as `after`. */
+  /** Only rows with a larger id. Continues a replay with its `after`. */
   readonly after?: number;
-  /** Which of them; all by default, whatever their status. */
+  /** Default: all rows, whatever their status. */
   readonly filter?: Omit<RowFilter, 'since'>;
-  /** Counts, and sends nothing. */
+  /** Only counts. */
   readonly dryRun?: boolean;
 }
 
@@ -31,23 +31,23 @@ export interface ReplayRequest {
 export interface ReplayResult {
   readonly since: string;
   readonly limit: number;
-  /** Rows that were found, up to the limit. */
+  /** Rows found, up to the limit. */
   readonly total: number;
   readonly success: number;
   readonly failed: number;
   readonly failedEventIds: readonly string[];
-  /** Only where it ended before the last row, stopped or because the cluster is away: the same replay after this row goes on. */
+  /** Set if it ended early, because it was stopped or the cluster is away. Pass it to continue. */
   readonly after?: number;
 }
 
-/** Sends rows of the outbox again, each to its topic: the same record with one header more. Rows are read and never changed. */
+/** Sends rows of the outbox again to their topics: the same record with one more header. Rows are not changed. */
 export interface Replay {
   /**
-   * In the order of storing, so that an aggregate's events keep theirs. One at a time: another one is refused with
-   * SVC_OUTBOX_REPLAY_BUSY, and a wrong request with SVC_OUTBOX_REPLAY_OPTIONS. Rejects as the store does.
+   * Sends in the order of storing, so events of an aggregate stay in order. Only one replay runs at a time: another one is refused
+   * with SVC_OUTBOX_REPLAY_BUSY. A wrong request is refused with SVC_OUTBOX_REPLAY_OPTIONS. Rejects as the store does.
    */
   run(request: ReplayRequest): Promise<ReplayResult>;
-  /** Ends after the batch under way; the rest is not looked at. */
+  /** Ends after the current batch. */
   stop(): void;
 }
 
@@ -57,9 +57,9 @@ export interface ReplayOptions {
   readonly sendTimeoutMs: number;
   readonly clock: Clock;
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Rows so far: sent, and given up. */
+  /** Rows sent and given up so far. */
   readonly onProgress?: (sentCount: number, failedCount: number) => void;
-  /** Between the tries of a send. Default: a timer that holds no process. */
+  /** Between retries of a send. Default: an unref'd timer. */
   readonly sleep?: (ms: number) => Promise<void>;
 }
 
@@ -116,7 +116,7 @@ export function createReplay(options: ReplayOptions): Replay {
     if (report.stoppedBy !== undefined) {
       const first = found.slice(pageAt).find(isUnsent) ?? { id: 1 };
       goOn = { after: first.id - 1 };
-      // What is left was found, and is not sent.
+      // The remaining rows are found, but not sent.
       while ((await nextPage()) !== undefined);
     } else if (report.isInterrupted && (await hasMore())) goOn = { after: found.at(-1)?.id ?? 0 };
     const failed = dryRun ? [] : found.filter(isUnsent);
@@ -124,7 +124,7 @@ export function createReplay(options: ReplayOptions): Replay {
     const counts = { total: found.length, success: sent.size, failed: failed.length };
     return { since, limit, ...counts, failedEventIds, ...goOn };
 
-    /** At the end of a process the table may be closed already. */
+    /** The table may be closed already when the process ends. */
     async function hasMore(): Promise<boolean> {
       return rows.next().then(
         ({ done }) => done !== true,

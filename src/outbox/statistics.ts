@@ -1,52 +1,48 @@
 import type { Clock } from '../ground/clock.ts';
 import type { OutboxStore } from './outbox-store.ts';
 
-/** How long what was counted is told again. */
+/** How long a count is cached. */
 export const countMaxAgeMs = 5_000;
 
 /** The outbox statistics object of the specification. */
-export interface StatisticsReport {
+interface StatisticsReport {
   readonly total: number;
   readonly pending: number;
   readonly published: number;
   readonly failed: number;
-  /** 0 where no row tells. */
+  /** 0: unknown. */
   readonly avgProcessingTimeMs: number;
 }
 
-/** What is in the table, counted at most every 5 seconds, however many ask. */
-export interface Statistics {
-  /** Rejects as the store does. */
-  report(): Promise<StatisticsReport>;
-  /** Age of the oldest PENDING row; `null`: there is none. */
-  oldestPendingMs(): Promise<number | null>;
-  /** At once: PENDING rows, as last counted; `undefined`: they never were. Counts anew where that was long ago. */
-  pending(): number | undefined;
-}
-
-export interface StatisticsOptions {
+interface StatisticsOptions {
   readonly store: Pick<OutboxStore, 'statistics' | 'countPending'>;
   readonly clock: Clock;
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
-export function createStatistics({ store, clock, isolate }: StatisticsOptions): Statistics {
+export type Statistics = ReturnType<typeof createStatistics>;
+
+/** Counts of the table, at most every 5 seconds for all callers together. */
+export function createStatistics({ store, clock, isolate }: StatisticsOptions) {
   const statistics = cached(() => isolate(() => store.statistics()), clock);
   const pending = cached(() => isolate(() => store.countPending()), clock);
   return {
-    async report() {
+    /** Rejects as the store does. */
+    async report(): Promise<StatisticsReport> {
       const { total, pending: waiting, published, failed, avgProcessingTimeMs } = await statistics.ask();
       return { total, pending: waiting, published, failed, avgProcessingTimeMs: avgProcessingTimeMs ?? 0 };
     },
-    oldestPendingMs: async () => (await statistics.ask()).oldestPendingMs,
-    pending() {
+    /** Age of the oldest PENDING row; `null`: none. */
+    oldestPendingMs: async (): Promise<number | null> => (await statistics.ask()).oldestPendingMs,
+    /** Synchronous: PENDING rows at the last count; `undefined`: never counted. Starts a new count if that is old. */
+    pending(): number | undefined {
       pending.ask().catch(() => undefined);
       return pending.last();
     },
   };
 }
 
-/** One question at a time, and its answer for a while. What failed is asked again. */
+/** Shares one query between callers, and caches its answer. Errors are not cached. */
 function cached<T>(question: () => Promise<T>, clock: Clock): { ask(): Promise<T>; last(): T | undefined } {
   let answer: { readonly value: T; readonly atMs: number } | undefined;
   let asked: Promise<T> | undefined;

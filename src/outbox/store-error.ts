@@ -1,6 +1,5 @@
 import { SvcError } from '../ground/errors.ts';
 
-/** What can be wrong with a database, whichever it is. */
 export type StoreFault =
   | 'unreachable'
   | 'full'
@@ -16,18 +15,16 @@ export type StoreFault =
   | 'statement';
 
 export interface StoreFaultDetails {
-  /** As in `postgres at db:5432`: nothing of the user and the password. */
+  /** As in `postgres at db:5432`, without user and password. */
   readonly database: string;
   readonly table: string;
-  /** For the command line: `postgres`, `mysql`, `sqlite`. */
+  /** For commands: `postgres`, `mysql`, `sqlite`. */
   readonly dialect: string;
-  /** The code of the driver or the database, which never holds a value: `ECONNREFUSED`, `42P01`. */
+  /** Code of the driver or the database, which never contains a value: `ECONNREFUSED`, `42P01`. */
   readonly code?: string | undefined;
 }
 
-/**
- * The error of a store. Made of codes alone: the messages of databases quote values of rows, and their details even more.
- */
+/** The error of a store, made from codes only: messages and details of databases quote values of rows. */
 export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcError {
   const { database, table, dialect } = details;
   const because = codeOf(details.code);
@@ -104,12 +101,12 @@ export function wrongVersion(found: number, wanted: number, details: StoreFaultD
   );
 }
 
-/** The table is set up for other settings, with which events would be lost. */
+/** The table is set up for other settings, which would lose events. */
 export function contradiction(says: string): SvcError {
   return new SvcError('SVC_OUTBOX_CONTRADICTION', says);
 }
 
-/** Whether it can pass by itself: a database that is away, or that has not become the primary yet. */
+/** Whether it can resolve itself: the database is away, or is not the primary yet. */
 export function isPassing(error: unknown): boolean {
   return error instanceof SvcError && passing.has(error.code);
 }
@@ -124,7 +121,7 @@ export function strayRows(count: number, { database, table }: StoreFaultDetails)
   );
 }
 
-/** The value is not told: it may hold a password. */
+/** The value is omitted: it may contain a password. */
 export function badUrl(says: string): SvcError {
   return new SvcError('SVC_OUTBOX_URL', `svc.outbox.datasource.url cannot be used: ${says}`);
 }

@@ -1,4 +1,4 @@
-// pipeline/: the way of one event on one screen, from what is known of it to its counted outcome.
+// pipeline/: the path of one event, from its draft to its counted outcome.
 
 import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
@@ -36,52 +36,52 @@ export interface PipelineParts {
   readonly durations: PublishDurations;
   readonly serializer: Serializer;
   readonly publisher: Publisher & Partial<Pick<KeyWait, 'hasRoom' | 'publishLater'>>;
-  /** `svc.outbox.enabled`: events of targets with `outbox` go into the transaction of their call. */
+  /** `svc.outbox.enabled`: events of targets with `outbox` join the transaction of their call. */
   readonly outbox?: OutboxJoin | undefined;
   readonly defaultTopic: string;
-  /** `svc.broker.async-mode`: nobody waits for an event. */
+  /** `svc.broker.async-mode`: callers do not wait. */
   readonly asyncMode: boolean;
-  /** `svc.broker.max-wait-ms`: the longest that a captured call waits for its event. */
+  /** `svc.broker.max-wait-ms`: longest wait of a captured call. */
   readonly maxWaitMs: number;
-  /** The longest that `publish()` waits, where it is given no time. */
+  /** Default of `timeoutMs` in `publish()`. */
   readonly publishWaitMs: number;
   readonly templateOf: (eventType: string, severity: Severity) => EnvelopeTemplate;
   readonly nextId: () => string;
   readonly buildEnvelope: BuildEnvelope<Context>;
   readonly startTrace: StartTrace;
   readonly protect: Protect;
-  /** Marks of classes count. */
+  /** Classes have marked fields. */
   readonly usesMarks: boolean;
-  /** The rules that an event of `outbox.save()` brings along. Throws where they are none. */
+  /** Registers the `pii` rules of an event of `outbox.save()`. Throws for invalid rules. */
   readonly declareRules?: ((event: CheckedEvent) => void) | undefined;
-  /** An event that was never sent. Called once each, with the reason, which holds no value. */
+  /** An event was refused. Called once for each, with a reason without values. */
   readonly onRefused: (eventType: string, error: SvcError) => void;
-  /** The event of a watched call is made, with this key. */
+  /** The event of a watched call was made, with this key. */
   readonly onNested?: ((nest: Nest, key: string | undefined) => void) | undefined;
-  /** An event whose publisher failed against its promise. */
+  /** The publisher violated its contract. */
   readonly onBroken: (event: SerializedEvent, error: unknown) => void;
 }
 
 export interface Pipeline {
   readonly onCall: OnCall;
   readonly producer: Producer;
-  /** Stores an event that the application has made itself. Throws, or rejects with, the reason why it is not. */
+  /** Stores an event made by the application. Throws, or rejects with, the reason if it cannot. */
   save(event: CheckedEvent, scope: Scope): Promise<void> | undefined;
-  /** Resolves when no event is under way any more. */
+  /** Resolves when no event is in flight. */
   idle(): Promise<void>;
-  /** Resolves when each event that was handed over until now has its outcome. */
+  /** Resolves when each event begun before the call has its outcome. */
   soFar(): Promise<void>;
 }
 
-/** Without the payload, which nobody needs from here on: it could be collected while its event is under way. */
+/** Without the payload, which can then be garbage-collected while the event is in flight. */
 interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'aggregateId'> {
   readonly eventId: string;
-  /** A function makes it when its key is there. */
+  /** A function if its key has not arrived yet. */
   readonly event: SerializedEvent | (() => SerializedEvent);
   readonly trace: EventTrace;
 }
 
-/** The way of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome at its end. */
+/** The path of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome. */
 export function createPipeline(parts: PipelineParts): Pipeline {
   const { clock, ledger, durations, serializer, publisher } = parts;
   const inFlight = createInFlight();
@@ -108,7 +108,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     return { eventId, eventType, topic, key: key ?? eventId, headers, value };
   }
 
-  /** Everything that runs on the caller's path, up to the hand-over. Throws what makes an event impossible. */
+  /** All work on the caller's path before the hand-over. Throws if the event cannot be made. */
   function prepare(draft: () => EventDraft, mayWait = true): Prepared {
     return runOwnWork(() => {
       const taken = draft();
@@ -128,7 +128,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     });
   }
 
-  /** `afterCommit`: waits for the end of a transaction first, and is nothing where that is rolled back. */
+  /** `afterCommit`: waits for the transaction, and publishes nothing if it is rolled back. */
   async function publishAfter(
     ended: Promise<TransactionEnd>,
     prepared: Prepared,
@@ -139,7 +139,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     entry.close('rolled_back');
   }
 
-  /** Into the transaction of the call, whose end is that of the event. Returns the promise of the insert. */
+  /** Stores the event in the transaction of the call, which decides its outcome. Returns the promise of the INSERT. */
   function store(
     draft: () => EventDraft,
     scope: Scope | undefined,
@@ -175,8 +175,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   }
 
   /**
-   * Never rejects: nobody awaits it in async mode, where that would end the process. Its end runs in the context of the call, which a
-   * promise keeps; an `async` function would keep all that it works with, for each event under way.
+   * Never rejects, because an unhandled rejection in async mode would end the process. The promise keeps the context of the call.
+   * An `async` function would retain all its variables for each event in flight.
    */
   function publish({ event, trace, eventType }: Prepared, entry: LedgerEntry): Promise<Outcome> {
     let generation: Generation | undefined;
@@ -201,7 +201,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       if (publisher.rejectIfOverloaded?.(sent)) return Promise.resolve(end('lost'));
       return publisher.publish(sent).then(end, fail);
     } catch (error) {
-      // Where the application has used up its stack, even this would fail: behind the wait there is a fresh one.
+      // If the application has used up its stack, `fail` would throw here, too. After the wait the stack is fresh.
       return Promise.resolve(error).then(fail);
     }
   }
@@ -294,22 +294,22 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   };
 }
 
-/** What all ways in, a captured call, `publish()` and `outbox.save()`, say about one event. */
+/** The input of an event, from a captured call, `publish()` or `outbox.save()`. */
 interface EventDraft {
   readonly eventType: string;
   readonly severity: Severity;
   readonly topic: string | undefined;
   readonly key: string | undefined;
-  /** The application's own; names are checked. */
+  /** From the application, with valid names. */
   readonly headers: Readonly<Record<string, string>> | undefined;
-  /** Of an event for the outbox. */
+  /** Only for the outbox. */
   readonly aggregateType?: string | undefined;
   readonly aggregateId?: string | undefined;
   readonly payload: unknown;
   readonly context: Context | undefined;
 }
 
-/** @param usesMarks expressions of what goes out in clear may not read what classes mark */
+/** @param usesMarks expressions whose results are sent in clear may not read marked fields */
 export function draftOf(call: Call, usesMarks: boolean): EventDraft {
   const plan: CapturePlan = call.plan;
   if (call.refusal !== undefined) throw call.refusal;
@@ -329,7 +329,7 @@ export function draftOf(call: Call, usesMarks: boolean): EventDraft {
   };
 }
 
-/** What an draft gives or throws; `undefined`: it needs a result that is not known yet. */
+/** Runs the draft and keeps its result or error. `undefined`: it needs a call's result, which is not known yet. */
 function takeNow(draft: () => EventDraft): (() => EventDraft) | undefined {
   try {
     const taken = draft();
@@ -358,10 +358,10 @@ function draftOfEvent(event: CheckedEvent): EventDraft {
   return { ...event, headers: headersOf(event.headers), context: undefined };
 }
 
-/** What no value but a word is. */
+/** Names that cannot be personal data. */
 const usualName = /^[a-z][a-z0-9_-]*$/i;
 
-/** The key that stands in for none is the event id, which nobody has to look at. */
+/** Without a key the event id is used, which needs no check. */
 export function textsInClear({ key, headers, aggregateId }: EventDraft): readonly ClearText[] | undefined {
   if (headers === undefined && key === undefined && aggregateId === undefined) return undefined;
   const texts: ClearText[] = [];
@@ -376,7 +376,10 @@ export function textsInClear({ key, headers, aggregateId }: EventDraft): readonl
   return texts;
 }
 
-/** Of the class, never of a field `constructor`: the name goes out in clear. What throws here is not the caller's to see. */
+/**
+ * From the class, never from a field `constructor`, because the name is sent in clear. The caller does not see errors of this
+ * access.
+ */
 function classNameOf(payload: unknown): string {
   try {
     const prototype = (typeof payload === 'object' && Object.getPrototypeOf(payload)) as object;
@@ -388,7 +391,7 @@ function classNameOf(payload: unknown): string {
   }
 }
 
-/** Sent directly, it would be out where its transaction is rolled back. */
+/** Sent directly, the event could not be rolled back with its transaction. */
 function noOutbox(): SvcError {
   return new SvcError(
     'SVC_PIPELINE_NO_OUTBOX',
@@ -396,7 +399,7 @@ function noOutbox(): SvcError {
   );
 }
 
-/** An error that is not svc's is not passed on: its message may hold a value of the payload. */
+/** Messages of errors that are not svc's may contain values of the payload, so they are not passed on. */
 export function reasonOf(error: unknown): SvcError {
   if (error instanceof SvcError) return error;
   return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error occurred before the event was sent');

@@ -2,17 +2,17 @@ import { nodeCrypto } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
 
-/** An event that could not be published, with all that a restore needs: the same bytes go to the same topic again. */
+/** An event that could not be published, with everything that a restore needs to send the same bytes to the same topic. */
 export interface BackupEvent {
   readonly eventId: string;
   readonly eventType: string;
-  /** The topic that this very event was meant for. */
+  /** The topic it was meant for. */
   readonly topic: string;
   readonly key: string | null;
   readonly headers: Readonly<Record<string, string>>;
-  /** The record value: protected, serialized, never changed. */
+  /** The record value: protected, serialized, immutable. */
   readonly value: Buffer;
-  /** The same event as JSON has it, where `value` is in a binary form. */
+  /** The event as JSON, if `value` is binary. */
   readonly document?: unknown;
   /** Class name or code of the root cause. */
   readonly reason: string;
@@ -21,18 +21,17 @@ export interface BackupEvent {
 }
 
 /**
- * PORT: a place for events that neither their topic nor the dead letter topic took. Register one of your own with
- * `registerBackupStrategy`.
+ * PORT: stores events that neither their topic nor the dead letter topic took. Register your own with `registerBackupStrategy`.
  *
- * - `store` resolves when the event is stored for good, and rejects when it is not: the next strategy is tried then.
- *   An error message may reach the log: it must hold no payload.
- * - Any number of events may be stored at once. A strategy that does not answer within 30 s counts as failed.
- * - `storeSync` stores what is left when the process ends, all of it or none, before it returns; it throws when it cannot.
- *   A strategy without it is passed over then.
- * - `close` ends what is under way, at `deadlineMs` at the latest.
+ * - `store` resolves when the event is stored durably, and rejects otherwise: the next strategy is tried then. Error messages may
+ *   reach the log, so they must hold no payload.
+ * - Any number of events may be stored at once. A `store` without an answer within 30 s has failed.
+ * - `storeSync` stores all remaining events when the process ends, or none of them, before it returns. It throws when it cannot. A
+ *   strategy without it is skipped then.
+ * - `close` ends stores in flight, at `deadlineMs` at the latest.
  */
 export interface EventBackupStrategy {
-  /** As log lines name it. */
+  /** For log lines. */
   readonly name: string;
   store(event: BackupEvent): Promise<void>;
   storeSync?(events: readonly BackupEvent[]): void;
@@ -42,10 +41,10 @@ export interface EventBackupStrategy {
 const registered = shared('backup-strategies', () => new Set<EventBackupStrategy>());
 
 /**
- * Adds a backup strategy of the application's own. It is asked before the configured ones (S3, then local files), in the
- * order of registration, and works without any of them. Returns the way to take it out again.
+ * Adds a backup strategy. It is tried before the configured ones (S3, then local files), in the order of registration, and works
+ * without them. Returns a function that removes it.
  *
- * @throws SvcError `SVC_PUBLISH_BACKUP_STRATEGY` for what is none: in an outage it would be too late to hear of it.
+ * @throws SvcError `SVC_PUBLISH_BACKUP_STRATEGY` for an invalid strategy
  */
 export function registerBackupStrategy(strategy: EventBackupStrategy): () => void {
   const { name, store, storeSync, close } = (strategy ?? {}) as Partial<EventBackupStrategy>;
@@ -62,7 +61,7 @@ function badStrategy(why: string): SvcError {
   return new SvcError('SVC_PUBLISH_BACKUP_STRATEGY', `not a backup strategy: ${why}`);
 }
 
-/** Those of the application, whichever copy of this package they were registered with. */
+/** Includes those registered with another copy of this package. */
 export function registeredBackupStrategies(): readonly EventBackupStrategy[] {
   return [...registered];
 }
@@ -71,7 +70,7 @@ const safeId = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
 /** Windows opens a device for these, whatever the extension. */
 const deviceName = /^(con|prn|aux|nul|com\d|lpt\d)$/i;
 
-/** The event id where it can be a file name and an object key on every system; else a hash of it. */
+/** The event id if every file system and object store accepts it as a name; otherwise a hash of it. */
 export function backupName(eventId: unknown): string {
   if (typeof eventId === 'string' && safeId.test(eventId) && !deviceName.test(eventId)) return eventId;
   const text = typeof eventId === 'string' ? eventId : typeof eventId;

@@ -2,22 +2,22 @@ import { SvcError } from '../ground/errors.ts';
 import type { SendFailure } from './broker.ts';
 
 /**
- * Whose fault a failed send is, which decides what becomes of the others:
- * - `record`: one in the send cannot be stored; without it the others can;
- * - `topic`: it refuses all of them, because it is not there or this user has no right to it;
- * - `partition`: the client knows fewer partitions of the topic than somebody else did;
- * - `clock`: the time that this machine gave the records is not taken;
- * - `registry`: schemas cannot be had now; the cluster takes the records as they are once it answers;
+ * The cause of a failed send. It decides what happens to other events:
+ * - `record`: a record in the send cannot be stored; the others can without it;
+ * - `topic`: it refuses all events, because it does not exist or this user has no right to it;
+ * - `partition`: the client knows fewer partitions of the topic than svc;
+ * - `clock`: the broker refuses the timestamps of this machine;
+ * - `registry`: the schema registry does not answer; the cluster takes the records once it does;
  * - `cluster`: it is away, or refuses everything.
  */
 export type Fault = 'record' | 'topic' | 'partition' | 'clock' | 'registry' | 'cluster';
 
 const notMade = 'SVC_PUBLISH_NOT_A_RECORD';
 
-/** Kafka's names, and svc's own. */
+/** Error names of Kafka and svc. */
 const faults: Readonly<Record<string, Fault>> = {
   INVALID_RECORD: 'record',
-  // Also what a compacted topic says of a record that it cannot keep.
+  // Compacted topics also answer this to a record without a key.
   CORRUPT_MESSAGE: 'record',
   [notMade]: 'record',
   SVC_SERIALIZE_SCHEMA: 'record',
@@ -29,13 +29,13 @@ const faults: Readonly<Record<string, Fault>> = {
   INVALID_TOPIC_EXCEPTION: 'topic',
   POLICY_VIOLATION: 'topic',
   UNKNOWN_PARTITION: 'partition',
-  // Of the making of topics, which the brokers do not do for now.
+  // The brokers throttle the creation of topics.
   THROTTLING_QUOTA_EXCEEDED: 'topic',
   INVALID_TIMESTAMP: 'clock',
   SVC_SERIALIZE_REGISTRY_AWAY: 'registry',
 };
 
-/** What the cluster says of a topic or partition that may be there in a moment; nothing of the send was stored. */
+/** Temporary answers about a topic or partition. Nothing of the send was stored. */
 type Passing = 'unknown' | 'without leader' | 'moved' | 'without replicas';
 
 const passing: Readonly<Record<string, Passing>> = {
@@ -48,22 +48,23 @@ const passing: Readonly<Record<string, Passing>> = {
   NOT_ENOUGH_REPLICAS: 'without replicas',
 };
 
-/** `undefined`: it does not pass by itself. @param cause as the client names it */
+/**
+ * `undefined`: the error is not temporary.
+ * @param cause as named by the client
+ */
 export function passingOf(cause = ''): Passing | undefined {
   return Object.hasOwn(passing, cause) ? passing[cause] : undefined;
 }
 
-/** Whether the topic may have another number of partitions than was known. */
+/** Whether the topic's number of partitions may differ from the known one. */
 export function doubtsCount({ cause }: Pick<SendFailure, 'cause'>): boolean {
   return cause.startsWith('UNKNOWN_');
 }
 
-/** Whether it is about one topic, and says nothing of the connection or the cluster. @param cause as the client names it */
-export function isOfTopic(cause = ''): boolean {
-  return faults[cause] === 'topic' || passingOf(cause) === 'without leader';
-}
-
-/** Whether the cluster has no such topic, or can have none. @param cause as the client names it */
+/**
+ * Whether the topic does not exist, or its name is invalid.
+ * @param cause as named by the client
+ */
 export function isNoTopic(cause = ''): boolean {
   return passingOf(cause) === 'unknown' || cause === 'INVALID_TOPIC_EXCEPTION';
 }
@@ -73,29 +74,29 @@ export function faultOf({ kind, cause }: Pick<SendFailure, 'kind' | 'cause'>): F
   return Object.hasOwn(faults, cause) ? (faults[cause] as Fault) : 'cluster';
 }
 
-/** Whether the cluster has given this answer: other refusals are svc's or its client's, and say nothing about the cluster. */
+/** Whether the cluster gave this answer. Refusals by svc or its client say nothing about the cluster. */
 export function isAnswer(failure: SendFailure): boolean {
   if (failure.cause === 'INVALID_TOPIC_EXCEPTION') return false;
   const fault = faultOf(failure);
   return (fault === 'record' && !isNotMade(failure)) || fault === 'topic' || fault === 'clock';
 }
 
-/** Whether the record was not even made: nothing was asked of the cluster, and no try will go better. */
+/** Whether svc could not make the record: nothing was sent, and no retry can help. */
 export function isNotMade({ cause }: Pick<SendFailure, 'cause'>): boolean {
   return cause.startsWith('SVC_') && faults[cause] === 'record';
 }
 
-/** `says`: without a value of the record. */
-export function notARecord(says: string): SvcError {
+/** `says` must not contain values of the record. */
+function notARecord(says: string): SvcError {
   return new SvcError(notMade, `it cannot be encoded as a record: ${says}`);
 }
 
-/** As the failure of a send. */
+/** The failure of a send. */
 export function notMadeFailure(says: string): SendFailure {
   return { kind: 'fatal', cause: notMade, message: notARecord(says).message };
 }
 
-/** Makes or encodes records. Whatever is thrown meanwhile is a fault of one of them, never of the cluster. */
+/** Makes or encodes records. An error is the fault of a record, never of the cluster. */
 export function makeRecords<T>(work: () => T): T {
   try {
     return work();
@@ -105,7 +106,7 @@ export function makeRecords<T>(work: () => T): T {
   }
 }
 
-/** The name of an error. Its message may hold a payload. */
+/** The name of an error. Its message may contain a payload. */
 export function nameOf(error: unknown): string {
   return error instanceof Error ? error.name : typeof error;
 }

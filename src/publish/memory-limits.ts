@@ -1,27 +1,16 @@
-/** What may be in memory at once over all topics: waiting, under way, or waiting for a retry. */
+/** Limits over all topics: events that wait, are in flight, or wait for a retry. */
 export interface MemoryLimits {
   readonly maxEvents: number;
   readonly maxBytes: number;
 }
 
-/** Counts what is in memory. Nobody waits for room: what does not fit is refused. */
-export interface Memory {
-  reserve(bytes: number): boolean;
-  /** Takes it where there is no room, too: it is counted elsewhere no more. */
-  reserveAnyway(bytes: number): void;
-  release(bytes: number): void;
-  readonly events: number;
-  readonly bytes: number;
-  /** Events that were refused so far. */
-  readonly overflows: number;
-}
-
-export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
+/** Counts events and bytes in memory. It refuses what does not fit, and never waits. */
+export function createMemory({ maxEvents, maxBytes }: MemoryLimits) {
   let events = 0;
   let bytes = 0;
   let overflows = 0;
   return {
-    reserve(size) {
+    reserve(size: number): boolean {
       if (events >= maxEvents || bytes + size > maxBytes) {
         overflows++;
         return false;
@@ -30,11 +19,12 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
       bytes += size;
       return true;
     },
-    reserveAnyway(size) {
+    /** Reserves past the limit, for events that were counted elsewhere before. */
+    reserveAnyway(size: number): void {
       events++;
       bytes += size;
     },
-    release(size) {
+    release(size: number): void {
       events--;
       bytes -= size;
     },
@@ -44,30 +34,28 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits): Memory {
     get bytes() {
       return bytes;
     },
+    /** Refused reservations so far. */
     get overflows() {
       return overflows;
     },
   };
 }
 
-/** What an event may take on its way through the tiers, beside its bytes, in promises and closures (measured: 9 KB; 3 before it begins). */
+/** Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it waits). */
 const bytesOnTheWay = 8 * 1024;
 
-/** Counts what one turn of the event loop sends to the next tiers: none of them ends before that turn is over. */
-export interface TickBudget {
-  add(bytes: number): void;
-  /** Since a turn brought more than fits, and until that turn is over. */
-  readonly isFull: boolean;
-}
-
-/** @param maxBytes asked for in a turn that brings something; default: an eighth of what the heap may become */
+/**
+ * Counts what one turn of the event loop sends to the next tiers. None of that can end before the turn does.
+ *
+ * @param maxBytes called in each turn that adds something; default: an eighth of the heap limit
+ */
 export function createTickBudget(
   maxBytes: () => number = () => process.getBuiltinModule('node:v8').getHeapStatistics().heap_size_limit / 8,
-): TickBudget {
+) {
   let bytes = 0;
   let limit = 0;
   return {
-    add(size) {
+    add(size: number): void {
       if (bytes === 0) {
         limit = maxBytes();
         setImmediate(() => {
@@ -76,25 +64,21 @@ export function createTickBudget(
       }
       bytes += size + bytesOnTheWay;
     },
-    get isFull() {
+    /** From the event that exceeds the budget until the end of the turn. */
+    get isFull(): boolean {
       return bytes > limit;
     },
   };
 }
 
-/** Lets a bounded number of sends run at once; the others get their turn in the order in which they asked. */
-export interface SendSlots {
-  /** Calls `run` at once where a slot is free, else later. */
-  acquire(run: () => void): void;
-  release(): void;
-}
-
-export function createSendSlots(maxInFlight: number): SendSlots {
+/** Limits concurrent sends. The others wait in FIFO order. */
+export function createSendSlots(maxInFlight: number) {
   const waiting: (() => void)[] = [];
   let taken = 0;
   let isGiving = false;
   return {
-    acquire(run) {
+    /** Calls `run` at once if a slot is free, otherwise later. */
+    acquire(run: () => void): void {
       if (taken >= maxInFlight || waiting.length > 0) {
         waiting.push(run);
         return;
@@ -102,9 +86,9 @@ export function createSendSlots(maxInFlight: number): SendSlots {
       taken++;
       run();
     },
-    release() {
+    release(): void {
       taken--;
-      // Who has nothing to send any more gives at once: thousands of them must not stand on one another's stack.
+      // A partition with nothing to send releases its slot within `run`. Thousands of them must not nest on the stack.
       if (isGiving) return;
       isGiving = true;
       try {

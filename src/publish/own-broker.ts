@@ -5,17 +5,17 @@ import { ownParts } from '../ground/own-parts.ts';
 import { sendFailureKinds } from '../observe/outcomes.ts';
 import type { Broker, SendFailure, SendResult } from './broker.ts';
 
-/** What a broker of an application's own is made from; it takes what it needs. */
+/** Settings for the broker of an application. It uses those it needs. */
 export interface OwnBrokerSettings {
-  /** `svc.broker.bootstrap-servers`, which may be empty. */
+  /** `svc.broker.bootstrap-servers`; may be empty. */
   readonly bootstrapServers: readonly string[];
   /** `svc.broker.client-id` */
   readonly clientId: string;
-  /** `svc.broker.request-timeout-ms`; a send that takes longer has failed, whatever becomes of it. */
+  /** `svc.broker.request-timeout-ms`. A send that takes longer has failed, whatever its result. */
   readonly requestTimeoutMs: number;
   /** `svc.broker.connection-timeout-ms` */
   readonly connectionTimeoutMs: number;
-  /** Lines of svc's own log. */
+  /** Writes to svc's log. */
   readonly logger: {
     info(message: string): void;
     warn(message: string): void;
@@ -32,12 +32,11 @@ const factories = ownParts<BrokerFactory>({
 });
 
 /**
- * Adds a broker of the application's own, for `svc.broker.client: <name>`. `factory` is called once, at the first use; that
- * waits for the registration, up to 10 s. `brokerContract` of `svc/testing` has the tests that svc's own brokers pass.
- * Commands (`svc backup restore`, `svc relay`) know it where the configuration is a module that registers it. Returns the way to
- * take it out again.
+ * Registers a broker for `svc.broker.client: <name>`. svc calls `factory` once, at the first use, and waits up to 10 s for the
+ * registration. Test it with `brokerContract` of `svc/testing`, which svc's own brokers pass. Commands (`svc backup restore`, `svc
+ * relay`) find it if the configuration is a module that registers it. Returns a function that removes it.
  *
- * @throws SvcError `SVC_PUBLISH_BROKER` for a name that is taken or none, and for what is no function.
+ * @throws SvcError `SVC_PUBLISH_BROKER` when the name is taken or invalid, or `factory` is not a function
  */
 export function registerBroker(name: string, factory: BrokerFactory): () => void {
   if (typeof factory !== 'function')
@@ -47,13 +46,13 @@ export function registerBroker(name: string, factory: BrokerFactory): () => void
 
 type Given = Omit<OwnBrokerSettings, 'bootstrapServers'> & { readonly brokers: readonly string[] };
 
-/** Waits for its registration. Rejects where nothing is registered, or that is no broker. */
+/** Waits for its registration. Rejects when none comes, or when the object is not a broker. */
 export async function openOwnBroker(
   name: string,
   { brokers, clientId, requestTimeoutMs, connectionTimeoutMs, logger }: Given,
 ): Promise<Broker> {
   const factory = await factories.wait(name).catch((error: Error) => {
-    // Events have gone on to the next tier meanwhile, for another reason.
+    // Callers report another reason, because events have gone to the next tier meanwhile.
     logger.error(`broker: ${error.message}`);
     throw error;
   });
@@ -68,7 +67,7 @@ export async function openOwnBroker(
   return guarded(name, broker, requestTimeoutMs);
 }
 
-/** What the port promises and another's code may not keep: an answer in time, of the form that it has, and no exception. */
+/** Enforces the port's contract on foreign code: an answer in time, of the right shape, and no exception. */
 function guarded(name: string, broker: Broker, limitMs: number): Broker {
   const failed = (kind: SendFailure['kind'], cause: string, what: string): SendResult => {
     return { ok: false, failure: { kind, cause, message: `the broker client "${name}" ${what}` } };
@@ -80,7 +79,7 @@ function guarded(name: string, broker: Broker, limitMs: number): Broker {
       const result = await inTime(use(), { limitMs, keepsAlive: false, late });
       return isResult(result) ? result : failed('fatal', 'NotASendResult', 'gave an invalid answer');
     } catch (error) {
-      // Its text may hold anything.
+      // Its message may contain anything.
       const cause = error instanceof Error ? error.name : 'Error';
       return failed('fatal', cause, `threw (${cause}): send and connect must resolve with the failure`);
     }

@@ -1,6 +1,6 @@
 const scratch = Buffer.allocUnsafe(1024);
 
-/** The partition of a key, as Java's and kafkajs' default partitioners choose it. */
+/** The partition that the default partitioners of Java and kafkajs choose for a key. */
 export function partitionOfKey(key: string, partitionCount: number): number {
   // A UTF-16 unit never takes more than three bytes.
   const fits = key.length * 3 <= scratch.length;
@@ -9,7 +9,7 @@ export function partitionOfKey(key: string, partitionCount: number): number {
   return (murmur2(bytes, length) & 0x7fffffff) % partitionCount;
 }
 
-/** For single events: one without a key has nothing to be kept in order with. */
+/** For single events. Without a key it needs no order, so any partition will do. */
 export function partitionOf(key: string | null, partitionCount: number): number {
   return key === null ? Math.floor(Math.random() * partitionCount) : partitionOfKey(key, partitionCount);
 }
@@ -17,7 +17,7 @@ export function partitionOf(key: string | null, partitionCount: number): number 
 const seed = 0x9747b28c;
 const multiplier = 0x5bd1e995;
 
-/** MurmurHash2 of bytes as a signed 32-bit integer: what Kafka's own clients place keys with. */
+/** MurmurHash2 of bytes as a signed 32-bit integer, as in Kafka's own clients. */
 export function murmur2(bytes: Uint8Array, length: number = bytes.length): number {
   let hash = seed ^ length;
   const rest = length & 3;

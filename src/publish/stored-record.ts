@@ -4,16 +4,9 @@ import { parseBounded } from '../ground/bounds.ts';
 import type { BackupEvent } from './backup-strategy.ts';
 import type { StoredEvent } from './recovery-source.ts';
 
-/** What a restore needs beside the bytes. */
-export interface Route {
-  readonly topic: string;
-  readonly key: string | null;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The route of a bare event file, in a file of the same name in `routes/`. */
+/** The route of a bare event file, stored under the same name in `routes/`. */
 export function encodeRoute({ topic, key, headers, reason, backedUpAt }: BackupEvent): Buffer {
   const route = {
     topic,
@@ -25,7 +18,7 @@ export function encodeRoute({ topic, key, headers, reason, backedUpAt }: BackupE
   return Buffer.from(`${JSON.stringify(route)}\n`);
 }
 
-/** A line of a segment: everything about one event, its value as a text or, where it is none, in Base64. */
+/** A line of a segment: one event, its value as a string or, if it is not UTF-8, in Base64. */
 export function encodeLine(event: BackupEvent): string {
   const { eventId, eventType, topic, key, headers, reason, backedUpAt, value } = event;
   const bytes = isUtf8(value) ? { value: value.toString() } : { valueBase64: value.toString('base64') };
@@ -53,7 +46,7 @@ export function encodeRecord(event: BackupEvent): Buffer {
   return Buffer.from(`${JSON.stringify(record)}\n`);
 }
 
-/** What cannot be read is stored all the same. */
+/** Unreadable content is stored as well. */
 function contentOf(text: string, { headers, backedUpAt }: BackupEvent): Fields {
   try {
     return toEnvelope(parseObject(text) ?? {}, headers, backedUpAt) as Fields;
@@ -62,7 +55,7 @@ function contentOf(text: string, { headers, backedUpAt }: BackupEvent): Fields {
   }
 }
 
-/** An event out of a record file or a line of a segment; `undefined` where the text is neither. */
+/** An event from a record file or a line of a segment. `undefined`: the text is neither. */
 export function decodeRecord(text: string, place: string): StoredEvent | undefined {
   const record = parseObject(text);
   if (record === undefined) return undefined;
@@ -83,7 +76,7 @@ export function decodeRecord(text: string, place: string): StoredEvent | undefin
   };
 }
 
-/** An event out of a bare event file and its route, if there is one. `undefined` where the file is no event. */
+/** An event from a bare event file and its route, if any. `undefined`: the file holds no event. */
 export function decodeEvent(
   value: Buffer,
   route: string | undefined,
@@ -91,7 +84,7 @@ export function decodeEvent(
 ): StoredEvent | undefined {
   const event = parseObject(value.toString());
   const fields = route === undefined ? undefined : parseObject(route);
-  // First the route: what is no envelope (Avro, a CloudEvent) is known by it alone.
+  // The route first: Avro and CloudEvents can be identified by it alone.
   const headers = (fields?.headers ?? {}) as Record<string, unknown>;
   const eventId = textOf(headers.eventId) ?? textOf(event?.eventId);
   if (eventId === undefined) return undefined;
@@ -118,7 +111,7 @@ function routeOf(
   const time = typeof backupTimestamp === 'string' ? Date.parse(backupTimestamp) : Number.NaN;
   return {
     topic: textOf(topic),
-    // An empty text is a key as well.
+    // An empty string is also a key.
     key: key === null || typeof key === 'string' ? key : eventId,
     headers: textsOf(headers),
     storedAt: Number.isNaN(time) ? 0 : time,

@@ -2,28 +2,28 @@ import type { Outcome } from '../observe/outcomes.ts';
 import type { SerializedEvent } from '../serialize/serializer.ts';
 import type { BrokerRecord, SendFailure } from './broker.ts';
 
-/** An event that did not get to its topic, on its way through the next tiers. */
+/** An event that did not reach its topic. */
 export interface FailedEvent {
   readonly event: SerializedEvent;
-  /** The topic that it was meant for. */
+  /** The topic it was meant for. */
   readonly topic: string;
-  /** As it was sent, or would have been: every tier keeps these bytes, this key, these headers. Restored as they are. */
+  /** Each tier keeps these bytes, key and headers. A restore sends them unchanged. */
   readonly record: BrokerRecord;
-  /** Sends that were tried. 0: it never left (buffer full, breaker open, too late, svc has stopped). */
+  /** Sends that were tried. 0: it was never sent (buffer full, breaker open, too late, svc stopped). */
   readonly attempts: number;
-  /** On the monotonic clock: when the time of its delivery is over. A tier in the same cluster tries no longer. */
+  /** End of its delivery time, on the monotonic clock. A tier in the same cluster does not try after it. */
   readonly deadlineAtMs?: number;
-  /** `cause` is the name of the root cause; `message` is one line for an operator and holds no value. */
+  /** `cause` names the root cause. `message` is one line for an operator, without values. */
   readonly failure: SendFailure;
 }
 
 /**
- * PORT: a place for events that their topic did not take.
+ * PORT: stores events that their topic did not take.
  *
- * - `store` resolves with `true` when the event is safe there, with `false` when the next tier is to be tried. It never
- *   rejects, and takes hold of the event before it returns. Any number may run at once; it bounds its memory by itself.
- * - It is called in the AsyncLocalStorage context of the call that the event is from.
- * - `close` flushes: every `store` has its answer when it resolves, at `deadlineMs` at the latest.
+ * - `store` resolves with `true` when the event is stored, and with `false` when the next tier must be tried. It never rejects, and
+ *   it references the event before it returns. Any number may run at once. The tier bounds its own memory.
+ * - `store` is called in the AsyncLocalStorage context of the call that the event is from.
+ * - `close` flushes: each `store` has its answer when it resolves, at `deadlineMs` at the latest.
  */
 export interface Tier {
   readonly name: 'dlq' | 'backup';
@@ -31,8 +31,5 @@ export interface Tier {
   close(deadlineMs: number): Promise<void>;
 }
 
-/**
- * What the queue of the main topic calls with each event that it cannot publish: the tiers in their order, the last
- * word being `lost`. Resolves with where the event ended and never rejects.
- */
+/** Gives an event that the main queue cannot publish to the tiers in their order. Resolves with where it ended; never rejects. */
 export type NextTier = (failed: FailedEvent) => Promise<Outcome>;

@@ -1,19 +1,17 @@
 import type { DlqRecord } from './tiers/dlq-message.ts';
 
-/** A record as it stands in a topic. */
 export interface TopicRecord extends DlqRecord {
   readonly partition: number;
   readonly offset: number;
 }
 
 /**
- * PORT: reads a topic once, up to what it holds when the reading begins, and remembers in the broker which records are
- * done. Used by the command line alone.
+ * PORT: reads a topic once, up to its end at the start, and stores in the broker which records are done. Only commands use it.
  *
- * - `read` leaves out what is done, keeps the order of each partition, and gives batches of at most `size`.
- * - `done` marks records durably, in any order: those before them that are not done are read again the next time.
- * - Without `forRecovery`, `open` takes nothing away from a recovery that runs.
- * - All of them reject with a one-line error.
+ * - `read` skips records that are done, keeps the order of each partition, and gives batches of at most `size`.
+ * - `done` marks records durably, in any order. Earlier records that are not done are read again the next time.
+ * - Without `forRecovery`, `open` does not disturb a running recovery.
+ * - All methods reject with a one-line error.
  */
 export interface TopicReader {
   open(forRecovery: boolean): Promise<void>;
@@ -24,23 +22,23 @@ export interface TopicReader {
   close(): Promise<void>;
 }
 
-/** Which records of a topic. Times are milliseconds since the epoch, by which the broker has stored them. */
+/** Which records of a topic. Times are milliseconds since the epoch, as stored by the broker. */
 export interface TailRange {
   readonly topic: string;
-  /** Default: what comes after the opening. */
+  /** Default: only records after `open`. */
   readonly fromMs: number | undefined;
-  /** Default: it never ends. */
+  /** Default: never ends. */
   readonly untilMs: number | undefined;
 }
 
 /**
- * PORT: follows a topic, as a reader that nobody hears of: no group, nothing remembered, nothing taken from others.
+ * PORT: follows a topic without a consumer group. It stores nothing and does not affect other readers.
  *
- * - `read` keeps the order of each partition, and ends with the signal, or where `untilMs` is reached.
- * - `older` goes back from the opening, of a tail with `fromMs`: each call gives the `count` newest records of each partition that
- *   were not given yet, or more. A tail is used for one of the two.
- * - `partitionsLeft` are those of which `older` has more.
- * - It waits out what passes, such as a leader that changes, and rejects with a one-line error where it does not pass.
+ * - `read` keeps the order of each partition. It ends with the signal, or when `untilMs` is reached.
+ * - `older` reads backward from the end at `open`; it needs `fromMs`. Each call gives at least the next `count` newest records of
+ *   each partition. Use a tail for either `read` or `older`.
+ * - `partitionsLeft` are the partitions that `older` has not finished.
+ * - It waits out temporary errors, such as a change of leader. Otherwise it rejects with a one-line error.
  */
 export interface TopicTail {
   open(): Promise<void>;

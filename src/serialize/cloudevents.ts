@@ -16,16 +16,16 @@ import type { ProtectedEnvelope } from '../protect/protect.ts';
 import { jsonForm, payloadJson } from './json.ts';
 import { type EventForm, EventValue, type RecordParts, type Serializer } from './serializer.ts';
 
-// envelopes as CloudEvents 1.0, in both modes of their binding for Kafka.
+// Envelopes as CloudEvents 1.0, in both modes of the Kafka binding.
 
 interface CloudEventsOptions {
-  /** `binary`: attributes in headers, the payload as value; `structured`: all in the value. */
+  /** `binary`: attributes in headers, payload in the value; `structured`: everything in the value. */
   readonly mode: 'binary' | 'structured';
   /** A URI-reference. */
   readonly source: string;
 }
 
-/** As numbers of OpenTelemetry. */
+/** OpenTelemetry's severity numbers. */
 const severityNumbers: Readonly<Record<Severity, number>> = { INFO: 9, WARN: 13, ERROR: 17, CRITICAL: 21 };
 
 const structuredForm: EventForm = {
@@ -33,7 +33,7 @@ const structuredForm: EventForm = {
   headers: { 'content-type': `${cloudEventsJson}; charset=UTF-8` },
 };
 
-/** `data` is the payload; everything else of the envelope is an attribute, and what is not known has none. */
+/** `data` is the payload. Other known fields of the envelope are attributes. */
 export function createCloudEventsSerializer({ mode, source }: CloudEventsOptions): Serializer {
   return mode === 'binary' ? binary(source) : structured(source);
 }
@@ -77,7 +77,7 @@ function jsonOf(attributes: readonly Attribute[]): string {
   return attributes.map(([name, value]) => `"${name}":${JSON.stringify(value)}`).join();
 }
 
-/** What all events of a template have in common. Throws for a type that no CloudEvent can have. */
+/** The attributes of a template. Throws for a type that CloudEvents does not allow. */
 function ofTemplate(
   { eventType, severity, source: service }: EnvelopeTemplate,
   source: string,
@@ -116,7 +116,7 @@ function ofEvent(
   ];
 }
 
-/** None may be empty. */
+/** Attributes must not be empty. */
 function known(name: string, value: string | null | undefined): readonly Attribute[] {
   return value === null || value === undefined || value === '' ? [] : [[name, attributeText(value)]];
 }

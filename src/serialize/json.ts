@@ -11,12 +11,12 @@ export const jsonForm: EventForm = {
 };
 
 /**
- * The envelope as JSON, put together from parts: what never changes was serialized at start, ids and times need no escaping,
- * and the payload is stringified once.
+ * The envelope as JSON, concatenated from parts. Constant parts were serialized at start, ids and times need no escaping, and the
+ * payload is stringified once.
  */
 export const jsonSerializer: Serializer = { serialize: (envelope) => toJson(envelope, jsonForm) };
 
-/** `form`: that of JSON, or one that says more of it. `payload` is JSON text. */
+/** `form`: JSON, or a format based on it. `payload` is JSON text. */
 export function toJson(
   envelope: ProtectedEnvelope,
   form: EventForm,
@@ -35,7 +35,7 @@ export function toJson(
   );
 }
 
-/** What stands before and behind the trace of an event: events of one request that follow each other share it. */
+/** The text before and after an event's trace. Consecutive events of a request share it. */
 interface AroundTrace extends Partial<Pick<ProtectedEnvelope, 'template' | 'origin'>> {
   readonly before: string;
   readonly after: string;
@@ -53,13 +53,13 @@ function textAround(
   return {
     template,
     origin,
-    // One piece each: V8 would keep a sum as a tree of its parts, and walk through it at each event.
+    // Joined: V8 would keep a sum as a tree of its parts, and walk it for each event.
     before: [...before, '},"trace":{"traceId":'].join(''),
     after: [...after, ',"tags":', tags, '},"payload":'].join(''),
   };
 }
 
-/** Why a record that waits for its schema is not sent by a process whose form is JSON. */
+/** A process without Avro cannot send a record that waits for its schema. */
 export function needsAvro(headers: Readonly<Record<string, string>>): SvcError {
   return new SvcError(
     'SVC_SERIALIZE_SCHEMA_REFUSED',
@@ -67,7 +67,7 @@ export function needsAvro(headers: Readonly<Record<string, string>>): SvcError {
   );
 }
 
-/** Ids and addresses as they usually look: nothing to escape, so no need for the slower way. */
+/** Usual ids and addresses, which need no escaping. */
 const plain = /^[\w.:@ -]*$/;
 
 function text(value: string | null): string {
@@ -75,7 +75,7 @@ function text(value: string | null): string {
   return plain.test(value) ? `"${value}"` : JSON.stringify(value);
 }
 
-/** Trace and span ids are hexadecimal: nothing in them needs escaping. */
+/** Trace and span ids are hexadecimal and need no escaping. */
 function id(value: string | null): string {
   return value === null ? 'null' : `"${value}"`;
 }
@@ -83,19 +83,19 @@ function id(value: string | null): string {
 /** Throws `SVC_PROTECT_READ_ERROR`. */
 export function payloadJson({ payload, sealed }: Pick<ProtectedEnvelope, 'payload' | 'sealed'>): string {
   return readJson(() => {
-    // Of what no walk has copied: a toJSON can return nothing.
+    // `toJSON` can return undefined.
     const json: string | undefined = JSON.stringify(payload);
     return json === undefined || !mayHoldOwnText(json, sealed) ? json : markedJson(payload, sealed);
   });
 }
 
-/** Throws `SVC_PROTECT_READ_ERROR` where `write` throws, or gives nothing. */
+/** Throws `SVC_PROTECT_READ_ERROR` if `write` throws or returns `undefined`. */
 export function readJson(write: () => string | undefined): string {
   try {
     const sent = write();
     if (sent !== undefined) return sent;
   } catch {
-    // A getter or proxy can still throw; its own message may hold a value.
+    // A getter or proxy may throw, with a value in its message.
   }
   throw new SvcError(
     'SVC_PROTECT_READ_ERROR',

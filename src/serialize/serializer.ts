@@ -1,8 +1,8 @@
-// serialize/: a protected envelope becomes bytes, once.
+// serialize/: turns a protected envelope into bytes, once.
 
 import type { ProtectedEnvelope } from '../protect/protect.ts';
 
-/** One event, serialized once: the Kafka record, the DLQ message, the backup and the outbox row hold these same bytes. */
+/** One event, serialized once. The Kafka record, the dead letter, the backup and the outbox row hold these bytes. */
 export interface SerializedEvent {
   readonly eventId: string;
   readonly eventType: string;
@@ -14,58 +14,57 @@ export interface SerializedEvent {
 }
 
 /**
- * Header of a record that is JSON for the time being, as the schema registry has not returned the id of its schema yet, whose name is the
- * value. It is encoded before it is sent, wherever it waited.
+ * Header of a record that is still JSON, because the schema registry has not returned its schema's id yet. The value names the
+ * schema. The record is encoded before it is sent, wherever it waited.
  */
 export const schemaHeader = 'svc-avro-schema';
 
-/** What a record has beside its value. */
+/** Parts of a record beside its value. */
 export interface RecordParts {
   readonly topic: string;
-  /** `undefined`: the application gave none, and the event id is in its place. */
+  /** `undefined`: the event id is used. */
   readonly key?: string | undefined;
-  /** The application's own. */
+  /** From the application. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly trace: { readonly traceparent: string; readonly tracestate?: string | undefined };
 }
 
 /** PORT: turns a protected envelope into bytes. Synchronous; called once per event, on the caller's path. */
 export interface Serializer {
-  /** Throws an `SvcError` without a value where the event has no such form: it is refused. */
+  /** Throws an `SvcError` without values if the event cannot be represented: it is refused. */
   serialize(envelope: ProtectedEnvelope, record: RecordParts): EventValue;
 }
 
-/** What all events of one form have in common. */
+/** Properties of a format. */
 export interface EventForm {
-  /** Of the record, so that readers know the form: `content-type`. */
+  /** Record headers that identify the format: `content-type`. */
   readonly headers: Readonly<Record<string, string>>;
-  /** `latin1`: the form is a binary one, and a character stands for a byte. */
+  /** `latin1`: binary format, one character per byte. */
   readonly encoding: 'utf8' | 'latin1';
   /** The value of `publishedAt`. */
   publishedAt(nowMs: number): string;
-  /** The header that holds `publishedAt`, where the value does not. */
+  /** The header with `publishedAt`, if the value does not contain it. */
   readonly publishedAtHeader?: string;
-  /** The event as JSON has it, for people: of a binary form. */
+  /** Binary formats: the event as JSON, for people. */
   toJson?(value: Buffer): unknown;
 }
 
-/** Memory that events share, one piece of it after the other. A piece is held by the last of its events, so it is small. */
+/** Events share buffers of this size. A buffer is retained until its last event ends, so it is small. */
 const sharedBytes = 16_384;
-/** What has more characters has memory of its own. */
+/** Longer texts get their own buffer. */
 const mostShared = sharedBytes / 4;
 
-/** Left free for a `publishedAt` as JSON has it, so that a value is copied at once. */
+/** Reserved for `publishedAt` in JSON, so that a value is copied at once. */
 const gapBytes = 24;
-/** The last character of a text that was cut off may have needed so many bytes. */
+/** Bytes that the last character of a cut text may have needed. */
 const mostOfOne = 4;
 
 let shared: Buffer = Buffer.alloc(0);
 let used = 0;
 
 /**
- * The bytes of an event, but for the value of `publishedAt`, which is set when the record is handed to the broker client. They are
- * written as soon as the text is there: texts that wait for their send would be copied again and again by the collector, and
- * buffers of their own would be objects for it to follow.
+ * The bytes of an event, except `publishedAt`, which is set when the record is sent. They are written at once: the garbage
+ * collector would copy waiting strings repeatedly, and track one buffer per event.
  */
 export class EventValue {
   readonly form: EventForm;
@@ -73,10 +72,10 @@ export class EventValue {
   readonly length: number;
   private readonly bytes: Buffer;
   private readonly start: number;
-  /** Where the gap is. */
+  /** Position of the gap. */
   private readonly middle: number;
 
-  /** @param after in pieces: to join them would copy the payload once more */
+  /** @param after in parts, because joining them would copy the payload once more */
   constructor(form: EventForm, before: string, after: readonly string[]) {
     const { encoding } = form;
     let characters = before.length + gapBytes;
@@ -93,7 +92,7 @@ export class EventValue {
     let middle = this.start + this.bytes.write(before, this.start, encoding);
     let end = writeAll(this.bytes, middle + gapBytes, after, encoding);
     if (this.bytes === shared) {
-      // Whether it fits shows when it is written: counting costs as much.
+      // The write shows whether it fits, because counting costs as much.
       if (end > shared.length - mostOfOne) {
         nextPiece();
         this.bytes = shared;
@@ -107,7 +106,7 @@ export class EventValue {
     this.length = end - this.start - gapBytes;
   }
 
-  /** Writes all of them, and returns the place behind. */
+  /** Returns the position after the value. */
   write(to: Buffer, start: number, publishedAt: string): number {
     const { bytes, middle, length } = this;
     const end = this.start + length + gapBytes;
@@ -128,7 +127,7 @@ function nextPiece(): void {
   used = 0;
 }
 
-/** Returns the place behind; what has no room is cut off. */
+/** Returns the position after the texts. Text beyond the end is cut off. */
 function writeAll(
   bytes: Buffer,
   start: number,

@@ -3,14 +3,7 @@ import type { Config } from '../config/config.ts';
 import { systemClock } from '../ground/clock.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
-import {
-  avroContentType,
-  createAvroSerializer,
-  createCodecs,
-  createSchemaIds,
-  type EventCodec,
-  fromWaiting,
-} from '../serialize/avro/avro.ts';
+import { avroContentType, createAvroSerializer, createCodecs, createSchemaIds, type EventCodec, fromWaiting } from '../serialize/avro/avro.ts';
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import { schemaHeader } from '../serialize/serializer.ts';
 import { openSchemaRegistry } from './adapters.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { SvcError } from '../../src/ground/errors.ts';
-import { eraseStatement, eraseValues } from '../../src/outbox/erase-row.ts';
+import { eraseStatement, eraseValues } from '../../src/outbox/insert-row.ts';
 import { createOutboxJoin } from '../../src/outbox/join.ts';
 import type { TransactionEnd } from '../../src/transaction/driver.ts';
 import { runInScope, Scope } from '../../src/transaction/scope.ts';

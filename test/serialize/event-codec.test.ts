@@ -5,11 +5,13 @@ import {
   type AvroEvent,
   type AvroSchema,
   createEventCodec,
+  notPlain,
+  plainJson,
   prefixOf,
   recordName,
   timeText,
+  typedJson,
 } from '../../src/serialize/avro/avro.ts';
-import { notPlain, plainJson, typedJson } from '../../src/serialize/avro/plain-json.ts';
 
 const atMs = Date.UTC(2026, 10, 24);
 /** As the walk hands on what JSON has not. */

@@ -1,8 +1,14 @@
 // debezium/: configuration and table columns with which Debezium sends the rows of an outbox as the relay would.
 
 import { crc32 } from 'node:zlib';
-import { eraseSuffix, routeColumn } from '../../outbox/erase-row.ts';
-import { besideTable, partsOfTable, quoteName, quoteTable } from '../../outbox/insert-row.ts';
+import {
+  besideTable,
+  eraseSuffix,
+  partsOfTable,
+  quoteName,
+  quoteTable,
+  routeColumn,
+} from '../../outbox/insert-row.ts';
 import { badTable } from '../../outbox/store-error.ts';
 
 type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';

@@ -7,8 +7,7 @@ import { backoffMs, inTime } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { besideTable, partsOfTable, placed, quoteName, type SqlValue } from '../../outbox/insert-row.ts';
-import type { Notices } from '../../outbox/notices.ts';
-import type { OutboxStore } from '../../outbox/outbox-store.ts';
+import type { Notices, OutboxStore } from '../../outbox/outbox-store.ts';
 import { type StoreFault, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import { withoutWrappers } from '../../transaction/patch-method.ts';
 import {

@@ -1,13 +1,16 @@
 import { spreadHash } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
-import { eraseStatement, eraseSuffix, eraseValues, routeColumn } from '../../outbox/erase-row.ts';
 import {
   besideTable,
   type DialectName,
+  eraseStatement,
+  eraseSuffix,
+  eraseValues,
   insertStatement,
   insertValues,
   partsOfTable,
+  routeColumn,
 } from '../../outbox/insert-row.ts';
 import { columns, shardCount } from '../../outbox/outbox-row.ts';
 import {
@@ -68,7 +71,7 @@ export interface SqlStoreOptions {
   /** When to create missing tables. */
   readonly initializeSchema: 'embedded' | 'always' | 'never';
   readonly logger?: Logger | undefined;
-  /** Whether `insert` deletes its rows at once, see `erase-row.ts`. Default: false. */
+  /** Whether `insert` deletes what it has written; see `eraseStatement`. Default false. */
   readonly erases?: boolean | undefined;
   /** Whether new tables have a partition for each day. PostgreSQL only. */
   readonly partitioned?: boolean | undefined;

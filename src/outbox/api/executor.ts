@@ -2,39 +2,39 @@ import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { Dialect } from '../../transaction/driver.ts';
 
-/** The smallest thing that the outbox can write through: a function that sends a statement within an open transaction. */
+/** The smallest interface for the outbox: a function that sends a statement within an open transaction. */
 export interface OutboxPort {
   readonly dialect: Dialect;
-  /** `sql` has its parameters as the database wants them: `$1` (PostgreSQL), `?`. */
+  /** `sql` uses the parameter style of the database: `$1` (PostgreSQL) or `?`. */
   execute(sql: string, params: unknown[]): unknown;
 }
 
-/** What the application gave, recognised. */
+/** A recognized executor. */
 export interface Executor {
   readonly dialect: Dialect;
-  /** The connection as its driver has it, where that is at hand. */
+  /** The connection of the driver, if accessible. */
   readonly handle?: object | undefined;
-  /** No driver that svc follows is below. */
+  /** Not on a driver that svc follows. */
   readonly isForeign?: boolean;
-  /** What it is itself has said: it is in no transaction. */
+  /** The object itself reports that it is in no transaction. */
   readonly isOutside?: boolean;
-  /** `undefined` where the driver is synchronous and the answer is there. */
+  /** `undefined`: the driver is synchronous, and the statement has ended. */
   execute(sql: string, params: readonly unknown[]): Promise<unknown> | undefined;
-  /** How many rows a statement has changed: of drivers alone, as the answers of libraries are all different. */
+  /** Number of changed rows. Only for drivers, because libraries return them in different ways. */
   changed?(sql: string, params: readonly unknown[]): Promise<number>;
 }
 
 /**
- * What holds an open transaction: a client of `pg`, a connection of `mysql2` or `mariadb`, a handle of `node:sqlite` or
- * `better-sqlite3`, `sql` of postgres.js within `begin`, the transaction object of an ORM, or an `OutboxPort`.
+ * An open transaction: a client of `pg`, a connection of `mysql2` or `mariadb`, a handle of `node:sqlite` or `better-sqlite3`,
+ * `sql` of postgres.js within `begin`, the transaction object of an ORM, or an `OutboxPort`.
  */
 export type OutboxExecutor = OutboxPort | object;
 
-/** What opens transactions: a pool or connection of a driver, `sql` of postgres.js, the database object of an ORM. */
+/** A source of transactions: a pool or connection of a driver, `sql` of postgres.js, the database object of an ORM. */
 export type OutboxDataSource = object;
 
 // biome-ignore-start lint/suspicious/noExplicitAny: the types of other packages, of which one parameter is looked for
-/** What `runInTransaction` hands over: what the driver or the library calls a transaction, or the connection it is on. */
+/** The argument of `work` in `runInTransaction`: the driver's or library's transaction, or its connection. */
 export type TransactionOf<Source> = Source extends {
   totalCount: number;
   connect(callback: (error: any, client: infer Client, done: any) => void): void;
@@ -74,7 +74,6 @@ function isPool(given: unknown): boolean {
   return can(given, 'getConnection') || (isShape(given) && 'totalCount' in given);
 }
 
-/** The connections of drivers. */
 export function driverExecutor(given: unknown): Executor | undefined {
   return pgClient(given) ?? mysqlConnection(given) ?? sqliteHandle(given) ?? postgresJs(given);
 }
@@ -96,7 +95,7 @@ interface Affected {
   readonly affectedRows: number;
 }
 
-/** Of `mysql2`, with callbacks or promises; of `mariadb` with promises. */
+/** `mysql2` with callbacks or promises, and `mariadb` with promises. */
 function mysqlConnection(given: unknown): Executor | undefined {
   const handle = can(given, 'beginTransaction') && has(given, 'connection') ? given.connection : given;
   if (can(handle, 'addCommand', 'execute'))
@@ -122,7 +121,7 @@ interface SqliteHandle {
   prepare(sql: string): { run: Method };
 }
 
-/** Of `node:sqlite` or `better-sqlite3`. */
+/** `node:sqlite` or `better-sqlite3`. */
 function sqliteHandle(given: unknown): Executor | undefined {
   if (!isSqliteHandle(given)) return undefined;
   const handle = given as unknown as SqliteHandle;
@@ -142,7 +141,7 @@ function isSqliteHandle(given: unknown): given is { exec: Method } {
   return can(given, 'exec', 'prepare', 'close') && !can(given, 'query');
 }
 
-/** And what has its form: SQL of Bun. */
+/** Also Bun's SQL, which has the same shape. */
 function postgresJs(given: unknown): Executor | undefined {
   if (typeof given !== 'function' || !can(given, 'unsafe')) return undefined;
   return {
@@ -158,7 +157,7 @@ function isPostgresJs(given: unknown): given is { begin: Method } {
   return isShape(given) && can(given, 'unsafe', 'begin');
 }
 
-/** What the transactions of ORMs and query builders hand to their callbacks. */
+/** The transactions that ORMs and query builders pass to callbacks. */
 function ormExecutor(given: unknown): Executor | undefined {
   for (const recognise of [knex, kysely, drizzle, typeorm, sequelize, mikroOrm, prisma]) {
     const found = recognise(given);
@@ -189,7 +188,7 @@ function kysely(given: unknown): Executor | undefined {
   });
 }
 
-/** It shows the connection of its driver. */
+/** It exposes the driver's connection. */
 function drizzle(given: unknown): Executor | undefined {
   if (!has(given, 'session', 'dialect')) return undefined;
   return driverExecutor(given.session.client);
@@ -230,7 +229,7 @@ function mikroOrm(given: unknown): Executor | undefined {
 function prisma(given: unknown): Executor | undefined {
   if (!can(given, '$executeRawUnsafe', '$queryRawUnsafe')) return undefined;
   return executor((given as unknown as Shape)._activeProvider, {
-    // Within one it has been taken away.
+    // Transaction objects lack this method.
     isOutside: can(given, '$connect'),
     execute: (sql, params) =>
       /^select/i.test(sql) ? given.$queryRawUnsafe(sql, ...params) : given.$executeRawUnsafe(sql, ...params),
@@ -243,14 +242,14 @@ const dialectNames: readonly (readonly [RegExp, Dialect])[] = [
   [/sqlite|libsql/i, 'sqlite'],
 ];
 
-/** `undefined` where the library speaks to a database that svc has no table in. */
+/** `undefined`: the outbox does not support the library's database. */
 function executor(name: unknown, rest: Omit<Executor, 'dialect'>): Executor | undefined {
   const dialect = dialectNames.find(([pattern]) => pattern.test(String(name)))?.[1];
-  // Some of their queries begin when they are waited for: that has to be in here.
+  // Some libraries start a query only when it is awaited, so await it here.
   return dialect && { dialect, ...rest, execute: async (sql, params) => await rest.execute(sql, params) };
 }
 
-/** The parameters of svc's statements stand in their order, and nothing else looks like one. */
+/** In svc's statements parameters are in order, and nothing else looks like one. */
 function withQuestionMarks(sql: string): string {
   return sql.replaceAll(/\$\d+/g, '?');
 }
@@ -260,7 +259,7 @@ function withNumbers(sql: string): string {
   return sql.replaceAll('?', () => `$${++count}`);
 }
 
-/** A value of which only its shape is known: drivers and ORMs are recognised by what they can do, never loaded. */
+/** A value known by its shape. Drivers and ORMs are recognized by their methods, and never loaded. */
 export type Shape = Readonly<Record<string, unknown>>;
 // biome-ignore lint/suspicious/noExplicitAny: a method of somebody else's object
 type Method = (...args: any[]) => any;
@@ -277,20 +276,20 @@ export function has<Name extends string>(value: unknown, ...names: Name[]): valu
   return isShape(value) && names.every((name) => isShape(value[name]));
 }
 
-/** Node's own form of an answer, as a promise. */
+/** Turns a Node callback into a promise. */
 function answered<R>(call: (callback: (error: unknown, result: R) => void) => void): Promise<R> {
   return new Promise((resolve, reject) => call((error, result) => (error ? reject(error) : resolve(result))));
 }
 
 /**
- * Runs work in a transaction of its own, committed where it resolves and rolled back where it does not. Rejects where the database has
- * rolled it back in place of the COMMIT.
+ * Runs `work` in a new transaction: commits when it resolves, rolls back when it rejects. Rejects when the database rolled back
+ * instead of the COMMIT.
  */
 export type RunTransaction = <R>(work: (executor: unknown) => Promise<R>) => Promise<R>;
 
 /** @throws SvcError `SVC_OUTBOX_DATA_SOURCE` */
 export function transactionsOf(source: unknown): RunTransaction {
-  // Those of MikroORM have the methods of a pool as well.
+  // MikroORM objects also have the methods of a pool.
   const run = looking(ofLibrary(source)) ?? ofDriver(source);
   if (run !== undefined) return run;
   throw new SvcError(
@@ -299,13 +298,13 @@ export function transactionsOf(source: unknown): RunTransaction {
   );
 }
 
-/** A connection, by its statements. */
+/** The statements of a transaction on one connection. */
 interface Steps {
   begin(): unknown;
-  /** Throws where the database has not committed. */
+  /** Throws if the database did not commit. */
   commit(): unknown;
   rollback(): unknown;
-  /** Hands it back; `isBroken`: it could not be rolled back. */
+  /** Returns the connection to its pool. `isBroken`: the rollback failed. */
   release?(isBroken: boolean): void;
 }
 
@@ -324,7 +323,7 @@ async function runSteps<R>(
     try {
       await steps.rollback();
     } catch {
-      // The first error is the one to tell.
+      // The first error is the one to report.
       isBroken = true;
     }
     throw error;
@@ -340,8 +339,8 @@ function ofDriver(source: unknown): RunTransaction | undefined {
   if (can(source, 'connect', 'query') && isShape(source) && 'totalCount' in source)
     return async (work) => {
       const client = await source.connect();
-      // A connection that is lost between two statements has no other way to say so, and nobody but us has this client: without a
-      // listener the process would end.
+      // A connection lost between two statements emits `error`. Only svc holds this client, so without a listener the process would
+      // end.
       if (can(client, 'on')) client.on('error', ignore);
       return onPgClient(client, work, (isBroken) => {
         client.release(isBroken);
@@ -365,7 +364,7 @@ function onPgClient<R>(
     {
       begin: () => client.query('BEGIN'),
       async commit() {
-        // Of a transaction in which a statement has failed it makes a ROLLBACK, and says nothing.
+        // After a failed statement PostgreSQL rolls back, without an error.
         const { command } = await client.query('COMMIT');
         if (command === 'ROLLBACK') throw rolledBack();
       },
@@ -376,7 +375,7 @@ function onPgClient<R>(
   );
 }
 
-/** Of `mysql2` with callbacks, work gets the connection with callbacks. */
+/** For `mysql2` with callbacks, `work` gets the connection with callbacks. */
 function onMysqlPool(pool: { getConnection: (...all: never[]) => Promise<Shape> }): RunTransaction {
   const hasCallbacks = can(pool, 'promise');
   return async (work) => {
@@ -408,7 +407,7 @@ function onMysqlConnection<R>(
   );
 }
 
-/** Whatever else uses the handle until its end is in the transaction, too. */
+/** Other users of the handle join the transaction until it ends. */
 function onSqlite(handle: { exec: (sql: string) => unknown }, executor: unknown): RunTransaction {
   const send = (sql: string) => (): unknown => handle.exec(sql);
   const steps = { begin: send('BEGIN IMMEDIATE'), commit: send('COMMIT'), rollback: send('ROLLBACK') };
@@ -416,8 +415,8 @@ function onSqlite(handle: { exec: (sql: string) => unknown }, executor: unknown)
 }
 
 /**
- * PostgreSQL answers the COMMIT of a transaction in which a statement has failed with ROLLBACK, and libraries do not tell: it is asked
- * before. The driver `pg` tells, and the other databases go on after a statement that has failed.
+ * PostgreSQL answers COMMIT with ROLLBACK after a failed statement, and libraries hide that, so it is checked before. The driver
+ * `pg` reports it. Other databases continue after a failed statement.
  */
 function looking(run: RunTransaction | undefined): RunTransaction | undefined {
   if (run === undefined) return undefined;
@@ -439,7 +438,7 @@ async function assertNotAborted(given: unknown): Promise<void> {
   }
 }
 
-/** Each library wraps the error of its driver in its own way. */
+/** Each library wraps the driver's error differently. */
 function isAborted(error: unknown, depth = 0): boolean {
   if (!isShape(error) || depth > 5) return false;
   if (
@@ -452,12 +451,12 @@ function isAborted(error: unknown, depth = 0): boolean {
 }
 
 function ofLibrary(source: unknown): RunTransaction | undefined {
-  // Of Drizzle on SQLite, whose own transactions take no function that waits.
+  // Drizzle on SQLite: its own transactions take no async function.
   if (has(source, 'session') && isSqliteHandle(source.session.client))
     return onSqlite(source.session.client, source);
   if (can(source, '$transaction')) return (work) => source.$transaction(work);
   if (can(source, 'transactional')) return (work) => source.transactional(work);
-  // That of better-sqlite3 neither.
+  // Nor do those of better-sqlite3.
   if (!can(source, 'transaction') || isSqliteHandle(source)) return undefined;
   // Kysely.
   if (can(source, 'getExecutor')) return (work) => source.transaction().execute(work);

@@ -12,19 +12,22 @@ interface FunctionParts {
   readonly connections: Connections;
   /** `svc.outbox.enabled`. */
   readonly isEnabled: boolean;
-  /** `svc.outbox.on-no-transaction: autocommit`; without an outbox, events that wait for a COMMIT go at once. */
+  /** `svc.outbox.on-no-transaction: autocommit`. Without an outbox, events that wait for a COMMIT are sent at once. */
   readonly mayAutocommit: boolean;
-  /** Stores one event in the transaction of a scope, and counts it. Returns the promise of the insert; throws where it cannot be. */
+  /**
+   * Stores one event in the transaction of a scope, and counts it. Returns the promise of the INSERT. Throws if it cannot be
+   * stored.
+   */
   readonly save: (event: CheckedEvent, scope: Scope) => Promise<void> | undefined;
   readonly watch: (driver: unknown) => void;
 }
 
-/** A transaction that the application has named. */
+/** A transaction named by the application. */
 interface Named {
   readonly transaction: Transaction;
-  /** Of one whose end svc does not see: who works in it. */
+  /** Its current users, if svc cannot see its end. */
   readonly users?: Users;
-  /** Who has named it first knows of its end, if anybody does. */
+  /** The first user learns of its end. */
   readonly isFirst: boolean;
 }
 
@@ -59,16 +62,16 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
     async save(given, events) {
       const scope = new Scope(currentScope());
       const found = namedBy(given);
-      // What is found at once is used at once: a driver that is synchronous has its COMMIT before any promise is heard.
+      // Use a synchronous result at once: a synchronous driver may COMMIT before any promise resolves.
       const named = found instanceof Promise ? await found : found;
       scope.named = named?.transaction;
-      // One after the other; the COMMIT of a transaction that svc follows waits for all of them.
+      // In sequence. The COMMIT of a followed transaction waits for all of them.
       const saveFrom = (index: number): Promise<void> | undefined => {
         for (let at = index; at < events.length; at++) {
           const written = parts.save(checkEvent(events[at]), scope);
           if (written !== undefined) return written.then(() => saveFrom(at + 1));
         }
-        // Who asks for it by name is told at once whether the database has them.
+        // `save` with an executor reports at once whether the database has the rows.
         return named?.transaction.writeBuffered();
       };
       await endingWith(named, () => saveFrom(0), afterRefusal);
@@ -119,7 +122,7 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
   };
 }
 
-/** Runs what belongs to the transaction, and makes the events of the functions around it that opened it. */
+/** Runs the work, and makes the events of the functions around it that opened the transaction. */
 async function runNamed<R>(
   scope: Scope,
   named: Named | undefined,
@@ -127,13 +130,13 @@ async function runNamed<R>(
   isResult: boolean,
 ): Promise<R> {
   const value = await runInScope(scope, work);
-  // Of one that svc follows, the COMMIT waits for them.
+  // The COMMIT of a followed transaction waits for them.
   if (named !== undefined && (isResult || named.users?.count === 1))
     await named.transaction.beforeCommit({ value, isResult });
   return value;
 }
 
-/** What svc cannot see the end of ends with the work, as far as it knows. */
+/** A transaction whose end svc cannot see ends, as far as svc knows, with the work. */
 async function endingWith<R>(
   named: Named | undefined,
   work: () => R | PromiseLike<R>,
@@ -150,8 +153,8 @@ async function endingWith<R>(
 }
 
 /**
- * An application can commit what was stored before an event that was refused. Not after an error that reaches it as it is, which ends
- * a transaction, nor in PostgreSQL after any of the database.
+ * After an event was refused, the application can still commit what was stored before. It cannot after a driver's own error, nor in
+ * PostgreSQL after any error of the database.
  */
 function afterRefusal(error: unknown, named: Named | undefined): TransactionEnd {
   if (!(error instanceof SvcError)) return 'rolled_back';
@@ -166,14 +169,14 @@ function leave(named: Named | undefined, end: TransactionEnd): void {
   if (isKnown || named.users.count === 0) named.transaction.hasEnded(end);
 }
 
-/** The database has said no: a connection that is lost says nothing. */
+/** The database refused the statement. A lost connection is a different error. */
 function isAnswer(error: unknown): boolean {
   if (error instanceof SvcError) return true;
   const { code, sqlState = code } = (error ?? {}) as { code?: unknown; sqlState?: unknown };
   return typeof sqlState === 'string' && /^(?!08|57)[0-9A-Z]{5}$/.test(sqlState);
 }
 
-/** `undefined`: there is no transaction, and each event is stored by itself. */
+/** `undefined`: no transaction; each event is stored alone. */
 function findNamed(
   executor: Executor,
   parts: FunctionParts,
@@ -200,7 +203,7 @@ function without({ mayAutocommit }: FunctionParts): undefined {
   );
 }
 
-/** Of a driver that svc does not follow: its statements go the application's way, its end is not seen. */
+/** On a driver that svc does not follow: statements go through the application's executor, and its end is not seen. */
 function foreignTransaction({ dialect, execute }: Executor, around: Scope | undefined): Transaction {
   const session: DriverSession = {
     dialect,
@@ -208,7 +211,7 @@ function foreignTransaction({ dialect, execute }: Executor, around: Scope | unde
     run: ({ text, values }) => isolate(() => execute(text, values))?.then(() => {}),
   };
   const transaction = new Transaction(session, around);
-  // The event of a function around it belongs into it as well.
+  // The event of a surrounding function belongs to it as well.
   around?.uses(transaction, true);
   return transaction;
 }
@@ -219,14 +222,14 @@ function isFollowed(handle: object): boolean {
   return false;
 }
 
-/** On a connection that a driver's patch has seen statements of. */
+/** On a connection whose statements svc has seen. */
 function openOn(handle: object, connections: Connections): Transaction | undefined {
   return connections.seen(handle)?.current as Transaction | undefined;
 }
 
 /**
- * The connection is within the library: a statement that does nothing shows which one it takes, where svc follows that. `isSeen`:
- * svc does, whether there is a transaction on it or not.
+ * The connection is hidden in the library. A statement without effect shows which one it uses, if svc follows that. `isSeen`: svc
+ * does, in a transaction or not.
  */
 async function probe({
   execute,
@@ -235,14 +238,14 @@ async function probe({
   try {
     await runInScope(scope, () => execute('SELECT 1', []));
   } catch (error) {
-    // A transaction that has failed takes no statement, and is the one all the same.
+    // A failed transaction refuses all statements, but it has been found.
     if (scope.open().length === 0) throw error;
   }
   const [transaction] = scope.open();
   return { transaction, isSeen: transaction !== undefined || scope.sentOutside };
 }
 
-/** By what it exports: in a bundle it has no name. */
+/** Recognizes a driver by its exports, because in a bundle it has no name. */
 const marks: Readonly<Record<string, (exports: Shape) => boolean>> = {
   pg: ({ Client, Pool }) => hasMethod(Client, 'query') && hasMethod(Pool, 'connect'),
   mysql2: (exports) => can(exports, 'createPool', 'createConnection', 'createPoolCluster'),
@@ -251,7 +254,7 @@ const marks: Readonly<Record<string, (exports: Shape) => boolean>> = {
 };
 
 /**
- * Follows a driver that no hook has seen, as if it had been loaded by its name.
+ * Follows a driver that no hook has seen, as if it had been loaded by name.
  *
  * @throws SvcError `SVC_OUTBOX_DRIVER`
  */

@@ -4,21 +4,20 @@ import type { PiiRules } from '../../ground/pii-rule.ts';
 import { type Check, checkFields, checks, must, notEmpty } from '../../publish/api/check-options.ts';
 import type { PublishOptions } from '../../publish/publisher.ts';
 
-/** One event for the outbox that the application makes itself. */
+/** One event for the outbox, made by the application. */
 export interface OutboxEvent extends Pick<PublishOptions, 'severity' | 'topic' | 'headers'> {
   readonly eventType: string;
-  /** What the event is about: `Order`. */
+  /** Type of the entity that the event is about: `Order`. */
   readonly aggregateType: string;
-  /** Which of them. Events of one aggregate are sent in their order; it goes out in clear. */
+  /** Id of the entity. Events of one aggregate are sent in order. It is not encrypted. */
   readonly aggregateId: string | number | bigint;
   readonly payload: unknown;
   /** Record key. Default: the aggregate id. */
   readonly key?: string | number | bigint;
-  /** Rules for personal data, as `pii` of a target: they hold for all events of this type from now on. */
+  /** Rules for personal data, like `pii` of a target. They apply to all later events of this type. */
   readonly pii?: PiiRules;
 }
 
-/** An event as the pipeline takes it. */
 export interface CheckedEvent {
   readonly eventType: string;
   readonly aggregateType: string;
@@ -29,12 +28,12 @@ export interface CheckedEvent {
   readonly key: string;
   readonly headers: PublishOptions['headers'];
   readonly pii: unknown;
-  /** Why it cannot be stored. It is counted under what was right. */
+  /** Why it cannot be stored. The valid fields still label it in metrics. */
   readonly mistake: SvcError | undefined;
 }
 
 const asIs: Check = (value) => value;
-/** An id that is empty would have no order, and nothing to be found by. */
+/** An empty id would identify no aggregate. */
 const id: Check = (value) => {
   const text = checks.key(value);
   return text === '' ? must('a non-empty string, or a number') : text;
@@ -53,7 +52,7 @@ const fields = {
 };
 const required = ['eventType', 'aggregateType', 'aggregateId'] as const;
 
-/** Never throws, and names no value. */
+/** Never throws. Messages contain no values. */
 export function checkEvent(given: unknown): CheckedEvent {
   const found = checkFields(given, fields, mistake);
   const missing = required.find((name) => found[name] === undefined);

@@ -1,4 +1,4 @@
-// api/: what applications call for transactions that svc does not find by itself.
+// api/: what applications call for transactions that svc does not detect.
 
 import { SvcError } from '../../ground/errors.ts';
 import {
@@ -12,37 +12,37 @@ import { type CurrentTransaction, runningOutbox } from './running-outbox.ts';
 
 export interface Outbox {
   /**
-   * Stores one event, or several in their order, in the transaction of `executor`: protected and serialized as captured ones are.
-   * Await it before the COMMIT.
+   * Stores one event, or several in order, in the transaction of `executor`, protected and serialized like captured events. Await
+   * it before the COMMIT.
    *
-   * @throws SvcError `SVC_OUTBOX_…`, `SVC_PROTECT_…`: nothing is stored; let the transaction fail with it.
+   * @throws SvcError `SVC_OUTBOX_…`, `SVC_PROTECT_…`: nothing is stored. Let the transaction fail with this error.
    */
   save(executor: OutboxExecutor, events: OutboxEvent | readonly OutboxEvent[]): Promise<void>;
 
   /**
-   * Runs `work` with its events in the transaction of `executor`, which the application has opened and ends itself: what captured
-   * functions and `save` do in it belongs there, whatever else svc sees. Rejects where an event could not be stored, also where
-   * `work` went on after it. Without a running svc it is just `work()`.
+   * Runs `work` with its events in the transaction of `executor`, which the application opens and ends. Events of captured
+   * functions and of `save` inside `work` join that transaction, whatever svc detects. Rejects if an event could not be stored,
+   * even if `work` continued after the error. Without a running svc it only calls `work()`.
    */
   withTransaction<R>(executor: OutboxExecutor, work: () => R | PromiseLike<R>): Promise<R>;
 
   /**
-   * Opens a transaction on `dataSource`, runs `work` in it, and commits, or rolls back where it fails. The events of the functions
-   * that called it are written after `work` has returned: `#result` in them is what that was. Works without a running svc.
+   * Opens a transaction on `dataSource`, runs `work`, and commits; rolls back if `work` fails. Events of the functions that called
+   * it are written after `work` has returned, so `#result` in them is its result. Works without a running svc.
    */
   runInTransaction<Source extends OutboxDataSource, R>(
     dataSource: Source,
     work: (executor: TransactionOf<Source>) => R | PromiseLike<R>,
   ): Promise<R>;
 
-  /** Which transaction an event would be stored in that is made here and now: for tests, and to find out. */
+  /** The transaction that an event made here and now would join: for tests and diagnosis. */
   current(): CurrentTransaction;
 
   /**
-   * Follows the transactions of a driver that svc does not see being loaded, because a bundler has put it into the bundle:
-   * `import pg from 'pg'; outbox.watch(pg)`, before its first connection. Does nothing without a running svc.
+   * Follows a driver that svc does not see being loaded, because it is bundled: `import pg from 'pg'; outbox.watch(pg)`. Call it
+   * before the driver's first connection. Does nothing without a running svc.
    *
-   * @throws SvcError `SVC_OUTBOX_DRIVER` where it is none that svc follows.
+   * @throws SvcError `SVC_OUTBOX_DRIVER` if svc does not support the driver
    */
   watch(driver: object): void;
 }

@@ -2,18 +2,20 @@ import { shared } from '../../ground/lifecycle.ts';
 import type { RunTransaction } from './executor.ts';
 import type { OutboxEvent } from './outbox-event.ts';
 
-/** The transaction that an event would be stored in which is made here and now. */
+/** The transaction that an event made here and now would join. */
 export interface CurrentTransaction {
-  /** There is one, and one only. */
+  /** There is exactly one. */
   readonly joined: boolean;
-  /** `executor`: named by `save`, `withTransaction` or `runInTransaction`; `driver`: found by what the application has sent. */
+  /**
+   * `executor`: named by `save`, `withTransaction` or `runInTransaction`; `driver`: detected from the application's statements.
+   */
   readonly via: 'executor' | 'driver' | null;
   readonly dialect: 'postgres' | 'mysql' | 'sqlite' | null;
-  /** Open transactions that the code here took part in: more than one, and nothing says which an event belongs to. */
+  /** Open transactions that this code took part in. With more than one, the event's transaction is ambiguous. */
   readonly open: number;
 }
 
-/** What the functions of `outbox` do in a process that svc runs in. */
+/** The functions of `outbox` while svc runs. */
 export interface RunningOutbox {
   /** `svc.outbox.enabled`. */
   readonly isEnabled: boolean;
@@ -21,11 +23,11 @@ export interface RunningOutbox {
   withTransaction<R>(executor: unknown, work: () => R | PromiseLike<R>): Promise<R>;
   runInTransaction<R>(run: RunTransaction, work: (executor: unknown) => R | PromiseLike<R>): Promise<R>;
   current(): CurrentTransaction;
-  /** Throws where the exports are of no driver that svc follows. */
+  /** Throws if svc does not support the driver. */
   watch(driver: unknown): void;
 }
 
-/** The one of this process, whichever copy of the package started it. */
+/** Shared by all copies of this package in the process. */
 export const runningOutbox: { current: RunningOutbox | undefined } = shared('running-outbox', () => ({
   current: undefined,
 }));

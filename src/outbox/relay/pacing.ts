@@ -1,22 +1,22 @@
 import { backoffMs, type Clock } from '../../ground/clock.ts';
 import type { Logger, QuietLog } from '../../observe/logger.ts';
 import { shardCount } from '../outbox-row.ts';
-import type { Aggregate, OutboxStore, StoredRow } from '../outbox-store.ts';
+import type { OutboxStore } from '../outbox-store.ts';
 
-/** The most that a timer of Node takes. */
+/** The maximum of `setTimeout`. */
 const longestMs = 2 ** 31 - 1;
 
-/** Lets one loop sleep until something happens. Its timer does not keep the process alive. */
+/** Lets one loop sleep until something happens. Its timer is unref'd. */
 export function createWakeup() {
   let isRaised = false;
   let end: (() => void) | undefined;
   return {
-    /** Ends the present wait, or the next one at once. */
+    /** Ends the current wait, or the next one at once. */
     raise(): void {
       isRaised = true;
       end?.();
     },
-    /** Waits for `raise`, `ms` at most. One caller waits at a time. */
+    /** Waits for `raise`, at most `ms`. One caller at a time. */
     async wait(ms: number): Promise<void> {
       if (!isRaised && ms > 0) {
         await new Promise<void>((resolve) => {
@@ -33,188 +33,43 @@ export function createWakeup() {
   };
 }
 
-/** Of an error of a store, the line for the log: its promise is that it holds no value. */
+/** The log line for an error of a store, whose messages contain no values. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : 'unknown error';
 }
 
-interface Place {
-  readonly untilMs: number;
-  readonly failures: number;
-}
-
-/** Places that are remembered; topic names can come from application data. */
-const maxPlaces = 10_000;
-
-export type Pauses = ReturnType<typeof createPauses>;
-
-/** Topics or partitions that get no sends for a while, each time for twice as long. */
-export function createPauses(options: {
-  readonly firstMs: number;
-  readonly longestMs: number;
-  readonly clock: Clock;
-}) {
-  const { firstMs, longestMs, clock } = options;
-  const places = new Map<string, Place>();
-  const paused = new Set<string>();
-  return {
-    /** True: it was not paused before, nor has it been resumed since. */
-    pause(key: string): boolean {
-      const failures = (places.get(key)?.failures ?? 0) + 1;
-      if (failures === 1 && places.size >= maxPlaces) places.delete(places.keys().next().value as string);
-      places.set(key, { failures, untilMs: clock.monotonic() + backoffMs(failures, firstMs, longestMs) });
-      paused.add(key);
-      return failures === 1;
-    },
-    /**
-     * Until the next pass begins, which reads the rows that were left out. In the middle of a pass, later rows would be sent
-     * before them.
-     */
-    has: (key: string): boolean => paused.has(key),
-    /** It accepted something. True: it was paused before. */
-    resume(key: string): boolean {
-      return places.size > 0 && !paused.has(key) && places.delete(key);
-    },
-    /** All are tried again from the next pass on, as if they had never been paused. */
-    forget: (): void => places.clear(),
-    /** A pass begins: everything that has waited long enough is tried again. */
-    newPass(): void {
-      const nowMs = clock.monotonic();
-      for (const key of paused) if ((places.get(key)?.untilMs ?? 0) <= nowMs) paused.delete(key);
-    },
-    /** Milliseconds until the next one is tried again; `Infinity` if nothing is paused. */
-    nextMs(): number {
-      let nextMs = Number.POSITIVE_INFINITY;
-      for (const key of paused) nextMs = Math.min(nextMs, places.get(key)?.untilMs ?? 0);
-      return Math.max(0, nextMs - clock.monotonic());
-    },
-  };
-}
-
-/**
- * How a row leaves the relay's memory: `sent`; `deferred`, and so do the later rows of its aggregate in this pass; `paused`,
- * with its topic, which holds up no rows of other topics.
- */
-export type RowEnd = 'sent' | 'deferred' | 'paused';
-
-/** A row in memory, in the queue of its partition. */
-export interface QueueEntry {
-  readonly row: StoredRow;
-  /** Of its shard, when it was read. */
-  readonly epoch: number;
-  /** What was read together; `remaining`: rows of it that have not ended. */
-  readonly page: { remaining: number };
-  /** When it was taken in, and when the broker had it, by the monotonic clock. */
-  readonly takenMs: number;
-  sentMs?: number;
-  /** Its neighbors in its aggregate, as long as they matter. */
-  previous: QueueEntry | undefined;
-  next: QueueEntry | undefined;
-  end: RowEnd | undefined;
-}
-
-/** The rows of each aggregate in their order. A deferred row holds back only the rows behind it. */
-export function createAggregateOrder() {
-  /** The last row in memory of each aggregate. */
-  const last = new Map<string, QueueEntry>();
-  const blocked = new Set<string>();
-
-  function block(key: string): void {
-    blocked.add(key);
-    last.delete(key);
-  }
-
-  function predecessorOf(entry: QueueEntry): QueueEntry | undefined {
-    let previous = entry.previous;
-    while (previous?.end !== undefined) previous = previous.previous;
-    return previous;
-  }
-
-  return {
-    /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so is this one. */
-    add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined {
-      const key = keyOf(read.row);
-      if (blocked.has(key)) return undefined;
-      const previous = last.get(key);
-      const entry: QueueEntry = { ...read, previous, next: undefined, end: undefined };
-      if (previous !== undefined) previous.next = entry;
-      last.set(key, entry);
-      return entry;
-    },
-    /** A row that is not in memory is deferred, and everything behind it. */
-    block: (row: Aggregate): void => block(keyOf(row)),
-    /** Returns the rows that ended, `entry` first. Rows behind a deferred row are deferred as well. */
-    end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[] {
-      const key = keyOf(entry.row);
-      if (end !== 'deferred') {
-        entry.end = end;
-        const first = end === 'sent' ? undefined : predecessorOf(entry);
-        // What is paused stays a link: what is before it still counts for what is behind it.
-        if (end === 'sent' && entry.next !== undefined) entry.next.previous = undefined;
-        if (last.get(key) !== entry) return [entry];
-        if (first === undefined) last.delete(key);
-        else last.set(key, first);
-        return [entry];
-      }
-      const ended: QueueEntry[] = [];
-      for (let each: QueueEntry | undefined = entry; each !== undefined; each = each.next) {
-        if (each.end !== undefined) continue;
-        each.end = 'deferred';
-        ended.push(each);
-      }
-      block(key);
-      return ended;
-    },
-    /** The row that must be sent first, or in the same batch. */
-    predecessorOf,
-    /** Everything is read again from the first row: nothing is blocked. */
-    newPass: (): void => blocked.clear(),
-    get blocked(): number {
-      return blocked.size;
-    },
-    /** No more aggregates can be remembered. */
-    get isFull(): boolean {
-      return blocked.size >= maxBlocked;
-    },
-  };
-}
-
-/** Tells one aggregate from all others. */
-export const keyOf = ({ aggregateType, aggregateId }: Aggregate): string =>
-  `${aggregateType}\n${aggregateId}`;
-
 /** As configured under `svc.outbox.`. */
 export interface RelaySettings {
-  /** Rows read at once while few wait. */
+  /** Rows per read while few wait. */
   readonly batchSize: number;
-  /** Longest time without a look at the table: the safety net behind `wake`. */
+  /** Longest time between reads, in case `wake` is missed. */
   readonly pollIntervalMs: number;
-  /** Tries of a row after the first one, before it is FAILED. */
+  /** Retries of a row before it is FAILED. */
   readonly maxRetries: number;
-  /** Whether a FAILED row lets the later ones of its aggregate pass. Default: skip. */
+  /** Whether later rows of the aggregate pass a FAILED one. Default: skip. */
   readonly onFailed?: 'skip' | 'block';
   readonly sendTimeoutMs: number;
-  /** Age at which PUBLISHED rows are deleted; 0: at once, when they are acknowledged. */
+  /** Age at which PUBLISHED rows are deleted; 0: when they are acknowledged. */
   readonly retentionDays: number;
-  /** The same of FAILED rows; 0: they stay. */
+  /** The same for FAILED rows; 0: never. */
   readonly failedRetentionDays: number;
   readonly cleanupEnabled: boolean;
-  /** Batches grow while many rows wait. */
+  /** Reads grow while many rows wait. */
   readonly dynamicBatching: boolean;
-  /** Sending stops while the broker is away. */
+  /** Sends stop while the broker is away. */
   readonly circuitBreaker: boolean;
-  /** How long a lease of shards lasts, and another relay waits after a crash. Default: what the longest send needs. */
+  /** How long a lease of shards lasts, and another relay waits after a crash. Default: enough for the longest send. */
   readonly leaseMs?: number;
 }
 
-/** The shortest lease of shards: what another relay waits for after a crash. */
+/** The shortest lease. Another relay waits that long after a crash. */
 const shortestLeaseMs = 10_000;
-/** A lease is taken for over this much earlier than the database says, for no clock is exact; of a short one, a tenth. */
+/** How much earlier than in the database a lease ends here, because clocks differ. For short leases, a tenth. */
 const marginMs = 1_000;
-/** What a renewal may take. */
+/** Time limit of a renewal. */
 const renewalMs = 1_000;
 
-/** Renewed every third, a lease has to last for a send at any time. */
+/** A lease is renewed after each third, and must always be long enough for a send. */
 export function leaseMsFor({
   sendTimeoutMs,
   leaseMs,
@@ -224,44 +79,13 @@ export function leaseMsFor({
 
 const leaseMarginMs = (leaseMs: number): number => Math.min(marginMs, leaseMs / 10);
 
-/** A relay that stands by looks again after so long, give or take a fifth: thousands of them do not come at once. */
+/** How often a standby relay checks again, with jitter, so that thousands of them spread out. */
 export const standbyMs = 60_000;
 const standbyJitter = 0.2;
 
-/** How often a pass begins again at the first row, so that rows of late commits and retries are seen. */
-export const restartMs = 1_000;
-/** A pass over many rows that cannot be sent now is not repeated for so many times its length. */
-export const restFactor = 4;
-export const longestRestMs = 60_000;
-/** After `wake`, others may come: looks are so far apart. */
-export const wakeDebounceMs = 10;
-/** After a failure of the database, doubling. */
+/** Backoff after a failure of the database. Doubles. */
 export const firstStorePauseMs = 500;
 export const longestStorePauseMs = 30_000;
-/** Pages of rows in memory, read and not yet acknowledged, and their bytes. */
-export const maxPages = 4;
-export const maxBytes = 32 * 1024 * 1024;
-/** Sends to several partitions at once. */
-export const maxSends = 8;
-/** A send that ends so much later than its time-out: the process stood still, and heard no answer meanwhile. */
-export const stallMs = 1_000;
-/** In one send. */
-export const maxSendRecords = 500;
-export const maxSendBytes = 512 * 1024;
-/** Rows of the one batch that tests the cluster. */
-export const probeRows = 10;
-/** Rows that are deferred, which each reading leaves out by their ids. */
-export const maxDeferred = 5_000;
-/** Blocked aggregates that one pass remembers; with more, it ends there. */
-const maxBlocked = 200_000;
-
-/** Waits of 1 s, 2 s, 4 s ... of a row that failed by its own fault. */
-export const firstRetryMs = 1_000;
-export const longestRetryMs = 60_000;
-/** A topic that refuses, doubling. */
-export const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
-/** A partition that fails, doubling. */
-export const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };
 
 interface ShardLeaseOptions {
   readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'release'>;
@@ -270,11 +94,11 @@ interface ShardLeaseOptions {
   readonly clock: Clock;
   readonly say: QuietLog;
   readonly logger: Logger;
-  /** Runs a claim while nothing is being sent: shards that it gives back have no rows under way, as far as sends end in time. */
+  /** Runs a claim while nothing is sent. So shards that it gives back have no rows in flight, as far as sends end in time. */
   readonly withoutSends: <T>(claim: () => Promise<T>, maxWaitMs: number) => Promise<T>;
-  /** A claim was answered, or has failed. */
+  /** A claim was answered, or failed. */
   readonly onClaim: () => void;
-  /** Whether to hear of rows, said again with each claim: one that stands by has no use for it. */
+  /** Whether to listen for notices; called with each claim. A standby relay does not listen. */
   readonly listen: (is: boolean) => void;
 }
 
@@ -298,7 +122,9 @@ export function createShardLease(options: ShardLeaseOptions) {
 
   const lasts = (ms: number): boolean => clock.monotonic() + ms < untilMs;
 
-  /** Whether there is nothing to be had: whoever holds nothing is then no relay that others count, and costs the table a look. */
+  /**
+   * Whether no shard is left. A relay without shards is then released, so that others do not count it; checking costs one query.
+   */
   async function isFull(): Promise<boolean> {
     if (epochs.size > 0 || !(await store.isFull(owner))) return false;
     if (isAlive) await store.release(owner);
@@ -329,7 +155,7 @@ export function createShardLease(options: ShardLeaseOptions) {
     claimedAtMs = clock.monotonic();
     isAlive = true;
     stand(false);
-    // Somebody else may have had them meanwhile.
+    // Another relay may have held them meanwhile.
     if (!lasts(0)) epochs.clear();
     untilMs = askedAtMs + leaseMs - leaseMarginMs(leaseMs);
     const held = new Set(shards);
@@ -341,21 +167,23 @@ export function createShardLease(options: ShardLeaseOptions) {
   return {
     /** Empty if the lease may have ended. */
     shards: (): readonly number[] => (lasts(0) ? [...epochs.keys()] : []),
-    /** A fencing token: changes each time the shard is claimed; `undefined`: not held. Rows read under another epoch are not sent. */
+    /**
+     * A fencing token: changes each time the shard is claimed. `undefined`: not held. Rows read under another epoch are not sent.
+     */
     epochOf: (shard: number): number | undefined => (lasts(0) ? epochs.get(shard) : undefined),
-    /** Whether it lasts for so long, by the monotonic clock. */
+    /** Whether it lasts that long, on the monotonic clock. */
     lasts,
-    /** The table says that it is not held: nothing of it is sent before the next claim. */
+    /** The table shows that it is not held: nothing of it is sent before the next claim. */
     lost: (shard: number): void => void epochs.delete(shard),
-    /** When the table last answered a claim, by the monotonic clock, or `run` began; `undefined`: before. */
+    /** When the table last answered a claim, or `run` began, on the monotonic clock; `undefined`: neither. */
     get claimedAtMs(): number | undefined {
       return claimedAtMs;
     },
-    /** As many relays as there are shards have them all. This one stands by, and looks again from time to time. */
+    /** There are as many relays as shards. This one checks from time to time whether it is needed. */
     get standsBy(): boolean {
       return standsBy;
     },
-    /** The last claim was answered, and gave it no shard. */
+    /** The last claim was answered and gave no shard. */
     get hasNone(): boolean {
       return hasNone;
     },
@@ -363,7 +191,6 @@ export function createShardLease(options: ShardLeaseOptions) {
     get failure(): string | undefined {
       return failure;
     },
-    /** Claims and renews until `stop`. */
     async run(): Promise<void> {
       claimedAtMs = clock.monotonic();
       while (!isStopped) {

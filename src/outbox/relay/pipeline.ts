@@ -9,27 +9,178 @@ import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createSender, type TopicPartition } from '../../publish/sender/sender.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import {
-  createAggregateOrder,
-  createPauses,
   createWakeup,
-  firstRetryMs,
   firstStorePauseMs,
-  longestRetryMs,
   longestStorePauseMs,
-  maxDeferred,
-  maxSendBytes,
-  maxSendRecords,
-  maxSends,
-  type Pauses,
-  partitionPauses,
-  type QueueEntry,
   type RelaySettings,
-  type RowEnd,
   reasonOf,
   type ShardLease,
-  stallMs,
-  topicPauses,
 } from './pacing.ts';
+
+/** Concurrent sends, to different partitions. */
+const maxSends = 8;
+/** A send that ends this much later than its time-out: the process was suspended, and missed the answers. */
+const stallMs = 1_000;
+/** Limits of one send. */
+const maxSendRecords = 500;
+const maxSendBytes = 512 * 1024;
+/** Deferred rows that each read excludes by id. */
+const maxDeferred = 5_000;
+/** Limit of blocked aggregates in one pass. Beyond it the pass ends. */
+const maxBlocked = 200_000;
+/** Backoff of a row that failed by its own fault: 1 s, 2 s, 4 s, … */
+const firstRetryMs = 1_000;
+const longestRetryMs = 60_000;
+/** For a topic that refuses. Doubles. */
+const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
+/** For a partition that fails. Doubles. */
+const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };
+
+/**
+ * How a row leaves the relay's memory:
+ * - `sent`;
+ * - `deferred` to another pass, with the later rows of its aggregate;
+ * - `paused` with its topic, which does not hold up rows of other topics.
+ */
+type RowEnd = 'sent' | 'deferred' | 'paused';
+
+/** A row in memory, in the queue of its partition. */
+interface QueueEntry {
+  readonly row: StoredRow;
+  /** Of its shard when it was read. */
+  readonly epoch: number;
+  /** The rows read together. `remaining`: rows of it without an end. */
+  readonly page: { remaining: number };
+  /** When it was read, and when the broker had it, on the monotonic clock. */
+  readonly takenMs: number;
+  sentMs?: number;
+  /** Its neighbors in the aggregate, while they matter. */
+  previous: QueueEntry | undefined;
+  next: QueueEntry | undefined;
+  end: RowEnd | undefined;
+}
+
+/** The rows of each aggregate in order. A deferred row holds back only the rows behind it. */
+function createAggregateOrder() {
+  /** The last row in memory of each aggregate. */
+  const last = new Map<string, QueueEntry>();
+  const blocked = new Set<string>();
+
+  function block(key: string): void {
+    blocked.add(key);
+    last.delete(key);
+  }
+
+  function predecessorOf(entry: QueueEntry): QueueEntry | undefined {
+    let previous = entry.previous;
+    while (previous?.end !== undefined) previous = previous.previous;
+    return previous;
+  }
+
+  return {
+    /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so this one is, too. */
+    add(read: Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs'>): QueueEntry | undefined {
+      const key = keyOf(read.row);
+      if (blocked.has(key)) return undefined;
+      const previous = last.get(key);
+      const entry: QueueEntry = { ...read, previous, next: undefined, end: undefined };
+      if (previous !== undefined) previous.next = entry;
+      last.set(key, entry);
+      return entry;
+    },
+    /** Defers a row that is not in memory, and all behind it. */
+    block: (row: Aggregate): void => block(keyOf(row)),
+    /** Returns the rows that ended, `entry` first. Rows behind a deferred row are deferred as well. */
+    end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[] {
+      const key = keyOf(entry.row);
+      if (end !== 'deferred') {
+        entry.end = end;
+        const first = end === 'sent' ? undefined : predecessorOf(entry);
+        // A paused row stays linked: the rows before it still hold back the rows behind it.
+        if (end === 'sent' && entry.next !== undefined) entry.next.previous = undefined;
+        if (last.get(key) !== entry) return [entry];
+        if (first === undefined) last.delete(key);
+        else last.set(key, first);
+        return [entry];
+      }
+      const ended: QueueEntry[] = [];
+      for (let each: QueueEntry | undefined = entry; each !== undefined; each = each.next) {
+        if (each.end !== undefined) continue;
+        each.end = 'deferred';
+        ended.push(each);
+      }
+      block(key);
+      return ended;
+    },
+    /** The row that must be sent first, or in the same batch. */
+    predecessorOf,
+    /** A new pass reads from the first row: nothing is blocked. */
+    newPass: (): void => blocked.clear(),
+    get blocked(): number {
+      return blocked.size;
+    },
+    /** No further aggregates can be remembered. */
+    get isFull(): boolean {
+      return blocked.size >= maxBlocked;
+    },
+  };
+}
+
+export const keyOf = ({ aggregateType, aggregateId }: Aggregate): string =>
+  `${aggregateType}\n${aggregateId}`;
+
+interface Place {
+  readonly untilMs: number;
+  readonly failures: number;
+}
+
+/** Limit of remembered keys. Topic names can come from application data. */
+const maxPlaces = 10_000;
+
+type Pauses = ReturnType<typeof createPauses>;
+
+/** Topics or partitions that get no sends for a while, with exponential backoff. */
+export function createPauses(options: {
+  readonly firstMs: number;
+  readonly longestMs: number;
+  readonly clock: Clock;
+}) {
+  const { firstMs, longestMs, clock } = options;
+  const places = new Map<string, Place>();
+  const paused = new Set<string>();
+  return {
+    /** True: it was not paused before, or was resumed since. */
+    pause(key: string): boolean {
+      const failures = (places.get(key)?.failures ?? 0) + 1;
+      if (failures === 1 && places.size >= maxPlaces) places.delete(places.keys().next().value as string);
+      places.set(key, { failures, untilMs: clock.monotonic() + backoffMs(failures, firstMs, longestMs) });
+      paused.add(key);
+      return failures === 1;
+    },
+    /**
+     * Also true after the backoff until the next pass begins, which reads the rows left out. Otherwise later rows would be sent
+     * before them.
+     */
+    has: (key: string): boolean => paused.has(key),
+    /** It accepted a send. True: it was paused before. */
+    resume(key: string): boolean {
+      return places.size > 0 && !paused.has(key) && places.delete(key);
+    },
+    /** The next pass tries all of them again, with their backoff reset. */
+    forget: (): void => places.clear(),
+    /** A pass begins: ends pauses whose backoff is over. */
+    newPass(): void {
+      const nowMs = clock.monotonic();
+      for (const key of paused) if ((places.get(key)?.untilMs ?? 0) <= nowMs) paused.delete(key);
+    },
+    /** Milliseconds until the first pause ends; `Infinity`: none. */
+    nextMs(): number {
+      let nextMs = Number.POSITIVE_INFINITY;
+      for (const key of paused) nextMs = Math.min(nextMs, places.get(key)?.untilMs ?? 0);
+      return Math.max(0, nextMs - clock.monotonic());
+    },
+  };
+}
 
 interface PipelineOptions {
   readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
@@ -44,56 +195,24 @@ interface PipelineOptions {
   readonly logger: Logger;
   readonly say: QuietLog;
   readonly counters: RelayCounters;
-  /** There is room, or nothing is under way any more. */
+  /** Memory was freed, or nothing is in flight. */
   readonly onRoom: () => void;
-  /** Rows that are due again after so many milliseconds. */
+  /** Rows are due again in this many milliseconds. */
   readonly onNextPassIn: (ms: number) => void;
 }
 
-/** What is between reading and acknowledging: rows in memory, in the order of their aggregates. */
-export interface Pipeline {
-  /** Before each reading: what is acknowledged from now on may be in its result still. */
-  startReading(): void;
-  /** Takes rows in. Returns how many of them are on their way now; the others are known already, or deferred. */
-  add(rows: readonly StoredRow[], epochs: ReadonlyMap<number, number>): Promise<number>;
-  newPass(): void;
-  /** Their rows are deferred in this pass. */
-  block(aggregates: readonly Aggregate[]): void;
-  /** Rows in memory, and those that are deferred in this pass; `undefined`: too many to name. */
-  knownIds(): readonly number[] | undefined;
-  /** Nothing is sent while `work` runs, and what was sent is acknowledged before, as far as that comes in time. */
-  withoutSends<T>(work: () => Promise<T>, maxWaitMs: number): Promise<T>;
-  /** Partitions that have failed are next try in the next pass. */
-  retryPartitions(): void;
-  /** What is not in a send is deferred. */
-  drop(): void;
-  /** Resolves when nothing is in memory any more. */
-  idle(): Promise<void>;
-  /** Takes nothing more in, and gives up acknowledging. */
-  stop(): void;
-  readonly rows: number;
-  readonly bytes: number;
-  /** Aggregates that wait for another pass. */
-  readonly blocked: number;
-  readonly isFull: boolean;
-  /** Milliseconds until what is paused is tried again. */
-  nextPausedMs(): number;
-  readonly processed: Processed;
-  /** Monotonic; `undefined`: none yet. */
-  readonly lastSuccessMs: number | undefined;
-  /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
-  readonly lastFailedRows: readonly StoredRow[];
-}
+export type Pipeline = ReturnType<typeof createPipeline>;
 
-export function createPipeline(options: PipelineOptions): Pipeline {
+/** Rows between read and acknowledgment, in the order of their aggregates. */
+export function createPipeline(options: PipelineOptions) {
   const { store, counts, owner, settings, breaker, lease, clock, logger, say, onRoom } = options;
   const order = createAggregateOrder();
   const topics = createPauses({ ...topicPauses, clock });
   const partitions = createPauses({ ...partitionPauses, clock });
   const known = new Map<number, QueueEntry>();
-  /** What became of rows since the reading under way began. */
+  /** The end of rows since the current read began. */
   const written = new Map<number, 'sent' | 'failed'>();
-  /** Rows of this pass that another one will read again. */
+  /** Rows of this pass that another pass will read again. */
   const deferred = new Set<number>();
   const waiting = new Set<() => void>();
   const rowCounts = createRowCounts(options.counters);
@@ -130,9 +249,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     },
   });
 
-  /** The rows of a send, with the time of its start. */
+  /** The rows of each send, with the time of its start. */
   const inFlight = new Map<readonly QueueEntry[], number>();
-  /** Those that were under way when sending was suspended, as far as they are worth waiting for. */
+  /** Sends in flight when sending was suspended, as far as it waits for them. */
   const awaited = new Set<readonly QueueEntry[]>();
   const { sendTimeoutMs } = settings;
   const sender = createSender<QueueEntry>({
@@ -140,7 +259,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     bytesOf: ({ row }) => row.payload.length,
     mayGo,
     uncertain: { batches: new Map(), idOf: ({ row }) => row.eventId },
-    // A row has nowhere else to go.
+    // A row cannot go anywhere else.
     splitsMaybeStored: true,
     toRecord: ({ row: { key, payload: value, headers } }, timestamp) => ({ key, value, headers, timestamp }),
     async send({ topic, partition }, records, [first]) {
@@ -167,7 +286,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     awaited.delete(entries);
   }
 
-  /** A row that cannot be sent in this pass ends here. */
+  /** Ends a row that cannot be sent in this pass. */
   function mayGo(
     entry: QueueEntry,
     { topic, key, isLate }: TopicPartition,
@@ -187,7 +306,6 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     return isTested || (first !== undefined && !batch.has(first)) ? 'wait' : 'send';
   }
 
-  /** What is not in a send is deferred. */
   function drop(): void {
     for (const entry of sender.takeAll()) settle(entry, 'deferred');
   }
@@ -204,7 +322,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     if (end === 'deferred') options.onNextPassIn(partitionPauses.firstMs);
   }
 
-  /** It stays in memory until that is written: read again before, it would be sent at once. */
+  /** It stays in memory until the failure is written: a read before that would send it at once. */
   function spendRetry(entry: QueueEntry, failure: RowFailure): void {
     for (const each of order.end(entry, 'deferred')) {
       if (each !== entry) defer(each.row.id);
@@ -252,7 +370,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     });
   }
 
-  /** Rows that wait, that were sent, or whose topic takes nothing, are not taken in. */
+  /** Does not accept rows that are not due or already sent, nor rows of a paused topic. */
   function accepts(row: StoredRow): boolean {
     const entry = known.get(row.id);
     const became = entry?.end === 'deferred' ? 'failed' : written.get(row.id);
@@ -266,9 +384,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   }
 
   return {
-    startReading: () => written.clear(),
+    /** Call before each read, whose result may still contain rows acknowledged from then on. */
+    startReading: (): void => written.clear(),
 
-    async add(rows, epochs) {
+    /** Adds rows. Returns how many of them wait for a send. The others are known, deferred or paused. */
+    async add(rows: readonly StoredRow[], epochs: ReadonlyMap<number, number>): Promise<number> {
       const names = new Set<string>();
       for (const { topic, fault } of rows) if (fault === undefined && !topics.has(topic)) names.add(topic);
       const unknown = [...names].filter((topic) => counts.known(topic) === undefined);
@@ -295,20 +415,24 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       return page.remaining;
     },
 
-    newPass() {
+    newPass(): void {
       deferred.clear();
       order.newPass();
-      // Its failure is not written down yet: it is not read again, and what is behind it must wait.
+      // Its failure is not written yet: it is not read again, and the rows behind it must wait.
       for (const { row, end } of known.values()) if (end === 'deferred') order.block(row);
       topics.newPass();
       partitions.newPass();
     },
 
-    block: (aggregates) => aggregates.forEach(order.block),
+    /** Defers their rows in this pass. */
+    block: (aggregates: readonly Aggregate[]): void => aggregates.forEach(order.block),
 
-    knownIds: () => (deferred.size > maxDeferred ? undefined : [...known.keys(), ...deferred]),
+    /** Ids of rows in memory and of rows deferred in this pass; `undefined`: too many. */
+    knownIds: (): readonly number[] | undefined =>
+      deferred.size > maxDeferred ? undefined : [...known.keys(), ...deferred],
 
-    async withoutSends(work, maxWaitMs) {
+    /** Runs `work` while nothing is sent. Before, it waits for acknowledgments in the table, up to `maxWaitMs`. */
+    async withoutSends<T>(work: () => Promise<T>, maxWaitMs: number): Promise<T> {
       isSuspended = true;
       const promptSinceMs = clock.monotonic() - promptMs;
       for (const [entries, sinceMs] of inFlight) if (sinceMs > promptSinceMs) awaited.add(entries);
@@ -324,10 +448,14 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       }
     },
 
+    /** Partitions that failed are tried again in the next pass. */
     retryPartitions: partitions.forget,
+    /** Defers all rows that are not in a send. */
     drop,
-    idle: () => until(() => known.size === 0),
-    stop() {
+    /** Resolves when memory is empty. */
+    idle: (): Promise<void> => until(() => known.size === 0),
+    /** Adds no further rows, and stops acknowledging. */
+    stop(): void {
       isStopped = true;
       drop();
       acknowledger.stop();
@@ -338,14 +466,17 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     get bytes() {
       return bytes;
     },
+    /** Aggregates that wait for another pass. */
     get blocked() {
       return order.blocked;
     },
     get isFull() {
       return order.isFull;
     },
-    nextPausedMs: () => Math.min(topics.nextMs(), partitions.nextMs()),
+    /** Milliseconds until a paused topic or partition is tried again. */
+    nextPausedMs: (): number => Math.min(topics.nextMs(), partitions.nextMs()),
     processed: rowCounts.processed,
+    /** On the monotonic clock; `undefined`: none yet. */
     get lastSuccessMs() {
       return lastSuccessMs;
     },
@@ -355,7 +486,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   };
 }
 
-/** A send that takes longer has no company in `withoutSends`: one partition that hangs holds up no others. */
+/** `withoutSends` does not wait for older sends: a partition that hangs must not hold up others. */
 const promptMs = 500;
 
 function tooLate(sendTimeoutMs: number): SendFailure {
@@ -369,19 +500,19 @@ function tooLate(sendTimeoutMs: number): SendFailure {
 interface AcknowledgerOptions {
   readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
   readonly owner: string;
-  /** `false`: rows that were sent are deleted. */
+  /** `false`: sent rows are deleted. */
   readonly keep: boolean;
   readonly say: QuietLog;
-  /** These were written; those that are not among `acked` belong to a shard that was lost, and another relay sends them again. */
+  /** Written. Rows outside `acked` belong to a lost shard, and another relay sends them again. */
   readonly onSent: (ids: readonly number[], acked: readonly number[]) => void;
   readonly onFailed: (failures: readonly RowFailure[]) => void;
   readonly onIdle: () => void;
 }
 
-/** A row that was sent waits no longer than this for the rest of its batch, of which a partition may hang. */
+/** A sent row waits at most this long for the rest of its batch, because a partition may hang. */
 const lingerMs = 100;
 
-/** Writes down what became of rows, in one statement for many. What fails is written again: it is not sent again meanwhile. */
+/** Writes the ends of rows, in one statement for many. After an error it tries again; meanwhile they are not sent again. */
 function createAcknowledger(options: AcknowledgerOptions) {
   const { store, owner, keep, say, onSent, onFailed, onIdle } = options;
   const pause = createWakeup();
@@ -411,7 +542,7 @@ function createAcknowledger(options: AcknowledgerOptions) {
   }
 
   async function writeFailures(): Promise<void> {
-    // What comes meanwhile is not written by this.
+    // Failures added during the write stay for the next one.
     const written = [...failures];
     if (written.length === 0) return;
     await store.fail(owner, written);
@@ -432,7 +563,6 @@ function createAcknowledger(options: AcknowledgerOptions) {
   }
 
   return {
-    /** The row was stored by the broker. */
     sent(id: number): void {
       sent.push(id);
       timer ??= setTimeout(() => {
@@ -440,14 +570,14 @@ function createAcknowledger(options: AcknowledgerOptions) {
         flush();
       }, lingerMs).unref();
     },
-    /** The row has failed by its own fault. */
+    /** Failed by its own fault. */
     failed: (failure: RowFailure) => void failures.push(failure),
-    /** Writes what there is, after what is being written. */
+    /** Writes all ends, after the current write. */
     flush,
     get isIdle() {
       return !isWriting && sent.length + failures.length === 0;
     },
-    /** No further tries. */
+    /** Stops retrying. */
     stop() {
       isStopped = true;
       clearTimeout(timer);
@@ -468,23 +598,24 @@ interface SendResultsOptions {
   readonly clock: Clock;
   readonly settings: Pick<RelaySettings, 'maxRetries' | 'sendTimeoutMs' | 'onFailed'>;
   readonly settle: (entry: QueueEntry, end: RowEnd) => void;
-  /** The row has failed by its own fault. */
+  /** Failed by its own fault. */
   readonly spendRetry: (entry: QueueEntry, failure: RowFailure) => void;
   readonly onStored: () => void;
-  /** For each send in vain. */
+  /** For each failed send. */
   readonly onSendFailed: (kind: SendFailureKind) => void;
 }
 
-/** Characters of `last_error`. */
+/** Limit of `last_error`, in characters. */
 const maxErrorLength = 500;
 
-/** What follows from the result of a send, for its rows, its topic and the cluster. */
+/** Applies the result of a send to its rows, its topic and the breaker. */
 function createSendResults(options: SendResultsOptions) {
   const { broker, counts, topics, partitions, breaker, logger, say, settings, settle } = options;
-  /** For what nobody mends but an operator. */
+  /** For problems that only an operator can solve. */
   const sayError = throttledLog(logger, options.clock);
+  /** Rows of the last failed send without a known fault of their own, if none has succeeded since. */
   let lastFailedRows: readonly StoredRow[] = [];
-  /** The log says last that events cannot be sent. A breaker that was open says itself that it is closed. */
+  /** The last log line says that events cannot be sent. The breaker logs its own changes. */
   let isSaid = false;
 
   function stored(partition: TopicPartition, entries: readonly QueueEntry[]): void {
@@ -499,7 +630,7 @@ function createSendResults(options: SendResultsOptions) {
     for (const entry of entries) settle(entry, 'sent');
   }
 
-  /** The cluster has answered, where it was asked. */
+  /** The cluster answered, unless it was not asked. */
   function heard(failure: SendFailure): void {
     if (!isNotMade(failure)) breaker.answered();
   }
@@ -548,7 +679,7 @@ function createSendResults(options: SendResultsOptions) {
   ): void {
     partitions.pause(partition.key);
     lastFailedRows = entries.map(({ row }) => row);
-    // Nobody heard the answers that came while the process stood still: they say nothing about the cluster.
+    // The process was suspended and missed the answers: this says nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
     if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure, true);
     isSaid = breaker.state === 'CLOSED';
@@ -560,7 +691,7 @@ function createSendResults(options: SendResultsOptions) {
     for (const entry of entries) settle(entry, 'deferred');
   }
 
-  /** Beyond the size of a request, a broker cuts the connection, which looks as if it were away. */
+  /** A broker drops the connection above its maximum request size, which looks like an outage. */
   async function isOnlyTooLarge({ payload }: StoredRow, { kind }: SendFailure): Promise<boolean> {
     if (payload.length <= maxSendBytes || (kind !== 'retriable' && kind !== 'unknown_outcome')) return false;
     const answer = broker.describe().then(
@@ -591,7 +722,6 @@ function createSendResults(options: SendResultsOptions) {
   return {
     stored,
     failed,
-    /** Rows of the last send that failed for no fault of theirs that is known, where none has succeeded since. */
     get lastFailedRows() {
       return lastFailedRows;
     },
@@ -602,19 +732,14 @@ function oneLine({ cause, message }: SendFailure): string {
   return `${cause}: ${message}`.replace(/\s+/g, ' ').slice(0, maxErrorLength);
 }
 
-/** Where a relay counts what it sends, and what it fails to send. */
+/** Metrics of a relay. */
 export interface RelayCounters {
   readonly ledger: Pick<Ledger, 'relayed' | 'gaveUp' | 'brokerFailed'>;
-  /** From when a row was taken in until the broker had it. */
+  /** From the read of a row until the broker had it. */
   readonly durations: Pick<PublishDurations, 'record'>;
 }
 
-export interface Processed {
-  readonly published: number;
-  readonly failed: number;
-}
-
-/** Counts rows when their end is marked in the table: each is sent once then, whoever else has tried it. */
+/** Counts rows when their end is written: so each counts once, whichever relay sent it. */
 function createRowCounts({ ledger, durations }: RelayCounters) {
   const processed = { published: 0, failed: 0 };
   return {
@@ -631,47 +756,5 @@ function createRowCounts({ ledger, durations }: RelayCounters) {
       ledger.gaveUp(entry.row.eventType);
     },
     processed,
-  };
-}
-
-/** The machine's clock, and the database's in its place where the two differ: Kafka refuses records of another time. */
-interface DatabaseTime extends Clock {
-  /** The database has said what time it is; `askedAtMs`, on the monotonic clock, is when that was asked. */
-  observe(nowMs: number, askedAtMs: number): void;
-}
-
-/** More than an answer takes, and less than anybody would set a limit to. */
-const toleranceMs = 10_000;
-const sayMs = 60_000;
-
-export function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
-  const say = throttledLog(logger, clock, { intervalMs: sayMs, saysLeftOut: false });
-  /** What the monotonic clock lacks to the database's time. */
-  let offsetMs: number | undefined;
-
-  /** Of the machine's clock, as it is now: it may be set at any time. */
-  const aheadMs = (): number =>
-    offsetMs === undefined ? 0 : clock.now() - Math.round(clock.monotonic() + offsetMs);
-
-  return {
-    monotonic: clock.monotonic,
-    now() {
-      const offMs = aheadMs();
-      return clock.now() - (Math.abs(offMs) > toleranceMs ? offMs : 0);
-    },
-    observe(nowMs, askedAtMs) {
-      const heardAtMs = clock.monotonic();
-      // It may have been said at any moment in between.
-      if (heardAtMs - askedAtMs > toleranceMs) return;
-      offsetMs = nowMs - (askedAtMs + heardAtMs) / 2;
-      const offMs = aheadMs();
-      if (!(Math.abs(offMs) > toleranceMs)) return;
-      const seconds = Math.round(Math.abs(offMs) / 1_000);
-      const where = offMs > 0 ? 'ahead of' : 'behind';
-      say(
-        'clock',
-        `outbox: the clock of this machine is ${seconds} s ${where} that of the database, whose time the events get instead: correct the wrong clock`,
-      );
-    },
   };
 }

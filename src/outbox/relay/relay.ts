@@ -1,4 +1,4 @@
-// relay/: the way of a stored event from its table to its topic.
+// relay/: sends stored events from their table to their topics.
 
 import { backoffMs, type Clock, within } from '../../ground/clock.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
@@ -19,31 +19,17 @@ import {
   createShardLease,
   createWakeup,
   firstStorePauseMs,
-  keyOf,
   leaseMsFor,
-  longestRestMs,
   longestStorePauseMs,
-  maxBytes,
-  maxPages,
-  probeRows,
   type RelaySettings,
   reasonOf,
-  restartMs,
-  restFactor,
   type ShardLease,
   standbyMs,
-  wakeDebounceMs,
 } from './pacing.ts';
-import {
-  createDatabaseTime,
-  createPipeline,
-  type Pipeline,
-  type Processed,
-  type RelayCounters,
-} from './pipeline.ts';
+import { createPipeline, keyOf, type Pipeline, type RelayCounters } from './pipeline.ts';
 
 export interface RelayParts {
-  /** Prepared by whoever closes it. */
+  /** The caller prepares and closes it. */
   readonly store: OutboxStore;
   readonly broker: Broker;
   readonly clock: Clock;
@@ -52,31 +38,31 @@ export interface RelayParts {
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
   readonly settings: RelaySettings;
   readonly counters: RelayCounters;
-  /** Of this relay alone, among all that ever share the table. */
+  /** Unique among all relays that ever share the table. */
   readonly owner: string;
 }
 
 export interface RelayState {
   readonly circuitBreakerState: CircuitState;
   readonly consecutiveFailures: number;
-  /** `null`: nothing was sent yet. */
+  /** `null`: nothing sent yet. */
   readonly timeSinceLastSuccessMs: number | null;
-  /** PENDING rows, counted within the last seconds; `null`: not yet, or it stands by and leaves that to those at work. */
+  /** PENDING rows, counted within the last seconds; `null`: not yet, or it is on standby. */
   readonly pending: number | null;
   /** Rows by this relay, since its start. */
-  readonly processed: Processed;
-  /** Others send all rows, as many as can: it looks from time to time whether it is needed. */
+  readonly processed: Pipeline['processed'];
+  /** Enough other relays send the rows. It checks from time to time whether it is needed. */
   readonly standsBy?: true;
-  /** It has neither claimed shards nor sent a row for two leases. */
+  /** For two leases it has neither claimed shards nor sent a row. */
   readonly stalled?: Stalled;
-  /** Topics that refuse their rows: one line. */
+  /** One line about topics that refuse their rows. */
   readonly refused?: string;
 }
 
 export interface Stalled {
   /** Since the last claim or row, or its start. */
   readonly forMs: number;
-  /** One line; absent where a claim has not been answered at all. */
+  /** One line; absent if no claim has been answered. */
   readonly reason?: string;
 }
 
@@ -88,35 +74,33 @@ export interface RelaySummary
 }
 
 /**
- * Sends the rows of the outbox to their topics, at least once, and the rows of an aggregate in their order. It shares the
- * table with other relays by leases of shards.
+ * Sends the rows of the outbox to their topics, at least once, the rows of an aggregate in order. Relays share the table by leases
+ * of shards.
  *
- * - A row that fails by its own fault is tried again, and blocks its aggregate until it is sent or FAILED. A topic that
- *   refuses keeps its own rows. A cluster that is away costs no row a try.
- * - After a crash, and where an answer of the broker was lost, rows are sent again, with the same event id.
- * - A process that stood still for longer than its lease can send a row after another relay has: the one case in which the
- *   order is not kept.
- * - Failures of the database or the broker never end it. Its timers hold no process.
+ * - A row that fails by its own fault is retried, and blocks its aggregate until it is sent or FAILED. A topic that refuses keeps
+ *   only its own rows. An outage of the cluster costs no row a retry.
+ * - After a crash, or when the broker's answer is lost, rows are sent again with the same event id.
+ * - Order can break in one case: a process suspended for longer than its lease sends a row after another relay has.
+ * - Failures of the database or the broker never end it. Its timers are unref'd.
  */
 export interface Relay {
-  /** Returns at once. */
   start(): void;
-  /** Rows were committed: they are looked for at once. */
+  /** Rows were committed: reads at once. */
   wake(): void;
-  /** Whether the rows of this shard are its own to send at the moment. */
+  /** Whether this relay may send the rows of this shard now. */
   holds(shard: number): boolean;
   state(): RelayState;
-  /** Closes its circuit breaker, and looks at the rows at once. */
+  /** Closes its circuit breaker and reads at once. */
   resetBreaker(): void;
   /** Rejects as the store does. */
   summary(): Promise<RelaySummary>;
   readonly statistics: Statistics;
   /**
-   * Reads no more, sends what was read, acknowledges it and gives the shards back, within the deadline. A send that takes
-   * longer is sent again by the relay that has its shard next, when the lease has ended. Returns whether there was none.
+   * Stops reading, sends and acknowledges the rows in memory, and releases the shards, within the deadline. The next owner of a
+   * shard repeats longer sends after the lease has ended. Returns false if there were such sends.
    */
   stop(deadlineMs: number): Promise<boolean>;
-  /** The same, after one more look at all rows: what is committed by now is sent before. Returns whether that was possible. */
+  /** Reads all committed rows first, then stops in the same way. Returns whether all were sent. */
   finish(deadlineMs: number): Promise<boolean>;
 }
 
@@ -185,7 +169,7 @@ export function createRelay(parts: RelayParts): Relay {
     listening = { end, done: isolate(hear).catch(broken) };
   }
 
-  /** The last net: whatever fails in the relay, the application goes on. */
+  /** The last resort: the application continues, whatever fails in the relay. */
   function broken(error: unknown): void {
     logger.error('outbox: the relay failed and has stopped; please report this', {
       cause: nameOf(error),
@@ -225,7 +209,7 @@ export function createRelay(parts: RelayParts): Relay {
     cleanup.stop();
     const heard = listening?.done;
     listen(false);
-    // What was read and cannot be sent in time is dropped while there is time to acknowledge the rest.
+    // Rows that cannot be sent in time are dropped while there is time to acknowledge the others.
     const sent = Promise.resolve(reading).then(() => pipeline.idle());
     let isIdle = await within(leftMs(0.7), sent);
     pipeline.drop();
@@ -233,7 +217,7 @@ export function createRelay(parts: RelayParts): Relay {
     lease.stop();
     pipeline.stop();
     await within(leftMs(0.5), Promise.all([...others, heard]));
-    // A shard whose rows may be under way goes to nobody before its lease has ended.
+    // A shard with rows in flight keeps its lease until that ends.
     if (!isIdle) {
       logger.warn('outbox: sends were in flight at the end; their rows are sent again');
       return false;
@@ -246,7 +230,7 @@ export function createRelay(parts: RelayParts): Relay {
     return true;
   }
 
-  /** What comes later than half of the time is left for another relay: what was taken in needs the rest. */
+  /** Reads for half of the time; sending needs the rest. Another relay sends later rows. */
   async function finish(deadlineMs: number): Promise<boolean> {
     const endMs = clock.monotonic() + deadlineMs;
     let isSeen = false;
@@ -292,28 +276,28 @@ export function createRelay(parts: RelayParts): Relay {
   };
 }
 
-/** From opening to the test of the cluster, and from one test to the next. */
-export const openMs = 60_000;
+/** From opening to the first probe, and from one probe to the next. */
+const openMs = 60_000;
 
-export interface RelayBreakerOptions {
-  /** `false`: it is always CLOSED. */
+interface RelayBreakerOptions {
+  /** `false`: always CLOSED. */
   readonly enabled: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** It is OPEN now: nothing more is to be sent. */
+  /** It is OPEN: nothing more may be sent. */
   readonly onOpen: () => void;
 }
 
 /**
- * The breaker of the publisher, with the numbers of the outbox: OPEN after 5 consecutive failures of the cluster, HALF-OPEN
- * 60 seconds later, and one send decides. Nobody loses anything by it: rows wait in their table.
+ * The publisher's breaker with the settings of the outbox: OPEN after 5 consecutive failures of the cluster; HALF-OPEN 60 seconds
+ * later, when one send decides. Nothing is lost: rows wait in their table.
  */
-export function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBreakerOptions): Breaker {
+function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBreakerOptions): Breaker {
   return createCircuit({
     threshold: enabled ? defaultBreaker.threshold : Number.POSITIVE_INFINITY,
     probeIntervalMs: openMs,
     clock,
-    // Faults of one row are told apart before.
+    // Faults of single rows never get here.
     countsFatal: true,
     onChange(to, _, why) {
       if (to === 'CLOSED') logger.info(`outbox: Circuit breaker is CLOSED${why}: rows are sent again`);
@@ -328,7 +312,20 @@ export function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBrea
   });
 }
 
-export interface ReaderOptions {
+/** How often a pass begins again at the first row, to find late commits and retries. */
+const restartMs = 1_000;
+/** After a pass over many rows that cannot be sent, rests for this multiple of its duration. */
+const restFactor = 4;
+const longestRestMs = 60_000;
+/** Minimum interval of reads after `wake`, because more rows may follow. */
+const wakeDebounceMs = 10;
+/** Limits of rows in memory, read and not acknowledged: pages and bytes. */
+const maxPages = 4;
+const maxBytes = 32 * 1024 * 1024;
+/** Rows of the single batch that tests the cluster. */
+const probeRows = 10;
+
+interface ReaderOptions {
   readonly store: Pick<OutboxStore, 'pending' | 'failedAggregates'>;
   readonly settings: RelaySettings;
   readonly pipeline: Pipeline;
@@ -340,28 +337,11 @@ export interface ReaderOptions {
 }
 
 /**
- * Reads due rows by their ids, a batch while those before it are sent and acknowledged. Each reading sees all rows but those it
- * knows: a transaction that began early and commits late must not come behind a later one of its aggregate. About every second
- * it begins a new pass, in which what was deferred is tried again.
+ * Reads due rows by id, while the batches before are sent and acknowledged. Each read excludes only known rows. So a transaction
+ * that began early and commits late cannot fall behind a later one of its aggregate. About every second a new pass begins, which
+ * retries deferred rows.
  */
-export interface Reader {
-  /** Reads until `stop`. */
-  run(): Promise<void>;
-  /** There are new rows. */
-  wake(): void;
-  /** There is room, the breaker has another state, or the shards were claimed. */
-  recheck(): void;
-  /** Rows that were passed are to be looked at after so many milliseconds. */
-  nextPassIn(ms: number): void;
-  /**
-   * Resolves with true when all rows that are there from now on have been taken in, or there are no shards to read; with false where the
-   * database fails or nothing can be sent.
-   */
-  seesAll(): Promise<boolean>;
-  stop(): void;
-}
-
-export function createReader(options: ReaderOptions): Reader {
+function createReader(options: ReaderOptions) {
   const { store, settings, pipeline, lease, breaker, clock, say, logger } = options;
   const size = createBatchSize(settings);
   const signal = createWakeup();
@@ -371,16 +351,16 @@ export function createReader(options: ReaderOptions): Reader {
   let nextPassAtMs = Number.NEGATIVE_INFINITY;
   let readAtMs = Number.NEGATIVE_INFINITY;
   let wakeAtMs = Number.POSITIVE_INFINITY;
-  /** For a pass that has met too many deferred rows to name them. */
+  /** For a pass with too many deferred rows to exclude by id. */
   let lastId = 0;
-  /** The shards of this pass. One that is gained would be read from the middle: it needs a pass of its own. */
+  /** The shards of this pass. A new one needs a new pass, because this one has passed its first rows. */
   let epochs = new Map<number, number>();
-  /** Time that this pass has spent on reading what cannot be sent. */
+  /** Time that this pass has spent on rows that cannot be sent. */
   let idleMs = 0;
   let failures = 0;
-  /** Other rows than those that have just failed were looked for, and none can be sent now. */
+  /** A probe with other rows than the failed ones was tried, and none can be sent now. */
   let hasNoOtherRows = false;
-  /** Who waits until all rows are seen: `isBegun` from the first reading on that leaves out none but those known. */
+  /** The caller of `seesAll`. `isBegun`: a read has begun that excludes only known rows. */
   let look: { isBegun: boolean; readonly end: (isSeen: boolean) => void } | undefined;
 
   function endLook(isSeen: boolean): void {
@@ -388,7 +368,7 @@ export function createReader(options: ReaderOptions): Reader {
     look = undefined;
   }
 
-  /** What ends a look without a reading. */
+  /** Ends `seesAll` without a read. */
   function checkLook(): void {
     if (breaker.state === 'OPEN' || failures > 0 || lease.failure !== undefined) endLook(false);
     else if (lease.hasNone) endLook(true);
@@ -418,7 +398,7 @@ export function createReader(options: ReaderOptions): Reader {
     return pipeline.rows <= (maxPages - 1) * size.mostRows && pipeline.bytes < maxBytes;
   }
 
-  /** Milliseconds until there is something to do; 0: now. */
+  /** Milliseconds until the next read; 0: now. */
   function restMs(nowMs: number): number {
     if (breaker.state === 'OPEN') {
       const openForMs = breaker.openForMs();
@@ -435,7 +415,7 @@ export function createReader(options: ReaderOptions): Reader {
     return Math.min(nextReadAtMs, wakeAtMs) - nowMs;
   }
 
-  /** What has just failed may fail again for a reason of its own: the cluster is tested with other rows, if there are some. */
+  /** The failed rows may fail for a reason of their own: tests the cluster with other rows, if possible. */
   async function probe(except: ExceptRows): Promise<readonly StoredRow[]> {
     const shards = [...epochs.keys()];
     const { lastFailedRows } = pipeline;
@@ -489,10 +469,10 @@ export function createReader(options: ReaderOptions): Reader {
       nextPassAtMs = Math.max(nextPassAtMs, nowMs + Math.min(idleMs * restFactor, longestRestMs));
     }
     nextReadAtMs = nowMs;
-    // Who came while this one was on its way waits for one from the first row on.
+    // `seesAll` was called during this read: it needs a pass from the first row.
     if (look?.isBegun === false) nextPassAtMs = nowMs;
     if (isFull && !pipeline.isFull) return;
-    // The end: what is left to do is what was deferred, and what comes.
+    // All rows are read. Only deferred and new ones remain.
     const passMs = nextPassAtMs - clock.monotonic();
     const againMs = pipeline.blocked > 0 ? passMs : Math.max(passMs, pipeline.nextPausedMs());
     nextReadAtMs = clock.monotonic() + Math.max(1, Math.min(settings.pollIntervalMs, againMs));
@@ -506,7 +486,7 @@ export function createReader(options: ReaderOptions): Reader {
   }
 
   return {
-    async run() {
+    async run(): Promise<void> {
       while (!isStopped) {
         checkLook();
         const waitMs = restMs(clock.monotonic());
@@ -526,22 +506,29 @@ export function createReader(options: ReaderOptions): Reader {
         }
       }
     },
-    wake() {
-      // While the database fails, its pause stands.
+    /** New rows exist. */
+    wake(): void {
+      // While the database fails, its backoff applies.
       if (failures > 0) return;
       wakeAtMs = Math.min(wakeAtMs, Math.max(clock.monotonic(), readAtMs + wakeDebounceMs));
       signal.raise();
     },
+    /** Memory was freed, the breaker's state has changed, or shards were claimed. */
     recheck: signal.raise,
+    /** Skipped rows are due in this many milliseconds. */
     nextPassIn,
-    seesAll() {
+    /**
+     * Resolves with true when all rows that exist after the call are in memory, or there are no shards to read. Resolves with false
+     * when the database fails, or nothing can be sent.
+     */
+    seesAll(): Promise<boolean> {
       const seen = new Promise<boolean>((resolve) => {
         look = { isBegun: false, end: resolve };
       });
       nextPassIn(0);
       return seen;
     },
-    stop() {
+    stop(): void {
       isStopped = true;
       endLook(false);
       signal.raise();
@@ -549,39 +536,33 @@ export function createReader(options: ReaderOptions): Reader {
   };
 }
 
-/** From one look for old rows to the next; the first comes a while after the start, which has enough to do. */
+/** Interval of cleanups. The first one waits until the start is over. */
 export const cleanupIntervalMs = 600_000;
 export const firstCleanupMs = 60_000;
-/** Rows that are deleted at once: short transactions, which hold up nobody for long. */
-export const cleanupRows = 1_000;
+/** Rows of one DELETE: short transactions hold up others only briefly. */
+const cleanupRows = 1_000;
 /** Between two of them. */
-export const cleanupPauseMs = 200;
+const cleanupPauseMs = 200;
 
 const dayMs = 86_400_000;
 
-export interface CleanupOptions {
+interface CleanupOptions {
   readonly store: Pick<OutboxStore, 'cleanup' | 'partition'>;
   readonly settings: Pick<RelaySettings, 'cleanupEnabled' | 'retentionDays' | 'failedRetentionDays'>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** While it is true, others do it. */
+  /** True: another relay does it. */
   readonly rests?: () => boolean;
 }
 
 /** Deletes old rows, one instance at a time. */
-export interface Cleanup {
-  /** Until `stop`; at once where it is not enabled. */
-  run(): Promise<void>;
-  stop(): void;
-}
-
-export function createCleanup({ store, settings, clock, logger, rests }: CleanupOptions): Cleanup {
+export function createCleanup({ store, settings, clock, logger, rests }: CleanupOptions) {
   const { retentionDays, failedRetentionDays } = settings;
   const say = throttledLog(logger, clock, { level: 'warn' });
   const pause = createWakeup();
   let isStopped = !settings.cleanupEnabled;
 
-  /** Days whose partitions are dropped need no deleting: what is still there a day later was kept back by its neighbours. */
+  /** Partitions of whole days are dropped. Rows a day older remain if their partition could not be dropped. */
   async function daysOfRows(): Promise<number> {
     try {
       return (await store.partition(retentionDays * dayMs)) ? retentionDays + 1 : retentionDays;
@@ -601,7 +582,8 @@ export function createCleanup({ store, settings, clock, logger, rests }: Cleanup
   }
 
   return {
-    async run() {
+    /** Runs until `stop`; returns at once if disabled. */
+    async run(): Promise<void> {
       let waitMs = firstCleanupMs;
       while (!isStopped) {
         await pause.wait(waitMs);
@@ -610,16 +592,58 @@ export function createCleanup({ store, settings, clock, logger, rests }: Cleanup
         if (rests?.()) continue;
         try {
           await cleanUp('PUBLISHED', await daysOfRows());
-          // Nobody has ever seen what is in them: 0 does not mean at once.
+          // No consumer has received these rows: 0 does not mean at once.
           if (failedRetentionDays > 0) await cleanUp('FAILED', failedRetentionDays);
         } catch (error) {
           say('cleanup', `outbox: old rows cannot be deleted; svc tries again: ${reasonOf(error)}`);
         }
       }
     },
-    stop() {
+    stop(): void {
       isStopped = true;
       pause.raise();
+    },
+  };
+}
+
+/** The machine's clock; the database's time if the two differ, because Kafka refuses records with a wrong timestamp. */
+interface DatabaseTime extends Clock {
+  /** The database reported its time. `askedAtMs`: start of that query, on the monotonic clock. */
+  observe(nowMs: number, askedAtMs: number): void;
+}
+
+/** More than an answer takes, and less than any configured limit. */
+const toleranceMs = 10_000;
+const sayMs = 60_000;
+
+function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
+  const say = throttledLog(logger, clock, { intervalMs: sayMs, saysLeftOut: false });
+  /** Added to the monotonic clock it gives the database's time. */
+  let offsetMs: number | undefined;
+
+  /** How far the machine's clock is ahead now. It may be set at any time. */
+  const aheadMs = (): number =>
+    offsetMs === undefined ? 0 : clock.now() - Math.round(clock.monotonic() + offsetMs);
+
+  return {
+    monotonic: clock.monotonic,
+    now() {
+      const offMs = aheadMs();
+      return clock.now() - (Math.abs(offMs) > toleranceMs ? offMs : 0);
+    },
+    observe(nowMs, askedAtMs) {
+      const heardAtMs = clock.monotonic();
+      // Too imprecise: the time was taken at any point in between.
+      if (heardAtMs - askedAtMs > toleranceMs) return;
+      offsetMs = nowMs - (askedAtMs + heardAtMs) / 2;
+      const offMs = aheadMs();
+      if (!(Math.abs(offMs) > toleranceMs)) return;
+      const seconds = Math.round(Math.abs(offMs) / 1_000);
+      const where = offMs > 0 ? 'ahead of' : 'behind';
+      say(
+        'clock',
+        `outbox: the clock of this machine is ${seconds} s ${where} that of the database, whose time the events get instead: correct the wrong clock`,
+      );
     },
   };
 }

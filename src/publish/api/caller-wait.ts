@@ -8,25 +8,19 @@ import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Publisher } from '../publisher.ts';
 import { lostError } from '../tiers/loss-alert.ts';
 
-/** Holds those who wait for an event, and lets them go when they have waited long enough. */
-interface CallerWait {
-  /** Resolves with the outcome; `undefined`: the time is over, and the event goes on without its caller. */
-  forOutcome(outcome: Promise<Outcome>): Promise<Outcome | undefined>;
-}
-
 interface Waiting {
   readonly untilMs: number;
   readonly release: (outcome: Outcome | undefined) => void;
 }
 
-/** Timers are later than this only where something blocked the event loop. */
+/** A timer that is later than this was delayed by a blocked event loop. */
 const lateMs = 50;
 
 /**
- * One timer for all of them: as each waits equally long, who came first is the first to go. It keeps the process alive while
- * somebody waits: what waits for an answer must not find the process ended.
+ * One timer serves all waiting callers: all wait equally long, so the first in is the first out. It keeps the process alive while
+ * callers wait.
  */
-export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
+export function createCallerWait(maxWaitMs: number, clock: Clock) {
   const waiting = new Set<Waiting>();
   const context = new AsyncResource('svc.caller-wait');
   let timer: NodeJS.Timeout | undefined;
@@ -36,7 +30,7 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   function releaseDue(): void {
     timer = undefined;
     const nowMs = clock.monotonic();
-    // The process was busy beyond the time: an answer that came meanwhile has not been read yet, and is read in the next turn.
+    // The event loop was blocked past the time. The outcome may have arrived unread: allow one more turn.
     isPutOff = !isPutOff && nowMs - dueMs > lateMs;
     if (isPutOff) {
       arm(nowMs, nowMs);
@@ -58,7 +52,7 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   }
 
   function enter(one: Waiting, nowMs: number): void {
-    // Not in the context of the one call that comes first.
+    // Otherwise the timer would run in the context of the first call.
     if (timer === undefined) context.runInAsyncScope(arm, undefined, one.untilMs, nowMs);
     else if (waiting.size === 0) timer.ref();
     waiting.add(one);
@@ -69,7 +63,8 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   }
 
   return {
-    forOutcome: (outcome) =>
+    /** Resolves with the outcome, or with `undefined` when the time is over. The event continues either way. */
+    forOutcome: (outcome: Promise<Outcome>): Promise<Outcome | undefined> =>
       new Promise((release) => {
         const nowMs = clock.monotonic();
         const one = { untilMs: nowMs + maxWaitMs, release };
@@ -82,7 +77,7 @@ export function createCallerWait(maxWaitMs: number, clock: Clock): CallerWait {
   };
 }
 
-/** For one with a time of its own, whose timer ends with it. */
+/** For a caller with its own time limit. */
 export function outcomeWithin(
   waitMs: number,
   outcome: Promise<Outcome>,
@@ -90,7 +85,7 @@ export function outcomeWithin(
 ): Promise<Outcome | undefined> {
   const dueMs = clock.monotonic() + waitMs;
   return new Promise((release) => {
-    // One turn more, as above.
+    // One more turn, as above.
     const over = (): void => {
       if (clock.monotonic() - dueMs > lateMs) timer = setTimeout(release, 0, undefined);
       else release(undefined);
@@ -103,7 +98,7 @@ export function outcomeWithin(
   });
 }
 
-/** For those who are told how it went. `undefined`: it has no outcome yet. */
+/** `undefined`: no outcome yet. */
 export function throwUnlessStored(outcome: Outcome | undefined): Outcome {
   switch (outcome) {
     case undefined:
@@ -136,21 +131,20 @@ interface KeyWaitOptions {
   /** How long each may. */
   readonly limitMs: number;
   readonly clock: Clock;
-  /** The message of what it makes of an error names no value. */
+  /** Makes an error whose message contains no values. */
   readonly reasonOf: (error: unknown) => SvcError;
-  /** The key did not come, or the event cannot be made. */
+  /** The key did not arrive, or the event cannot be made. */
   readonly onRefused: (eventType: string, error: SvcError) => void;
 }
 
-/** A publisher whose events wait in memory for a key, and those behind them for them, while there is room: all keep their order. */
+/** A publisher whose events wait in memory for a key, up to a limit. Later events wait behind them, so all keep their order. */
 export interface KeyWait extends Publisher {
-  /** Whether one more may wait. */
   readonly hasRoom: boolean;
-  /** `seal` makes the event, or throws. `refused` when the time is over, or for another reason than its key. */
+  /** `seal` makes the event, or throws. `refused`: the time is over, or `seal` failed for a reason other than its key. */
   publishLater(eventType: string, seal: () => SerializedEvent): Promise<Outcome>;
-  /** Resolves when none waits. */
+  /** Resolves when no event waits. */
   settled(): Promise<void>;
-  /** Those whose key is there go to the publisher, the others are refused. */
+  /** Publishes the events whose key has arrived, and refuses the others. */
   endWaiting(): void;
 }
 
@@ -158,12 +152,12 @@ interface KeyWaitWaiting {
   readonly eventType: string;
   readonly seal: () => SerializedEvent;
   readonly untilMs: number;
-  /** In the context of its call. */
+  /** Bound to the context of its call. */
   readonly publish: Publisher['publish'];
   readonly resolve: (outcome: Outcome | Promise<Outcome>) => void;
 }
 
-/** The key cache asks its service by itself; here it is only looked whether the key is there. */
+/** The key cache fetches by itself. This polls whether the key has arrived. */
 const lookMs = 100;
 
 export function createKeyWait(options: KeyWaitOptions): KeyWait {
@@ -173,7 +167,7 @@ export function createKeyWait(options: KeyWaitOptions): KeyWait {
   const context = new AsyncResource('svc.key-wait');
   const onSettled: (() => void)[] = [];
 
-  /** False: it waits on. */
+  /** False: it keeps waiting. */
   function goesOn({ eventType, seal, untilMs, publish, resolve }: KeyWaitWaiting, isLast: boolean): boolean {
     try {
       resolve(publish(seal()));
@@ -208,7 +202,7 @@ export function createKeyWait(options: KeyWaitOptions): KeyWait {
     get hasRoom() {
       return waiting.length < maxEvents;
     },
-    // What needs no key goes past a full room: it would be refused here, and can be sent.
+    // An event without encrypted fields passes a full wait: waiting would refuse it, and it can be sent.
     publish: (event) =>
       waiting.length > 0 && waiting.length < maxEvents
         ? wait(event.eventType, () => event)
@@ -222,22 +216,13 @@ export function createKeyWait(options: KeyWaitOptions): KeyWait {
   };
 }
 
-/** Events that were handed over between two flushes. */
+/** Events accepted between two flushes. */
 export interface Generation {
   count: number;
 }
 
-/** What is under way, so that a flush can wait for what was there when it was called, whatever comes meanwhile. */
-interface InFlight {
-  begin(): Generation;
-  end(generation: Generation): void;
-  /** Resolves when all that has begun until now has ended. */
-  soFar(): Promise<void>;
-  /** Resolves when nothing is under way. */
-  idle(): Promise<void>;
-}
-
-export function createInFlight(): InFlight {
+/** Counts events in flight, so that a flush waits only for those that existed when it was called. */
+export function createInFlight() {
   let current: Generation = { count: 0 };
   let count = 0;
   const older = new Map<Generation, (() => void)[]>();
@@ -248,12 +233,12 @@ export function createInFlight(): InFlight {
   }
 
   return {
-    begin() {
+    begin(): Generation {
       count++;
       current.count++;
       return current;
     },
-    end(generation) {
+    end(generation: Generation): void {
       generation.count--;
       count--;
       if (generation.count === 0 && generation !== current) {
@@ -263,7 +248,8 @@ export function createInFlight(): InFlight {
       }
       if (count === 0) wake(waitingForIdle);
     },
-    async soFar() {
+    /** Resolves when all events begun before the call have ended. */
+    async soFar(): Promise<void> {
       if (current.count > 0) {
         older.set(current, []);
         current = { count: 0 };
@@ -272,14 +258,15 @@ export function createInFlight(): InFlight {
         [...older.values()].map((waiting) => new Promise<void>((resolve) => waiting.push(resolve))),
       );
     },
-    idle: () => (count === 0 ? Promise.resolve() : new Promise((resolve) => waitingForIdle.push(resolve))),
+    idle: (): Promise<void> =>
+      count === 0 ? Promise.resolve() : new Promise((resolve) => waitingForIdle.push(resolve)),
   };
 }
 
 /**
- * The headers that `publish()` was given, as texts; those that are null or undefined are left out.
+ * The headers given to `publish()` as strings. Null and undefined are left out.
  *
- * @throws SvcError `SVC_PUBLISH_HEADERS`, which tells a header by its number: names can be data, too
+ * @throws SvcError `SVC_PUBLISH_HEADERS`, which identifies a header by its number, because names can be data
  */
 export function headersOf(given: unknown): Readonly<Record<string, string>> | undefined {
   if (given === undefined || given === null) return undefined;

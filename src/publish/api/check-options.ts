@@ -4,21 +4,21 @@ import { type Severity, severities, topicNameForm, topicNamePattern } from '../.
 import { isNamedValues, optionsProblem } from '../../ground/names.ts';
 import type { PublishOptions } from '../publisher.ts';
 
-export interface CheckedOptions {
+interface CheckedOptions {
   readonly severity?: Severity | undefined;
   readonly topic?: string | undefined;
   readonly eventType?: string | undefined;
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
   readonly headers?: PublishOptions['headers'];
-  /** Why nothing is sent. The event is counted under what was right. */
+  /** Why nothing is sent. The valid options still label the event in metrics. */
   readonly mistake?: SvcError;
 }
 
-/** The longest time that a timer can wait. */
+/** The maximum of `setTimeout`. */
 const maxTimeoutMs = 2_147_483_647;
 
-/** Gives the value as it is used, or throws what it must be, with `must`. */
+/** Returns the value to use, or calls `must`. */
 export type Check = (value: unknown) => unknown;
 
 export const checks: { readonly [Name in keyof Required<PublishOptions>]: Check } = {
@@ -35,7 +35,7 @@ export const checks: { readonly [Name in keyof Required<PublishOptions>]: Check 
       return String(value);
     return must('a string, a number or a boolean');
   },
-  // Looked at one by one where they are made into those of the record.
+  // `headersOf` checks each one when it makes the headers of the record.
   headers: (value) => value,
   timeoutMs: (value) =>
     typeof value === 'number' && value >= 1 && value <= maxTimeoutMs
@@ -43,15 +43,14 @@ export const checks: { readonly [Name in keyof Required<PublishOptions>]: Check 
       : must(`a number of milliseconds from 1 to ${maxTimeoutMs}`),
 };
 
-/** `publish()`: see `checkFields`. */
 export function checkPublishOptions(given: unknown): CheckedOptions {
   if (given === undefined || given === null) return {};
   return checkFields(given, checks, (what) => new SvcError('SVC_PUBLISH_OPTIONS', `publish(): ${what}`));
 }
 
 /**
- * What callers without types, and their spelling mistakes, hand over. What can be made right is: a number as key is its text.
- * Never throws, whatever the object does, and names no value.
+ * Checks options of callers without types, and finds misspelled names. Corrects what it can: a number as key becomes its text.
+ * Never throws, whatever the object does. Messages contain no values.
  */
 export function checkFields(
   given: unknown,

@@ -6,15 +6,14 @@ import type { Producer, Published, PublishOptions } from '../publisher.ts';
 
 export interface RunningService {
   readonly producer: Producer;
-  /** `svc.broker.client`. */
   readonly brokerClient: string;
-  /** Whether each event that was handed over until now has its outcome, after `deadlineMs` at the latest. */
+  /** Resolves after at most `deadlineMs`; true: each event accepted before the call has its outcome. */
   flush(deadlineMs: number): Promise<boolean>;
-  /** Resolves when the keys of a key service were fetched anew, or could not be. */
+  /** Resolves when the keys of a key service were fetched again, or the fetch failed. */
   invalidateEncryptionKeys(): Promise<void>;
 }
 
-/** The one service of this process, whichever copy of the package started it. */
+/** Shared by all copies of this package in the process. */
 export const runningService: { current: RunningService | undefined } = shared('service', () => ({
   current: undefined,
 }));
@@ -22,12 +21,14 @@ export const runningService: { current: RunningService | undefined } = shared('s
 /**
  * Publishes one event from application code: `await publish({ orderId: 7 }, { eventType: 'ORDER_CREATED' })`.
  *
- * Resolves when the broker has acknowledged it, in both settings of `svc.broker.async-mode`.
+ * Resolves when the broker has acknowledged the event, or a later tier has stored it. `svc.broker.async-mode` does not change this.
  *
- * @throws SvcError `SVC_PUBLISH_NOT_RUNNING` where svc was not started, `SVC_PUBLISH_LOST` when no tier has stored the event,
- * `SVC_PROTECT_…` when the payload cannot be published, `SVC_PUBLISH_OPTIONS` for an option that is wrong or unknown (nothing
- * is sent), `SVC_PUBLISH_TIMEOUT` when there is no outcome after `timeoutMs`, by default `svc.broker.delivery-timeout-ms`:
- * the event is on its way still, and may arrive.
+ * @throws SvcError
+ * - `SVC_PUBLISH_NOT_RUNNING`: svc was not started.
+ * - `SVC_PUBLISH_LOST`: no tier has stored the event.
+ * - `SVC_PROTECT_…`: the payload cannot be published.
+ * - `SVC_PUBLISH_OPTIONS`: an option is wrong or unknown. Nothing is sent.
+ * - `SVC_PUBLISH_TIMEOUT`: no outcome after `timeoutMs`, by default `svc.broker.delivery-timeout-ms`. The event may still arrive.
  */
 export async function publish(payload: unknown, options?: PublishOptions): Promise<Published> {
   const service = runningService.current;
@@ -40,16 +41,16 @@ export async function publish(payload: unknown, options?: PublishOptions): Promi
   return service.producer.publish(payload, options);
 }
 
-/** The longest time that a timer can wait. */
+/** The maximum of `setTimeout`. */
 const maxDeadlineMs = 2_147_483_647;
 
 /**
- * Waits for the events that were handed over until now, in any mode: for functions that are frozen after their answer, and
- * for scripts. What waits only for company is sent at once.
+ * Waits for all events accepted before the call, in either mode: for scripts, and for functions that are frozen after their
+ * response. Batches that wait for more events are sent at once.
  *
- * @returns whether each of them has its outcome; `false`: some are still on their way after `deadlineMs`. Without a running
- * svc there is nothing to wait for.
- * @throws SvcError `SVC_PUBLISH_OPTIONS` where `deadlineMs` is no time to wait.
+ * @returns `true` when each event has its outcome; `false` when some are still in flight after `deadlineMs` milliseconds. Resolves
+ * with `true` when svc is not running.
+ * @throws SvcError `SVC_PUBLISH_OPTIONS` when `deadlineMs` is not a number from 0 to 2,147,483,647.
  */
 export async function flush(deadlineMs: number): Promise<boolean> {
   if (typeof deadlineMs !== 'number' || !(deadlineMs >= 0 && deadlineMs <= maxDeadlineMs)) {
@@ -62,12 +63,12 @@ export async function flush(deadlineMs: number): Promise<boolean> {
 }
 
 /**
- * Forgets the keys of a key service at once, in this thread, and fetches them anew: for a key that must not be used any more.
- * Ordinary rotation needs nothing, as each key is replaced when its time is over.
+ * Drops the cached keys of a key service in this thread and fetches them again: for a key that must not be used any longer.
+ * Ordinary rotation does not need this, because cached keys expire.
  *
- * Resolves when the keys are there again, or could not be fetched: it never rejects, health and the log say what failed, and
- * svc goes on asking. Until then events with encrypted fields are refused (`SVC_PROTECT_KEY_UNAVAILABLE`). Keys of the
- * configuration are not touched.
+ * Resolves when the keys are fetched, or the fetch failed; never rejects. After a failure svc retries, and reports it in health and
+ * the log. Until it succeeds, events with encrypted fields are refused (`SVC_PROTECT_KEY_UNAVAILABLE`). Keys in the configuration
+ * are not affected.
  */
 export async function invalidateEncryptionKeys(): Promise<void> {
   await runningService.current?.invalidateEncryptionKeys();

@@ -1,51 +1,50 @@
-import { backoffMs, type Clock } from '../../ground/clock.ts';
+import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
 import { type CircuitState, circuitStates } from '../../ground/management.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { SendFailure } from '../broker.ts';
+import { clusterPollMs, type SendFailure } from '../broker.ts';
 import { faultOf, isAnswer, passingOf } from '../fault.ts';
 
 export { type CircuitState, circuitStates };
 
-/** What an event learns when it asks for its way. */
 type Admission = 'send' | 'probe' | 'refused';
 
-/** Knows whether the cluster is away. Synchronous and without timers. */
+/** Tracks whether the cluster is away. Synchronous, no timers. */
 export interface Breaker {
   readonly state: CircuitState;
   /** Failures of the cluster since it last answered. */
   readonly consecutiveFailures: number;
-  /** Milliseconds until it may be HALF-OPEN; 0 where it is not OPEN. */
+  /** Milliseconds until it may be HALF-OPEN; 0: not OPEN. */
   openForMs(): number;
-  /** Asked once for each new event. `probe`: this one tests the cluster; say how it went, or that it never left. */
+  /** Called once for each new event. `probe`: this event tests the cluster; the caller must report its result, or `probeGone`. */
   admit(): Admission;
   /** A send reached the cluster. */
   answered(): void;
-  /** A send failed. `givenUp`: its batch is not tried again. */
+  /** A send failed. `givenUp`: its batch is not retried. */
   failed(failure: SendFailure, givenUp: boolean): void;
-  /** The cluster was asked, and does not answer; one line that says so. */
+  /** The cluster did not answer a request. `message`: one line about that. */
   silent(message: string): void;
   /** The probe ended without a send. */
   probeGone(): void;
-  /** An operator says that the cluster is there: it is CLOSED, and nothing is counted any more. */
+  /** An operator declares the cluster reachable: CLOSED, all counts 0. */
   reset(): void;
 }
 
 export interface BreakerSettings {
-  /** Sends that fail one after another before the breaker opens. */
+  /** Failed sends in a row before the breaker opens. */
   readonly threshold: number;
   /** Time from one probe to the next. */
   readonly probeIntervalMs: number;
-  /** The same where the cluster has answered the last one, with a refusal that passes. Default: `probeIntervalMs`. */
+  /** The same after a temporary error in answer to the last probe. Default: `probeIntervalMs`. */
   readonly passingIntervalMs?: number;
-  /** 0 to below 1: makes these times up to 20 % shorter or longer, so that many processes do not ask at once. Default: as given. */
+  /** From 0 to below 1: varies these times by up to 20 %, so that many processes do not probe at once. Default: no jitter. */
   readonly random?: () => number;
 }
 
 interface CircuitOptions extends BreakerSettings {
   readonly clock: Clock;
-  /** Whether what no retry helps against counts as well, where it is the cluster's fault. */
+  /** Whether fatal failures of the cluster count as well. */
   readonly countsFatal: boolean;
-  /** `why`: a line, or what ends the sentence that it is CLOSED. */
+  /** `why`: one line; for CLOSED the end of the sentence. */
   readonly onChange: (to: CircuitState, from: CircuitState, why: string) => void;
 }
 
@@ -62,7 +61,7 @@ export const defaultBreaker: BreakerSettings = {
   passingIntervalMs: 250,
 };
 
-/** What every event is told that finds it open. */
+/** The failure of each event that finds the breaker open. */
 export const breakerOpen: SendFailure = {
   kind: 'retriable',
   cause: 'CircuitBreakerOpen',
@@ -70,9 +69,9 @@ export const breakerOpen: SendFailure = {
 };
 
 /**
- * Opens when `threshold` sends in a row have failed because of the cluster and one batch among them has used up its
- * retries: a short outage, which the retries outlast, does not open it, and one partition alone is enough to. Opens at once
- * when the cluster is known not to answer.
+ * Opens when `threshold` sends in a row have failed because of the cluster, and one of the batches has used up its retries. So it
+ * stays closed in a short outage that retries outlast, and a single partition can open it. Opens at once when the cluster is known
+ * not to answer.
  */
 export function createCircuit(options: CircuitOptions): Breaker {
   const { threshold, probeIntervalMs, clock, countsFatal, onChange } = options;
@@ -122,13 +121,13 @@ export function createCircuit(options: CircuitOptions): Breaker {
     failed(failure, givenUp) {
       const { kind, cause, message } = failure;
       const fault = faultOf(failure);
-      // A topic that is refused may be the one of each probe.
+      // Every probe may be for a topic that is refused.
       if (isAnswer(failure) && (fault === 'record' || state === 'HALF-OPEN')) return close();
       if ((kind === 'fatal' && !countsFatal) || fault !== 'cluster') return;
       failures++;
       givenUpAny ||= givenUp;
       if (state === 'OPEN' || (state === 'CLOSED' && !(givenUpAny && failures >= threshold))) return;
-      // A cluster that is starting: leaders are found and replicas catch up in a moment.
+      // The cluster is starting: it elects leaders, and replicas catch up in a moment.
       open(message, state === 'HALF-OPEN' && passingOf(cause) ? passingIntervalMs : probeIntervalMs);
     },
 
@@ -142,7 +141,7 @@ export function createCircuit(options: CircuitOptions): Breaker {
   };
 }
 
-/** The one of the publisher, and what it says. */
+/** The publisher's circuit, with log messages. */
 export function createBreaker({ logger, onOpen, ...options }: BreakerOptions): Breaker {
   return createCircuit({
     ...options,
@@ -165,32 +164,30 @@ export function createBreaker({ logger, onOpen, ...options }: BreakerOptions): B
 
 interface RetrySettings {
   readonly enabled: boolean;
-  /** Tries after the first one, each after a wait. */
+  /** Tries after the first one. */
   readonly maxAttempts: number;
   readonly initialIntervalMs: number;
   readonly multiplier: number;
   readonly maxIntervalMs: number;
-  /** Each wait is up to 20 % shorter or longer, so that many processes do not come back at once. */
+  /** Varies each wait by up to 20 %, so that many processes do not return at once. */
   readonly jitter: boolean;
 }
 
-export interface RetryPolicy {
-  /** Milliseconds to wait before the same batch is sent again; `undefined`: not again. */
-  waitMs(retries: number, failure: SendFailure): number | undefined;
-}
+export type RetryPolicy = ReturnType<typeof createRetryPolicy>;
 
 const jitterShare = 0.2;
 
-/** Up to 20 % shorter or longer. `random`: 0 to below 1. */
-export function withJitter(waitMs: number, random: () => number): number {
+/** Varies by up to 20 %. `random`: from 0 to below 1. */
+function withJitter(waitMs: number, random: () => number): number {
   return waitMs * (1 - jitterShare + 2 * jitterShare * random());
 }
 
-/** Waits of 1 s, 2 s, 4 s by default. An unknown outcome is retried as well: a duplicate is better than a loss. */
-export function createRetryPolicy(settings: RetrySettings, random: () => number = Math.random): RetryPolicy {
+/** Waits 1 s, 2 s, 4 s by default. Unknown outcomes are retried as well: a duplicate is better than a loss. */
+export function createRetryPolicy(settings: RetrySettings, random: () => number = Math.random) {
   const { enabled, maxAttempts, initialIntervalMs, multiplier, maxIntervalMs, jitter } = settings;
   return {
-    waitMs(retries, { kind }) {
+    /** Milliseconds until the batch is sent again; `undefined`: no retry. */
+    waitMs(retries: number, { kind }: SendFailure): number | undefined {
       if (!enabled || retries >= maxAttempts || kind === 'fatal' || kind === 'too_large') return undefined;
       const wait = backoffMs(retries + 1, initialIntervalMs, maxIntervalMs, multiplier);
       return jitter ? withJitter(wait, random) : wait;
@@ -198,8 +195,118 @@ export function createRetryPolicy(settings: RetrySettings, random: () => number 
   };
 }
 
-/** What the next tier is told about a send that was retried in vain. */
+/** The failure for the next tier after failed retries. */
 export function afterRetries(failure: SendFailure, retries: number): SendFailure {
   if (retries === 0) return failure;
   return { ...failure, message: `Failed to send message after ${retries} retries: ${failure.message}` };
+}
+
+/** How long sends may hang without any answer before the cluster is asked. A healthy one answers in milliseconds. */
+export const stallAfterMs = 2_500;
+/** Time limit for the answer after such silence. */
+export const silentMs = 2_000;
+/** Time limit for the answer while sends are answered, with failures. */
+export const answerMs = 1_000;
+
+interface ClusterWatchOptions {
+  readonly clock: Clock;
+  /** Events wait for the cluster. */
+  readonly isWaiting: () => boolean;
+  /** Rejects if the cluster is away. */
+  readonly ask: () => Promise<unknown>;
+  /** From 0 to below 1: varies the polls by up to 20 %, so that many processes do not poll at once. Default: no jitter. */
+  readonly random?: (() => number) | undefined;
+  /** Neither a send nor the question was answered. */
+  readonly onSilent: () => void;
+  /** The cluster was away, and is back. */
+  readonly onReturn: () => void;
+}
+
+export type ClusterWatch = ReturnType<typeof createClusterWatch>;
+
+/**
+ * Asks the cluster whether it is reachable, one request at a time, when sends alone do not tell:
+ * - A hanging cluster gives no errors to count, and callers would wait for the whole delivery time. After silence while events
+ *   wait, the cluster is asked. Without an answer it counts as silent.
+ * - A retry waits up to some seconds, and the cluster may be back earlier. It is polled while retries wait. If the first poll is
+ *   answered, only one partition is in trouble, and its retries wait their full time.
+ */
+export function createClusterWatch(options: ClusterWatchOptions) {
+  const { clock, isWaiting, ask, random = () => 0.5, onSilent, onReturn } = options;
+  let heardAtMs = Number.NEGATIVE_INFINITY;
+  let waitingSinceMs = 0;
+  let pausedUntilMs = Number.NEGATIVE_INFINITY;
+  let isAway = false;
+  let isAsking = false;
+  let isClosed = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  function lookAfter(delayMs: number): void {
+    clearTimeout(timer);
+    timer = setTimeout(look, Math.max(1, Math.ceil(delayMs))).unref();
+  }
+
+  function isPausing(): boolean {
+    return clock.monotonic() < pausedUntilMs;
+  }
+
+  function untilSilentMs(): number {
+    if (!isWaiting()) return Number.POSITIVE_INFINITY;
+    return Math.max(heardAtMs, waitingSinceMs) + stallAfterMs - clock.monotonic();
+  }
+
+  function look(): void {
+    timer = undefined;
+    if (isClosed) return;
+    const leftMs = untilSilentMs();
+    if (leftMs <= 0 || (isAway && isPausing())) void question(leftMs <= 0);
+    else if (isWaiting()) lookAfter(leftMs);
+  }
+
+  async function question(isSilent: boolean): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    isAsking = true;
+    const askedAtMs = clock.monotonic();
+    const isThere = await isAnswered(ask(), isSilent ? silentMs : answerMs);
+    isAsking = false;
+    if (isClosed) return;
+    if (isSilent) waitingSinceMs = clock.monotonic();
+    if (isThere) isBack();
+    else {
+      isAway = true;
+      if (isSilent && heardAtMs < askedAtMs && isWaiting()) onSilent();
+    }
+    if (isAway && isPausing()) lookAfter(Math.min(withJitter(clusterPollMs, random), untilSilentMs()));
+    else if (isWaiting()) lookAfter(untilSilentMs());
+  }
+
+  function isBack(): void {
+    if (!isAway) return;
+    isAway = false;
+    onReturn();
+  }
+
+  return {
+    /** The first event waits, after none. */
+    waiting(): void {
+      waitingSinceMs = clock.monotonic();
+      if (timer === undefined && !isAsking && !isClosed) lookAfter(stallAfterMs);
+    },
+    /** A batch waits this long for its retry. */
+    pausing(waitMs: number): void {
+      const wasPausing = isPausing();
+      pausedUntilMs = Math.max(pausedUntilMs, clock.monotonic() + waitMs);
+      if (!isAsking && !isClosed && !(isAway && wasPausing)) void question(false);
+    },
+    /** A send ended. `isStored`: the cluster has taken its batch. */
+    heard(isStored: boolean): void {
+      heardAtMs = clock.monotonic();
+      if (isStored) isBack();
+    },
+    close(): void {
+      isClosed = true;
+      clearTimeout(timer);
+    },
+  };
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
-import { doubtsCount, faultOf } from '../fault.ts';
+import { doubtsCount, faultOf, passingOf } from '../fault.ts';
 import { createSendSlots } from '../memory-limits.ts';
 import { type KeyOrder, type OrderState, spilled, spilledUnlessFull } from '../order/backup-order.ts';
 import { partitionOfKey } from '../partition-of-key.ts';
@@ -16,67 +16,65 @@ import {
   newBatch,
   nextTry,
 } from '../sender/sender.ts';
-import { afterRetries, type Breaker, breakerOpen, type RetryPolicy } from './breaker.ts';
-import type { ClusterWatch } from './cluster-watch.ts';
+import { afterRetries, type Breaker, breakerOpen, type ClusterWatch, type RetryPolicy } from './breaker.ts';
 import { type EventOutcomes, type QueuedEvent, timedOut } from './queued-event.ts';
 import { toRecord } from './record.ts';
 import type { PartitionCounts, TopicRefusals } from './topic-refusals.ts';
 
-/** Events of one partition that are sent, retried and stored together. */
 interface Batch extends BatchOf<QueuedEvent> {
-  /** It waits for its next try, or has been tried before the wait was over. */
+  /** It waits for its next try, or was tried during the wait. */
   readonly pause?: Pause | undefined;
 }
 
 interface Pause {
   /** On the monotonic clock. */
   readonly untilMs: number;
-  /** The try that is let in between as the cluster is back: once a wait, and it counts as none. */
+  /** It was tried early because the cluster is back: once per wait, not counted as a retry. */
   readonly isTried: boolean;
 }
 
 export interface BatchSettings extends BatchLimits {
-  /** How long the first event of a batch waits at most for others where its partition is busy, or was just sent to. */
+  /** How long the first event of a batch lingers at most, if its partition is busy or was just sent to. */
   readonly lingerMs: number;
   /** Callers wait for the outcome of their events. Default: false. */
   readonly isAwaited?: boolean;
 }
 
-/** With so many events or bytes in one send, more of them would hardly make each one cheaper: a batch waits no longer. */
+/** A larger send hardly lowers the cost of each event, so a batch lingers no longer. */
 export const worthwhileEvents = 100;
 export const worthwhileBytes = 131_072;
-/** The longest wait where an event was alone in the last batch. */
+/** The longest linger after a batch of one event. */
 export const aloneLingerMs = 5;
 
-/** Callers who wait are made to wait for company only where a crowd of them shares a partition, which serves them all sooner. */
+/** Awaited events linger only where this many callers share a partition, because that serves them all sooner. */
 export const crowdEvents = 10;
 export const crowdLingerMs = 2;
 
 /**
- * How long a first event waits for company. Where the last batch was a single event, as of somebody who publishes one after
- * the other and awaits each, waiting long would bring nobody.
+ * How long the first event lingers. After a batch of one event, a caller probably publishes and awaits events one by one: no other
+ * event would come.
  */
 function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: BatchSettings): number {
   if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
   return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
 }
 
-/** The batch in a try while it waits for the next one. Without a wait, it is the next one. */
+/** A try during the wait for the next one, or else the next one. */
 function triedBetween(batch: Batch): Batch {
   return batch.pause === undefined ? nextTry(batch) : { ...batch, pause: { ...batch.pause, isTried: true } };
 }
 
-/** Once it was sent its events stay together, for a broker knows it again by them: their time is over with that of the first one. */
+/** A batch that was sent keeps its events, because a broker recognizes it by them. All expire with the first one. */
 const isWhole = ({ sends }: Batch): boolean => sends > 0;
 
-/** Without the events that have their outcome already; `undefined` where none is left. */
+/** Without settled events; `undefined`: all are settled. */
 function unsettled(batch: Batch): Batch | undefined {
   if (!batch.events.some((event) => event.isSettled)) return batch;
   const events = batch.events.filter((event) => !event.isSettled);
   return events.length === 0 ? undefined : { ...batch, events };
 }
 
-/** Why the events of a batch go to the next tier: its own failure, and `reason` where it was not the last word. */
+/** The failure for the next tier: the batch's own, or `reason` followed by it. */
 function finalFailure(batch: Batch, reason?: SendFailure): SendFailure {
   const own = batch.failure === undefined ? undefined : afterRetries(batch.failure, batch.sends - 1);
   const kind = (otherwise: SendFailureKind): SendFailureKind =>
@@ -90,10 +88,9 @@ function finalFailure(batch: Batch, reason?: SendFailure): SendFailure {
   return { ...reason, kind: kind(reason.kind), cause: own.cause, message };
 }
 
-/** Ends an event: it was not published. */
 type Settle = (event: QueuedEvent, failure: SendFailure) => void;
 
-/** Batches of one partition that failed, and the halves of such, in their order: they are sent before anything else. */
+/** Failed batches of one partition and their halves, in order. They are sent before anything else. */
 class UnsentBatches {
   private batches: Batch[] = [];
 
@@ -106,7 +103,7 @@ class UnsentBatches {
     return undefined;
   }
 
-  /** The first one waits for its retry, and has not been tried meanwhile. */
+  /** The first batch waits for its retry, and was not tried meanwhile. */
   get isPausing(): boolean {
     return this.batches[0]?.pause?.isTried === false;
   }
@@ -115,14 +112,14 @@ class UnsentBatches {
     this.batches.unshift(...batches);
   }
 
-  /** The first one, of what has no outcome. */
+  /** The first batch with unsettled events. */
   take(): Batch | undefined {
     let found: Batch | undefined;
     while (found === undefined && this.batches.length > 0) found = unsettled(this.batches.shift() as Batch);
     return found;
   }
 
-  /** All events, or those of batches of which it is certain that none is stored. What is left keeps its order. */
+  /** All events, or those of batches that are certainly not stored. The rest keeps its order. */
   takeEvents(alsoMaybeStored: boolean): QueuedEvent[] {
     const isTaken = (batch: Batch): boolean => alsoMaybeStored || !batch.maybeStored;
     const taken = this.batches.filter(isTaken);
@@ -136,7 +133,7 @@ class UnsentBatches {
   }
 }
 
-/** The events of a batch, or some of them, go to the next tier: all, where it was sent before and any of them is wanted. */
+/** Settles a batch, or the wanted events of it. A batch that was sent before ends as a whole if any of them is wanted. */
 function endBatch(
   batch: Batch,
   reason: SendFailure | undefined,
@@ -148,8 +145,8 @@ function endBatch(
   for (const event of batch.events) if (isOne || isWanted(event)) settle(event, why);
 }
 
-/** Events without an outcome that are in no batch yet, in their order. */
-export class WaitingEvents {
+/** Unsettled events that are in no batch yet, in order. */
+class WaitingEvents {
   private events: QueuedEvent[] = [];
   private heldCount = 0;
   bytes = 0;
@@ -174,14 +171,14 @@ export class WaitingEvents {
     this.insert(event, this.events.length);
   }
 
-  /** Where it was, behind all that are earlier: most of those that come back do so in their order. */
+  /** Inserts it after all earlier events. It searches from the end, because most come back in order. */
   putBack(event: QueuedEvent): void {
     const order = orderOf(event.event.eventId);
     const before = this.events.findLastIndex((one) => orderOf(one.event.eventId) <= order);
     this.insert(event, before + 1);
   }
 
-  /** The first ones, as many as a send takes. */
+  /** As many as fit into a send. */
   takeBatch(limits: BatchLimits): QueuedEvent[] {
     const count = this.count && countForBatch(this.events, ({ bytes }) => bytes, limits);
     return this.taken(this.events.splice(0, count));
@@ -193,7 +190,6 @@ export class WaitingEvents {
     return this.taken(wanted);
   }
 
-  /** None of them is held any more. */
   freeAll(free: (event: QueuedEvent) => void): void {
     for (const event of this.events) if (event.isHeld) free(event);
     this.heldCount = 0;
@@ -221,73 +217,38 @@ interface PartitionQueueOptions {
   readonly batch: BatchSettings;
   readonly sender: BatchSender;
   readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
-  /** Both are of the topic, and hear of the batches of all its partitions. */
+  /** Shared by all partitions of the topic. */
   readonly stagger: SendStagger;
   readonly partitioner: Pick<ReturnType<typeof createPartitioner>, 'batchTaken'>;
-  /** The topic has refused a batch for good, and with it all that wait here. */
+  /** The topic has refused a batch for good, and so all events that wait here. */
   readonly onTopicRefused: (failure: SendFailure) => void;
   readonly onIdle: () => void;
-  /** False: its events may belong elsewhere. `moved` says when that is known. */
+  /** False: its events may belong elsewhere, until `placed`. */
   readonly mayStart: () => boolean;
-  /** The topic may have another number of partitions than it had. */
+  /** The topic's number of partitions may have changed. */
   readonly onDoubt: (failure: SendFailure) => void;
-  /** A batch is in a topic that was made anew. */
+  /** The topic was created again since the last batch. */
   readonly onRecreated: () => void;
-  /** A send has ended, and what follows from it was done. */
+  /** A send has ended, and its result was handled. */
   readonly onSent: () => void;
 }
 
-/**
- * The events of one partition, in their order: what `createLane` promises, and what failed is sent again before anything else.
- * - The first event of a partition that has rested for a while goes at the end of this turn of the event loop. Others
- *   wait for the send under way, then until the batch is worth a send or its first event has waited long enough (`lingerFor`):
- *   a steady stream is sent a few milliseconds at a time, for a send costs far more than an event in it. Where nobody waits
- *   for them, small batches of several partitions leave one after the other.
- */
-export interface PartitionQueue {
-  push(event: QueuedEvent): void;
-  /** As that of its `OrderGate`. */
-  spillHeldEvents(): boolean;
-  /** An event was to go behind others in the backup, and found it full. It waits here in its place. */
-  putBack(event: QueuedEvent): void;
-  /** As {@link OrderGate.isBackupFull}. */
-  isBackupFull(): boolean;
-  /** As {@link OrderGate.tryRoom}. */
-  tryRoom(): boolean;
-  /** Sends what is waiting for company. */
-  flush(): void;
-  /** Ends all events past their deadline. Returns the next deadline. */
-  expire(nowMs: number, deliveryTimeoutMs: number): number | undefined;
-  /** Ends all events that are neither in a send nor held, or all of them. */
-  abandon(reason: SendFailure, alsoInFlight: boolean): void;
-  isIdle(): boolean;
-  /** Whether events without an outcome are here that are not held. */
-  holds(): boolean;
-  /** The first of those that are. */
-  firstHeld(): QueuedEvent | undefined;
-  /** The cluster is back: what waits for its retry is tried at once. Where that fails, it waits on as before. */
-  wake(): void;
-  /** Others of this partition have left for the backup, or what became of them is known, or it may have room: looks what that means here. */
-  orderChanged(): void;
-  readonly isSending: boolean;
-  /** Gives up its events, in their order: they belong to other partitions. `alsoMaybeStored` false: but those that may be stored here. */
-  takeAll(alsoMaybeStored: boolean): QueuedEvent[];
-  /** Where its events belong is known. */
-  placed(): void;
-}
+type PartitionQueue = ReturnType<typeof createPartitionQueue>;
 
 /**
- * | It is | and waits for | then it is |
- * |---|---|---|
- * | idle | an event | lingering; leaving, where it has rested; waiting for a slot, where the batch is full or svc ends; held, where its order is not `open` |
- * | lingering | company for its first event, `lingerFor`, and the turn of this partition | leaving: the batch is worth a send; waiting for a slot: the time is over, the batch full, or `flush` |
- * | leaving | the end of this turn of the event loop | waiting for a slot |
- * | waiting for a slot | one of the sends at once (`SendSlots`) | sending; unplaced, where its topic may have another number of partitions now; throttled, where its broker wants nothing now; held, where its order is not `open`; else as from idle, where nothing is left to send |
- * | unplaced | the number of partitions | as from idle |
- * | throttled | the end of what a quota of the broker makes it wait | waiting for a slot |
- * | sending | the answer of the broker | pausing, where it failed and is tried again; else as from idle |
- * | pausing | the retry, or the cluster's return (`wake`) | waiting for a slot |
- * | held | what becomes of earlier events (`orderChanged`) | as from idle: `open`; idle: `behind`, and all go to the backup; held, where that is full |
+ * - `idle` waits for an event. Next: `lingering`; `leaving` after a pause; `waiting for a slot` if the batch is full or svc ends.
+ * - `lingering` waits for more events (`lingerFor`) and its stagger. Next: `leaving` if the batch is worth a send; `waiting for a
+ *   slot` if it is full or due, or on `flush`.
+ * - `leaving` waits for the end of this turn of the event loop. Next: `waiting for a slot`.
+ * - `waiting for a slot` (`SendSlots`). Next: `sending`; `unplaced` if its topic may have another number of partitions now;
+ *   `throttled` by a quota. Without events: as from `idle`.
+ * - `unplaced` waits for the number of partitions. Next: as from `idle`.
+ * - `throttled` waits for the end of the broker's throttling. Next: `waiting for a slot`.
+ * - `sending` waits for the broker's answer. Next: `pausing` before a retry; else as from `idle`.
+ * - `pausing` waits for the retry, or for the cluster's return (`wake`). Next: `waiting for a slot`.
+ * - `held` is the next state, before a slot is requested or used, if its order is not `open`. It waits for the outcome of earlier
+ *   events (`orderChanged`). Next: as from `idle` when `open`; `idle` when `behind` and all events spill to the backup. It stays
+ *   `held` if that is full.
  */
 type State =
   | 'idle'
@@ -300,7 +261,15 @@ type State =
   | 'pausing'
   | 'held';
 
-export function createPartitionQueue(options: PartitionQueueOptions): PartitionQueue {
+/**
+ * The events of one partition, in order, as in `createLane`. Failed batches are sent again before anything else.
+ *
+ * After a pause, the first event of a partition is sent at the end of this turn of the event loop. Others wait for the send in
+ * flight, then until the batch is worth a send or its first event has lingered long enough (`lingerFor`). A steady stream is sent a
+ * few milliseconds at a time, because a send costs far more than an event in it. Unless callers wait, small batches of several
+ * partitions are staggered.
+ */
+function createPartitionQueue(options: PartitionQueueOptions) {
   const { topic, partition, batch: settings, sender, outcomes } = options;
   const waiting = new WaitingEvents();
   const gate = createOrderGate({ topic, partition, waiting, sender, outcomes });
@@ -332,7 +301,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   const isFull = (): boolean => waiting.count >= settings.maxEvents || waiting.bytes >= settings.maxBytes;
   const isWorthwhile = (): boolean => waiting.count >= enoughEvents || waiting.bytes >= enoughBytes;
 
-  /** The first one without an outcome. */
+  /** The first event without an outcome. */
   function firstOpen(): QueuedEvent | undefined {
     const sent = lane.inFlight?.events.find((event) => !event.isSettled);
     return sent ?? batches.firstOpen ?? waiting.first;
@@ -340,7 +309,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
 
   const isGathering = (): boolean => state === 'lingering' || state === 'leaving';
 
-  /** Decides what comes next; nothing is in flight. */
+  /** Chooses the next state; nothing is in flight. */
   function proceed(wasIdle: boolean): void {
     cancelTimer();
     const { first } = waiting;
@@ -372,7 +341,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     else askForSlot();
   }
 
-  /** What comes in this turn comes along, and nothing is sent within the call of the application. */
+  /** Later events of this turn join the batch, and nothing is sent within the application's call. */
   function leave(): void {
     cancelTimer();
     state = 'leaving';
@@ -410,7 +379,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       state = 'unplaced';
       return undefined;
     }
-    // What comes meanwhile comes along.
+    // Events that come meanwhile join the batch.
     const heldMs = sender.heldUntilMs(topic, partition) - sender.nowMs();
     if (heldMs > 0) {
       state = 'throttled';
@@ -438,7 +407,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   function onFailed(tried: Batch, failure: SendFailure, isSplit: boolean): 'ended' {
     const nowMs = sender.nowMs();
     const leftMs = tried.pause === undefined ? 0 : tried.pause.untilMs - nowMs;
-    // A try in between that took as long as the wait was the next one.
+    // An early try that took as long as the wait counts as the next one.
     const batch = tried.pause !== undefined && leftMs <= 0 ? { ...nextTry(tried), pause: undefined } : tried;
     const wait = sender.afterFailure(topic, batch, failure);
     const isBehind = wait !== undefined && gate.state === 'behind';
@@ -473,7 +442,6 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     askForSlot();
   }
 
-  /** What it waited for has gone. */
   function resume(): void {
     const isWaiting = isGathering() || state === 'unplaced' || state === 'throttled' || state === 'pausing';
     if (isWaiting || state === 'held') proceed(false);
@@ -493,7 +461,7 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
   }
 
   return {
-    push(event) {
+    push(event: QueuedEvent): void {
       waiting.push(event);
       if (event.isHeld) sender.outside(spillToBackup);
       if (state === 'idle') sender.outside(() => proceed(true));
@@ -502,22 +470,25 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
     },
 
     spillHeldEvents: gate.spillHeldEvents,
-    isBackupFull: () => gate.isBackupFull,
-    tryRoom() {
+    isBackupFull: (): boolean => gate.isBackupFull,
+    tryRoom(): boolean {
       const isTried = gate.tryRoom();
       if (isTried && waiting.count === 0) resume();
       return isTried;
     },
-    putBack(event) {
+    /** Inserts an event that found the backup full. */
+    putBack(event: QueuedEvent): void {
       gate.putBack(event);
       if (state === 'idle') sender.outside(() => proceed(true));
     },
-    flush() {
+    /** Sends at once what lingers. */
+    flush(): void {
       if (isGathering()) askForSlot();
     },
 
-    expire(nowMs, deliveryTimeoutMs) {
-      // While the broker holds events back no time runs, and it begins anew then.
+    /** Ends all events past their deadline. Returns the next deadline. */
+    expire(nowMs: number, deliveryTimeoutMs: number): number | undefined {
+      // Delivery time does not run while the broker throttles; it starts again afterwards.
       const earliestMs = sender.heldUntilMs(topic, partition) + deliveryTimeoutMs;
       const first = firstOpen();
       if (first !== undefined && nowMs < earliestMs) return Math.max(first.deadlineAtMs, earliestMs);
@@ -525,27 +496,37 @@ export function createPartitionQueue(options: PartitionQueueOptions): PartitionQ
       return firstOpen()?.deadlineAtMs;
     },
 
+    /** Ends all events that are neither in a send nor held. `alsoInFlight`: all events. */
     abandon,
-    orderChanged() {
+    /** The state of the order has changed, or the backup may have space. */
+    orderChanged(): void {
       gate.mayHaveRoom();
       spillToBackup();
       if (gate.isOpen() && state === 'held') proceed(false);
     },
+    /** The cluster is back: retries at once. If that fails, the batch waits for the rest of its time. */
     wake,
-    get isSending() {
+    get isSending(): boolean {
       return lane.inFlight !== undefined;
     },
-    takeAll(alsoMaybeStored) {
+    /**
+     * Removes its events, in order, because they belong to other partitions. `alsoMaybeStored` false: keeps those that may be
+     * stored here.
+     */
+    takeAll(alsoMaybeStored: boolean): QueuedEvent[] {
       const taken = [...batches.takeEvents(alsoMaybeStored), ...waiting.take(() => true)];
       resume();
       return taken;
     },
-    placed() {
+    /** The partition of its events is known. */
+    placed(): void {
       if (state === 'unplaced') proceed(false);
     },
-    isIdle: () => state === 'idle',
-    holds: () => firstOpen()?.isHeld === false,
-    firstHeld: () => waiting.firstHeld,
+    isIdle: (): boolean => state === 'idle',
+    /** Whether it has unsettled events that are not held. */
+    holds: (): boolean => firstOpen()?.isHeld === false,
+    /** The first event that is held. */
+    firstHeld: (): QueuedEvent | undefined => waiting.firstHeld,
   };
 }
 
@@ -572,7 +553,7 @@ interface BatchSenderOptions {
 
 export type BatchSender = ReturnType<typeof createBatchSender>;
 
-/** Hands the batches of all partitions of all topics to the broker. */
+/** Sends the batches of all partitions of all topics. */
 export function createBatchSender(options: BatchSenderOptions) {
   const { broker, counts, breaker, watch, retry, clock, isolate, onSendFailed, onRetried } = options;
   const { refusals, logger } = options;
@@ -583,9 +564,8 @@ export function createBatchSender(options: BatchSenderOptions) {
 
   return {
     slots: createSendSlots(options.maxInFlight),
-    /** What must not be sent yet, or not from here. */
     order: options.order,
-    /** Nothing may wait for company any more. */
+    /** Batches must not linger. */
     get isClosed() {
       return isClosed;
     },
@@ -594,11 +574,11 @@ export function createBatchSender(options: BatchSenderOptions) {
       return breaker.state !== 'CLOSED';
     },
     nowMs: clock.monotonic,
-    /** Until when the brokers of a partition want nothing written, by a quota, on the monotonic clock; `-Infinity`: they never said so. */
+    /** Until when the brokers of a partition throttle, on the monotonic clock; `-Infinity`: never did. */
     heldUntilMs: (topic: string, partition: number | undefined) =>
       broker.heldBack?.(topic, partition)?.untilMs ?? Number.NEGATIVE_INFINITY,
 
-    /** Hands a batch to the client. Resolves in every case. */
+    /** Never rejects. */
     async send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult> {
       const nowMs = clock.now();
       const records = batch.events.map((queued) => {
@@ -622,7 +602,7 @@ export function createBatchSender(options: BatchSenderOptions) {
       return result;
     },
 
-    /** Milliseconds until the batch is tried again; `undefined`: never. Called once for each failed send. */
+    /** Milliseconds until the batch is retried; `undefined`: no retry. Call it once for each failed send. */
     afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined {
       onSendFailed(failure.kind);
       if (doubtsCount(failure)) void counts.ask(topic);
@@ -630,7 +610,7 @@ export function createBatchSender(options: BatchSenderOptions) {
       const isOfTopic = faultOf(failure) === 'topic';
       const isKnown = isOfTopic && refusals.of(topic)?.isFinal === true;
       const waitMs = isKnown ? undefined : retryMs;
-      // What is not tried again is said where it goes.
+      // Without a retry, the next tier logs it.
       if (isOfTopic && refusals.refused(topic, failure, waitMs === undefined) && waitMs !== undefined)
         logger.warn(`events wait for their topic, and will go to the next tier soon: ${failure.message}`, {
           ...{ topic, cause: failure.cause },
@@ -641,13 +621,12 @@ export function createBatchSender(options: BatchSenderOptions) {
 
     /** For an event that was never sent: why others of its topic were refused. */
     explain: refusals.explain,
-    /** A batch waits so long for its retry. */
     pausing: watch.pausing,
     /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
     hasStoredSince: (atMs: number) => storedAtMs >= atMs,
-    /** When it has last taken one, as Unix time in milliseconds; `null`: it has taken none. */
+    /** When it last took one, as Unix time in milliseconds; `null`: never. */
     lastStoredMs: () => lastStoredMs,
-    /** Runs work outside of the context of any call: it is for many. */
+    /** Runs work for many events outside the context of any call. */
     outside: (work: () => void): void => context.runInAsyncScope(work),
     close() {
       isClosed = true;
@@ -655,13 +634,12 @@ export function createBatchSender(options: BatchSenderOptions) {
   };
 }
 
-/** Milliseconds until a batch may leave that waited `lingerMs` for company. Asked once for each. */
+/** Milliseconds until a batch may leave that has lingered for `lingerMs`. Call it once for each. */
 type SendStagger = (nowMs: number, lingerMs: number) => number;
 
 /**
- * Lets the partitions of a topic send one after the other, evenly over the time that they wait for company anyway. All at
- * once they would hold up the application for the length of all their sends, and set all threads of the broker to work at
- * the same moment.
+ * Spreads the sends of a topic's partitions evenly over their linger time. All at once would block the application for the sum of
+ * their sends, and load all threads of the broker at the same moment.
  */
 export function createSendStagger(partitions: { readonly size: number }): SendStagger {
   let nextAtMs = Number.NEGATIVE_INFINITY;
@@ -672,7 +650,10 @@ export function createSendStagger(partitions: { readonly size: number }): SendSt
   };
 }
 
-/** Chooses partitions of one topic. Without a key, events stay on one until a batch of it is sent: one full batch instead of many small ones. */
+/**
+ * Chooses partitions of one topic. Events without a key stay on one partition until its batch is sent: one full batch instead of
+ * many small ones.
+ */
 export function createPartitioner(random: () => number = Math.random) {
   let sticky: number | undefined;
   return {
@@ -681,7 +662,7 @@ export function createPartitioner(random: () => number = Math.random) {
       sticky = (sticky ?? Math.floor(random() * partitionCount)) % partitionCount;
       return sticky;
     },
-    /** A batch was taken from this partition: events without a key go to another one from now on. */
+    /** Moves events without a key on to the next partition. */
     batchTaken(partition: number | undefined): void {
       if (partition !== undefined && partition === sticky) sticky++;
     },
@@ -696,8 +677,8 @@ interface OrderGateOptions {
   readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
 }
 
-/** Whether the events that wait in a queue may be sent, while earlier ones of their partition are in the backup, or on their way. */
-export function createOrderGate(options: OrderGateOptions) {
+/** Whether the events of a queue may be sent while earlier ones of their partition are in the backup, or on their way there. */
+function createOrderGate(options: OrderGateOptions) {
   const { topic, partition, waiting, sender, outcomes } = options;
   let isBackupFull = false;
 
@@ -709,7 +690,7 @@ export function createOrderGate(options: OrderGateOptions) {
     get state(): OrderState {
       return sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
     },
-    /** They may. Those that were held are so no more from now on, or go to the next tier where the cluster is away. */
+    /** Held events are freed; they go to the next tier if the cluster is away. */
     isOpen(): boolean {
       if (gate.state !== 'open') return false;
       if (waiting.hasHeld && sender.isAway)
@@ -717,11 +698,11 @@ export function createOrderGate(options: OrderGateOptions) {
       if (waiting.hasHeld) waiting.freeAll(outcomes.free);
       return true;
     },
-    /** Where its state is `behind`, they go to the backup, too. Those for which there is no room come back, and wait for `mayHaveRoom`. */
+    /** In state `behind`, all events spill to the backup. Events that find it full come back, and wait for `mayHaveRoom`. */
     spillToBackup(): void {
       if (gate.state === 'behind' && !isBackupFull) settle(spilledUnlessFull, () => true);
     },
-    /** There is no room in memory for one more: those that are held go to the backup before it. False: they have found it full. */
+    /** Memory is full: held events spill to the backup first. False: it is full, too. */
     spillHeldEvents(): boolean {
       if (!isBackupFull) settle(spilledUnlessFull, ({ isHeld }) => isHeld);
       return !isBackupFull;
@@ -733,11 +714,11 @@ export function createOrderGate(options: OrderGateOptions) {
     mayHaveRoom(): void {
       isBackupFull = false;
     },
-    /** Events have found the backup full: what comes later waits behind them. */
+    /** Events found the backup full. Later ones wait behind them. */
     get isBackupFull(): boolean {
       return isBackupFull;
     },
-    /** The first of those that wait for room tries the backup again. False: there is none. */
+    /** The first waiting event tries the backup again. False: no event to try. */
     tryRoom(): boolean {
       const { first } = waiting;
       if (!isBackupFull || first === undefined || gate.state !== 'behind') return false;
@@ -746,4 +727,250 @@ export function createOrderGate(options: OrderGateOptions) {
     },
   };
   return gate;
+}
+
+/** Minimum interval between requests for the number of partitions when answers say that the topic was created again. */
+const recreatedEveryMs = 1_000;
+
+interface TopicQueueOptions {
+  readonly topic: string;
+  readonly batch: BatchSettings;
+  readonly counts: PartitionCounts;
+  readonly sender: BatchSender;
+  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
+  /** The queue may be empty: check `isIdle`. */
+  readonly onIdle: () => void;
+}
+
+export type TopicQueue = ReturnType<typeof createTopicQueue>;
+
+/**
+ * Finds the partition of each event of one topic, and has a queue for each.
+ *
+ * While the number of partitions is unknown (the topic is being created, or the cluster is away), events wait here. They are sent
+ * one by one, the client chooses the partition, and the number is requested before each.
+ *
+ * When the number changes, all waiting events are placed again: after the sends in flight have ended, in their order, and before
+ * any later event.
+ */
+export function createTopicQueue(options: TopicQueueOptions) {
+  const { topic, batch, counts, sender, outcomes } = options;
+  const oneByOne = { ...batch, maxEvents: 1, maxBytes: 1 };
+  const partitioner = createPartitioner();
+  const partitions = new Map<number | undefined, PartitionQueue>();
+  const stagger = createSendStagger(partitions);
+  const unplaced = new WaitingEvents();
+  const gate = createOrderGate({ topic, partition: undefined, waiting: unplaced, sender, outcomes });
+  let isAsking = false;
+  /** The number of partitions by which the queues were filled. */
+  let placedBy: number | undefined;
+  /** A send found no such topic or partition: no send begins until the number is known. */
+  let isInDoubt = false;
+  /** Waits for the sends in flight, to place the waiting events again. */
+  let isMoving = false;
+  let wasMissing = false;
+  let recreatedAtMs = Number.NEGATIVE_INFINITY;
+
+  function queueOf(partition: number | undefined): PartitionQueue {
+    let queue = partitions.get(partition);
+    if (queue === undefined) {
+      queue = createPartitionQueue({
+        topic,
+        partition,
+        batch: partition === undefined ? oneByOne : batch,
+        sender,
+        outcomes,
+        stagger,
+        partitioner,
+        // A refusal of one partition says nothing about the others.
+        onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
+        onIdle: () => left(partition),
+        mayStart: () => !isInDoubt && !isMoving,
+        onDoubt: ({ cause, isRecreated }) =>
+          void doubt(isRecreated === true || passingOf(cause) === 'unknown'),
+        onRecreated,
+        onSent: () => isMoving && move(),
+      });
+      partitions.set(partition, queue);
+    }
+    return queue;
+  }
+
+  function left(partition: number | undefined): void {
+    if (partition === undefined && unplaced.count > 0) void place();
+    else options.onIdle();
+  }
+
+  const queueFor = ({ event: { key } }: QueuedEvent, count: number | undefined): PartitionQueue =>
+    queueOf(count === undefined ? undefined : partitioner.partitionOf(key, count));
+
+  /** Reported by one batch of each partition, or by every batch if the broker has wrong offsets. */
+  function onRecreated(): void {
+    const nowMs = sender.nowMs();
+    if (nowMs - recreatedAtMs < recreatedEveryMs) return;
+    recreatedAtMs = nowMs;
+    void doubt(true);
+  }
+
+  async function doubt(isMissing: boolean): Promise<void> {
+    wasMissing ||= isMissing;
+    if (isInDoubt) return;
+    isInDoubt = true;
+    const count = await counts.ask(topic);
+    isInDoubt = false;
+    notice(count);
+    if (count !== undefined && !isMoving) wasMissing = false;
+    if (!isMoving) for (const queue of partitions.values()) queue.placed();
+  }
+
+  /** Handles the current number of partitions, if known. */
+  function notice(count: number | undefined): void {
+    if (count === undefined || isMoving) return;
+    const isOther = placedBy !== undefined && count !== placedBy;
+    if (!isOther) placedBy = count;
+    else {
+      isMoving = true;
+      move();
+    }
+  }
+
+  function move(): void {
+    if ([...partitions.values()].some((queue) => queue.isSending)) return;
+    const count = counts.known(topic) ?? placedBy;
+    // Only a recreated topic cannot contain events that may be stored.
+    const isRecreated = wasMissing || (count ?? 0) < (placedBy ?? 0);
+    const first = [...partitions.values()].flatMap((queue) => queue.takeAll(isRecreated));
+    const later = isAsking ? [] : unplaced.take(() => true);
+    placedBy = count;
+    for (const event of [...first, ...later]) queueFor(event, count).push(event);
+    isMoving = false;
+    wasMissing = false;
+    for (const queue of [...partitions.values()]) queue.placed();
+    if (isIdle()) options.onIdle();
+  }
+
+  async function place(): Promise<void> {
+    isAsking = true;
+    const count = await counts.ask(topic);
+    isAsking = false;
+    notice(count);
+    // `move` places these events as well.
+    if (isMoving) return;
+    // Events that have come back meanwhile go first.
+    if (partitions.get(undefined)?.isIdle() === false) return;
+    const placed = count === undefined ? unplaced.takeBatch(oneByOne) : unplaced.take(() => true);
+    for (const event of placed) queueFor(event, count).push(event);
+    // All of them may have ended during the request.
+    if (isIdle()) options.onIdle();
+  }
+
+  /** The queues in which its events may be. */
+  const queuesOf = (partition: number | undefined): (PartitionQueue | undefined)[] =>
+    partition === undefined
+      ? [...partitions.values()]
+      : [partitions.get(partition), partitions.get(undefined)];
+
+  const isPlacing = (): boolean =>
+    isMoving || isAsking || unplaced.count > 0 || partitions.get(undefined)?.isIdle() === false;
+
+  const isIdle = (): boolean => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle());
+
+  return {
+    push(event: QueuedEvent) {
+      const count = counts.known(topic);
+      notice(count);
+      const isWaiting = isPlacing();
+      if (count !== undefined && !isWaiting) return queueFor(event, count).push(event);
+      unplaced.push(event);
+      // Earlier events found the backup full.
+      if (![...partitions.values()].some((queue) => queue.isBackupFull())) gate.spillToBackup();
+      if (isIdle()) options.onIdle();
+      else if (!isWaiting) sender.outside(() => void place());
+    },
+
+    putBack(event: QueuedEvent): void {
+      const isBehind = unplaced.first !== undefined && timeOf(unplaced.first) < timeOf(event);
+      (isBehind ? gate : queueFor(event, counts.known(topic))).putBack(event);
+    },
+
+    /** For an event of this key. */
+    spillHeldEvents(key: string): boolean {
+      const count = counts.known(topic);
+      const partition = count === undefined ? undefined : partitioner.partitionOf(key, count);
+      const isFull = queuesOf(partition).some((queue) => queue?.spillHeldEvents() === false);
+      return gate.spillHeldEvents() && !isFull;
+    },
+
+    isBackupFull: (): boolean =>
+      gate.isBackupFull || [...partitions.values()].some((queue) => queue.isBackupFull()),
+
+    tryRoom: (): boolean => [...partitions.values()].some((queue) => queue.tryRoom()) || gate.tryRoom(),
+
+    flush(): void {
+      for (const queue of partitions.values()) queue.flush();
+    },
+
+    expire(nowMs: number, deliveryTimeoutMs: number): number | undefined {
+      const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
+      const late = sender.explain(topic, timedOut(deliveryTimeoutMs));
+      const heldMs = sender.heldUntilMs(topic, undefined) + deliveryTimeoutMs;
+      if (unplaced.first !== undefined && nowMs < heldMs) return earliest([...deadlines, heldMs]);
+      settle(
+        unplaced.take(({ deadlineAtMs }) => deadlineAtMs <= nowMs),
+        late,
+      );
+      return earliest([...deadlines, unplaced.first?.deadlineAtMs]);
+    },
+
+    abandon,
+
+    wake(): void {
+      for (const queue of partitions.values()) queue.wake();
+    },
+
+    /** `undefined`: any partition. */
+    orderChanged(partition: number | undefined): void {
+      for (const queue of queuesOf(partition)) queue?.orderChanged();
+      gate.mayHaveRoom();
+      gate.spillToBackup();
+      gate.isOpen();
+    },
+
+    /** `undefined`: any partition. */
+    holds(partition: number | undefined): boolean {
+      return unplaced.first?.isHeld === false || queuesOf(partition).some((queue) => queue?.holds() === true);
+    },
+
+    /** Position in time of the first held event in this partition; `undefined`: in any. */
+    firstHeld(partition: number | undefined): bigint | undefined {
+      const held = [...queuesOf(partition).map((queue) => queue?.firstHeld()), unplaced.firstHeld];
+      return earliest(held.map((one) => one && timeOf(one)));
+    },
+
+    isIdle,
+  };
+
+  function settle(events: readonly QueuedEvent[], reason: SendFailure): void {
+    for (const event of events) outcomes.settle(event, event.isHeld ? spilled : reason);
+  }
+
+  function abandon(reason: SendFailure, alsoInFlight: boolean): void {
+    // Unplaced events are the latest ones.
+    const last = unplaced.take((event) => alsoInFlight || isFree(event));
+    for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
+    settle(last, sender.explain(topic, reason));
+  }
+}
+
+const timeOf = ({ event: { eventId } }: QueuedEvent): bigint => orderOf(eventId);
+
+const isFree = ({ isHeld }: QueuedEvent): boolean => !isHeld;
+
+export function earliest<Time extends number | bigint>(
+  times: readonly (Time | undefined)[],
+): Time | undefined {
+  return times.reduce(
+    (first, time) => (time === undefined || (first !== undefined && first < time) ? first : time),
+    undefined,
+  );
 }

@@ -1,14 +1,12 @@
 // main/: the main topic: admission, topic, partition, sender, outcome.
 
 import { type Clock, within } from '../../ground/clock.ts';
-import { orderOf } from '../../ground/event-fields.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
-import { passingOf } from '../fault.ts';
 import { createTickBudget, type MemoryLimits } from '../memory-limits.ts';
-import { isSpilled, type KeyOrder, noOrder, spilled } from '../order/backup-order.ts';
+import { isSpilled, type KeyOrder, noOrder } from '../order/backup-order.ts';
 import type { Publisher } from '../publisher.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import {
@@ -16,46 +14,35 @@ import {
   type BreakerSettings,
   breakerOpen,
   createBreaker,
+  createClusterWatch,
   type RetryPolicy,
-  withJitter,
 } from './breaker.ts';
-import { createClusterWatch } from './cluster-watch.ts';
 import {
-  type BatchSender,
   type BatchSettings,
   createBatchSender,
-  createOrderGate,
-  createPartitioner,
-  createPartitionQueue,
-  createSendStagger,
-  type PartitionQueue,
-  WaitingEvents,
+  createTopicQueue,
+  earliest,
+  type TopicQueue,
 } from './partition-queue.ts';
-import {
-  createAdmission,
-  createEventOutcomes,
-  type EventOutcomes,
-  QueuedEvent,
-  shutDown,
-  stopped,
-  timedOut,
-  tooManyAtOnce,
-} from './queued-event.ts';
+import { createAdmission, createEventOutcomes, QueuedEvent, shutDown, timedOut } from './queued-event.ts';
 import { bytesOf, toRecord } from './record.ts';
-import { createPartitionCounts, createTopicRefusals, type PartitionCounts } from './topic-refusals.ts';
+import { createPartitionCounts, createTopicRefusals } from './topic-refusals.ts';
 
 export interface QueueOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo' | 'heldBack'>;
   /** Topic of events that name none. */
   readonly topic: string;
   readonly batch: BatchSettings;
-  /** Over all topics. One event more goes to the next tier. */
+  /** Over all topics. Events beyond it go to the next tier. */
   readonly buffer: MemoryLimits;
-  /** Of the events that wait as earlier ones of their partition are in the backup. One more sends them there, and is lost where that is full. */
+  /**
+   * For events that wait because earlier ones of their partition are in the backup. Beyond it they spill to the backup; if that is
+   * full, the new event is lost.
+   */
   readonly held?: MemoryLimits | undefined;
-  /** Sends at once, over all partitions. */
+  /** Concurrent sends over all partitions. */
   readonly maxInFlight: number;
-  /** An event that is not acknowledged in this time goes to the next tier. */
+  /** An event without acknowledgment after this time goes to the next tier. */
   readonly deliveryTimeoutMs: number;
   readonly retry: RetryPolicy;
   readonly breaker: BreakerSettings;
@@ -63,68 +50,62 @@ export interface QueueOptions {
   readonly logger: Logger;
   /** Runs a send as svc's own work: not captured, and without spans of the client's instrumentation. */
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Where an event goes that was not published. Called in the context of the event's call. */
+  /** Takes an event that was not published. Called in the context of the event's call. */
   readonly next: NextTier;
   readonly onPublished: () => void;
-  /** Keeps events in order with those that are in the backup. Default: nothing does. */
+  /** Keeps events in order with those in the backup. Default: no order. */
   readonly order?: KeyOrder | undefined;
-  /** An event for which there is no memory, not even on its way to the next tier. */
+  /** An event that does not fit into memory, not even on its way to the next tier. */
   readonly onLost: (event: SerializedEvent, topic: string, failure: SendFailure) => void;
-  /** A send failed, of any number of events. */
+  /** A send failed, with any number of events. */
   readonly onSendFailed: (kind: SendFailureKind) => void;
-  /** An event is sent once more. */
   readonly onRetried: (eventType: string) => void;
 }
 
-interface QueueState {
-  /** In memory: waiting, under way, or waiting for a retry. */
-  readonly events: number;
-  readonly bytes: number;
-  /** Events for which there was no room. */
-  readonly overflows: number;
-}
-
 export interface Queue extends Publisher {
-  /** Sends at once what waits only for company. */
+  /** Sends batches at once that wait for more events. */
   flush(): void;
   readonly breaker: Breaker;
-  state(): QueueState;
-  /** Topics that refuse their events: one line. */
+  state(): {
+    /** In memory: waiting, in flight, or waiting for a retry. */
+    readonly events: number;
+    readonly bytes: number;
+    /** Events that did not fit. */
+    readonly overflows: number;
+  };
+  /** One line about topics that refuse their events. */
   refusals(): string | undefined;
-  /** When the cluster last took a batch, as Unix time in milliseconds; `null`: it has taken none. */
+  /** When the cluster last took a batch, as Unix time in milliseconds; `null`: never. */
   lastPublishedMs(): number | null;
-  /** Somebody else has found the cluster away; `sinceMs`: when that was begun, on the monotonic clock. */
+  /** Another client found the cluster unreachable. `sinceMs`: start of its attempt, on the monotonic clock. */
   clusterAway(message: string, sinceMs: number): void;
   /**
-   * Sends at once what waits only for company, and waits until everything has its outcome. Towards the end of `deadlineMs`
-   * what is not acknowledged goes to the next tier, what is under way too, unless `isWanted` says
-   * then that nobody wants an end any more. Admission stays as it is.
+   * Flushes and waits until each event has its outcome. Near the end of `deadlineMs` unacknowledged events, also those in flight,
+   * go to the next tier, unless `isWanted` returns false then. Admission continues.
    */
   finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
   /**
-   * At the very end of the process, where no promise is heard any more: returns everything that is not acknowledged yet and
-   * not with the next tier, for whoever calls it to store. `late` gets each event that comes after it, and returns whether
-   * it is stored.
+   * For the end of the process, when promises no longer resolve. Returns all unacknowledged events that no tier has received; the
+   * caller must store them. `late` receives each later event, and returns whether it stored it.
    */
   takeOver(reason: SendFailure, late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
-  /** Takes nothing in any more, and finishes: every event has its outcome, at `deadlineMs` at the latest. */
+  /** Stops admission and finishes: each event has its outcome, at `deadlineMs` at the latest. */
   close(deadlineMs: number): Promise<void>;
 }
 
-/** The last part of the time to finish, which the next tiers have for what was not acknowledged: at most this. */
+/** The last part of `deadlineMs` of `finish`, at most, which is reserved for the next tiers. */
 const longestReserveMs = 2_000;
-/** So often the first event of those for which the backup has had no room asks for some. */
+/** How often the first event that found the backup full tries again. */
 const roomEveryMs = 1_000;
-/** Topics kept although nothing of them is under way; topic names can come from application data. */
+/** Limit of topics kept without events. Topic names can come from application data. */
 const maxIdleTopics = 100;
 
 /**
- * The main topic: events wait in memory in a queue for each partition, and go out in batches, each acknowledged by the
- * broker as a whole. What cannot be published goes to the next tier; the caller is never blocked.
+ * The main topic. Events wait in memory, in one queue per partition, and are sent in batches. The broker acknowledges each batch as
+ * a whole. Events that cannot be published go to the next tier. The caller is never blocked.
  *
- * The way of an event, each part in a file of its own: `Admission` takes it or refuses it, its `TopicQueue` finds the partition,
- * the `PartitionQueue` there makes batches, the `BatchSender` hands them to the client, and `EventOutcomes` says how it ended.
- * Each is given the parts behind it. Here is what concerns all events at once: their deadlines, giving up, the end.
+ * The path of an event: `createAdmission`, `createTopicQueue` (partition), `createPartitionQueue` (batches), `createBatchSender`
+ * (client), `createEventOutcomes`. This function handles all events at once: deadlines, giving up, the end.
  */
 export function createQueue(options: QueueOptions): Queue {
   const { broker, clock, logger, deliveryTimeoutMs, isolate, order = noOrder } = options;
@@ -136,12 +117,11 @@ export function createQueue(options: QueueOptions): Queue {
   const { memory } = admission;
   const outcomes = createEventOutcomes({ ...options, admission, order, putBack, onStored });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
-  const { random = () => 0.5 } = options.breaker;
   const watch = createClusterWatch({
     clock,
     ask: () => isolate(async () => broker.describe()),
     isWaiting: () => memory.events > 0,
-    withJitter: (ms) => withJitter(ms, random),
+    random: options.breaker.random,
     onSilent: () => breaker.silent('it does not answer'),
     onReturn: () => sender.outside(wake),
   });
@@ -157,10 +137,10 @@ export function createQueue(options: QueueOptions): Queue {
   const tick = createTickBudget();
   let expiry: NodeJS.Timeout | undefined;
   let storeLate: ((failed: FailedEvent) => boolean) | undefined;
-  /** Events wait that have found the backup full, until anything else could be stored, or the first of them. */
+  /** Events found the backup full, and neither one of them nor another event was stored there since. */
   let isWaitingForRoom = false;
   let roomTimer: NodeJS.Timeout | undefined;
-  /** All that waited has been given up, and svc ends. */
+  /** All waiting events were given up, and svc ends. */
   let isOver = false;
 
   function topicQueue(topic: string): TopicQueue {
@@ -184,7 +164,7 @@ export function createQueue(options: QueueOptions): Queue {
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
     for (const topic of [...topics.values()]) topic.abandon(reason, alsoInFlight);
-    // Sends may be under way still whose events have gone to the next tier.
+    // Sends may be in flight whose events have gone to the next tier.
     if (memory.events === 0 && breaker.state !== 'CLOSED') broker.letGo?.();
   }
 
@@ -212,10 +192,10 @@ export function createQueue(options: QueueOptions): Queue {
     const nowMs = clock.monotonic();
     const before = memory.events;
     const next = earliest([...topics.values()].map((topic) => topic.expire(nowMs, deliveryTimeoutMs)));
-    // Where others got through meanwhile, the cluster is there.
+    // If other events got through meanwhile, the cluster is not away.
     if (memory.events < before && !sender.hasStoredSince(nowMs - deliveryTimeoutMs))
       breaker.failed(timedOut(deliveryTimeoutMs), true);
-    // One that is held may have a time of its own by then.
+    // A held event may get its deadline by then.
     if (next !== undefined) expireAfter(Math.max(1, Math.ceil(Math.min(next - nowMs, deliveryTimeoutMs))));
     else if (breaker.state !== 'CLOSED') broker.letGo?.();
   }
@@ -253,14 +233,14 @@ export function createQueue(options: QueueOptions): Queue {
     else onStored();
   }
 
-  /** There is room again. */
+  /** The backup has space again. */
   function onStored(): void {
     if (!isWaitingForRoom) return;
     isWaitingForRoom = false;
     sender.outside(() => orderChanged(undefined, undefined));
   }
 
-  /** Never sent. At the end of the process it has no deadline any more. */
+  /** Without a deadline, for the end of the process. */
   function unsent(event: SerializedEvent, topic: string, failure: SendFailure): FailedEvent {
     return { event, topic, attempts: 0, failure, record: toRecord(event, clock.now()) };
   }
@@ -279,7 +259,7 @@ export function createQueue(options: QueueOptions): Queue {
     const end = clock.monotonic() + deadlineMs;
     flush();
     const isFinished = await within(deadlineMs - Math.min(deadlineMs / 4, longestReserveMs), outcomes.idle());
-    // Events that came after the last one was through have their time still.
+    // Events that came after the last outcome still have time.
     if (isFinished) return true;
     if (!isWanted()) return false;
     isOver = sender.isClosed;
@@ -336,253 +316,11 @@ export function createQueue(options: QueueOptions): Queue {
   };
 }
 
-/** The number of partitions is asked for at most this often when answers say that the topic was created again. */
-const recreatedEveryMs = 1_000;
+const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
 
-interface TopicQueueOptions {
-  readonly topic: string;
-  readonly batch: BatchSettings;
-  readonly counts: PartitionCounts;
-  readonly sender: BatchSender;
-  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
-  /** Nothing may be left here: `isIdle` knows. */
-  readonly onIdle: () => void;
-}
-
-/** Finds the partition of each event of one topic, and has a queue for each. Methods as those of a `PartitionQueue`. */
-interface TopicQueue
-  extends Omit<
-    PartitionQueue,
-    'holds' | 'firstHeld' | 'orderChanged' | 'spillHeldEvents' | 'isSending' | 'takeAll' | 'placed'
-  > {
-  /** `undefined`: in any partition. */
-  holds(partition: number | undefined): boolean;
-  /** The place in time of the first event that is held in this partition; `undefined`: in any. */
-  firstHeld(partition: number | undefined): bigint | undefined;
-  /** For an event of this key. */
-  spillHeldEvents(key: string): boolean;
-  /** `undefined`: of any partition. */
-  orderChanged(partition: number | undefined): void;
-}
-
-/**
- * As long as nobody knows how many partitions the topic has (it is just being made, or the cluster is away), its events
- * wait here and go out one by one, placed by the client: the number is asked for before each.
- *
- * Where the number changes, because the topic was made anew or has got more partitions, all that waits is placed anew when the sends under
- * way have ended, in the order in which it came, and before anything later.
- */
-export function createTopicQueue(options: TopicQueueOptions): TopicQueue {
-  const { topic, batch, counts, sender, outcomes } = options;
-  const oneByOne = { ...batch, maxEvents: 1, maxBytes: 1 };
-  const partitioner = createPartitioner();
-  const partitions = new Map<number | undefined, PartitionQueue>();
-  const stagger = createSendStagger(partitions);
-  const unplaced = new WaitingEvents();
-  const gate = createOrderGate({ topic, partition: undefined, waiting: unplaced, sender, outcomes });
-  let isAsking = false;
-  /** By which the queues of partitions were filled. */
-  let placedBy: number | undefined;
-  /** A send has found no such topic or partition: nothing begins until the number is asked for. */
-  let isInDoubt = false;
-  /** The sends under way are waited for, to place anew what waits. */
-  let isMoving = false;
-  let wasMissing = false;
-  let recreatedAtMs = Number.NEGATIVE_INFINITY;
-
-  function queueOf(partition: number | undefined): PartitionQueue {
-    let queue = partitions.get(partition);
-    if (queue === undefined) {
-      queue = createPartitionQueue({
-        topic,
-        partition,
-        batch: partition === undefined ? oneByOne : batch,
-        sender,
-        outcomes,
-        stagger,
-        partitioner,
-        // Of one partition, it says nothing about those of others.
-        onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
-        onIdle: () => left(partition),
-        mayStart: () => !isInDoubt && !isMoving,
-        onDoubt: ({ cause, isRecreated }) =>
-          void doubt(isRecreated === true || passingOf(cause) === 'unknown'),
-        onRecreated,
-        onSent: () => isMoving && move(),
-      });
-      partitions.set(partition, queue);
-    }
-    return queue;
-  }
-
-  function left(partition: number | undefined): void {
-    if (partition === undefined && unplaced.count > 0) void place();
-    else options.onIdle();
-  }
-
-  const queueFor = ({ event: { key } }: QueuedEvent, count: number | undefined): PartitionQueue =>
-    queueOf(count === undefined ? undefined : partitioner.partitionOf(key, count));
-
-  /** One batch of each partition says so. A broker with wrong offsets says so for every batch. */
-  function onRecreated(): void {
-    const nowMs = sender.nowMs();
-    if (nowMs - recreatedAtMs < recreatedEveryMs) return;
-    recreatedAtMs = nowMs;
-    void doubt(true);
-  }
-
-  async function doubt(isMissing: boolean): Promise<void> {
-    wasMissing ||= isMissing;
-    if (isInDoubt) return;
-    isInDoubt = true;
-    const count = await counts.ask(topic);
-    isInDoubt = false;
-    notice(count);
-    if (count !== undefined && !isMoving) wasMissing = false;
-    if (!isMoving) for (const queue of partitions.values()) queue.placed();
-  }
-
-  /** The number that events are placed by now, where it is known. */
-  function notice(count: number | undefined): void {
-    if (count === undefined || isMoving) return;
-    const isOther = placedBy !== undefined && count !== placedBy;
-    if (!isOther) placedBy = count;
-    else {
-      isMoving = true;
-      move();
-    }
-  }
-
-  function move(): void {
-    if ([...partitions.values()].some((queue) => queue.isSending)) return;
-    const count = counts.known(topic) ?? placedBy;
-    // Only a topic that was made anew has nothing of what may be stored.
-    const isRecreated = wasMissing || (count ?? 0) < (placedBy ?? 0);
-    const first = [...partitions.values()].flatMap((queue) => queue.takeAll(isRecreated));
-    const later = isAsking ? [] : unplaced.take(() => true);
-    placedBy = count;
-    for (const event of [...first, ...later]) queueFor(event, count).push(event);
-    isMoving = false;
-    wasMissing = false;
-    for (const queue of [...partitions.values()]) queue.placed();
-    if (isIdle()) options.onIdle();
-  }
-
-  async function place(): Promise<void> {
-    isAsking = true;
-    const count = await counts.ask(topic);
-    isAsking = false;
-    notice(count);
-    // It places them as well.
-    if (isMoving) return;
-    // Those that have come back meanwhile go first.
-    if (partitions.get(undefined)?.isIdle() === false) return;
-    const placed = count === undefined ? unplaced.takeBatch(oneByOne) : unplaced.take(() => true);
-    for (const event of placed) queueFor(event, count).push(event);
-    // All of them may have ended while the number was asked for.
-    if (isIdle()) options.onIdle();
-  }
-
-  /** Those in which its events may be. */
-  const queuesOf = (partition: number | undefined): (PartitionQueue | undefined)[] =>
-    partition === undefined
-      ? [...partitions.values()]
-      : [partitions.get(partition), partitions.get(undefined)];
-
-  const isPlacing = (): boolean =>
-    isMoving || isAsking || unplaced.count > 0 || partitions.get(undefined)?.isIdle() === false;
-
-  const isIdle = (): boolean => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle());
-
-  return {
-    push(event) {
-      const count = counts.known(topic);
-      notice(count);
-      const isWaiting = isPlacing();
-      if (count !== undefined && !isWaiting) return queueFor(event, count).push(event);
-      unplaced.push(event);
-      // Earlier ones have found no room there.
-      if (![...partitions.values()].some((queue) => queue.isBackupFull())) gate.spillToBackup();
-      if (isIdle()) options.onIdle();
-      else if (!isWaiting) sender.outside(() => void place());
-    },
-
-    putBack(event) {
-      const isBehind = unplaced.first !== undefined && timeOf(unplaced.first) < timeOf(event);
-      (isBehind ? gate : queueFor(event, counts.known(topic))).putBack(event);
-    },
-
-    spillHeldEvents(key) {
-      const count = counts.known(topic);
-      const partition = count === undefined ? undefined : partitioner.partitionOf(key, count);
-      const isFull = queuesOf(partition).some((queue) => queue?.spillHeldEvents() === false);
-      return gate.spillHeldEvents() && !isFull;
-    },
-
-    isBackupFull: () => gate.isBackupFull || [...partitions.values()].some((queue) => queue.isBackupFull()),
-
-    tryRoom: () => [...partitions.values()].some((queue) => queue.tryRoom()) || gate.tryRoom(),
-
-    flush() {
-      for (const queue of partitions.values()) queue.flush();
-    },
-
-    expire(nowMs, deliveryTimeoutMs) {
-      const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
-      const late = sender.explain(topic, timedOut(deliveryTimeoutMs));
-      const heldMs = sender.heldUntilMs(topic, undefined) + deliveryTimeoutMs;
-      if (unplaced.first !== undefined && nowMs < heldMs) return earliest([...deadlines, heldMs]);
-      settle(
-        unplaced.take(({ deadlineAtMs }) => deadlineAtMs <= nowMs),
-        late,
-      );
-      return earliest([...deadlines, unplaced.first?.deadlineAtMs]);
-    },
-
-    abandon,
-
-    wake() {
-      for (const queue of partitions.values()) queue.wake();
-    },
-
-    orderChanged(partition) {
-      for (const queue of queuesOf(partition)) queue?.orderChanged();
-      gate.mayHaveRoom();
-      gate.spillToBackup();
-      gate.isOpen();
-    },
-
-    holds(partition) {
-      return unplaced.first?.isHeld === false || queuesOf(partition).some((queue) => queue?.holds());
-    },
-
-    firstHeld(partition) {
-      const held = [...queuesOf(partition).map((queue) => queue?.firstHeld()), unplaced.firstHeld];
-      return earliest(held.map((one) => one && timeOf(one)));
-    },
-
-    isIdle,
-  };
-
-  function settle(events: readonly QueuedEvent[], reason: SendFailure): void {
-    for (const event of events) outcomes.settle(event, event.isHeld ? spilled : reason);
-  }
-
-  function abandon(reason: SendFailure, alsoInFlight: boolean): void {
-    // What waits for its place came last.
-    const last = unplaced.take((event) => alsoInFlight || isFree(event));
-    for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
-    settle(last, sender.explain(topic, reason));
-  }
-}
-
-const timeOf = ({ event: { eventId } }: QueuedEvent): bigint => orderOf(eventId);
-
-const isFree = ({ isHeld }: QueuedEvent): boolean => !isHeld;
-
-function earliest<Time extends number | bigint>(times: readonly (Time | undefined)[]): Time | undefined {
-  return times.reduce(
-    (first, time) => (time === undefined || (first !== undefined && first < time) ? first : time),
-    undefined,
-  );
-}
+const tooManyAtOnce: SendFailure = {
+  kind: 'retriable',
+  cause: 'BufferFull',
+  message:
+    'one turn of the event loop made more events than fit into an eighth of the heap. svc sends nothing until the turn ends: in long loops, await setImmediate of node:timers/promises now and then',
+};

@@ -10,12 +10,12 @@ import type { FailedEvent, NextTier } from '../tier.ts';
 import { type Breaker, breakerOpen } from './breaker.ts';
 import { bytesOf, toRecord } from './record.ts';
 
-// what is in the queue of a partition: events, and the batches of them.
+// An event from admission to outcome.
 
-/** The send that an event was part of failed, and is tried again. What comes of that is in `next`. */
+/** A failed send that is retried. Its result is in `next`. */
 interface EventRetry {
   readonly failure: SendFailure;
-  /** Which retry this will be, counted from 1. */
+  /** Number of the retry, from 1. */
   readonly retry: number;
   readonly waitMs: number;
   /** Events in the same send. */
@@ -24,13 +24,13 @@ interface EventRetry {
   readonly next: Promise<EventUpdate>;
 }
 
-/** An event leaves the queue for the next tier. */
+/** The event leaves the queue for the next tier. */
 interface Leave {
   readonly failed: FailedEvent;
   readonly event: QueuedEvent;
 }
 
-/** What its caller's side hears of an event: published (`undefined`), not published, or a retry before either. */
+/** Update for the caller's side: published (`undefined`), not published, or a retry before either. */
 type EventUpdate = undefined | Leave | { readonly notice: EventRetry };
 
 interface Admitted {
@@ -42,8 +42,8 @@ interface Admitted {
 }
 
 /**
- * One event in memory. Its caller's side awaits `signal`, so everything that is done for the event there runs in the
- * AsyncLocalStorage context of its call, without a context being kept per event.
+ * One event in memory. Its caller's side awaits `signal`. So all work for the event runs in the AsyncLocalStorage context of its
+ * call, and no context is stored per event.
  */
 export class QueuedEvent {
   readonly event: SerializedEvent;
@@ -74,22 +74,22 @@ export class QueuedEvent {
     return this.settled;
   }
 
-  /** Earlier ones of its partition are in the backup, or on their way to it: its time does not run yet. */
+  /** Waits because earlier events of its partition are in the backup or on their way there. Its delivery time has not begun. */
   get isHeld(): boolean {
     return this.deadlineAtMs === Number.POSITIVE_INFINITY;
   }
 
-  /** It may be sent: its time begins. */
+  /** It may be sent: its delivery time begins. */
   free(nowMs: number, deliveryTimeoutMs: number): void {
     this.acceptedAtMs = nowMs;
     this.deadlineAtMs = nowMs + deliveryTimeoutMs;
   }
 
-  /** The backup had no room for it: it waits again. */
+  /** The backup was full: it waits again. */
   comeBack(): void {
     this.deadlineAtMs = Number.POSITIVE_INFINITY;
     this.settled = false;
-    // It is made anew: a value that was asked for has a buffer of its own.
+    // A record whose value was read has its own buffer. It is made again later.
     this.record = undefined;
     this.signal = this.nextUpdate();
   }
@@ -103,12 +103,12 @@ export class QueuedEvent {
     this.settle({ failed, event: this });
   }
 
-  /** Nobody hears of the event any more. */
+  /** Later updates are dropped. */
   silenced(): void {
     this.settled = true;
   }
 
-  /** With its record, which is there by then. */
+  /** Requires `record`. */
   toFailed(failure: SendFailure): FailedEvent {
     const { event, topic, attempts, deadlineAtMs } = this;
     return { event, topic, attempts, failure, record: this.record as BrokerRecord, deadlineAtMs };
@@ -140,7 +140,7 @@ interface EventOutcomesOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onPublished: () => void;
-  /** Puts an event that found the backup full back where it was. False: there is no room any more, and it is lost. */
+  /** Puts an event that found the backup full back into its queue. False: no space; the event is lost. */
   readonly putBack: (queued: QueuedEvent) => boolean;
   /** The backup has stored an event. */
   readonly onStored: () => void;
@@ -149,7 +149,7 @@ interface EventOutcomesOptions {
 
 export type EventOutcomes = ReturnType<typeof createEventOutcomes>;
 
-/** From the end of an event in the queue to its outcome: published, or where the next tiers have put it. */
+/** From the end of an event in the queue to its outcome: published, or the tier that stored it. */
 export function createEventOutcomes(options: EventOutcomesOptions) {
   const { admission, next, order, clock, logger, onPublished } = options;
   const onTheirWay = new Set<FailedEvent>();
@@ -162,7 +162,7 @@ export function createEventOutcomes(options: EventOutcomesOptions) {
     if (--pending === 0) for (const resolve of onIdle.splice(0)) resolve();
   }
 
-  /** One for all events: it is what most of them cost here. */
+  /** One function for all events, because a closure per event is most of the cost here. */
   function follow(signal: EventUpdate): Outcome | Promise<Outcome> {
     if (signal === undefined) {
       onPublished();
@@ -185,7 +185,7 @@ export function createEventOutcomes(options: EventOutcomesOptions) {
       logger.error('a tier violated its contract', { error: nameOf(error) });
     }
     const isUndecided = outcome === 'lost' && failed.failure.endedBy === 'behind-unless-full';
-    // It waits again before anything else may come.
+    // It must wait again before later events can arrive.
     const isBack = isUndecided && queued !== undefined && options.putBack(queued);
     order.decided(failed);
     if (isBack) return queued.signal.then(follow);
@@ -195,7 +195,7 @@ export function createEventOutcomes(options: EventOutcomesOptions) {
     return outcome;
   }
 
-  /** In the context of one event of the batch, whose id it names. */
+  /** Runs in the context of the event that it names. */
   function sayRetry({ failure, retry: number, waitMs, batchEvents, event: queued }: EventRetry): void {
     const { event, topic } = queued;
     const fields = { eventId: event.eventId, topic, cause: failure.cause, events: batchEvents };
@@ -221,27 +221,27 @@ export function createEventOutcomes(options: EventOutcomesOptions) {
       pending++;
       return queued.signal.then(follow);
     },
-    /** The same of an event that was not taken in. */
+    /** The same for an event that was not admitted. */
     outcomeOfRefused(failed: FailedEvent): Promise<Outcome> {
       pending++;
       order.leaving(failed);
       return toNextTier(failed);
     },
-    /** An event that was held may be sent. */
+    /** A held event may be sent. */
     free: admission.free,
-    /** Ends an event in the queue: published, or failed and handed to the next tier. The first end counts. */
+    /** Ends an event in the queue: published, or failed and passed to the next tier. The first end counts. */
     settle(queued: QueuedEvent, failure: SendFailure | undefined): void {
       if (queued.isSettled) return;
       if (failure === undefined) queued.published();
       else fail(queued, failure);
       admission.release(queued);
     },
-    /** Resolves when every event so far has its outcome. */
+    /** Resolves when each event so far has its outcome. */
     idle: (): Promise<void> =>
       pending === 0 ? Promise.resolve() : new Promise((resolve) => onIdle.push(resolve)),
     /**
-     * At the very end of the process, where no promise is heard any more: what the next tier was not given yet, for it hears
-     * of an event a moment after its end. All that fail from now on are added to it.
+     * For the end of the process, when promises no longer resolve. Returns the failed events that the next tier has not received
+     * yet. Events that fail later are appended to it.
      */
     takeOver(): readonly FailedEvent[] {
       takenOver = [...onTheirWay];
@@ -258,21 +258,11 @@ export const shutDown: SendFailure = {
   endedBy: 'shutdown',
 };
 
-export const stopped: SendFailure = { kind: 'fatal', cause: 'Closed', message: 'svc has stopped' };
-
-export const tooManyAtOnce: SendFailure = {
-  kind: 'retriable',
-  cause: 'BufferFull',
-  message:
-    'one turn of the event loop made more events than fit into an eighth of the heap. svc sends nothing until the turn ends: in long loops, await setImmediate of node:timers/promises now and then',
-};
-
-/** The last net: whatever fails in the queue, the application goes on, and the event is counted. */
+/** The last resort: after any error in the queue the application continues, and the event is counted. */
 export function brokenQueue(error: unknown): SendFailure {
   return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
 }
 
-/** The event was not acknowledged in its time. */
 export function timedOut(deliveryTimeoutMs: number): SendFailure {
   return {
     kind: 'retriable',
@@ -283,15 +273,15 @@ export function timedOut(deliveryTimeoutMs: number): SendFailure {
 
 interface AdmissionOptions {
   readonly buffer: MemoryLimits;
-  /** Of the events that are held, over all topics: the others have room all the same. Default: 5,000 events, 16 MiB. */
+  /** For held events, over all topics; others have their own limits. Default: 5,000 events, 16 MiB. */
   readonly held?: MemoryLimits | undefined;
   readonly deliveryTimeoutMs: number;
   readonly breaker: Breaker;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The event that tested the cluster has its end, and the cluster is away still. */
+  /** The probe has ended, and the cluster is still away. */
   readonly onProbeFailed: () => void;
-  /** There are events to be sent, and were none before. */
+  /** The first event to send, after none. */
   readonly onFirst: () => void;
 }
 
@@ -300,16 +290,16 @@ const usualHeld: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 1024 }
 
 type Admission = ReturnType<typeof createAdmission>;
 
-/** Who may come in: the room in memory, and what the breaker says. */
+/** Admits or refuses events, by memory and breaker. */
 export function createAdmission(options: AdmissionOptions) {
   const { deliveryTimeoutMs, breaker, clock, logger, onProbeFailed, onFirst } = options;
   const memory = createMemory(options.buffer);
   const held = createMemory(options.held ?? usualHeld);
   const warnFull = throttledLog(logger, clock, { level: 'warn', saysLeftOut: false });
-  /** The event that tests the cluster, while it does. */
+  /** The event that tests the cluster now. */
   let probe: QueuedEvent | undefined;
 
-  /** It must not get to the next tier, or its topic, before an earlier event of its key has. */
+  /** It must not overtake the probe, which has the same key. */
   function isBehindProbe({ key }: SerializedEvent, topic: string): boolean {
     return probe !== undefined && probe.event.key === key && probe.topic === topic;
   }
@@ -327,16 +317,16 @@ export function createAdmission(options: AdmissionOptions) {
   }
 
   return {
-    /** Without those that are held. */
+    /** Without held events. */
     memory,
-    /** Takes the event, or says why not. `isHeld`: the breaker is asked when it may be sent. */
+    /** Admits the event, or returns why not. `isHeld`: the breaker is asked when it may be sent. */
     admit(event: SerializedEvent, topic: string, isHeld: boolean): QueuedEvent | SendFailure {
       const bytes = bytesOf(event);
       const atMs = clock.monotonic();
       if (isHeld && !held.reserve(bytes)) return spilled;
       if (isHeld)
         return new QueuedEvent(event, topic, bytes, { atMs, deliveryTimeoutMs: never, isProbe: false });
-      // Room first: a probe that finds none would leave the breaker waiting.
+      // Memory first: a probe that does not fit would leave the breaker HALF-OPEN.
       if (!memory.reserve(bytes)) return bufferFull();
       const admission = breaker.admit();
       if (admission === 'refused' && !isBehindProbe(event, topic)) {
@@ -349,24 +339,24 @@ export function createAdmission(options: AdmissionOptions) {
       if (memory.events === 1) onFirst();
       return queued;
     },
-    /** An event that was held may be sent. */
+    /** A held event may be sent. */
     free(queued: QueuedEvent): void {
       held.release(queued.bytes);
       memory.reserveAnyway(queued.bytes);
       queued.free(clock.monotonic(), deliveryTimeoutMs);
       if (memory.events === 1) onFirst();
     },
-    /** Takes one in again for which there was no room in the backup, as held. False: nor is there here. */
+    /** Admits an event, as held, that found the backup full. False: no space here, either. */
     takeBack(queued: QueuedEvent): boolean {
       const hasRoom = held.reserve(queued.bytes);
       if (hasRoom) queued.comeBack();
       return hasRoom;
     },
-    /** Called once for each event that was taken, when it has its end. */
+    /** Called once for each admitted event, when it ends. */
     release(queued: QueuedEvent): void {
       (queued.isHeld ? held : memory).release(queued.bytes);
       if (queued.isProbe) breaker.probeGone();
-      // When its whole batch is settled, those of its key that wait behind it.
+      // Settle the whole batch first, then the events that wait behind the probe.
       if (queued === probe) void Promise.resolve().then(afterProbe);
     },
   };

@@ -1,12 +1,12 @@
 import type { EventForm, EventValue, SerializedEvent } from '../../serialize/serializer.ts';
 import type { BrokerRecord } from '../broker.ts';
 
-/** The record of an event that is handed over now: `publishedAt` and the record's time are the same. */
+/** The record of an event that is sent now: `publishedAt` and the record's timestamp are equal. */
 export function toRecord(event: SerializedEvent, nowMs: number): BrokerRecord {
   return new EventRecord(event, nowMs);
 }
 
-/** The headers of the record of an event that is handed over or stored now. */
+/** The record headers of an event that is sent or stored now. */
 export function headersAt(
   { headers, value: { form } }: SerializedEvent,
   nowMs: number,
@@ -15,7 +15,7 @@ export function headersAt(
   return name === undefined ? headers : { ...headers, [name]: form.publishedAt(nowMs) };
 }
 
-/** The value of the record of an event that is stored now, for whoever needs nothing but these bytes. */
+/** The record value of an event that is stored now, for callers that need only these bytes. */
 export function valueBytesOf({ value }: SerializedEvent, nowMs: number): Buffer {
   return bytesAt(value, publishedAtIn(value.form, nowMs));
 }
@@ -26,7 +26,7 @@ function bytesAt(value: EventValue, publishedAt: string): Buffer {
   return bytes;
 }
 
-/** Its value has no buffer of its own until somebody asks for it: whoever writes many records takes its bytes where they go. */
+/** The value gets its own buffer only when read. A client that writes many records copies the bytes to their destination. */
 class EventRecord implements BrokerRecord {
   readonly key: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -61,7 +61,7 @@ let lastForm: EventForm | undefined;
 let lastMs = Number.NaN;
 let lastText = '';
 
-/** What stands between the two parts of a value. All records of a batch have one. */
+/** The text between the two parts of a value. It is the same for all records of a batch. */
 function publishedAtIn(form: EventForm, nowMs: number): string {
   if (form.publishedAtHeader !== undefined) return '';
   if (form !== lastForm || nowMs !== lastMs) {
@@ -73,12 +73,12 @@ function publishedAtIn(form: EventForm, nowMs: number): string {
 }
 
 const publishedAtBytes = 24;
-/** The most that the lengths, offsets and time of a record take. */
+/** Upper bound of a record's lengths, offsets and timestamp. */
 const recordBytes = 40;
-/** The most that the lengths of a header take. */
+/** Upper bound of a header's lengths. */
 const headerBytes = 6;
 
-/** Size in bytes of the record that an event becomes, on the safe side by a few. */
+/** Size in bytes of the event's record, a few bytes too high. */
 export function bytesOf({ value, key, headers }: SerializedEvent): number {
   let bytes = recordBytes + publishedAtBytes + utf8Length(key) + value.length;
   const { publishedAtHeader } = value.form;
@@ -89,7 +89,7 @@ export function bytesOf({ value, key, headers }: SerializedEvent): number {
   return bytes;
 }
 
-/** Keys and headers are short and mostly ASCII: looking is quicker than asking Node. */
+/** Keys and headers are short and mostly ASCII: a loop is faster than a call of Node. */
 function utf8Length(text: string): number {
   for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x7f) return Buffer.byteLength(text);
   return text.length;

@@ -8,18 +8,18 @@ interface Refusal {
   readonly atMs: number;
 }
 
-/** A topic that nobody sends to any more is no news after this time. */
+/** A refusal older than this is no longer reported. */
 const newsMs = 300_000;
-/** Topics that are remembered; their names can come from application data. */
+/** Limit of remembered topics. Topic names can come from application data. */
 const maxTopics = 1_000;
 
 export type TopicRefusals = ReturnType<typeof createTopicRefusals>;
 
-/** Topics that refuse all their events, because they are not there or this user has no right to them. */
+/** Topics that refuse all events, because they do not exist or this user has no right to them. */
 export function createTopicRefusals(clock: Clock) {
   const refusals = new Map<string, Refusal>();
   return {
-    /** The cluster has refused a send for its topic. `isFinal`: it is not tried again. True: it is the first one. */
+    /** A send was refused because of its topic. `isFinal`: it is not retried. Returns true for the first refusal. */
     refused(topic: string, failure: SendFailure, isFinal: boolean): boolean {
       const known = refusals.get(topic);
       refusals.delete(topic);
@@ -28,17 +28,17 @@ export function createTopicRefusals(clock: Clock) {
       refusals.set(topic, { failure, isFinal: isFinal || known?.isFinal === true, atMs });
       return known === undefined;
     },
-    /** The topic took events. True: it refused them before. */
+    /** The topic took events. Returns true if it refused them before. */
     taken: (topic: string) => refusals.size > 0 && refusals.delete(topic),
-    /** The last refusal, where nothing was taken since. `isFinal`: a send has used up its retries, and others need none. */
+    /** The last refusal, if nothing was taken since. `isFinal`: a send has used up its retries, so others get none. */
     of: (topic: string) => refusals.get(topic),
-    /** `reason`, with the refusal of the topic, for an event that was never sent itself. */
+    /** Adds the topic's refusal to `reason`, for an event that was never sent. */
     explain(topic: string, reason: SendFailure): SendFailure {
       const known = refusals.get(topic)?.failure;
       if (known === undefined || faultOf(reason) === 'topic') return reason;
       return { ...reason, cause: known.cause, message: `${reason.message}; last: ${known.message}` };
     },
-    /** One line about those that were refused lately; for the health endpoint. */
+    /** One line about recent refusals, for the health endpoint. */
     state(): string | undefined {
       const sinceMs = clock.monotonic() - newsMs;
       const lately = [...refusals.values()].filter(({ atMs }) => atMs >= sinceMs);
@@ -50,25 +50,25 @@ export function createTopicRefusals(clock: Clock) {
   };
 }
 
-/** A topic can be given more partitions at any time; Kafka's own clients look as often. */
+/** Topics can get more partitions at any time. Kafka's own clients refresh as often. */
 export const countMaxAgeMs = 300_000;
 
 /**
- * Topics whose counts are kept, some hundred bytes each; topic names can come from application data. With more of them in use at
- * once, each event of those beyond would ask the cluster: the one that is longest out of use goes first.
+ * Limit of topics with a known count, some hundred bytes each. Topic names can come from application data. Beyond it, the least
+ * recently used topic is dropped, and its next event asks the cluster.
  */
 const maxTopicsOfPartitionCounts = 50_000;
 
 interface Count {
   readonly partitions: number;
   readonly atMs: number;
-  /** Used since it was last passed over. */
+  /** Used since `forgetOne` last passed it. */
   isUsed: boolean;
 }
 
 export type PartitionCounts = ReturnType<typeof createPartitionCounts>;
 
-/** What is known about the number of partitions of topics. */
+/** Caches the number of partitions of topics. */
 export function createPartitionCounts(
   partitionsFor: (topic: string) => Promise<number | undefined>,
   clock: Clock,
@@ -76,7 +76,7 @@ export function createPartitionCounts(
   const counts = new Map<string, Count>();
   const questions = new Map<string, Promise<number | undefined>>();
 
-  /** One that nobody has used lately; a used one has a second chance, which costs its use nothing. */
+  /** Second-chance (clock) eviction: using a count costs nothing. */
   function forgetOne(): void {
     for (const [topic, count] of counts) {
       counts.delete(topic);
@@ -110,14 +110,14 @@ export function createPartitionCounts(
   }
 
   return {
-    /** At once; `undefined` where it is not known. A count older than `countMaxAgeMs` is asked for again meanwhile. */
+    /** Synchronous; `undefined`: unknown. A count older than `countMaxAgeMs` is refreshed in the background. */
     known(topic: string): number | undefined {
       const count = counts.get(topic);
       if (count !== undefined) count.isUsed = true;
       if (count !== undefined && clock.monotonic() - count.atMs >= countMaxAgeMs) void ask(topic);
       return count?.partitions;
     },
-    /** Asks the broker. Questions about one topic are shared. Never rejects. */
+    /** Asks the broker. Concurrent calls for one topic share the request. Never rejects. */
     ask,
   };
 }

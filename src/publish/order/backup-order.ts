@@ -1,4 +1,4 @@
-// order/: events of one key stay in their order although some of them go by way of the local backup.
+// order/: events of one key stay in order although some pass through the local backup.
 
 import type { Clock } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
@@ -13,26 +13,29 @@ interface BackupOrderOptions {
   readonly logger: Logger;
 }
 
-/** The side of `KeyOrder` that the backup and its drain see. */
+/** The part of `KeyOrder` for the backup and its drain. */
 export interface BackupOrder extends KeyOrder {
-  /** The local backup has it. */
+  /** The local backup has stored the event. */
   stored(failed: FailedEvent): void;
   /** Whether own events wait, or may wait, in the backup. */
   isBehind(): boolean;
-  /** In how many milliseconds a pass could send something; `Infinity`: not before the topics of earlier runs are known anew. */
+  /** Milliseconds until a pass could send something. `Infinity`: not before the topics of earlier runs are known. */
   nextPassMs(): number;
-  /** Resolves when all that was on its way to the backup before is there: then what is read from it is complete. */
+  /** Resolves when all events on their way to the backup have arrived: what is then read from it is complete. */
   beginPass(): Promise<Pass>;
-  /** What an earlier process left comes first. Until this is called for the first time, all events wait. */
+  /** Reports the backlog of earlier processes, which is sent first. All events wait until the first call. */
   earlierRun(what: EarlierRun): void;
-  /** How long the oldest event has waited in the backup, in milliseconds; 0 where none does. */
+  /** How long the oldest event has waited in the backup, in milliseconds; 0: none waits. */
   oldestMs(): number;
 }
 
-/** `first`: new events go behind them. Else the topics whose events of earlier runs could not be sent; the others have none. */
+/**
+ * `first`: new events of all topics queue behind the backlog. Else the topics of earlier runs that could not be sent; all others
+ * have no backlog.
+ */
 type EarlierRun = 'first' | { readonly topics: ReadonlySet<string> };
 
-/** So few of a partition are the last ones: what comes meanwhile waits in its queue for them. */
+/** With this many left in a partition, new events wait in their queue until the backup is empty. */
 const lastEvents = 1_000;
 
 export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
@@ -43,13 +46,13 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   const say = throttledLog(logger, clock, { level: 'warn', saysLeftOut: false });
   const topicsSaid = new Set<string>();
   let queue: OrderedQueue | undefined;
-  /** Of all topics: not known yet, behind what an earlier process left, or each for itself. */
+  /** For all topics: not known yet, behind the backlog of an earlier process, or decided for each topic. */
   let start: 'unknown' | 'behind' | 'known' = 'unknown';
   let startedAtMs = clock.monotonic();
   let earlierTopics: ReadonlySet<string> = new Set();
   let isGuarding = true;
-  /** Something is in the backup, or on its way, that belongs to no backlog. */
-  let hasOrphans = false;
+  /** The backup has, or will have, an event that belongs to no backlog. */
+  let hasUnowned = false;
 
   function guard(): void {
     isGuarding = start !== 'known' || backlogs.size > 0 || earlierTopics.size > 0;
@@ -119,9 +122,9 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
     leaving(failed) {
       const { event, topic, failure } = failed;
-      // Its topic never takes it: like a dead letter, it is out of the order.
+      // Its topic never takes it. Like a dead letter, it has no place in the order.
       if (failure.kind === 'too_large') {
-        hasOrphans = true;
+        hasUnowned = true;
         return;
       }
       const backlog = backlogs.make(topic, event.key, queue?.countOf(topic));
@@ -132,7 +135,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       if (id < backlog.first) backlog.first = id;
       if (id < backlog.nextFirst) backlog.nextFirst = id;
       onTheirWay.set(failed, { backlog, generation: inFlight.begin() });
-      // It may get there when the pass has read all.
+      // It may arrive after the pass has read everything.
       if (backlog.draining) startSpilling(backlog);
     },
 
@@ -161,17 +164,17 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
 
     nextPassMs() {
       const all = behind();
-      if (hasOrphans || all.length === 0) return 0;
+      if (hasUnowned || all.length === 0) return 0;
       const times = all.filter(({ topic }) => !earlierTopics.has(topic)).map(({ retryAtMs }) => retryAtMs);
       return Math.max(0, Math.min(...times) - clock.monotonic());
     },
 
     async beginPass() {
-      /** With the last event of each that this pass is about. */
+      /** With the last event of each that this pass may send. */
       const ready = new Map<PartitionBacklog, bigint>();
       const mayBeReady = behind().filter(isReady);
       for (const backlog of mayBeReady) {
-        // Those for which there was no room.
+        // Events that found the backup full may try again.
         queue?.orderChanged(backlog.topic, partitionNow(backlog));
         ready.set(backlog, backlog.latest);
         backlog.nextFirst = lastId;
@@ -179,8 +182,8 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       }
       const beganMs = clock.monotonic();
       const waiting = behind();
-      const isForOrphans = hasOrphans || waiting.length === 0;
-      hasOrphans = false;
+      const includesUnowned = hasUnowned || waiting.length === 0;
+      hasUnowned = false;
       await inFlight.soFar();
       for (const [backlog, latest] of ready) {
         backlog.storedBefore = backlog.stored;
@@ -188,11 +191,11 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
         if (held !== undefined && held <= latest) ready.set(backlog, held - 1n);
       }
       return createPass({
-        ...{ ready, isForOrphans, beganMs, open, startSpilling: startSpilling, monotonic: clock.monotonic },
-        from: isForOrphans ? 0n : firstOf(ready.keys(), waiting),
+        ...{ ready, includesUnowned, beganMs, open, startSpilling, monotonic: clock.monotonic },
+        from: includesUnowned ? 0n : firstOf(ready.keys(), waiting),
         backlogOf: ({ topic, key }) => (topic === undefined ? undefined : backlogs.find(topic, key)),
-        // Without a backlog it is what its topic did not take when all others of its partition were through.
-        acceptsOrphan: ({ topic = '' }) => start === 'known' && !earlierTopics.has(topic),
+        // Without a backlog: its topic did not take it, and all later events of its partition are sent.
+        acceptsUnowned: ({ topic = '' }) => start === 'known' && !earlierTopics.has(topic),
       });
     },
 
@@ -218,41 +221,42 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   };
 }
 
-/** No id is greater. */
+/** Greater than any id. */
 const lastId = 2n ** 64n - 1n;
 
 /**
- * Events of one topic partition some of which left for the backup. It is there from then until all is in order again.
+ * The events of one topic partition, some of which left for the backup. Exists until they are in order again.
  *
- * | It is | as told by | New events | It becomes |
- * |---|---|---|---|
- * | none | not in the map | go to their topic | pending: an event leaves for the next tiers |
- * | pending | not `isBehind` | wait in their queue | behind: the local backup has stored one; none: all have ended elsewhere |
- * | behind | `isBehind` | go to the backup; wait in their queue where that is full | ending: a pass begins, and at most `lastEvents` are left |
- * | ending | `isEnding` as well | wait in their queue | none: the pass has sent all; behind: it has not, or there is no room in memory |
+ * - none: not in the map. New events go to their topic. An event that leaves for the next tiers makes it pending.
+ * - pending: not `isBehind`. New events wait in their queue. Next: behind when the local backup has stored one; none when all have
+ *   ended elsewhere.
+ * - behind: `isBehind`. New events go to the backup, or wait in their queue while it is full. Next: draining when a pass begins
+ *   with at most `lastEvents` left.
+ * - draining: `isBehind` and `draining`. New events wait in their queue. Next: none when the pass has sent all; behind when it has
+ *   not, or memory is full.
  *
- * Until it is known whether an earlier run has left any, all topics are pending; while its backlog is sent, they are behind.
+ * All topics are pending until the backlog of earlier runs is known. They are behind while it is sent.
  */
 interface PartitionBacklog {
   readonly topic: string;
   readonly number: number;
-  /** On their way through the tiers. */
+  /** In flight through the tiers. */
   pending: number;
-  /** Some are in the backup: what comes goes there, too. */
+  /** Some are in the backup; new events go there, too. */
   isBehind: boolean;
-  /** Little is left in the backup: what comes waits in its queue for the last ones. */
+  /** Little is left in the backup; new events wait in their queue. */
   draining: boolean;
-  /** Put into the backup since the backlog is there, and when the last pass began. */
+  /** Stored in the backup since this backlog exists, and the same at the start of the last pass. */
   stored: number;
   storedBefore: number;
-  /** When what is still in the backup began to wait, on the monotonic clock. */
+  /** Since when the oldest event in the backup waits, on the monotonic clock. */
   sinceMs: number;
-  /** The latest that left for the backup. */
+  /** The highest id that left for the backup. */
   latest: bigint;
-  /** None before it is in the backup; and of those that left for it since the pass began, or were not sent by it. */
+  /** Lower bounds of the ids in the backup: now, and after this pass. */
   first: bigint;
   nextFirst: bigint;
-  /** The event that was not sent at the last try, how long the pause behind that is, and its end on the monotonic clock. */
+  /** The event that was not sent at the last try, the backoff after it, and the end of that on the monotonic clock. */
   failedId: bigint | undefined;
   pauseMs: number;
   retryAtMs: number;
@@ -263,25 +267,8 @@ interface TopicBacklogs {
   readonly backlogs: Map<number, PartitionBacklog>;
 }
 
-/** The backlogs of all topics, by key. */
-interface PartitionBacklogs {
-  readonly size: number;
-  all(): Iterable<PartitionBacklog>;
-  of(topic: string): Iterable<PartitionBacklog>;
-  find(topic: string, key: string | null): PartitionBacklog | undefined;
-  /** The one of a partition, where the topic has as many as it had; else all of its topic. */
-  ofPartition(
-    topic: string,
-    partition: number | undefined,
-    count: number | undefined,
-  ): Iterable<PartitionBacklog>;
-  /** The partition of a backlog, where the topic has as many as it had. */
-  partitionOf(backlog: PartitionBacklog, count: number | undefined): number | undefined;
-  make(topic: string, key: string, count: number | undefined): PartitionBacklog;
-  remove(backlog: PartitionBacklog): void;
-}
-
-function createPartitionBacklogs(partitionOfKey: (key: string, count: number) => number): PartitionBacklogs {
+/** The backlogs of all topics. */
+function createPartitionBacklogs(partitionOfKey: (key: string, count: number) => number) {
   const topics = new Map<string, TopicBacklogs>();
   let size = 0;
 
@@ -289,24 +276,33 @@ function createPartitionBacklogs(partitionOfKey: (key: string, count: number) =>
     get size() {
       return size;
     },
-    *all() {
+    *all(): Iterable<PartitionBacklog> {
       for (const { backlogs } of [...topics.values()]) yield* [...backlogs.values()];
     },
-    of: (topic) => [...(topics.get(topic)?.backlogs.values() ?? [])],
-    find(topic, key) {
+    of: (topic: string): Iterable<PartitionBacklog> => [...(topics.get(topic)?.backlogs.values() ?? [])],
+    find(topic: string, key: string | null): PartitionBacklog | undefined {
       const known = topics.get(topic);
       if (known === undefined || key === null) return undefined;
       return known.backlogs.get(partitionOfKey(key, known.count));
     },
-    ofPartition(topic, partition, count) {
+    /**
+     * The backlog of a partition, if the topic still has the same number of partitions. Otherwise all backlogs of the topic.
+     */
+    ofPartition(
+      topic: string,
+      partition: number | undefined,
+      count: number | undefined,
+    ): Iterable<PartitionBacklog> {
       const known = topics.get(topic);
       if (known === undefined) return [];
       if (partition === undefined || known.count !== count) return known.backlogs.values();
       const backlog = known.backlogs.get(partition);
       return backlog === undefined ? [] : [backlog];
     },
-    partitionOf: ({ topic, number }, count) => (topics.get(topic)?.count === count ? number : undefined),
-    make(topic, key, count = 1) {
+    /** `undefined`: the topic's number of partitions has changed. */
+    partitionOf: ({ topic, number }: PartitionBacklog, count: number | undefined): number | undefined =>
+      topics.get(topic)?.count === count ? number : undefined,
+    make(topic: string, key: string, count = 1): PartitionBacklog {
       let known = topics.get(topic);
       if (known === undefined) {
         known = { count, backlogs: new Map() };
@@ -325,7 +321,7 @@ function createPartitionBacklogs(partitionOfKey: (key: string, count: number) =>
       }
       return backlog;
     },
-    remove({ topic, number }) {
+    remove({ topic, number }: PartitionBacklog): void {
       const known = topics.get(topic);
       if (known?.backlogs.delete(number) !== true) return;
       size--;
@@ -334,21 +330,24 @@ function createPartitionBacklogs(partitionOfKey: (key: string, count: number) =>
   };
 }
 
-/** After a failure, doubling. */
+/** The first backoff. It doubles. */
 const firstMs = 500;
-/** So long at most where a topic is refused or gone, and where its brokers do not answer, for they may be back soon. */
+/** Limits of the backoff: after a refusal by the topic, and after a failure of brokers, which may be back soon. */
 const longestRefusedMs = 10_000;
 const longestMs = 2_000;
-/** What waits may be much, and is read at each try: a twentieth of the time at most. */
+/** The backlog is read at each try, and may be large: reading takes a twentieth of the time at most. */
 const maxReadShare = 20;
 
-/** Of the first event of a backlog that was not sent. */
+/** The first event of a backlog that was not sent. */
 interface HeldUp {
   readonly id: bigint;
   readonly isRefused: boolean;
 }
 
-/** The backlog is left alone for a while: longer each time that the same event fails. @param readingMs what the try cost */
+/**
+ * Delays the next try of a backlog: longer each time that the same event fails.
+ * @param readingMs duration of the failed try
+ */
 function backOff(
   backlog: PartitionBacklog,
   { id, isRefused }: HeldUp,
@@ -361,15 +360,14 @@ function backOff(
   backlog.retryAtMs = nowMs + Math.max(backlog.pauseMs, maxReadShare * readingMs);
 }
 
-/** All of it got through. */
 function endBackoff(backlog: PartitionBacklog): void {
   backlog.failedId = undefined;
   backlog.retryAtMs = 0;
 }
 
 /**
- * Where the reading of a pass may begin: behind what waits for others. Whenever one of those is tried again, all is read: what
- * belongs to no backlog is then seen, too.
+ * From which id a pass reads. It skips events that wait behind others. When such a backlog is tried again, the pass reads
+ * everything, and so also finds events that belong to no backlog.
  */
 function firstOf(ready: Iterable<PartitionBacklog>, behind: Iterable<PartitionBacklog>): bigint {
   const tried = new Set(ready);
@@ -378,37 +376,39 @@ function firstOf(ready: Iterable<PartitionBacklog>, behind: Iterable<PartitionBa
   return [...tried].reduce((least, { first }) => (first < least ? first : least), lastId);
 }
 
-/** An event as far as its backlog is concerned. */
 interface Placed {
   readonly eventId: string;
   readonly topic: string | undefined;
   readonly key: string | null;
 }
 
-/** One look at all that is in the own backup, in the order of the events. */
+/** One pass over the process's own backup, in the order of the events. */
 export interface Pass {
-  /** What may be sent has no lower id. */
+  /** No event that may be sent has a lower id. */
   readonly from: bigint;
-  /** Whether it may be sent now: nothing that belongs before it is elsewhere. */
+  /** Whether it may be sent now: every earlier event of its partition is sent. */
   accepts(event: Placed): boolean;
-  /** Was not sent, and stays: nothing of its partition is sent after it. `isRefused`: its topic has said so. */
+  /** The event was not sent and stays; nothing after it in its partition is sent. `isRefused`: its topic refused it. */
   failed(event: Placed, isRefused: boolean): void;
-  /** Nothing more can be sent: the rest need not be read. */
+  /** The rest need not be read. */
   isOver(): boolean;
-  /** `isComplete`: all that was there when the pass began was looked at. @param readingMs what that cost, where nothing was sent */
+  /**
+   * `isComplete`: everything that existed when the pass began was examined.
+   * @param readingMs duration of the pass if it sent nothing
+   */
   end(isComplete: boolean, readingMs: number): void;
 }
 
 interface PassParts {
   readonly from: bigint;
-  /** Those that it is about, with the last event of each that it may send. */
+  /** The backlogs of this pass, with the last event of each that it may send. */
   readonly ready: ReadonlyMap<PartitionBacklog, bigint>;
-  /** Something may be there that belongs to none. */
-  readonly isForOrphans: boolean;
+  /** There may be events without a backlog. */
+  readonly includesUnowned: boolean;
   readonly beganMs: number;
   readonly monotonic: () => number;
   readonly backlogOf: (event: Placed) => PartitionBacklog | undefined;
-  readonly acceptsOrphan: (event: Placed) => boolean;
+  readonly acceptsUnowned: (event: Placed) => boolean;
   readonly open: (backlog: PartitionBacklog) => void;
   readonly startSpilling: (backlog: PartitionBacklog) => void;
 }
@@ -419,16 +419,16 @@ function createPass(parts: PassParts): Pass {
   const unfinished = new Set<PartitionBacklog>();
 
   function mayBeSent(backlog: PartitionBacklog, id: bigint): boolean {
-    // Not past one that has left since the pass began.
+    // It must not overtake an event that left since the pass began.
     return id <= (ready.get(backlog) as bigint) && id <= backlog.nextFirst;
   }
 
   return {
     from: parts.from,
-    isOver: () => !parts.isForOrphans && failed.size === ready.size,
+    isOver: () => !parts.includesUnowned && failed.size === ready.size,
     accepts(event) {
       const backlog = backlogOf(event);
-      if (backlog === undefined) return parts.acceptsOrphan(event);
+      if (backlog === undefined) return parts.acceptsUnowned(event);
       if (!ready.has(backlog) || failed.has(backlog)) return false;
       const id = orderOf(event.eventId);
       if (mayBeSent(backlog, id)) return true;
@@ -458,40 +458,39 @@ function createPass(parts: PassParts): Pass {
   };
 }
 
-/** Of a partition's events in the queue: they may be sent; wait until others have their outcome; go to the backup. */
+/** For the queued events of a partition: send; wait until others have their outcome; spill to the backup. */
 export type OrderState = 'open' | 'undecided' | 'behind';
 
-/** What the queue of the main topic is asked and told. */
+/** The part of the main queue that the order calls. */
 interface OrderedQueue {
-  /** Number of partitions of a topic, as far as it is known. */
+  /** Number of partitions of a topic; `undefined`: unknown. */
   countOf(topic: string): number | undefined;
-  /** Whether events without an outcome are in the queue of a partition; `undefined`: of any partition. */
+  /** Whether the queue of a partition has events that may be sent. `undefined`: any partition. */
   holds(topic: string, partition: number | undefined): boolean;
-  /** The place in time of the first event that waits there behind others in the backup. */
+  /** Position in time of the first event that waits behind others in the backup. */
   firstHeld(topic: string, partition: number | undefined): bigint | undefined;
-  /** The order state has changed, or there may be room in the backup again. `undefined`: of any topic, of any partition. */
+  /** The state has changed, or the backup may have space again. `undefined`: any topic, any partition. */
   orderChanged(topic: string | undefined, partition: number | undefined): void;
 }
 
 /**
- * Keeps the order of each key while events are in the local backup: later ones of the same topic partition go behind them,
- * until the last one there is acknowledged. A partition is told by the key and the number of partitions that was known when
- * the first one of its topic closed: a topic that grows meanwhile changes nothing.
+ * Keeps the order of each key while events are in the local backup. Later events of the same topic partition go there, too, until
+ * the last one is acknowledged. The partition is computed from the key and the number of partitions known when the topic's first
+ * backlog began. A topic that grows meanwhile changes nothing.
  */
 export interface KeyOrder {
-  /** False while nothing is in the backup, or on its way to it: then nobody needs to ask anything else. */
+  /** False while the backup holds nothing and nothing is on its way there: no other method needs a call. */
   readonly isGuarding: boolean;
   stateOf(topic: string, partition: number | undefined): OrderState;
-  /** The same of the partition of a key. */
   stateOfKey(topic: string, key: string | null): OrderState;
-  /** An event is on its way to the next tiers, from this turn on. */
+  /** An event leaves for the next tiers, from this turn on. */
   leaving(failed: FailedEvent): void;
-  /** It has its outcome. */
+  /** The event has its outcome. */
   decided(failed: FailedEvent): void;
   attach(queue: OrderedQueue): void;
 }
 
-/** What an event is told that goes to the backup because others of its partition are there. */
+/** The failure of an event that spills to the backup because earlier events of its partition are there. */
 export const spilled: SendFailure = {
   kind: 'retriable',
   cause: 'BehindBackup',
@@ -499,14 +498,14 @@ export const spilled: SendFailure = {
   endedBy: 'behind',
 };
 
-/** The same, of one that waits in its queue where no tier has room for it: it is not lost yet then. */
+/** The same for an event that returns to its queue if no tier has space for it. */
 export const spilledUnlessFull: SendFailure = { ...spilled, endedBy: 'behind-unless-full' };
 
 export function isSpilled({ endedBy }: SendFailure): boolean {
   return endedBy === 'behind' || endedBy === 'behind-unless-full';
 }
 
-/** Nothing is kept in order with the backup: `svc.broker.backup.drain.order: none`, or no drain at all. */
+/** No order between backup and queue: `svc.broker.backup.drain.order: none`, or no drain. */
 export const noOrder: KeyOrder = {
   isGuarding: false,
   stateOf: () => 'open',

@@ -8,22 +8,22 @@ import type { RecoverySource } from '../recovery-source.ts';
 import type { UncertainBatches } from '../sender/sender.ts';
 import { type RecoverOptions, type RecoverReport, recover } from './recover.ts';
 
-/** Empties the local backup of a running process into the original topics when the cluster is back. */
+/** Sends the local backup of a running process to the original topics when the cluster is back. */
 export interface Drain {
-  /** Something was put into the backup. */
+  /** An event was stored in the backup. */
   stored(): void;
-  /** Somebody may have left something there: it is looked for at once. */
+  /** Checks at once for events left by others. */
   look(): void;
   /** Events that were sent from the backup. */
   count(): number;
-  /** Ends after the batch under way. */
+  /** Ends after the batch in flight. */
   close(): Promise<void>;
 }
 
 /**
- * First what an earlier process has left, with all that is new behind it, then what this one has stored itself, in passes, until
- * new events can go to their topics directly again. Without a journal all of it is sent beside what is new. Its timers do not
- * keep the process alive: what is not sent stays in the backup.
+ * First drains the backlog of earlier processes, with all new events behind it. Then drains this process's own events in passes,
+ * until new events can go to their topics directly. Without a journal, backup and new events are sent side by side. Its timers are
+ * unref'd; unsent events stay in the backup.
  */
 export function createDrain(options: DrainOptions): Drain {
   const { journal, clock } = options;
@@ -43,69 +43,56 @@ export function createDrain(options: DrainOptions): Drain {
 
 export interface DrainOptions
   extends Pick<RecoverOptions, 'send' | 'partitionsFor' | 'partitionOf' | 'sleep'> {
-  /** Keeps what this process has stored in order with new events. `undefined`: nothing does, and all of it is in `left`. */
+  /** Keeps this process's stored events in order with new ones. `undefined`: no order, and all events are in `left`. */
   readonly journal?: Journal | undefined;
-  /** What processes have left that are gone. One process at a time opens it. */
+  /** Events of processes that have ended. One process at a time opens it. */
   readonly left: RecoverySource;
-  /** Whether there may have been any at the start: with a journal all events wait until they are known. */
+  /** Whether there may be a backlog at start. With a journal, all events wait until this is known. */
   readonly mayHaveBacklog: boolean;
-  /** Whether the folder holds anything at all. */
+  /** Whether the folder holds any events. */
   readonly hasLeft: () => Promise<boolean>;
-  /** What this process still writes becomes readable in `left`. */
+  /** Makes events that this process is still writing readable in `left`. */
   readonly prepare?: (() => Promise<void>) | undefined;
-  /** For what nobody waits behind. */
+  /** For events that no new event waits behind. */
   readonly ratePerSecond: number;
-  /** Asks the cluster whether it is there. */
+  /** Rejects if the cluster is away. */
   readonly ask: () => Promise<unknown>;
   /** The cluster has taken events. */
   readonly onAnswered: () => void;
-  /** After a look that took events out, or set some aside. */
+  /** Called when a run has sent events or set some aside. */
   readonly onDrained: () => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** What this process has stored itself. */
+/** The events that this process has stored. */
 interface Journal {
   readonly order: BackupOrder;
   readonly source: RecoverySource;
-  /** Whether there is any of it; what `source` reads next is what there is now. It may leave out what has a lower id than `from`. */
+  /** Whether it has events. `source` then reads those that exist now; it may skip ids below `from`. */
   readonly hasEvents: (from: bigint) => Promise<boolean>;
 }
 
-/** What the drains of the journal and of what is left have in common. */
-interface Draining {
-  isReachable(): Promise<boolean>;
-  send(
-    source: RecoverySource,
-    some: Pick<RecoverOptions, 'accept' | 'onHeldUp' | 'isOver' | 'ratePerSecond'>,
-  ): Promise<RecoverReport>;
-  /** Says what became of a run. */
-  tell(report: RecoverReport): Promise<void>;
-  /** A line about one trouble, once in a while. */
-  say(about: string, message: string): void;
-  count(): number;
-  /** The run under way ends after its batch. */
-  stop(): void;
-}
+type Draining = ReturnType<typeof createDraining>;
 
-/** Waits after a refusal, doubling, where new events go behind what is refused. */
+/** Backoff after a refusal while new events wait behind it. Doubles. */
 const firstPauseMs = 500;
 const longestPauseMs = 10_000;
-/** In a row, of the folder or a file in it, until new events wait no longer for what is there. */
-const mostFailures = 5;
-/** How often what others leave is looked for. */
+/** Failures in a row to read the folder or a file, before new events stop waiting for it. */
+const maxFailures = 5;
+/** How often the backlog of others is polled. */
 const lookMs = 60_000;
 
-/** How long the cluster may take to say that it is there. */
+/** Time limit for the cluster's answer. */
 const answerMs = 1_000;
-/** How often what is in the folder is counted while it is sent. */
+/** How often the folder is counted while it is sent. */
 const countMs = 5_000;
-/** A line about one trouble, and about what was sent. */
+/** Minimum interval of log lines about one problem, and about sent events. */
 const sayMs = 60_000;
 const saySentMs = 10_000;
 
-function createDraining(options: DrainOptions): Draining {
+/** Shared by the drains of the journal and of `left`. */
+function createDraining(options: DrainOptions) {
   const { journal, clock, logger } = options;
   const say = throttledLog(logger, clock, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
   const uncertain = new Map<RecoverySource, UncertainBatches>();
@@ -133,20 +120,25 @@ function createDraining(options: DrainOptions): Draining {
     saidAtMs = nowMs;
   }
 
-  const draining: Draining = {
-    isReachable: () => isAnswered(options.ask(), answerMs),
-    send(source, some) {
+  const isReachable = (): Promise<boolean> => isAnswered(options.ask(), answerMs);
+
+  return {
+    isReachable,
+    send(
+      source: RecoverySource,
+      some: Pick<RecoverOptions, 'accept' | 'onHeldUp' | 'isOver' | 'ratePerSecond'>,
+    ): Promise<RecoverReport> {
       let known = 0;
       const ofSource: UncertainBatches = uncertain.get(source) ?? new Map();
       uncertain.set(source, ofSource);
       return recover({
         ...options,
         ...some,
-        isReachable: draining.isReachable,
+        isReachable,
         source,
         keepsOrder: true,
         uncertain: ofSource,
-        // The next look is the next try.
+        // The next run retries.
         retryWaitsMs: [],
         dryRun: false,
         setsAside: true,
@@ -157,7 +149,8 @@ function createDraining(options: DrainOptions): Draining {
         },
       });
     },
-    async tell(report) {
+    /** Logs the result of a run. */
+    async tell(report: RecoverReport): Promise<void> {
       for (const [reason, events] of report.problems)
         say(reason, `events stay in the backup: ${reason}`, { events });
       for (const { place, reason, isInUse } of report.unreadable)
@@ -165,13 +158,14 @@ function createDraining(options: DrainOptions): Draining {
       if (report.sent + report.setAside > 0) await options.onDrained();
       saySent();
     },
+    /** Throttled by its first argument. */
     say,
-    count: () => drained,
-    stop() {
+    count: (): number => drained,
+    /** Ends the run after the batch in flight. */
+    stop(): void {
       isClosed = true;
     },
   };
-  return draining;
 }
 
 function reasonOf(error: unknown): string {
@@ -179,20 +173,19 @@ function reasonOf(error: unknown): string {
   return (error as NodeJS.ErrnoException)?.code ?? (error instanceof Error ? error.name : 'unknown error');
 }
 
-/** While events that belong before are in the queue still. */
+/** While earlier events are still in the queue. */
 const notReadyMs = 100;
 
-interface JournalDrain extends WorkLoop {
-  stored(): void;
-}
-
-/** Sends what this process has stored, in passes. @param isBehindLeft whether what others have left comes first */
+/**
+ * Drains this process's stored events in passes.
+ * @param isBehindLeft whether the backlog of others comes first
+ */
 function createJournalDrain(
   { order, source, hasEvents }: Journal,
   clock: Clock,
   draining: Draining,
   isBehindLeft: () => boolean,
-): JournalDrain {
+) {
   let failures = 0;
   let unread = 0;
   const loop = createWorkLoop(clock.monotonic, pass);
@@ -211,7 +204,7 @@ function createJournalDrain(
       const hasSent = report !== undefined && report.sent > 0;
       const isUnread = report?.unreadable.some(({ mayPass }) => mayPass) === true;
       unread = isUnread ? unread + 1 : 0;
-      const isWaited = isUnread && unread < mostFailures;
+      const isWaited = isUnread && unread < maxFailures;
       const isComplete = !isAway && !isWaited && report?.isInterrupted !== true;
       begun.end(isComplete, hasSent ? 0 : clock.monotonic() - beganMs);
       if (report !== undefined) await draining.tell(report);
@@ -240,39 +233,33 @@ function createJournalDrain(
     return backoffMs(++failures, firstPauseMs, longestPauseMs);
   }
 
-  return { ...loop, stored: () => loop.within(firstPauseMs) };
+  return { ...loop, stored: (): void => loop.within(firstPauseMs) };
 }
 
-/** Of a run that nothing but a request makes sense of, none. */
+/** `undefined` for an infinite delay: the run waits for a request. */
 function finite(delayMs: number): number | undefined {
   return Number.isFinite(delayMs) ? delayMs : undefined;
 }
 
-/** How soon what was stored in no order is. */
+/** Delay for events that were stored without order. */
 const soonMs = 2_000;
-/** What is refused may be much, and is read each time: a twentieth of the time at most. */
+/** Refused events may be many, and are read each time: reading takes a twentieth of the time at most. */
 const maxReadShare = 20;
-/** While it is not known whether another process lives. */
+/** While it is unknown whether another process still runs. */
 const doubtMs = 2_000;
 
-interface LeftDrain {
-  /** Something was put there that is in no order. */
-  stored(): void;
-  look(): void;
-  /** Whether all that is new goes behind what is left, or that is not known yet. */
-  isFirst(): boolean;
-  close(): Promise<void>;
-}
-
-/** Sends what processes have left that are gone. @param onKnown which topics new ones must still wait for is known */
-function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () => void): LeftDrain {
+/**
+ * Drains the events of processes that have ended.
+ * @param onKnown called when it is known which topics new events must wait for
+ */
+function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () => void) {
   const { left, clock } = options;
   const order = options.journal?.order;
   const loop = createWorkLoop(clock.monotonic, look);
-  /** Of which topics new events go behind what is left. */
+  /** The topics whose new events wait behind it. */
   let waiting: 'unknown' | 'all' | ReadonlySet<string> = order === undefined ? new Set() : 'unknown';
   let isOpen = false;
-  /** Something was left just now: whoever is at the folder may not have seen it. */
+  /** `look` was called: the process that has the folder open may have missed the new events. */
   let isNew = false;
   let isAway = false;
   let refusals = 0;
@@ -287,7 +274,7 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
     isAway = false;
     try {
       if (!isOpen && (await options.hasLeft())) {
-        // Where nobody waits for it, others may be at it meanwhile.
+        // If no event waits for it, other processes may drain it meanwhile.
         if (!isFirst() && !(await draining.isReachable())) return away();
         await options.prepare?.();
         await left.open(true);
@@ -296,7 +283,7 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
       isNew = false;
       if (!isOpen) return nothingLeft();
     } catch (error) {
-      // Another process is at it, or the folder cannot be used, which those who write to it have said already.
+      // Another process has it open, or the folder is unusable, which its writers have already logged.
       if (!(error instanceof SvcError)) draining.say('left', `the backup is not drained: ${reasonOf(error)}`);
       const nextMs = nothingLeft();
       return isNew ? doubtMs : nextMs;
@@ -309,8 +296,8 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
       return (await draining.isReachable()) ? await send() : away();
     } catch (error) {
       draining.say('left', `the backup could not be drained: ${reasonOf(error)}`);
-      // What cannot be read must not hold up what comes for ever.
-      return ++failures >= mostFailures ? nothingLeft() : pause();
+      // An unreadable folder must not block new events forever.
+      return ++failures >= maxFailures ? nothingLeft() : pause();
     } finally {
       if (!isFirst()) await close();
     }
@@ -329,10 +316,10 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
     failures = isUnread ? failures + 1 : 0;
     await draining.tell(report);
     if (report.stoppedBy !== undefined || report.isInterrupted) return wasAwaited ? away() : refused();
-    // A journal of another container, which may be that of the process before this one, comes first if it is.
+    // The journal may be that of this container's previous process, which comes first.
     if (waiting === 'all' && report.unreadable.some(({ isDoubtful }) => isDoubtful)) return doubtMs;
-    if (waiting === 'all' && isUnread && failures < mostFailures) return doubtMs;
-    // Where nobody waits for it, it need not begin to.
+    if (waiting === 'all' && isUnread && failures < maxFailures) return doubtMs;
+    // If no event waits for it, none needs to start.
     if (wasAwaited) known(topics);
     if (topics.size === 0) refusals = 0;
     else return refused(wasAwaited && report.sent === 0 ? maxReadShare * (clock.monotonic() - beganMs) : 0);
@@ -375,20 +362,22 @@ function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () 
 
   loop.within(options.mayHaveBacklog ? 0 : nothingLeft());
   return {
-    stored: () => loop.within(Math.max(soonMs, pausedUntilMs - clock.monotonic())),
-    look() {
+    /** An event was stored there without order. */
+    stored: (): void => loop.within(Math.max(soonMs, pausedUntilMs - clock.monotonic())),
+    look(): void {
       isNew = true;
       loop.within(0);
     },
+    /** Whether all new events must wait behind it, or this is not known yet. */
     isFirst,
-    async close() {
+    async close(): Promise<void> {
       await loop.close();
       await close();
     },
   };
 }
 
-/** A source that is loaded when the first look finds something to look at. */
+/** A source that is loaded when the first run finds events. */
 export function lazySource(
   name: string,
   open: () => Promise<RecoverySource>,
@@ -408,15 +397,15 @@ export function lazySource(
   };
 }
 
-/** Work that is done again and again, one run at a time. Its timer does not keep the process alive. */
+/** Repeats work, one run at a time. Its timer is unref'd. */
 interface WorkLoop {
-  /** The next run begins in `delayMs` at the latest. */
+  /** The next run begins within `delayMs`. */
   within(delayMs: number): void;
-  /** Resolves when the run under way has ended; no other one begins. */
+  /** Resolves when the current run has ended. No further run begins. */
   close(): Promise<void>;
 }
 
-/** @param work one run, which never rejects; gives the milliseconds until the next one, or `undefined`: when it is asked for */
+/** @param work one run, which never rejects; returns the milliseconds until the next one; `undefined`: on request */
 function createWorkLoop(monotonic: () => number, work: () => Promise<number | undefined>): WorkLoop {
   let timer: NodeJS.Timeout | undefined;
   let dueMs = Number.POSITIVE_INFINITY;

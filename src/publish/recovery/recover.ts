@@ -1,4 +1,4 @@
-// recovery/: the way back of events that did not get to their topic: dead letters and backups.
+// recovery/: sends dead letters and backups to their topics.
 
 import type { Clock } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
@@ -24,72 +24,75 @@ export interface RecoverOptions {
   ) => Promise<SendResult>;
   readonly partitionsFor: (topic: string) => Promise<number | undefined>;
   readonly partitionOf: (key: string | null, partitionCount: number) => number;
-  /** Filters; the others stay where they are. */
+  /** Filter; other events stay where they are. */
   readonly accept: (event: StoredEvent) => boolean;
-  /** Where events go whose topic is not known. Without it they stay. */
+  /** For events whose topic is unknown. Default: they stay. */
   readonly fallbackTopic?: string | undefined;
-  /** Why nothing is sent to a topic; one line. Such events stay. */
+  /** Why nothing may be sent to a topic, in one line. Its events stay. */
   readonly refusalOf?: ((topic: string) => string | undefined) | undefined;
   /**
-   * What was not sent holds up all that comes after it in its partition, and no other: partitions are sent to side by side,
-   * and one that fails does not end the run while others get through. An event that its topic never takes holds up nothing.
+   * An unsent event holds up later events of its partition, and no others. Partitions are sent in parallel; a failed one does not
+   * end the run while others succeed. An event that its topic never takes holds up nothing.
    */
   readonly keepsOrder?: boolean;
-  /** With `keepsOrder`: an event that holds up those after it. `isRefused`: its topic has said so, or is gone. */
+  /** With `keepsOrder`: an event holds up later ones. `isRefused`: its topic refused it, or does not exist. */
   readonly onHeldUp?: (event: StoredEvent, isRefused: boolean) => void;
-  /** True: nothing of what follows would be accepted. */
+  /** True: no further event would be accepted. */
   readonly isOver?: () => boolean;
-  /** Events a second; 0: as fast as the broker takes them. */
+  /** Events per second; 0: unlimited. */
   readonly ratePerSecond: number;
-  /** What earlier runs of this process could not end: the same events are sent as the same batch, which a broker knows again. Default: none. */
+  /**
+   * Batches of earlier runs with an unknown outcome. They are sent again unchanged, so that a broker recognizes them. Default:
+   * none.
+   */
   readonly uncertain?: UncertainBatches;
-  /** Waits before further tries of a failed send. Default: 1 s, 2 s, 4 s. */
+  /** Waits before retries of a failed send. Default: 1 s, 2 s, 4 s. */
   readonly retryWaitsMs?: readonly number[];
-  /** Reads and filters, sends nothing, marks nothing. */
+  /** Reads and filters only. */
   readonly dryRun: boolean;
-  /** What its topic never takes, because it is too large, is set aside by the source instead of being tried in each run. */
+  /** The source sets aside events that are too large for their topic, so that later runs skip them. */
   readonly setsAside?: boolean;
-  /** Whether the cluster answers: then a large event that it does not take does not hold up the others. */
+  /** Whether the cluster answers. If it does, a large event that fails does not hold up others. */
   readonly isReachable?: () => Promise<boolean>;
   readonly clock: Clock;
   readonly sleep: (ms: number) => Promise<void>;
-  /** True: stop after the batch under way. */
+  /** True: stop after the current batch. */
   readonly isStopped: () => boolean;
   readonly onProgress?: (report: RecoverReport) => void;
-  /** Each event that is accepted, for a list. */
+  /** Each accepted event, for a list. */
   readonly onEvent?: (event: StoredEvent) => void;
 }
 
 export interface RecoverReport {
   /** Accepted by the filters. */
   matched: number;
-  /** Left where they are by the filters. */
+  /** Rejected by the filters. */
   skipped: number;
-  /** Acknowledged by their topic, and marked. */
+  /** Acknowledged, and marked as done. */
   sent: number;
   /** Accepted, but not sent: they stay. */
   failed: number;
   readonly unreadable: Unreadable[];
-  /** Too large for their topic, and put where no run tries them again. */
+  /** Too large for their topic, and moved to where later runs skip them. */
   setAside: number;
-  /** Why events were not sent, each reason once. */
+  /** Why events were not sent, with their number. */
   readonly problems: Map<string, number>;
-  /** The broker is away: nothing more was tried. */
+  /** The cluster is away: the run has ended early. */
   stoppedBy: SendFailure | undefined;
-  /** `isStopped` said so: there may be more than was looked at. */
+  /** `isStopped` ended the run: events may be left unread. */
   isInterrupted: boolean;
 }
 
 const maxBatchCount = 500;
-/** Read at once where partitions are sent to side by side. */
+/** Read size with parallel partitions. */
 const maxReadCount = 2_000;
 const maxSendBytes = 512 * 1024;
 const usualWaitsMs = [1_000, 2_000, 4_000];
 
 /**
- * Sends stored events to their topics: the same bytes under the same key with the same headers, events of one key in
- * their order. Each batch is marked after its events are acknowledged, so that a crash repeats one batch at most.
- * The record's time is that of the sending: with the old one, Kafka could delete it at once.
+ * Sends stored events to their topics with the same bytes, key and headers, events of one key in order. Each batch is marked as
+ * done after its acknowledgment, so a crash repeats at most one batch. The record's timestamp is the time of sending, because
+ * Kafka's retention could delete an old one at once.
  */
 export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   const { source, clock, ratePerSecond } = options;
@@ -105,15 +108,15 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     isInterrupted: false,
   };
   const counts = new Map<string, number>();
-  /** Topics that take nothing in this run, and why: a wrong password is not tried with each event. */
+  /** Topics that take nothing in this run, and why: a wrong password is not tried again with each event. */
   const refusals = new Map<string, string>();
-  /** With `keepsOrder`: by partition of a topic, why nothing more of it is sent in this run. */
+  /** With `keepsOrder`: partitions that get nothing more in this run, and why. */
   const heldUp = new Map<string, string>();
-  /** Of the batch under way. */
+  /** Of the current batch. */
   let sent: StoredEvent[] = [];
-  /** With `keepsOrder`: the cluster did not take some of it. */
+  /** With `keepsOrder`: a failure of the cluster in the current batch. */
   let away: SendFailure | undefined;
-  /** What the client, the source or the cluster was asked for and has thrown. */
+  /** An error thrown by the client, the source or the cluster check. */
   let broken: { readonly error: unknown } | undefined;
   const waitsMs = options.retryWaitsMs ?? usualWaitsMs;
   const sender = createSender<StoredEvent>({
@@ -190,7 +193,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     return topic === undefined ? undefined : options.refusalOf?.(topic);
   }
 
-  /** What is not known yet is asked for again with each batch: the first send to a topic may have made it. */
+  /** Unknown counts are requested again with each batch, because the first send may have created the topic. */
   async function askForCounts(events: readonly StoredEvent[]): Promise<void> {
     for (const topic of new Set(events.map((event) => event.topic ?? options.fallbackTopic))) {
       if (topic === undefined || counts.has(topic) || refusals.has(topic)) continue;
@@ -207,7 +210,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     return before === undefined && reason === undefined && broken === undefined ? 'send' : 'ended';
   }
 
-  /** Of what is not split. */
+  /** Handles a batch that is not split. */
   async function failed(
     { key, topic, partition }: TopicPartition,
     { events, sends }: Batch<StoredEvent>,
@@ -232,14 +235,17 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     }
     fail(events, failure.message);
     if (options.keepsOrder === true || isOutOfOrder) return 'ended';
-    // A topic that is gone keeps its events, and no others. What comes later of it must not overtake them.
+    // A missing topic keeps only its own events. Later ones must not overtake them.
     if (passingOf(failure.cause) === 'unknown' || (failure.kind === 'fatal' && partition === undefined))
       refusals.set(topic, failure.message);
     else if (failure.kind === 'retriable' || failure.kind === 'unknown_outcome') report.stoppedBy = failure;
     return 'ended';
   }
 
-  /** The topic has another number of partitions: without `keepsOrder` everything that waits is placed again at once, otherwise by the next run. */
+  /**
+   * The topic's number of partitions has changed. Without `keepsOrder` all waiting events are placed again at once, otherwise by
+   * the next run.
+   */
   async function isPlacedAgain(
     topic: string,
     partition: number | undefined,
@@ -269,7 +275,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     return true;
   }
 
-  /** Beyond the size of a request, a broker cuts the connection, which looks as if it were away. */
+  /** A broker drops the connection above its maximum request size, which looks like an outage. */
   async function isOnlyTooLarge(events: readonly StoredEvent[], { kind }: SendFailure): Promise<boolean> {
     const [event] = events;
     if (kind !== 'retriable' && kind !== 'unknown_outcome') return false;
@@ -289,9 +295,9 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
 
 const bytesOf = ({ value }: StoredEvent): number => value.length;
 
-/** The events behind the dead letters of a topic, in either shape. */
+/** The events in a dead letter topic, in either shape. */
 export function createDlqSource(topic: string, reader: TopicReader): RecoverySource {
-  /** Of the last batch: what `done` is about. */
+  /** Of the last batch, for `done`. */
   let records = new Map<string, TopicRecord>();
 
   return {

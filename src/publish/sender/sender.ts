@@ -3,16 +3,16 @@
 import { type Clock, inTime } from '../../ground/clock.ts';
 import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
 import { faultOf, nameOf, passingOf } from '../fault.ts';
-import { createSendSlots, type SendSlots } from '../memory-limits.ts';
+import { createSendSlots } from '../memory-limits.ts';
 
 export interface BatchLimits {
   /** Events in one send. */
   readonly maxEvents: number;
-  /** Bytes in one send; a single event may be larger, and is then sent alone. */
+  /** Bytes in one send. A larger event is sent alone. */
   readonly maxBytes: number;
 }
 
-/** How many of these events, which are not empty, go into the next batch. */
+/** How many of these events, at least one, go into the next batch. */
 export function countForBatch<T>(
   events: readonly T[],
   bytesOf: (event: T) => number,
@@ -30,7 +30,7 @@ export function countForBatch<T>(
 /** Events of one partition that are sent, retried and stored together. */
 export interface Batch<T> {
   readonly events: readonly T[];
-  /** Tries so far, the one under way among them. */
+  /** Tries so far, including the one in flight. */
   readonly sends: number;
   /** Of the last try. */
   readonly failure: SendFailure | undefined;
@@ -42,30 +42,29 @@ export function newBatch<T>(events: readonly T[]): Batch<T> {
   return { events, sends: 0, failure: undefined, maybeStored: false };
 }
 
-/** The batch in its next try. */
 export function nextTry<T>(batch: Batch<T>): Batch<T> {
   return { ...batch, sends: batch.sends + 1 };
 }
 
-/** Two, in their order, each with tries of its own. */
+/** Two halves in order, each with new tries. */
 function splitBatch<T>({ events, maybeStored }: Batch<T>): Batch<T>[] {
   const middle = Math.ceil(events.length / 2);
   const halves = [events.slice(0, middle), events.slice(middle)];
   return halves.map((half) => ({ ...newBatch(half), maybeStored }));
 }
 
-/** A leader may have stored it, and lost its partition while the others confirmed that. */
+/** The leader may have stored it and lost its partition before the replicas confirmed. */
 const mayBeStored = ({ kind, cause }: SendFailure): boolean =>
   kind === 'unknown_outcome' || passingOf(cause) === 'moved';
 
-/** An adapter that throws breaks its port's promise; its events still get their outcome. */
+/** An adapter that throws violates its port's contract. Its events still get an outcome. */
 export function brokenPromise(error: unknown): SendResult {
   const message = 'the broker adapter failed';
   return { ok: false, failure: { kind: 'unknown_outcome', cause: nameOf(error), message } };
 }
 
 /**
- * What becomes of a batch that failed:
+ * After a failed batch:
  * - `ended`: the lane does nothing more with its events;
  * - `resend`: the same batch is sent again at once, in the same slot;
  * - `rebuild`: its events are sent as a new batch, with new records.
@@ -73,12 +72,12 @@ export function brokenPromise(error: unknown): SendResult {
 type AfterFailure = 'ended' | 'resend' | 'rebuild';
 
 interface LaneOptions<T, B extends Batch<T>> {
-  readonly slots: SendSlots;
-  /** The batch to send now, with its try counted. `undefined`: there is none, and the slot goes to another partition. */
+  readonly slots: ReturnType<typeof createSendSlots>;
+  /** The batch to send now, with its try counted. `undefined`: nothing to send; the slot goes to another partition. */
   readonly next: () => B | undefined;
-  /** Resolves in every case. */
+  /** Never rejects. */
   readonly send: (batch: B) => Promise<SendResult>;
-  /** These are the next batches, before all others. */
+  /** Puts these batches before all others. */
   readonly putFirst: (batches: readonly Batch<T>[]) => void;
   readonly onStored: (batch: B) => void;
   /** Called once for each failed send. `isSplit`: the batch is sent in halves, whatever this returns. */
@@ -87,16 +86,17 @@ interface LaneOptions<T, B extends Batch<T>> {
     failure: SendFailure,
     isSplit: boolean,
   ) => AfterFailure | Promise<AfterFailure>;
-  /** A send has ended, and its result has been handled. */
+  /** After each send, when its result has been handled. */
   readonly onSent: (batch: B, result: SendResult) => void;
-  /** Also splits a batch that may be stored, because its events cannot end anywhere else. Default: it stays whole. */
+  /** Also splits a batch that may be stored. Default: it stays whole. */
   readonly splitsMaybeStored?: boolean;
 }
 
 /**
- * The sends of one partition: one at a time, in the order in which `next` gives batches. A batch that is too large, or that holds
- * an invalid record, is sent in halves, down to the event at fault. That event is never taken for a fault of the cluster.
- * A batch that may be stored keeps its events, because a broker recognizes it by them.
+ * Sends the batches of one partition one at a time, in the order in which `next` gives them.
+ * - A batch that is too large, or that holds an invalid record, is sent in halves, down to the event at fault. That event never
+ *   counts as a failure of the cluster.
+ * - A batch that may be stored keeps its events, because a broker recognizes it by them.
  */
 export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>) {
   let inFlight: B | undefined;
@@ -118,7 +118,7 @@ export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>) {
       const isWhole = tried.maybeStored && options.splitsMaybeStored !== true;
       const isSplit = faultOf(failure) === 'record' && tried.events.length > 1 && !isWhole;
       const answer = options.onFailed(tried, failure, isSplit);
-      // A known answer is acted upon in this turn. Otherwise a second send of this partition could start in between.
+      // A synchronous answer is acted upon at once. Otherwise a second send of this partition could start in between.
       const after = typeof answer === 'string' ? answer : await answer;
       if (isSplit) options.putFirst(splitBatch(tried));
       else if (after === 'resend') return send({ ...tried, sends: tried.sends + 1 });
@@ -131,7 +131,6 @@ export function createLane<T, B extends Batch<T>>(options: LaneOptions<T, B>) {
   return {
     /** Sends what `next` gives, as soon as a slot is free. Call it again only after `next` was called or the send has ended. */
     ask: (): void => options.slots.acquire(begin),
-    /** Until its answer is there. */
     get inFlight(): B | undefined {
       return inFlight;
     },
@@ -143,9 +142,9 @@ export interface TopicPartition {
   readonly topic: string;
   /** `undefined`: the client chooses, for one record at a time. */
   readonly partition: number | undefined;
-  /** Of both. */
+  /** Key of topic and partition. */
   readonly key: string;
-  /** A send exceeded its time limit, and may still write its records. Nothing else is sent until it ends. */
+  /** A send exceeded its time limit and may still write its records. Nothing else is sent to the partition until it ends. */
   readonly isLate: boolean;
 }
 
@@ -157,7 +156,7 @@ interface WaitingPartition<T> extends TopicPartition {
   /** Parts of split batches, which are sent before `waiting`. */
   pieces: T[][];
   isBusy: boolean;
-  /** The records of its last batch, which are the same in each try. */
+  /** The records of its last batch. Each try sends the same ones. */
   sent: { readonly events: readonly T[]; readonly records: readonly BrokerRecord[] } | undefined;
   readonly lane: { ask(): void };
 }
@@ -170,7 +169,7 @@ interface UncertainBatch {
   readonly records: readonly BrokerRecord[];
 }
 
-/** Partitions for which it is kept. */
+/** At most so many partitions are remembered. */
 const maxUncertain = 100;
 
 interface SenderOptions<T> {
@@ -192,14 +191,13 @@ interface SenderOptions<T> {
     readonly late: () => SendFailure;
   };
   /**
-   * Decides about the next event of a partition; `batch`: the events that are sent with it. `wait`: it and the events behind it
-   * wait for the next `pump`. `ended`: it already has its end.
+   * Decides about the next event of a partition. `batch`: the events sent with it. `wait`: it and the events after it wait for the
+   * next `pump`. `ended`: it already has its end.
    */
   readonly mayGo: (event: T, to: TopicPartition, batch: ReadonlySet<T>) => 'send' | 'wait' | 'ended';
-  /** For events that leave with an unknown outcome and come back: their batches are found again by their ids. */
+  /** For events that leave with an unknown outcome and come back. Their batches are found by their ids. */
   readonly uncertain?: { readonly batches: UncertainBatches; readonly idOf: (event: T) => string };
   readonly splitsMaybeStored?: boolean;
-  /** A send begins. */
   readonly onSend?: (events: readonly T[]) => void;
   readonly onStored: (to: TopicPartition, events: readonly T[]) => void;
   readonly onFailed: (
@@ -208,15 +206,14 @@ interface SenderOptions<T> {
     failure: SendFailure,
     about: { readonly isSplit: boolean; readonly tookMs: number },
   ) => AfterFailure | Promise<AfterFailure>;
-  /** After each send. */
   readonly onSent?: () => void;
 }
 
 /**
- * Sends events: several partitions at once.
+ * Sends events to several partitions at once.
  * - Events of a partition are sent in the order in which they were put, one send at a time. Parts of a split batch go first.
  * - A send takes as much as its limits allow, or one record if the partition is unknown.
- * - A batch that may be stored, and comes back, is sent again as it was: the same records, no more and no fewer.
+ * - A batch that may be stored, and comes back, is sent again with the same records.
  * - A send that outlasts its limit keeps its partition until it ends.
  * - Each event has one end: `onStored`, `onFailed`, `mayGo` or `takeAll`. An error that `send` throws is a failed send.
  */
@@ -300,7 +297,6 @@ export function createSender<T>(options: SenderOptions<T>) {
     return undefined;
   }
 
-  /** The next events for one send. */
   function take(one: WaitingPartition<T>): T[] {
     for (;;) {
       const source = one.pieces[0] ?? one.waiting;
@@ -324,7 +320,7 @@ export function createSender<T>(options: SenderOptions<T>) {
       if (decision === 'ended') continue;
       if (decision === 'wait' || one.isLate) break;
       if (again !== undefined && uncertain?.idOf(event) === again[0]) {
-        // It begins a batch, and is followed by those that followed it.
+        // It begins a remembered batch, with the events that followed it there.
         if (chosen.size > 0) break;
         most = again.length;
       }
@@ -363,14 +359,16 @@ export function createSender<T>(options: SenderOptions<T>) {
     put(event: T, topic: string, partition: number | undefined): void {
       partitionOf(topic, partition).waiting.push(event);
     },
-    /** Sends what can be sent. */
+    /** Sends all that `mayGo` allows. */
     pump,
-    /** Returns and forgets the events that are not in a send, in the order of each partition. `topic`: only those of this topic. */
+    /**
+     * Returns and forgets the events that are not in a send, in the order of each partition. `topic`: only those of this topic.
+     */
     takeAll(topic?: string): T[] {
       const wanted = [...partitions.values()].filter((one) => topic === undefined || one.topic === topic);
       return wanted.flatMap((one) => [...one.pieces.splice(0).flat(), ...one.waiting.splice(0)]);
     },
-    /** Sends what can be sent. Resolves when nothing waits, and no send is in flight that has not exceeded its limit. */
+    /** Pumps. Resolves when nothing waits, and no send is in flight except those past their limit. */
     idle: (): Promise<void> =>
       new Promise((resolve) => {
         onIdle.push(resolve);

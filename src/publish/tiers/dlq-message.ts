@@ -7,11 +7,11 @@ import type { FailedEvent } from '../tier.ts';
 /** `operations`: shape A of the specification; `recovery`: shape B. */
 export type DlqFormat = 'operations' | 'recovery';
 
-/** What svc adds to the headers of the event itself; recovery takes them off again. */
+/** Headers that svc adds to the event's own. Recovery removes them. */
 const originalTopic = 'originalTopic';
 const exceptionType = 'exceptionType';
 const originalContentType = 'originalContentType';
-/** Of the smaller forms alone. */
+/** Only of the smaller forms. */
 const letterForm = 'deadLetterForm';
 const letterEventId = 'deadLetterEventId';
 const exceptionMessage = 'exceptionMessage';
@@ -25,7 +25,7 @@ const contentType = 'content-type';
 const json = 'application/json';
 const rawEvent = ',"originalEvent":';
 
-/** The dead letter of an event, under the event's own key, so that the dead letters of one key stay in their order. */
+/** The dead letter of an event. It has the event's key, so the dead letters of one key stay in order. */
 export function toDlqRecord(
   { event, topic, record, attempts, failure }: FailedEvent,
   format: DlqFormat,
@@ -40,7 +40,7 @@ export function toDlqRecord(
     [exceptionType]: headerText(failure.cause),
     ...(original !== undefined && original !== json && { [originalContentType]: original }),
   };
-  // Bytes that are no text (Avro) travel as Base64 in shape A, whatever the setting: they have no JSON form.
+  // Binary values (Avro) are Base64 in shape A, whatever the setting, because they have no JSON form.
   const isRecovery = format === 'recovery' && text !== undefined && isJson(text);
   const head = { eventId: event.eventId, originalTopic: topic };
   const value = isRecovery
@@ -64,21 +64,21 @@ export function toDlqRecord(
   return { key: record.key, value: Buffer.from(value), headers, timestamp: nowMs };
 }
 
-/** For people, beside bytes of a binary form; recovery takes the bytes. */
+/** For people, beside the bytes of a binary form. Recovery uses the bytes. */
 function toJson({ value: { form } }: FailedEvent['event'], { value }: BrokerRecord): unknown {
   return form.toJson?.(value);
 }
 
-/** Where a consumer has found the event. */
-export interface OriginalPlace {
+/** Where a consumer found the event. */
+interface OriginalPlace {
   readonly partition: number;
   readonly offset: bigint;
 }
 
 /**
- * A dead letter that is smaller than `toDlqRecord` makes it, for a topic that refuses that one as too large:
- * - `value`: the event's own bytes and headers, the rest in headers. Recovery gives the same event back.
- * - `place`: no payload and none of the event's own headers but its type; it says where the event is. Recovery lists it as unreadable.
+ * A smaller dead letter, for a topic that refuses `toDlqRecord`'s as too large:
+ * - `value`: the event's own bytes and headers, the rest in headers. Recovery restores the event.
+ * - `place`: no payload, and of the event's headers only its type. It says where the event is. Recovery lists it as unreadable.
  */
 export function toSmallerDlqRecord(
   { event, topic, record, failure }: FailedEvent,
@@ -117,7 +117,6 @@ export function toSmallerDlqRecord(
 /** A longer key is left out with the payload. */
 const longestKeyBytes = 1_024;
 
-/** What stands in a dead letter topic, as far as reading one needs it. */
 export interface DlqRecord {
   readonly key: string | null;
   readonly value: Buffer;
@@ -125,7 +124,7 @@ export interface DlqRecord {
   readonly timestamp: number;
 }
 
-/** The event in a dead letter of either shape, or one line that says why there is none. */
+/** The event in a dead letter of either shape, or one line about what is missing. */
 export function fromDlqRecord(record: DlqRecord, place: string): StoredEvent | string {
   const form = record.headers[letterForm];
   if (form === 'value') return fromBareValue(record, place);
@@ -170,7 +169,7 @@ function ownHeaders({ headers }: DlqRecord): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !added.includes(name)));
 }
 
-/** Others write to the topic as well: what is no number is none. */
+/** Other programs write to the topic as well: invalid numbers become `?`. */
 function placeIn(headers: DlqRecord['headers']): string {
   const number = (name: string): string => (/^\d{1,19}$/.exec(headers[name] ?? '') ?? ['?'])[0];
   const topic = /^[\w.-]{1,249}$/.exec(headers[originalTopic] ?? '')?.[0] ?? '?';
@@ -179,7 +178,10 @@ function placeIn(headers: DlqRecord['headers']): string {
     : `it is in ${topic}, partition ${number(originalPartition)}, offset ${number(originalOffset)}`;
 }
 
-/** A dead letter without its event: the headers say it all, where svc wrote them; the value is else read for it. One line: it is none. */
+/**
+ * A dead letter without its event. svc's own letters have all of it in headers; otherwise the value is parsed. A string: not a dead
+ * letter.
+ */
 export type DeadLetterHead = Pick<StoredEvent, 'eventId' | 'eventType' | 'topic' | 'storedAt' | 'reason'>;
 
 export function headOfDlqRecord(record: DlqRecord): DeadLetterHead | string {
@@ -199,14 +201,14 @@ function originalValue(message: Message, text: string): Buffer | undefined {
       : Buffer.from(originalPayload);
   }
   if (typeof originalEvent !== 'object' || originalEvent === null) return undefined;
-  // svc writes the event last, byte for byte: quotes inside the texts before it are escaped, so the first hit is the name.
+  // svc writes the event last, byte for byte. Quotes in earlier strings are escaped, so the first match is the field.
   const at = text.indexOf(rawEvent);
   const raw = at < 0 ? undefined : text.slice(at + rawEvent.length, -1);
   return Buffer.from(raw !== undefined && isJson(raw) ? raw : JSON.stringify(originalEvent));
 }
 
 function storedAt({ failedAt, failureTimestamp }: Message): number | undefined {
-  // Others write them as well: a number that is no time is none.
+  // Other programs write these fields as well: an invalid time is ignored.
   const time = new Date((failedAt ?? failureTimestamp) as number | string).getTime();
   return Number.isNaN(time) ? undefined : time;
 }
@@ -219,7 +221,7 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** Names of errors are plain words; anything else has no place in a header. */
+/** Error names are plain words; other characters are replaced. */
 function headerText(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 200);
 }

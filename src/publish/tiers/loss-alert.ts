@@ -20,41 +20,33 @@ export type LostEventListener = (event: LostEvent) => void;
 
 const listeners = shared('event-lost-listeners', () => new Set<LostEventListener>());
 
-/** Calls `listener` for each event that is lost, whichever copy of this package it was lost in. Returns the way to stop it. */
+/** Calls `listener` for each lost event, whichever copy of this package lost it. Returns a function that removes it. */
 export function onEventLost(listener: LostEventListener): () => void {
   listeners.add(listener);
   return () => void listeners.delete(listener);
 }
 
-/** What a caller gets who asked to be told. */
+/** For callers that wait for the outcome. */
 export function lostError(): SvcError {
   return new SvcError('SVC_PUBLISH_LOST', 'the event could not be published, and no other tier stored it');
 }
 
-export interface LossAlert {
-  lost(event: SerializedEvent, topic: string, failure: SendFailure): void;
-  /** A worker thread was ended with events in its memory. Which ones is not known, so no listener is told. */
-  threadEnded(eventType: string, count: number): void;
-  /** Something was published again. */
-  recovered(): void;
-  /** One line while the last event was lost; for the health endpoint. */
-  state(): string | undefined;
-}
+export type LossAlert = ReturnType<typeof createLossAlert>;
 
-/** The alarm of the last tier: an error line, every `onEventLost` listener, and a DOWN health until an event gets through. */
-export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
+/** The alert of the last tier: an error line, each `onEventLost` listener, and health DOWN until an event is published. */
+export function createLossAlert(logger: Logger, clock: Clock) {
   const say = throttledLog(logger, clock);
   let state: string | undefined;
 
   return {
-    lost({ eventId, eventType }, topic, { cause, message }) {
+    lost({ eventId, eventType }: SerializedEvent, topic: string, { cause, message }: SendFailure): void {
       const event: LostEvent = { eventId, eventType, topic, cause, message };
       state = `events are being lost: ${message}`;
       say(cause, `event lost: ${message}`, { eventId, eventType, topic, cause });
       for (const listener of listeners) {
         const sayFailed = (): void => logger.error('a listener of onEventLost threw', { eventId });
         try {
-          // One that is asynchronous rejects instead, and a rejection that nobody handles ends the process.
+          // An async listener rejects instead. An unhandled rejection would end the process.
           const work: unknown = listener(event);
           if (work instanceof Promise) work.catch(sayFailed);
         } catch {
@@ -62,7 +54,8 @@ export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
         }
       }
     },
-    threadEnded(eventType, count) {
+    /** A worker thread ended with events in its memory. They are not known one by one, so listeners are not called. */
+    threadEnded(eventType: string, count: number): void {
       const message = 'a worker thread ended with events in its memory';
       state = `events are being lost: ${message}`;
       say('thread', `events lost, unless they were just acknowledged: ${message}`, {
@@ -70,9 +63,11 @@ export function createLossAlert(logger: Logger, clock: Clock): LossAlert {
         events: count,
       });
     },
-    recovered() {
+    /** An event was published again. */
+    recovered(): void {
       state = undefined;
     },
-    state: () => state,
+    /** One line from a lost event until the next published one, for the health endpoint. */
+    state: (): string | undefined => state,
   };
 }

@@ -7,19 +7,18 @@ import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../obs
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
 import { doubtsCount, faultOf, nameOf } from '../fault.ts';
-import { createMemory, createSendSlots, type Memory, type MemoryLimits } from '../memory-limits.ts';
+import { createMemory, createSendSlots, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled } from '../order/backup-order.ts';
 import { type BatchLimits, createSender } from '../sender/sender.ts';
 import type { FailedEvent, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 
 interface TierChainOptions {
-  /** In the order in which they are tried; those that are not configured are left out. */
+  /** In the order in which they are tried, without those that are not configured. */
   readonly tiers: readonly Tier[];
-  /** A tier took it. */
   readonly onKept: (name: Tier['name'], failed: FailedEvent) => void;
   readonly onDlqFailed: (failed: FailedEvent) => void;
-  /** No tier took it: the alert. */
+  /** No tier stored it: raises the alert. */
   readonly onLost: (failed: FailedEvent) => void;
 }
 
@@ -31,10 +30,10 @@ export function createTierChain(options: TierChainOptions) {
   async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
     const { endedBy } = failed.failure;
     const isBehind = isSpilled(failed.failure);
-    // Behind others in the backup, and nowhere else, unless it would be lost.
+    // Spilled events go to the backup, and elsewhere only if they would be lost.
     for (const tier of isBehind ? options.tiers.toReversed() : options.tiers) {
-      // A process that ends has no time for a topic: what it does not send now is sent from the backup.
-      // Nor is a letter any good for an event that is sent as it is once the clock is right, or the schema registry answers.
+      // A process that ends has no time for a topic: the backup is sent later. With a wrong clock, or without the schema registry,
+      // the event can be sent unchanged later, so a dead letter would not help.
       const fault = faultOf(failed.failure);
       const isNoLetter = endedBy === 'shutdown' || fault === 'clock' || fault === 'registry';
       if (tier.name === 'dlq' && isNoLetter && options.tiers.length > 1) continue;
@@ -48,7 +47,7 @@ export function createTierChain(options: TierChainOptions) {
     return 'lost';
   }
 
-  /** Not by `catch`, a call that fails at the end of a stack: what is awaited is handled without one. */
+  /** `await` in `try`, because a call of `catch` could fail at the end of the stack. */
   async function isStored(tier: Tier, failed: FailedEvent): Promise<boolean> {
     try {
       return await tier.store(failed);
@@ -60,7 +59,7 @@ export function createTierChain(options: TierChainOptions) {
   return {
     async next(failed: FailedEvent): Promise<Outcome> {
       inFlight.add(failed);
-      // From here on a stack of its own: that of the application may be used up.
+      // Continues on a new stack: the application's may be used up.
       await entrance.acquire(failed.record.value.length);
       try {
         return await firstThatStores(failed);
@@ -69,23 +68,23 @@ export function createTierChain(options: TierChainOptions) {
         inFlight.delete(failed);
       }
     },
-    /** Events without an answer of a tier yet: what the end of the process has to save. */
+    /** Events without an answer of a tier yet. The end of the process must save them. */
     inFlight: (): Iterable<FailedEvent> => inFlight,
     async close(deadlineMs: number): Promise<void> {
       const end = systemClock.monotonic() + deadlineMs;
       entrance.open();
-      // Those that may begin do so first.
+      // Events that may begin do so first.
       await undefined;
-      // One after the other: what the dead letter topic gives back goes to the backup.
+      // In sequence: events that the dead letter topic refuses go to the backup.
       for (const tier of options.tiers) await tier.close(Math.max(0, end - systemClock.monotonic()));
     },
   };
 }
 
 interface ConcurrencyLimits {
-  /** Events on their way at once. There one takes some 9 KB of promises and closures, and 3 KB before (measured). */
+  /** Events in the tiers at once. Each takes some 9 KB of promises and closures, and 3 KB before (measured). */
   readonly maxOnTheWay: number;
-  /** Of those that wait. One more, and the first of them begins: the tiers have bounds of their own. */
+  /** Events that wait. Beyond it the first one begins: the tiers have their own limits. */
   readonly waiting: MemoryLimits;
 }
 
@@ -94,7 +93,7 @@ export const usualLimits: ConcurrencyLimits = {
   waiting: { maxEvents: 10_000, maxBytes: 32 * 1024 * 1024 },
 };
 
-/** Where events begin their way through the tiers, in their order: an outage sends thousands in one turn. */
+/** Limits how many events enter the tiers at once, in FIFO order: an outage sends thousands in one turn. */
 export function createEntrance(limits = usualLimits) {
   const memory = createMemory(limits.waiting);
   const waiting: (() => void)[] = [];
@@ -122,12 +121,12 @@ export function createEntrance(limits = usualLimits) {
       onTheWay++;
       return Promise.resolve();
     },
-    /** One that has entered has its outcome. */
+    /** An acquired event has its outcome. */
     release() {
       onTheWay--;
       if (onTheWay < maxOnTheWay) beginFirst();
     },
-    /** Nobody waits any more. */
+    /** Lets all waiting and later events begin. */
     open() {
       maxOnTheWay = Number.POSITIVE_INFINITY;
       while (waiting.length > 0) beginFirst();
@@ -139,16 +138,16 @@ const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic
 
 export type TierLog = ReturnType<typeof createKeptEvents>;
 
-/** What is told of events that did not get to their topic: never a payload. */
+/** Logs events that did not reach their topic, without payloads. */
 export function createKeptEvents(logger: Logger, clock: Clock) {
   const warn = throttledLog(logger, clock, { level: 'warn' });
   const sayError = throttledLog(logger, clock);
   let recent: readonly RecentDlqEvent[] = [];
   return {
-    /** Says where it is: in a few lines, however many events there are. */
+    /** Throttled: a few lines, however many events there are. */
     kept(tier: Tier['name'], { event: { eventId, eventType }, topic, failure }: FailedEvent): void {
       const { cause, message } = failure;
-      // Nothing of this machine gets through until somebody sets it.
+      // Nothing of this machine is published until its clock is set.
       const say = faultOf(failure) === 'clock' ? sayError : warn;
       const fields = { eventId, eventType, topic, cause };
       say(`${tier} ${cause}`, `event kept in the ${places[tier]}: ${message}`, fields);
@@ -156,7 +155,7 @@ export function createKeptEvents(logger: Logger, clock: Clock) {
       const one = { eventType, failureReason: `${cause}: ${message}`, timestampMs: clock.now() };
       recent = [one, ...recent].slice(0, maxRecentDlqEvents);
     },
-    /** The last ones that went to the dead letter topic, the newest first. */
+    /** The last events in the dead letter topic, newest first. */
     recentDlq: () => recent,
   };
 }
@@ -167,11 +166,9 @@ export interface DlqOptions {
   readonly format: DlqFormat;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The partition of a key, as everywhere in svc. */
   readonly partitionOf: (key: string | null, partitionCount: number) => number;
-  /** Runs a send as svc's own work. */
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
-  /** The one try has what is left of the time of its events, and this at least. */
+  /** The single try takes the rest of its events' delivery time, at least this. */
   readonly leastTimeMs: number;
   /** While the cluster is known to be away, events go to the next tier at once. */
   readonly isAway: () => boolean;
@@ -181,19 +178,19 @@ export interface DlqOptions {
 interface Letter {
   readonly failed: FailedEvent;
   readonly settle: (stored: boolean) => void;
-  /** It was too large: it is tried as the event alone. */
+  /** The full letter was too large: the event is tried alone. */
   isSmaller: boolean;
 }
 
 const maxBatch: BatchLimits = { maxEvents: 250, maxBytes: 512 * 1024 };
 const maxWaitingCount = 10_000;
 const maxWaitingBytes = 32 * 1024 * 1024;
-/** After a failure of the topic itself: so long events go past it, then one batch tries again. */
+/** After a failure of the topic itself, events skip it this long. Then one batch tries again. */
 const pauseMs = 5_000;
 
 /**
- * The dead letter topic: one try, for the retries are spent. Dead letters of one partition are sent in their order, one
- * send at a time. One that is too large for the topic is tried as the event alone, which is smaller; then it goes to the next tier.
+ * The dead letter topic. It is tried once, because the retries are used up. Dead letters of one partition are sent in order, one
+ * send at a time. A letter too large for the topic is replaced by the smaller event alone; if that fails, it goes to the next tier.
  */
 export function createDlqTier(options: DlqOptions): Tier {
   const { broker, topic, clock } = options;
@@ -204,7 +201,7 @@ export function createDlqTier(options: DlqOptions): Tier {
   let isSending = false;
   let pausedUntilMs = Number.NEGATIVE_INFINITY;
   let partitionCount: number | undefined;
-  /** The cluster does not know the topic, as it said when it was asked last. */
+  /** The cluster did not know the topic when it was last asked. */
   let isMissing = false;
   const onIdle: (() => void)[] = [];
   const sender = createSender<Letter>({
@@ -231,7 +228,7 @@ export function createDlqTier(options: DlqOptions): Tier {
         return 'rebuild';
       }
       if (kind !== 'too_large') say(cause, `dead letter topic "${topic}": ${message}`, { kind, cause });
-      // Of one letter, it says nothing about the others.
+      // An error of one letter says nothing about the others.
       if (faultOf(failure) !== 'record') pausedUntilMs = clock.monotonic() + pauseMs;
       settle(letters, false);
       return 'ended';
@@ -250,7 +247,7 @@ export function createDlqTier(options: DlqOptions): Tier {
     return options.isAway() || clock.monotonic() < pausedUntilMs;
   }
 
-  /** Of the one that has most. */
+  /** Of the letter with the latest deadline. */
   function timeLeftMs(letters: readonly Letter[]): number {
     const deadlines = letters.map(({ failed }) => failed.deadlineAtMs ?? Number.POSITIVE_INFINITY);
     return Math.max(options.leastTimeMs, Math.max(...deadlines) - clock.monotonic());
@@ -282,7 +279,7 @@ export function createDlqTier(options: DlqOptions): Tier {
   }
 
   async function pump(): Promise<void> {
-    // One round at a time keeps the order of each partition, whose number may only be known by the next one.
+    // One round at a time keeps the order of each partition, even if the number of partitions becomes known in between.
     while (waiting.length > 0) {
       const letters = waiting;
       waiting = [];
@@ -320,54 +317,53 @@ const tooLate: SendFailure = {
   cause: 'TimeoutException',
   message: 'no answer within the time of its events (svc.broker.delivery-timeout-ms)',
 };
-/** A topic that the brokers make would be there by then. */
+/** With automatic creation the topic would exist by then. */
 const tooLateToBeMade: SendFailure = {
   ...tooLate,
   message: `${tooLate.message}: it does not exist: create it, or set auto.create.topics.enable on the brokers`,
 };
 
 interface BackupTierOptions {
-  /** In the order in which they are tried; asked for each event, for applications register theirs at any time. */
+  /** In the order in which they are tried. Called for each event, because applications may register theirs at any time. */
   readonly strategies: () => readonly EventBackupStrategy[];
-  /** The one whose events are drained: what goes behind events that wait there is given to it first, however busy it is. */
+  /** The strategy whose events are drained. Spilled events are given to it first, even when it is busy. */
   readonly drained?: EventBackupStrategy | undefined;
-  /** It has stored an event. */
+  /** The drained strategy has stored an event. */
   readonly onDrainable?: ((failed: FailedEvent) => void) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Runs a store as svc's own work. */
   readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 interface BackupTier extends Tier {
   readonly name: 'backup';
-  /** At the end of the process, synchronously. Returns how many of them are stored. */
+  /** For the end of the process. Synchronous; returns how many events are stored. */
   storeSync(failed: readonly FailedEvent[]): number;
 }
 
 /**
- * How long a strategy that failed is passed over where another one follows: an S3 that hangs costs one wait, not one for each
- * event. Also the least time between two log lines about it.
+ * How long a failed strategy is skipped if another one follows: an S3 that hangs costs one wait, not one per event. Also the
+ * minimum interval of log lines about it.
  */
 const backupPauseMs = 5_000;
-/** A strategy that takes longer to store an event has failed. */
+/** A `store` that takes longer has failed. */
 const answerMs = 30_000;
-/** Events that one strategy stores at once. More go to the strategy that follows. */
+/** Concurrent stores in one strategy. Further events go to the next one. */
 const maxInFlight = 256;
-/** Events that no strategy took and that are tried a second time at once. */
+/** Concurrent second tries of events that no strategy took. */
 const maxSecondTries = 32;
-/** Events that wait for their second try. One more is lost. */
+/** Events that wait for their second try. Further ones are lost. */
 const maxWaiting = 10_000;
-/** Bytes of the events that wait for their second try, and of those under way in one strategy: one that hangs fills no memory. */
+/** Bytes that wait for their second try, and bytes in flight in one strategy: a strategy that hangs must not fill the memory. */
 const maxBytes = 128 * 1024 * 1024;
 
 interface StrategyState {
-  readonly inFlight: Memory;
+  readonly inFlight: ReturnType<typeof createMemory>;
   readonly say: QuietLog;
   pausedUntilMs: number;
 }
 
-/** Backup strategies in their order: the first one that stores an event has it. */
+/** Tries backup strategies in order. The first one that stores an event keeps it. */
 export function createBackupTier(options: BackupTierOptions): BackupTier {
   const { clock, logger } = options;
   const states = new WeakMap<EventBackupStrategy, StrategyState>();
@@ -402,7 +398,7 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
       return false;
     }
     try {
-      // One that is written in JavaScript may store at once, and return nothing.
+      // In plain JavaScript it may store synchronously and return nothing.
       const storing = options.isolate(async () => strategy.store(event));
       await inTime(storing, { limitMs: answerMs, keepsAlive: false, late: noAnswer });
       return true;
@@ -432,8 +428,8 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
   }
 
   /**
-   * Before an event is lost, those before the last one are asked once more, a few events at a time: they were busy, or had
-   * so much to do that they did not answer in time.
+   * Before an event is lost, all strategies but the last one are tried again, a few events at a time. They were busy, or too slow
+   * to answer in time.
    */
   async function tryAgain(
     strategies: readonly EventBackupStrategy[],
@@ -506,12 +502,12 @@ function toBackupEvent({ event, topic, record, failure }: FailedEvent, nowMs: nu
   return { eventId, eventType, topic, key, headers, value, ...document, reason, backedUpAt: nowMs };
 }
 
-/** Whatever one of the application's does, what comes after it is closed as well. */
+/** A strategy that throws must not prevent the close of the others. */
 async function closed(strategy: EventBackupStrategy, deadlineMs: number): Promise<void> {
   try {
     await strategy.close?.(deadlineMs);
   } catch {
-    // Its events have had their answers.
+    // Its events already have their answers.
   }
 }
 

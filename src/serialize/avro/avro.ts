@@ -1,13 +1,15 @@
-// avro/: envelopes as records of Avro, in the wire format of Confluent.
+// avro/: envelopes as Avro records, in Confluent's wire format.
 
+import { types } from 'node:util';
 import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { readBoundedSync } from '../../ground/files.ts';
+import { NativeValue } from '../../protect/native-value.ts';
+import { markOwnText } from '../../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
 import { jsonForm, payloadJson, readJson, toJson } from '../json.ts';
 import { type EventForm, EventValue, type Serializer, schemaHeader } from '../serializer.ts';
 import { type AvroType, type Explaining, exactType, type LargeNumbers } from './exact-types.ts';
-import { notPlain, plainJson, typedJson } from './plain-json.ts';
 import type { SchemaRegistry, Subject } from './schema-registry.ts';
 
 export const avroContentType = 'application/avro';
@@ -15,11 +17,11 @@ export const avroContentType = 'application/avro';
 interface AvroSerializerOptions {
   readonly codecOf: (eventType: string) => EventCodec;
   readonly ids: SchemaIds;
-  /** `false`: nothing of svc sends the record later (an outbox that a connector reads), so that it cannot wait as JSON. */
+  /** `false`: svc does not send the record itself (a connector reads the outbox), so it cannot wait as JSON. */
   readonly mayWait: boolean;
 }
 
-/** Confluent's wire format: a magic byte, the schema's id, and the envelope as a record of Avro. */
+/** Confluent's wire format: a magic byte, the schema's id, and the envelope as an Avro record. */
 export function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOptions): Serializer {
   const forms = new WeakMap<EventCodec, { readonly avro: EventForm; readonly waiting: EventForm }>();
 
@@ -37,7 +39,7 @@ export function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOp
     serialize(envelope, record) {
       const { topic } = record;
       const codec = codecOf(envelope.template.eventType);
-      // A payload that does not fit is refused, whoever has the id.
+      // A payload that does not fit is refused, even if the id is unknown.
       const { head, tail } = codec.encode(eventOf(envelope, codec));
       const id = ids.known(codec, topic);
       if (id !== undefined) return new EventValue(formsOf(codec).avro, prefixOf(id) + head, [tail]);
@@ -57,7 +59,7 @@ function avroFormOf(codec: EventCodec): EventForm {
   };
 }
 
-/** Of a typed payload so that nothing of its types is lost. */
+/** A typed payload keeps its types. */
 function jsonOf(envelope: ProtectedEnvelope, { isText }: EventCodec): string {
   const { payload, sealed } = envelope;
   return isText ? payloadJson(envelope) : readJson(() => typedJson(payload, sealed));
@@ -88,10 +90,10 @@ function eventOf(envelope: ProtectedEnvelope, codec: EventCodec): AvroEvent {
 
 const noTags = {};
 
-/** The end of the metadata and the start of the payload: quotes in the texts before it are escaped, so the first hit is it. */
+/** The end of the metadata and the start of the payload. Quotes in earlier texts are escaped, so this is the first match. */
 const payloadAt = '}},"payload":';
 
-/** The record of Avro out of the JSON that waited for the schema's id. Throws an `SvcError` where it is not that. */
+/** The Avro record from JSON that waited for the schema's id. Throws an `SvcError` for other JSON. */
 export function fromWaiting(codec: EventCodec, id: number, json: Buffer): Buffer {
   const text = json.toString();
   const at = text.indexOf(payloadAt);
@@ -109,7 +111,7 @@ export function fromWaiting(codec: EventCodec, id: number, json: Buffer): Buffer
   const { head, tail } = codec.encode({
     ...(document as unknown as AvroEvent),
     occurredAt: Date.parse(occurredAt),
-    // As it was written: a parsed number could lose digits.
+    // The original text, because parsed numbers could lose digits.
     payload: { json: () => text.slice(at + payloadAt.length, -1) },
   });
   return Buffer.from(prefixOf(id) + head + timeText(Date.parse(publishedAt)) + tail, 'latin1');
@@ -122,7 +124,7 @@ function notKnown({ name }: EventCodec): SvcError {
   );
 }
 
-/** The parts of a record in Confluent's wire format. Throws `SVC_SERIALIZE_NOT_AVRO` for what is none. */
+/** The parts of a record in Confluent's wire format. Throws `SVC_SERIALIZE_NOT_AVRO` for other bytes. */
 export function splitRecord(value: Buffer): { readonly id: number; readonly body: Buffer } {
   if (value.length < prefixBytes || value[0] !== 0)
     throw new SvcError(
@@ -132,10 +134,13 @@ export function splitRecord(value: Buffer): { readonly id: number; readonly body
   return { id: value.readUInt32BE(1), body: value.subarray(prefixBytes) };
 }
 
-/** As of templates: `publish()` takes any event type. */
+/** As for templates: `publish()` accepts any event type. */
 const maxKept = 1_000;
 
-/** `fileOf`: where the schema of a typed payload is. The codec of each event type is made once. Throws `SVC_SERIALIZE_SCHEMA` where its file holds none. */
+/**
+ * Caches the codec of each event type. `fileOf`: the schema file of a typed payload. Throws `SVC_SERIALIZE_SCHEMA` if the file
+ * contains no schema.
+ */
 export function createCodecs(
   fileOf: (eventType: string) => string | undefined,
 ): (eventType: string) => EventCodec {
@@ -162,7 +167,7 @@ export function createCodecs(
   };
 }
 
-/** An envelope as its record has it. Times in milliseconds since the epoch. */
+/** An envelope for encoding. Times in milliseconds since the epoch. */
 export interface AvroEvent {
   readonly eventId: string;
   readonly eventType: string;
@@ -183,35 +188,35 @@ export interface AvroEvent {
   readonly payload: AvroPayload;
 }
 
-/** Each is asked for at most once, and only where the schema needs it. */
+/** Each method is called at most once, and only if the schema needs it. */
 interface AvroPayload {
   readonly json: () => string;
-  /** The same as JSON would give it back; `notPlain` where that is not known without `json`. Left out: never known. */
+  /** The same as parsed from `json`; `notPlain`: unknown without `json`. Left out: always unknown. */
   readonly plain?: () => unknown;
 }
 
-/** The bytes of a record around `publishedAt`, a character for each (`latin1`). */
+/** The bytes of a record around `publishedAt`, one character per byte (`latin1`). */
 interface AvroText {
   readonly head: string;
   readonly tail: string;
 }
 
-/** One record schema, and what writes and reads it. */
+/** One record schema with its encoder and decoder. */
 export interface EventCodec {
   readonly eventType: string;
   /** The payload is JSON in a string. */
   readonly isText: boolean;
   /** Full name of the record. */
   readonly name: string;
-  /** As JSON, as it is registered. */
+  /** As JSON, for the registry. */
   readonly schema: string;
-  /** Throws `SVC_SERIALIZE_SCHEMA_MISFIT` for a payload that does not fit, with the path of the field. */
+  /** Throws `SVC_SERIALIZE_SCHEMA_MISFIT` with the path of the field if the payload does not fit. */
   encode(event: AvroEvent): AvroText;
-  /** The envelope out of a record without its prefix. */
+  /** The envelope of a record without its prefix. */
   decode(bytes: Buffer): unknown;
 }
 
-/** Magic byte, and four bytes of the schema's id. */
+/** Magic byte and schema id. */
 const prefixBytes = 5;
 
 export function prefixOf(id: number): string {
@@ -220,7 +225,7 @@ export function prefixOf(id: number): string {
   return prefix.toString('latin1');
 }
 
-/** A long of Avro: zigzag, then seven bits a byte. */
+/** An Avro long: zigzag, seven bits per byte. */
 export function timeText(ms: number): string {
   // Exact within 2^52 ms, the year 144,000.
   let rest = ms < 0 ? -2 * ms - 1 : 2 * ms;
@@ -232,7 +237,7 @@ export function timeText(ms: number): string {
   return text + String.fromCharCode(rest);
 }
 
-/** @param payload the schema of a typed payload; left out, the payload is JSON in a string */
+/** @param payload the schema of a typed payload; default: the payload is JSON in a string */
 export function createEventCodec(eventType: string, given?: AvroSchema): EventCodec {
   const isText = given === undefined;
   const payload = given === undefined ? undefined : payloadSchema(eventType, given);
@@ -243,7 +248,7 @@ export function createEventCodec(eventType: string, given?: AvroSchema): EventCo
     const known = plain?.() ?? notPlain;
     return known === notPlain ? JSON.parse(json()) : known;
   };
-  // First: a schema that is none has its own message.
+  // First, because an invalid schema has its own message.
   const decode = decoderOf(compiled(schema));
   return {
     eventType,
@@ -257,7 +262,7 @@ export function createEventCodec(eventType: string, given?: AvroSchema): EventCo
   };
 }
 
-/** What reads records of a schema: into an envelope as JSON has it. Throws `SVC_SERIALIZE_NOT_AVRO` where the schema is none. */
+/** Decodes records of a schema to envelopes as in JSON. Throws `SVC_SERIALIZE_NOT_AVRO` for an invalid schema. */
 export function createDecoder(schema: string, large: LargeNumbers = 'text'): (bytes: Buffer) => unknown {
   let type: AvroType;
   try {
@@ -277,10 +282,10 @@ function decoderOf(type: AvroType): (bytes: Buffer) => unknown {
     try {
       value = type.fromBuffer(bytes);
     } catch {
-      // Its message holds values.
+      // avsc's message contains values.
       throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'the bytes end early, or are of another schema');
     }
-    // What others write need not be a record.
+    // Other programs may write non-records.
     if (type.typeName !== 'record') return value;
     const record = { ...(value as object) } as Record<string, unknown>;
     const { payload } = record;
@@ -297,22 +302,22 @@ function compiled(schema: AvroSchema): AvroType {
   return exactType(schema);
 }
 
-/** Ids and names as they usually look: ASCII, with a byte for each character. */
+/** Usual ids and names: ASCII, one byte per character. */
 const plain = /^[\w.:@ -]*$/;
 
-/** A string of Avro. `undefined`: only its type can tell what it is. */
+/** An Avro string. `undefined`: the slow path must encode it. */
 function shortText(value: unknown): string | undefined {
   return typeof value === 'string' && plain.test(value) ? timeText(value.length) + value : undefined;
 }
 
-/** The same where it may be null. */
+/** The same for nullable strings. */
 function nullableText(value: unknown): string | undefined {
   if (value === null) return '\0';
   const text = shortText(value);
   return text === undefined ? undefined : `\x02${text}`;
 }
 
-/** The types of what all events have, whatever their payload: the bytes of a record are those of its fields. */
+/** The types of the fields that all events have. The bytes of a record are those of its fields. */
 interface EnvelopeTypes {
   readonly head: AvroType;
   readonly before: AvroType;
@@ -341,7 +346,7 @@ function headOf(event: AvroEvent): string {
   return id + type + timeText(occurredAt);
 }
 
-/** What stands before and behind the trace of an event: events of one request that follow each other share it. */
+/** The bytes before and after an event's trace. Consecutive events of a request share them. */
 interface AroundTrace {
   readonly severity: string;
   readonly metadata: AvroEvent['metadata'];
@@ -379,7 +384,7 @@ function traceOf(metadata: AvroEvent['metadata']): string {
   return textOf(typesOfEnvelope().trace, { metadata });
 }
 
-/** A text as a string of Avro. `undefined`: it is none. */
+/** A text as an Avro string. `undefined`: not a valid text. */
 function latin1Of(text: unknown): string | undefined {
   if (typeof text !== 'string') return undefined;
   const bytes = Buffer.byteLength(text);
@@ -427,7 +432,7 @@ function misfit(type: AvroType, value: unknown): SvcError {
       },
     });
   } catch {
-    // What is wrong stands in `path`.
+    // `path` holds the reason.
   }
   const says = `${wanted === '' ? 'does not fit' : `is no ${wanted}`}${why === undefined ? '' : `: ${why}`}`;
   return new SvcError(
@@ -436,14 +441,14 @@ function misfit(type: AvroType, value: unknown): SvcError {
   );
 }
 
-/** `logical:date` is a date, a union `union:unwrapped`. */
+/** A date is named by its logical type; a union is named `union`. */
 function nameOf({ typeName, underlyingType }: AvroType & { readonly underlyingType?: AvroType }): string {
   const [name = '', logical = ''] = typeName.split(':');
   if (name !== 'logical') return name;
   return logical === 'undefined' ? (underlyingType?.typeName ?? '') : logical;
 }
 
-/** Names of fields and positions; a name in a map is the event's own and may be a value. */
+/** Names of fields and positions. Map keys belong to the event and may be values, so they are hidden. */
 function shownPath(path: readonly string[], top: AvroType): string {
   let shown = '';
   let type: Fielded | undefined = top as Fielded;
@@ -466,18 +471,18 @@ interface Fielded {
   readonly types?: readonly Fielded[];
 }
 
-/** Of a union the branch that has something inside. */
+/** The branch of a union that has fields or items. */
 function unionBranch(type: Fielded | undefined): Fielded | undefined {
   return type?.types?.find((each) => each.fields ?? each.itemsType ?? each.valuesType) ?? type;
 }
 
-/** Head and tail are put together from ready numbers. */
+/** A long made from precomputed bytes. */
 function plainTime(field: object): object {
   const { type } = field as { type: unknown };
   return typeof type === 'object' ? { ...field, type: 'long' } : field;
 }
 
-/** A field that may be null may be left out as well, as in JSON: the bytes are the same. */
+/** Nullable fields may be missing, as in JSON. The bytes are the same. */
 function forWriting(schema: AvroSchema): AvroSchema {
   if (Array.isArray(schema)) return schema.map(forWriting);
   if (typeof schema !== 'object' || schema === null) return schema;
@@ -497,7 +502,7 @@ function forWriting(schema: AvroSchema): AvroSchema {
   };
 }
 
-/** A schema as JSON has it. */
+/** A schema as JSON. */
 export type AvroSchema = string | readonly AvroSchema[] | { readonly [name: string]: unknown };
 
 const namespace = 'svc.events';
@@ -512,7 +517,7 @@ const metadataField = (fields: readonly object[]): object => ({
   type: { type: 'record', name: 'Metadata', fields },
 });
 
-/** What stands before `publishedAt`, which is put in between when the record is handed over. */
+/** The fields before `publishedAt`, which is inserted when the record is sent. */
 const headFields: readonly object[] = [
   { name: 'eventId', type: 'string' },
   { name: 'eventType', type: 'string' },
@@ -535,25 +540,24 @@ const tailFields = (payload: AvroSchema): readonly object[] => [
   { name: 'payload', type: payload },
 ];
 
-/** An event type as a name of Avro: `order.created` is `order_created`. */
+/** An event type as an Avro name: `order.created` becomes `order_created`. */
 export function recordName(eventType: string): string {
   return `${namespace}.${eventType.replace(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d|$)/, '_')}`;
 }
 
-/** The schema of an event type: the envelope's fields at the top. `payload`: `string` for the payload as JSON text. */
+/** The schema of an event type: the envelope's fields at the top level. `payload`: `string` for JSON text. */
 export function recordSchema(eventType: string, payload: AvroSchema): AvroSchema {
   const fields = [...headFields, time('publishedAt'), ...tailFields(payloadSchema(eventType, payload))];
   return partOf(eventType, fields);
 }
 
-/** Where names of a payload are that have no namespace, and would be names of the envelope there. */
+/** Namespace for payload names without one that clash with the envelope's. */
 const payloadNamespace = `${namespace}.payload`;
 const envelopeNames = ['Metadata', 'Source', 'Actor', 'Trace'];
 const primitives = new Set(['null', 'boolean', 'int', 'long', 'float', 'double', 'bytes', 'string']);
 
 /**
- * The schema of a payload as a part of the record: as it is, unless it defines a name that is one of the envelope's there. Then all of
- * its names without a namespace get one.
+ * The payload's schema as part of the record. If it defines one of the envelope's names, all its names without a namespace get one.
  */
 function payloadSchema(eventType: string, payload: AvroSchema): AvroSchema {
   const taken = new Set([...envelopeNames, recordName(eventType).slice(namespace.length + 1)]);
@@ -565,7 +569,7 @@ function payloadSchema(eventType: string, payload: AvroSchema): AvroSchema {
   return collides ? visitNames(payload, (name) => `${payloadNamespace}.${name}`) : payload;
 }
 
-/** Each name that is in no namespace, where it is defined and where it is used. */
+/** Visits each name without a namespace, in definitions and references. */
 function visitNames(schema: AvroSchema, rename: (name: string) => string): AvroSchema {
   if (typeof schema === 'string')
     return primitives.has(schema) || schema.includes('.') ? schema : rename(schema);
@@ -604,10 +608,10 @@ function partOf(eventType: string, fields: readonly object[]): AvroSchema {
   return { type: 'record', name: recordName(eventType), fields };
 }
 
-/** Confluent's names, without their ending. */
+/** Confluent's names without their suffix. */
 type SubjectNameStrategy = 'topic' | 'record' | 'topic-record';
 
-/** The subject that a value's schema is registered under. */
+/** The subject under which a value's schema is registered. */
 export function subjectOf(strategy: SubjectNameStrategy, topic: string, name: string): string {
   if (strategy === 'topic') return `${topic}-value`;
   return strategy === 'record' ? name : `${topic}-${name}`;
@@ -616,27 +620,27 @@ export function subjectOf(strategy: SubjectNameStrategy, topic: string, name: st
 interface SchemaIdsOptions {
   readonly registry: SchemaRegistry;
   readonly strategy: SubjectNameStrategy;
-  /** Else a schema must be there already. */
+  /** False: the schema must be registered already. */
   readonly autoRegister: boolean;
   readonly clock: Clock;
-  /** Called with each outage, and with its end. */
+  /** Called once for each outage, and for its end. */
   readonly onAway: (message: string) => void;
   readonly onBack: () => void;
-  /** Called each time when it does not take a schema. */
+  /** Called for each refused schema. */
   readonly onRefused: (error: SvcError) => void;
 }
 
-/** What the registry calls the schemas of this process: each is asked for once. */
+/** The registry's ids of the schemas in use. Each is requested once. */
 interface SchemaIds {
-  /** `undefined`: not known yet. At once. */
+  /** Synchronous. `undefined`: not known yet. */
   known(codec: EventCodec, topic: string): number | undefined;
-  /** Asks for it where it is not known. Rejects as the registry does. */
+  /** Requests an unknown id. Rejects as the registry does. */
   ask(codec: EventCodec, topic: string): Promise<number>;
 }
 
-/** How soon a registry that is away is asked again. */
+/** Retry interval while the registry is away. */
 const awayMs = 1_000;
-/** How soon a schema that it refused is offered again: somebody may have changed the rules of its subject. */
+/** Retry interval for a refused schema: the compatibility rules of its subject may have changed. */
 const refusedMs = 10_000;
 
 type Failed = { readonly error: SvcError; readonly untilMs: number };
@@ -703,4 +707,95 @@ export function createSchemaIds({
 function asError(thrown: unknown, address: string): SvcError {
   if (thrown instanceof SvcError) return thrown;
   return new SvcError('SVC_SERIALIZE_REGISTRY_AWAY', `schema registry at ${address}: an unexpected error`);
+}
+
+const mostLevels = 64;
+
+/** Returned if only `JSON.parse(JSON.stringify(value))` itself can tell its result. */
+export const notPlain = Symbol('not plain');
+
+/**
+ * The payload as after a round trip through JSON, without making it; bytes (Buffer) and BigInt stay. Returns the value itself, or a
+ * copy if JSON changes parts.
+ *
+ * Returns `notPlain` for `toJSON`, boxed values, NaN and Infinity, array items without JSON, and texts that look like svc's
+ * ciphertexts, except those in `sealed`.
+ */
+export function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
+  switch (typeof value) {
+    case 'string':
+      return mayBeOurs(value) && markOwnText(value) !== value && !sealed.includes(value) ? notPlain : value;
+    case 'number':
+      // JSON has no negative zero.
+      return Number.isFinite(value) ? value + 0 : notPlain;
+    case 'boolean':
+      return value;
+    case 'object':
+      if (value === null) return null;
+      break;
+    default:
+      return notPlain;
+  }
+  if (value instanceof NativeValue) return value.value;
+  if (level > mostLevels || (value as { toJSON?: unknown }).toJSON !== undefined) return notPlain;
+  return Array.isArray(value) ? listOf(value, sealed, level) : fieldsOf(value, sealed, level);
+}
+
+/** Compares the start with `ENC(`, `HASH(`, or a backslash before either. Most texts need no further check. */
+function mayBeOurs(text: string): boolean {
+  const first = text.charCodeAt(0);
+  return first === 0x45 || first === 0x48 || first === 0x5c;
+}
+
+/** Copied from the first item that JSON changes. */
+function listOf(list: readonly unknown[], sealed: readonly string[], level: number): unknown {
+  let copy: unknown[] | undefined;
+  for (let index = 0; index < list.length; index++) {
+    const given = list[index];
+    const item = plainJson(given, sealed, level + 1);
+    if (item === notPlain) return notPlain;
+    if (copy === undefined && !Object.is(item, given)) copy = list.slice(0, index);
+    copy?.push(item);
+  }
+  return copy ?? list;
+}
+
+function fieldsOf(object: object, sealed: readonly string[], level: number): unknown {
+  const isBare = Object.getPrototypeOf(object) === Object.prototype;
+  if (!isBare && types.isBoxedPrimitive(object)) return notPlain;
+  const fields = object as Readonly<Record<string, unknown>>;
+  const names = Object.keys(object);
+  // A schema may require fields that an object inherits from its class.
+  let copy: Record<string, unknown> | undefined = isBare ? undefined : {};
+  for (let index = 0; index < names.length; index++) {
+    const name = names[index] as string;
+    const field = fields[name];
+    const plain = field === undefined ? undefined : plainJson(field, sealed, level + 1);
+    // Assigning `__proto__` creates no field. An object with `rawJSON` may be text that JSON copies verbatim.
+    if (plain === notPlain || name === '__proto__' || name === 'rawJSON') return notPlain;
+    if (copy === undefined && (plain === undefined || !Object.is(plain, field))) {
+      copy = {};
+      for (const before of names.slice(0, index)) copy[before] = fields[before];
+    }
+    if (copy !== undefined && plain !== undefined) copy[name] = plain;
+  }
+  return copy ?? object;
+}
+
+/**
+ * A payload as JSON from which a typed schema can be filled. Bytes are `{"type":"Buffer","data":[…]}`, as in Node. Other values
+ * that JSON lacks are `{"type":"BigInt","data":"1"}` or `{"type":"Number","data":"NaN"}`. `undefined`: JSON omits the whole
+ * payload.
+ */
+export function typedJson(payload: unknown, sealed: readonly string[]): string | undefined {
+  const ours = new Set(sealed);
+  return JSON.stringify(payload, function (this: Record<string, unknown>, key: string, value: unknown) {
+    const given = this[key];
+    if (given instanceof NativeValue) {
+      const { value: native } = given;
+      return typeof native === 'bigint' ? { type: 'BigInt', data: String(native) } : { ...native.toJSON() };
+    }
+    if (typeof value === 'number' && !Number.isFinite(value)) return { type: 'Number', data: String(value) };
+    return typeof value === 'string' && !ours.has(value) ? markOwnText(value) : value;
+  });
 }

@@ -3,14 +3,13 @@ import type * as Avsc from 'avsc';
 import { SvcError } from '../../ground/errors.ts';
 import { uuidForm } from '../../ground/event-fields.ts';
 import { runOwnWork } from '../../ground/lifecycle.ts';
-import { bufferOf, numberOf, wholeOf } from './plain-json.ts';
 
 type Type = Avsc.Type;
 type Schema = { readonly [name: string]: unknown };
 type Hook = ((value: unknown, type: object) => void) | undefined;
 type ForSchema = (schema: unknown, options: object) => InnerType;
 
-/** What avsc reads from and writes to. Places behind the end of the buffer are let go, and count: it writes again with more room. */
+/** avsc's input and output. Writes past the end are dropped but counted, and avsc writes again with a larger buffer. */
 interface Tap {
   readonly buf: Buffer;
   pos: number;
@@ -26,7 +25,7 @@ interface Tap {
   writeDouble(value: number): void;
 }
 
-/** What avsc calls of a type. */
+/** The methods of a type that avsc calls. */
 interface InnerType {
   readonly typeName: string;
   readonly branchName: string;
@@ -38,17 +37,49 @@ interface InnerType {
 }
 type Class = new (...args: never[]) => InnerType;
 
-/** A type that says why it does not take a value. */
+/** A type that explains why it rejects a value. */
 export interface Explaining {
   why?(value: unknown): string | undefined;
 }
 
-/** How numbers are read that a JavaScript number cannot hold. */
+/** avsc's limit of exact numbers, one less than JavaScript's. */
+const mostSafe = 2 ** 53 - 2;
+
+function dataOf(value: unknown, type: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const tagged = value as { readonly type?: unknown; readonly data?: unknown };
+  return tagged.type === type ? tagged.data : undefined;
+}
+
+/** From a Buffer or its JSON form. */
+function bufferOf(value: unknown): Buffer | undefined {
+  if (Buffer.isBuffer(value)) return value;
+  const data = dataOf(value, 'Buffer');
+  return Array.isArray(data) ? Buffer.from(data) : undefined;
+}
+
+/** An integer: an exact number, a BigInt, or its JSON form. */
+function wholeOf(value: unknown): number | bigint | undefined {
+  if (typeof value === 'number')
+    return Number.isInteger(value) && Math.abs(value) <= mostSafe ? value : undefined;
+  if (typeof value === 'bigint') return value;
+  const data = dataOf(value, 'BigInt');
+  return typeof data === 'string' && /^-?\d{1,5000}$/.test(data) ? BigInt(data) : undefined;
+}
+
+/** A number, or the JSON form of NaN and Infinity. */
+function numberOf(value: unknown): number | undefined {
+  if (typeof value === 'number') return value;
+  const data = dataOf(value, 'Number');
+  return data === 'NaN' || data === 'Infinity' || data === '-Infinity' ? Number(data) : undefined;
+}
+
+/** How integers are read that a JavaScript number cannot hold. */
 export const largeNumberForms = ['text', 'bigint'] as const;
 export type LargeNumbers = (typeof largeNumberForms)[number];
 
 const longest = 2n ** 63n;
-/** Twice of it and more is not exact any more, as avsc writes negative numbers. */
+/** avsc writes negative numbers exactly only above twice this value. */
 const mostNegative = -(2 ** 52);
 const longBytes = 10;
 
@@ -70,7 +101,7 @@ function writeLong(tap: Tap, value: number | bigint): void {
   tap.buf[tap.pos++] = Number(rest);
 }
 
-/** A number where it is exact, else a BigInt. */
+/** A BigInt if a number would not be exact. */
 function readLong(tap: Tap): number | bigint {
   const start = tap.pos;
   let end = start;
@@ -92,10 +123,10 @@ function readLong(tap: Tap): number | bigint {
   return Number.isSafeInteger(asNumber) ? asNumber : value;
 }
 
-/** Fewer characters are written one by one. */
+/** Shorter texts are written in a loop. */
 const fewCharacters = 48;
 
-/** Most texts are ASCII: a byte for each character, and nothing to look for. Throws for half of a surrogate pair. */
+/** Most texts are ASCII, with one byte per character. Throws for half of a surrogate pair. */
 function writeText(tap: Tap, text: string): void {
   const { buf, pos } = tap;
   const { length } = text;
@@ -120,7 +151,7 @@ function writeText(tap: Tap, text: string): void {
   tap.pos += bytes;
 }
 
-/** U+FFFD stands for bytes that are not UTF-8, and for itself. */
+/** U+FFFD may replace bytes that are not UTF-8, or be in the text. */
 function readText(tap: Tap): string {
   const start = tap.pos;
   const text = tap.readString();
@@ -138,7 +169,7 @@ function misfit(): Error {
 
 interface Classes {
   readonly Long: Class;
-  /** As logical types take it. */
+  /** For logical types. */
   readonly RawLong: Class;
   readonly Float: Class;
   readonly Double: Class;
@@ -152,12 +183,12 @@ interface Classes {
   readonly Logical: new (schema: Schema, options: object, conversion: Conversion) => InnerType;
 }
 
-/** The types of avsc that round, guess or write what is no UTF-8, with the functions that do so replaced. */
+/** avsc's types, without their rounding, guessing and invalid UTF-8. */
 function makeClasses(large: LargeNumbers): Classes {
   const { types } = loadAvsc();
   const base = types as unknown as Readonly<Record<string, new (...args: unknown[]) => InnerType>>;
 
-  /** A type that takes what `take` makes something of. */
+  /** A type that accepts the values that `take` converts. */
   const taking = <Taken>(
     name: string,
     take: (value: unknown, type: never) => Taken | undefined,
@@ -228,7 +259,7 @@ function makeClasses(large: LargeNumbers): Classes {
       writeText(tap, value);
     }
   }
-  /** The library takes names that all objects have for its symbols, and a list of one symbol for that symbol. */
+  /** avsc mistakes names that all objects have for its symbols, and a list of one symbol for that symbol. */
   class Enum extends (base.EnumType as new (...args: unknown[]) => InnerType) {
     override _check(value: unknown, _?: unknown, hook?: Hook): boolean {
       const { symbols } = this as unknown as { symbols: readonly string[] };
@@ -253,7 +284,7 @@ function makeClasses(large: LargeNumbers): Classes {
     (value) => (bufferOf(value) === undefined ? undefined : 'it has another size'),
   );
 
-  /** What a list says that it holds is not believed: ten bytes can name a hundred million items that take none. */
+  /** The item count is not trusted: ten bytes can claim a hundred million empty items. */
   class ListOf extends (base.ArrayType as new (...args: unknown[]) => InnerType) {
     override _read(tap: Tap): unknown {
       const { itemsType } = this as unknown as { itemsType: InnerType };
@@ -324,7 +355,7 @@ function makeClasses(large: LargeNumbers): Classes {
     override _write(tap: Tap, value: unknown): void {
       const { single } = shapeOf(this as never);
       if (single !== undefined && typeof value !== 'object' && single.kind !== 'object') {
-        // Its type looks at the value.
+        // The branch's type checks the value.
         tap.writeLong(single.index);
         single.type._write(tap, value);
         return;
@@ -342,7 +373,7 @@ function makeClasses(large: LargeNumbers): Classes {
       const value = branch.type._read(tap);
       return isNamed && branch.kind === 'object' ? { [branch.type.branchName]: value } : value;
     }
-    /** Of a default: of the first branch that has such a value. */
+    /** Of a default value: the first branch that accepts it. */
     override _copy(value: unknown, options?: { wrap?: number }): unknown {
       if (options?.wrap !== 2) return value;
       const { branches, isNamed } = shapeOf(this as never);
@@ -351,7 +382,7 @@ function makeClasses(large: LargeNumbers): Classes {
           const copy = type._copy(value, options);
           return isNamed && kind === 'object' ? { [type.branchName]: copy } : copy;
         } catch {
-          // Of another branch.
+          // Belongs to another branch.
         }
       }
       throw misfit();
@@ -406,10 +437,10 @@ interface Branch {
 }
 interface Shape {
   readonly branches: readonly Branch[];
-  /** Several branches are records or maps: a value says which it is. */
+  /** Several branches are records or maps: the value must name its branch. */
   readonly isNamed: boolean;
   readonly nullIndex: number | undefined;
-  /** The one branch beside null. */
+  /** The only branch beside null. */
   readonly single: Branch | undefined;
 }
 
@@ -464,7 +495,7 @@ function kindOfValue(value: unknown): Kind {
 
 interface Choice {
   readonly found?: { readonly branch: Branch; readonly value: unknown };
-  /** None takes the value; this one is meant. */
+  /** No branch takes the value; errors refer to this branch. */
   readonly only?: { readonly type: InnerType; readonly value: unknown };
 }
 
@@ -497,7 +528,7 @@ function branchFor(union: { readonly types: readonly InnerType[] }, given: unkno
     : {};
 }
 
-/** `{ "com.example.Card": { … } }`: as Avro's own JSON has it, where several branches are alike. */
+/** `{ "com.example.Card": { … } }`: the JSON encoding of Avro, for similar branches. */
 function namedIn(
   branches: readonly Branch[],
   isNamed: boolean,
@@ -511,7 +542,7 @@ function namedIn(
   return { branch, value: (given as Record<string, unknown>)[name] };
 }
 
-/** Items of lists that take no bytes (`null`, records without fields), in one record. */
+/** Limit in one record of list items without bytes (`null`, records without fields). */
 export const mostEmptyItems = 65_536;
 const emptyItems = new WeakMap<Tap, number>();
 
@@ -524,8 +555,8 @@ function countEmpty(tap: Tap): void {
 const classesOf = new Map<LargeNumbers, Classes>();
 
 /**
- * A schema as a type of avsc that is exact: what it writes, any reader of Avro reads as the same value, and what it reads is the value
- * that was written. Throws where the schema is none of Avro.
+ * An exact avsc type: any Avro reader gets the value that was written, and decoding returns it unchanged. Throws for an invalid
+ * schema.
  */
 export function exactType(schema: unknown, large: LargeNumbers = 'text'): Type {
   const { Type } = loadAvsc();
@@ -541,7 +572,7 @@ export function exactType(schema: unknown, large: LargeNumbers = 'text'): Type {
     ['bytes', make(classes.Bytes)],
   ]);
   const rawLong = make(classes.RawLong);
-  /** Those of which the logical type is being made, and this is what it is made of. */
+  /** Schemas whose logical type is being built from this underlying type. */
   const underlying = new Set<unknown>();
 
   function typeHook(given: unknown, options: object): InnerType | undefined {
@@ -579,9 +610,8 @@ export function exactType(schema: unknown, large: LargeNumbers = 'text'): Type {
 
 type Raw = number | bigint | string | Buffer;
 
-/** Reads and writes one logical type. */
 interface Conversion {
-  /** `undefined` for what has no such form; throws a `RangeError` that says why, without the value. */
+  /** `undefined`: not convertible. Throws a `RangeError` with a reason, without the value. */
   toRaw(value: unknown): Raw | undefined;
   fromRaw(raw: never): unknown;
 }
@@ -632,7 +662,7 @@ function dayText(number: number): string {
 
 const padded = (value: number | bigint, digits: number): string => String(value).padStart(digits, '0');
 
-/** A time of day as seconds, and the digits behind them. */
+/** A time of day as seconds and their fractional digits. */
 function timeOf(text: string): { readonly seconds: number; readonly fraction: string } | undefined {
   const [, hours, minutes, seconds = '0', fraction = ''] = timePattern.exec(text) ?? [];
   if (hours === undefined) return undefined;
@@ -641,7 +671,7 @@ function timeOf(text: string): { readonly seconds: number; readonly fraction: st
   return { seconds: (Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds), fraction };
 }
 
-/** Of seconds and the digits behind them: a number where it is exact. */
+/** A BigInt if a number would not be exact. */
 function unitsOf(seconds: number, fraction: string, digits: number): number | bigint {
   if (/[1-9]/.test(fraction.slice(digits)))
     throw new RangeError(`it has more than ${digits} fractional digits of a second`);
@@ -651,7 +681,7 @@ function unitsOf(seconds: number, fraction: string, digits: number): number | bi
   return BigInt(seconds) * 10n ** BigInt(digits) + BigInt(part);
 }
 
-/** Seconds, and what is behind them as text: of three digits, or as many threes more as it needs. */
+/** Seconds with three fractional digits, or a larger multiple of three if needed. */
 function timeText(ofDay: bigint, digits: number): string {
   const unit = 10n ** BigInt(digits);
   const [seconds, fraction] = [ofDay / unit, padded(ofDay % unit, digits)];
@@ -659,7 +689,7 @@ function timeText(ofDay: bigint, digits: number): string {
   return `${parts.map((part) => padded(part, 2)).join(':')}.${fraction}`;
 }
 
-/** As JSON has a `Date`, with a day that every month has. */
+/** A `Date` in JSON, for days that exist in every month. */
 const usualTime = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
 function usualMs(text: string): number {
@@ -671,7 +701,7 @@ function usualMs(text: string): number {
 
 const zonePattern = /(?:Z|([+-])(\d\d):?(\d\d))$/;
 
-/** A point in time as JSON has it (ISO 8601), or the number that is written. `isLocal`: by the clock on the wall, of no zone. */
+/** A time as in JSON (ISO 8601), or its number. `isLocal`: without a time zone. */
 const instant = (digits: number, isLocal: boolean): Conversion => ({
   toRaw(value) {
     if (typeof value !== 'string') return wholeOf(value);
@@ -710,7 +740,7 @@ const timeOfDay = (digits: number): Conversion => ({
       throw new RangeError('there is no such time of day');
     return whole === undefined ? undefined : Number(whole);
   },
-  // One beyond the day has no text.
+  // Times beyond the day have no text.
   fromRaw: (raw: number) =>
     raw < 0 || raw >= daySeconds * 10 ** digits ? raw : timeText(BigInt(raw), digits),
 });
@@ -718,7 +748,7 @@ const timeOfDay = (digits: number): Conversion => ({
 const date: Conversion = {
   toRaw(value) {
     if (typeof value !== 'string') return typeof value === 'number' ? wholeOf(value) : undefined;
-    // A Date: the day that it is in UTC.
+    // A Date: its day in UTC.
     if (value.endsWith('Z') && value.includes('T')) {
       if (timeOf(value.slice(value.indexOf('T') + 1, -1)) === undefined) return undefined;
       return dayNumber(value.slice(0, value.indexOf('T')));
@@ -729,10 +759,10 @@ const date: Conversion = {
 };
 
 const decimalPattern = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,5}))?$/;
-/** Far more than any column of a database has. */
+/** More digits than any database column has. */
 const mostDigits = 10_000;
 
-/** Of bytes or a fixed, `precision` digits of which `scale` stand behind the point: a number, or a text that loses none of them. */
+/** Bytes or fixed: `precision` digits, `scale` of them fractional. Read as a number, or as text if that would lose digits. */
 function decimal({ precision, scale = 0, size }: LogicalTypesSchema): Conversion {
   const [most, behind] = [Number(precision), Number(scale)];
   return {
@@ -761,7 +791,7 @@ function decimal({ precision, scale = 0, size }: LogicalTypesSchema): Conversion
   };
 }
 
-/** Two's complement, the most significant byte first. */
+/** Two's complement, big-endian. */
 function bytesOf(value: bigint, size: number | undefined): Buffer {
   let length = 1;
   while (BigInt.asIntN(length * 8, value) !== value) length++;
@@ -789,7 +819,7 @@ const bytesOfUuid: Conversion = {
   fromRaw: (raw: Buffer) => raw.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'),
 };
 
-/** By the name of the logical type, and of the type that it is of. */
+/** By the names of the logical type and its underlying type. */
 const conversions: Readonly<Record<string, (schema: LogicalTypesSchema) => Conversion | undefined>> = {
   'timestamp-millis long': () => instant(3, false),
   'timestamp-micros long': () => instant(6, false),
@@ -816,7 +846,7 @@ function decimalOf(schema: LogicalTypesSchema): Conversion | undefined {
   return isValid && Number(precision) > 0 ? decimal(schema) : undefined;
 }
 
-/** Of a schema with a logical type that is valid. Of any other, the type it is of counts, as the specification of Avro wants it. */
+/** `undefined` for an invalid logical type: its underlying type applies, as in Avro's specification. */
 function conversionOf(schema: LogicalTypesSchema): Conversion | undefined {
   const { logicalType, type } = schema;
   const name = `${String(logicalType)} ${String(type)}`;
@@ -827,7 +857,7 @@ export type AvroType = Avsc.Type;
 
 let loaded: typeof Avsc | undefined;
 
-/** The library that encodes. Synchronously, for nobody waits where events are serialized. Throws where it is not installed. */
+/** Loads avsc, synchronously, because serialization is synchronous. Throws if it is not installed. */
 export function loadAvsc(): typeof Avsc {
   loaded ??= runOwnWork(() => {
     try {

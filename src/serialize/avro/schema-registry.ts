@@ -1,4 +1,4 @@
-/** Under a subject the registry keeps the versions of a schema that must be compatible with each other. */
+/** A subject of the registry: versions of a schema that must be compatible. */
 export interface Subject {
   readonly subject: string;
   /** The schema as JSON. */
@@ -6,19 +6,19 @@ export interface Subject {
 }
 
 /**
- * PORT: a schema registry with Confluent's API. All methods reject with an `SvcError` whose message names the registry and holds
- * no password: `SVC_SERIALIZE_REGISTRY_AWAY` where no answer can be had for now (unreachable, hanging, an error of its own, or
- * rights that are missing), `SVC_SERIALIZE_SCHEMA_REFUSED` where the schema itself is at fault.
+ * PORT: a schema registry with Confluent's API. Methods reject with an `SvcError` that names the registry and holds no password:
+ * - `SVC_SERIALIZE_REGISTRY_AWAY`: no answer for now (unreachable, hanging, an internal error, or missing rights);
+ * - `SVC_SERIALIZE_SCHEMA_REFUSED`: the schema itself is refused.
  */
 export interface SchemaRegistry {
-  /** `http://host:8081`, as messages name it. */
+  /** `http://host:8081`, for messages. */
   readonly address: string;
-  /** The id of the schema, which is registered where it is not yet. */
+  /** The id of the schema. Registers it if needed. */
   register(subject: Subject): Promise<number>;
-  /** The id of the schema, which must be registered under the subject. */
+  /** The id of the schema. Rejects if it is not registered under the subject. */
   lookUp(subject: Subject): Promise<number>;
-  /** `undefined`: nothing is registered under the subject. */
+  /** `undefined`: the subject has no schema. */
   isCompatible(subject: Subject): Promise<boolean | undefined>;
-  /** The schema of an id, as JSON. */
+  /** The schema with this id, as JSON. */
   schemaOf(id: number): Promise<string>;
 }

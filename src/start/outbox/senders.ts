@@ -1,8 +1,16 @@
 import type { SvcError } from '../../ground/errors.ts';
 import { type Logger, printable } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
-import { type ErasureSettings, eraseSuffix, erasesRows, routeColumn } from '../../outbox/erase-row.ts';
-import { besideTable, partsOfTable, quoteName, quoteTable } from '../../outbox/insert-row.ts';
+import {
+  besideTable,
+  type ErasureSettings,
+  eraseSuffix,
+  erasesRows,
+  partsOfTable,
+  quoteName,
+  quoteTable,
+  routeColumn,
+} from '../../outbox/insert-row.ts';
 import type { OutboxStore, Senders } from '../../outbox/outbox-store.ts';
 import { reasonOf } from '../../outbox/relay/pacing.ts';
 import { contradiction } from '../../outbox/store-error.ts';

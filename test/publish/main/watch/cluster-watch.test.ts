@@ -6,7 +6,7 @@ import {
   createClusterWatch,
   silentMs,
   stallAfterMs,
-} from '../../../../src/publish/main/cluster-watch.ts';
+} from '../../../../src/publish/main/breaker.ts';
 import { clockOfEach } from '../../../support/fake-time.ts';
 
 describe('watch over the cluster', () => {
@@ -17,7 +17,6 @@ describe('watch over the cluster', () => {
     const seen = { returns: 0, silences: 0, waiting: 0 };
     const watch = createClusterWatch({
       clock: { now: Date.now, monotonic: Date.now },
-      withJitter: (ms) => ms,
       ask: () => {
         state.asked.push(Date.now());
         if (state.cluster === 'hangs') return new Promise(() => {});
