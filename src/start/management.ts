@@ -40,13 +40,13 @@ import type { ManagedOutbox } from './outbox/outbox-health.ts';
 
 export interface Managed {
   readonly broker: Broker;
-  /** The broker was asked, from `sinceMs` on, and does not answer. */
+  /** The broker has been asked since `sinceMs` and does not answer. */
   readonly onAway: (message: string, sinceMs: number) => void;
-  /** Why events are lost, or cannot be made; one line. */
+  /** Why events are lost or refused; one line. */
   readonly problem: () => string | undefined;
-  /** Something to look at that makes nothing DOWN; one line. */
+  /** A warning that does not make health DOWN; one line. */
   readonly remark?: () => string | undefined;
-  /** Events are refused now, and nothing else becomes of any. */
+  /** All events are refused at present. */
   readonly refusesAll?: () => boolean;
   readonly keys: () => readonly KeyHealth[];
   readonly invalidateKeys: () => Promise<void>;
@@ -54,18 +54,17 @@ export interface Managed {
   readonly info: Info;
   readonly outbox: ManagedOutbox | undefined;
   readonly breakers: ManagedBreakers;
-  /** What this process still writes to the local backup becomes readable. `undefined`: it empties its own. */
+  /** Makes the open files of the local backup readable for others. `undefined`: only this process empties its backup. */
   readonly finishBackup?: (() => Promise<void>) | undefined;
 }
 
 export interface RunningManagement extends ManagementServer {
-  /** Whether a recovery is under way. */
   isRunning(): boolean;
-  /** Ends recoveries after the batch under way; no others begin. */
+  /** Ends recoveries after the current batch. New ones are refused. */
   stopRuns(deadlineMs: number): Promise<void>;
 }
 
-/** The circuit breakers of this process, each where there is one. */
+/** The circuit breakers of this process. */
 export interface ManagedBreakers {
   readonly broker?: ResettableBreaker;
   readonly outbox?: () => ResettableBreaker | undefined;
@@ -73,14 +72,14 @@ export interface ManagedBreakers {
 
 export type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 
-/** Who invalidates keys waits so long for new ones. */
+/** How long an invalidation waits for new keys. */
 const keysMs = 5_000;
-/** Pages that are open side by side share what was read for one of them; each asks every two seconds. */
+/** Open pages share one answer for this long. Each page asks every two seconds. */
 const pageFreshMs = 900;
-/** Of a cluster each process takes one. */
+/** Each process of a cluster takes one port. */
 const clusterTries = 100;
 
-/** Processes of one program that were given the same port: those of `node:cluster`, whichever comes first, and those of pm2. */
+/** Processes of one program with the same port: `node:cluster`, both primary and workers, and pm2. */
 function isOneOfSeveral(): boolean {
   return cluster.isWorker || Object.keys(cluster.workers ?? {}).length > 0 || process.env.pm_id !== undefined;
 }
@@ -94,7 +93,7 @@ function portsOf(
   return { port, portTries: named === undefined ? usualPorts.count : 1 };
 }
 
-/** Starts the management server and says where it is; `undefined` where it cannot listen, or this is a worker thread. */
+/** Starts the management server and logs its address. `undefined`: it cannot listen. */
 export async function startManagement(
   config: Config,
   logger: Logger,
@@ -199,7 +198,10 @@ export async function startManagement(
   };
 }
 
-/** So that other programs of the same user find it. Returns what ends that, which the end of the process does as well. */
+/**
+ * Registers the process for other programs of the same user. Returns a function that removes the entry; the exit of the process does so
+ * too.
+ */
 function nameProcess({ address, port }: ManagementServer, info: Info, logger: Logger): () => void {
   try {
     const { name } = info.service;
@@ -213,14 +215,14 @@ function nameProcess({ address, port }: ManagementServer, info: Info, logger: Lo
       remove();
     };
   } catch (error) {
-    // The server runs, whatever this says: it is closed with the others.
+    // The server runs without the entry.
     const { code, message } = error as SvcError;
     logger.info(`svc status cannot find this process: ${message}`, { code });
     return () => {};
   }
 }
 
-/** What serializes is loaded at the first scrape: many applications are never scraped here. */
+/** The serializer is loaded at the first scrape, because many applications are never scraped here. */
 async function metricsText({ sources, info }: Managed): Promise<string> {
   const { renderMetrics } = await import('../observe/prometheus.ts');
   return renderMetrics(sources, info.service);

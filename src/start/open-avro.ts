@@ -17,7 +17,7 @@ import { openSchemaRegistry } from './adapters.ts';
 import { type Encode, encodingBroker, registryOptionsOf, type Serde } from './serde.ts';
 import { eventTypeOf } from './settings.ts';
 
-/** Avro with the registry of a configuration. */
+/** Avro with the registry of the configuration. */
 export function openAvro(config: Config, logger: Logger): Serde {
   const { subjectNameStrategy: strategy, autoRegister, onRegistryUnavailable } = config.serde;
   const where = onRegistryUnavailable === 'wait' ? 'wait for it' : 'go to the backup';
@@ -50,7 +50,7 @@ export function openAvro(config: Config, logger: Logger): Serde {
   };
 }
 
-/** Its requests are svc's own work. */
+/** Requests run isolated from the application's context. */
 export function openRegistry(config: Config): SchemaRegistry {
   const { serde } = config;
   const registry = openSchemaRegistry(registryOptionsOf(config));
@@ -63,7 +63,7 @@ export function openRegistry(config: Config): SchemaRegistry {
   };
 }
 
-/** With the files of `svc.serde.schemas`. */
+/** Uses the files of `svc.serde.schemas`. */
 export function codecsOf({ serde: { schemas }, baseDir }: Config): (eventType: string) => EventCodec {
   return createCodecs((eventType) => {
     const file = schemas?.[eventType]?.[0];

@@ -25,16 +25,16 @@ import {
 import { runRelay, tellOfRows } from './outbox/relay-alone.ts';
 import { tellUnjoined, watchSenders } from './outbox/senders.ts';
 
-/** The outbox of a process: the way of events into the application's transactions, and out of the table. */
+/** The outbox of a process: it writes events within the application's transactions, and relays the rows. */
 export interface StartedOutbox {
   readonly join: OutboxJoin;
   readonly state: OutboxState;
   readonly managed: ManagedOutbox;
-  /** Of the relay in this process. */
+  /** The circuit breaker of this process's relay. */
   breaker(): ResettableBreaker | undefined;
   /** Whether `finish` has something to do. */
   isUnfinished(): boolean;
-  /** Sends what is committed, acknowledges it, and lets other relays have its shards. Returns whether that is done. */
+  /** Sends and acknowledges what is committed, and releases the shards. Resolves to whether that is done. */
   finish(deadlineMs: number): Promise<boolean>;
   close(deadlineMs: number): Promise<void>;
 }
@@ -53,7 +53,7 @@ export function startOutbox(
     ...{ url: datasource.url, table, initializeSchema, logger },
     erases,
   });
-  // Once per process: a driver prepares it by its text.
+  // Once per process: drivers cache a prepared statement by its text.
   const insertions = Object.fromEntries(
     dialects.map((dialect) => [dialect, insertionFor(table, dialect)]),
   ) as Record<Dialect, ReturnType<typeof insertionFor>>;
@@ -68,7 +68,7 @@ export function startOutbox(
   const preparation = prepareStore({ store, senders, makesTables, maxWaitMs, logger });
   let unconfirmed = 0;
   const unjoined = tellUnjoined(logger);
-  // One relay is enough for all threads.
+  // One relay serves all threads.
   const relay =
     publisherEnabled && isMainThread
       ? runRelay(
@@ -77,11 +77,11 @@ export function startOutbox(
         )
       : undefined;
 
-  /** Rows on their way into the table by themselves: no connection of the application holds the process for them. */
+  /** Rows that svc inserts itself. No connection of the application keeps the process alive for them. */
   const writing = new Set<Promise<void>>();
   function storeAlone(row: OutboxRow): Promise<void> {
     checkRow(row, dialect);
-    // The first event may come before the table is there.
+    // The first event may come before the table exists.
     const written = isolate(async () => {
       await preparation.tried;
       await preparation.ready();
@@ -93,7 +93,7 @@ export function startOutbox(
     return written;
   }
 
-  // A connector reads the log of the database: nobody listens.
+  // A connector reads the log of the database, so nothing listens for notices.
   const stored = tellOfRows(relay, erases ? undefined : store.notices);
   const sameTable = createSameTable({
     ...{ store, table, isolate, logger, deletesAtOnce: retentionDays === 0 },
@@ -107,7 +107,7 @@ export function startOutbox(
           return text === undefined ? undefined : { text, values: eraseValues(row) };
         }
       : undefined,
-    // Its tables were made before the application's first turn, and its drivers wait for nothing.
+    // SQLite tables were made before the application's first tick, and its drivers are synchronous.
     ready: dialect === 'sqlite' ? undefined : preparation.ready,
     maxPacketBytes: senders.maxPacketBytes,
     sameTable,
@@ -138,7 +138,7 @@ export function startOutbox(
       if (writing.size > 0) {
         const isWritten = await within(deadlineMs, Promise.allSettled(writing));
         if (!isWritten) return false;
-        // Then the relay has heard of them.
+        // The relay has been told of the rows one tick later.
         await nextTurn();
       }
       return (await relay?.finish(Math.max(0, endMs - systemClock.monotonic()))) ?? true;

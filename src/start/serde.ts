@@ -7,22 +7,22 @@ import type { Broker, BrokerRecord, SendFailure } from '../publish/broker.ts';
 import { jsonSerializer, needsAvro } from '../serialize/json.ts';
 import { type Serializer, schemaHeader } from '../serialize/serializer.ts';
 
-// the form of record values, as `svc.serde` says.
+// the form of record values, as configured in `svc.serde`.
 
 export interface Serde {
   serializerOf(service: Source): Serializer;
   /**
-   * A broker that sends no record in another form: what still waits for its schema is encoded first.
-   * `givesUp`: where the registry is away it fails for good, else it may be tried again.
+   * Wraps a broker so that records that wait for their schema are encoded before the send.
+   * `givesUp`: an unavailable registry fails the send for good; otherwise the send may be retried.
    */
   sends(broker: Broker, givesUp?: boolean): Broker;
-  /** Gets what the first events need, aside. */
+  /** Fetches schema ids for the first events in the background. */
   prepare(): void;
 }
 
 const json: Serde = {
   serializerOf: () => jsonSerializer,
-  // Of a process with Avro, out of a backup, a dead letter or a row.
+  // A record of a process with Avro, from a backup, a dead letter or an outbox row.
   sends: (broker) => encodingBroker(broker, (_, { headers }) => Promise.reject(needsAvro(headers)), true),
   prepare() {},
 };
@@ -42,19 +42,16 @@ function cloudEvents(): { openCloudEvents(config: Config, service: Source): Seri
   return loadChunk(import.meta.url, './open-cloudevents.ts') as ReturnType<typeof cloudEvents>;
 }
 
-/** Makes the record that is sent. Rejects with an `SvcError` that says why there is none. */
+/** Makes the record to send. Rejects with an `SvcError`. */
 export type Encode = (topic: string, record: BrokerRecord) => Promise<BrokerRecord>;
 
-/** Dead letters stay as they are, JSON around what was to be sent. */
+/** Dead letters stay JSON around the original record. */
 const isWaiting = ({ headers }: BrokerRecord): boolean =>
   headers[schemaHeader] !== undefined && headers.originalTopic === undefined;
 
-/**
- * A broker that encodes what still waits for its schema, wherever it comes from, before it is sent: never in another form.
- * `givesUp`: a registry that is away is the end of a send, else it may be tried again.
- */
+/** Encodes each record that waits for its schema. `givesUp`: see `Serde.sends`. */
 export function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean): Broker {
-  /** The same record for the same event at each try: that is how a broker knows a batch that it was given before. */
+  /** The same record at each retry: brokers recognize a batch that they already have by its bytes. */
   const made = new WeakMap<BrokerRecord, BrokerRecord>();
   const encodedOnce = async (topic: string, record: BrokerRecord): Promise<BrokerRecord> => {
     const known = made.get(record);
@@ -90,7 +87,6 @@ function failureOf(error: unknown, givesUp: boolean): SendFailure {
   return { kind: passes ? 'retriable' : 'fatal', cause: code, message };
 }
 
-/** How the registry of the configuration is reached. */
 export const registryOptionsOf = ({ serde }: Config) => ({
   url: serde.schemaRegistryUrl ?? '',
   username: serde.schemaRegistryUsername,
