@@ -25,26 +25,26 @@ import type { RecoverReport, RecoveryPlace, RecoveryResult } from './recovery.ts
 interface RecoveryRunsOptions {
   readonly config: Config;
   readonly logger: Logger;
-  /** As the log names it: `dead letters`, `backup`. */
+  /** For log lines: `dead letters`, `backup`. */
   readonly name: string;
-  /** Why there is nothing to recover from, one line, or where it lies. */
+  /** The source of the recovery, or one line on why recovery is impossible. */
   readonly placeOf: (ask: Pick<RecoveryAsk, 'from'>) => RecoveryPlace | string;
-  /** What this process still writes there becomes readable. */
+  /** Makes this process's open files readable. */
   readonly prepare?: () => Promise<void>;
 }
 
 interface RecoveryRuns extends RecoveryControls {
   isRunning(): boolean;
-  /** Each run ends after the batch under way; what it has not sent is there the next time. */
+  /** Ends each run after its current batch. The next run continues from there. */
   stop(deadlineMs: number): Promise<void>;
 }
 
-/** Recoveries in a process that has other things to do: they do not keep it alive. */
+/** Recoveries within an application. They do not keep the process alive. */
 export function createRecoveryRuns(options: RecoveryRunsOptions): RecoveryRuns {
   const { config, logger, name } = options;
   const latest: { run: RecoveryRun | null; dryRun: RecoveryRun | null } = { run: null, dryRun: null };
   const inFlight = new Set<Promise<void>>();
-  /** A process that was told to end may live on. */
+  /** A counter, because a process may go on after `stop`. */
   let stops = 0;
 
   async function work(place: RecoveryPlace, ask: RecoveryAsk, keep: (now: Partial<RecoveryRun>) => void) {
@@ -130,7 +130,7 @@ function lineOf(error: unknown): string {
   return (error as NodeJS.ErrnoException)?.code ?? (error instanceof Error ? error.name : 'unknown error');
 }
 
-/** Where dead letters lie, or why there are none to recover. */
+/** The dead letter topic, or why it cannot be recovered. */
 export function deadLetterPlace(config: Config): RecoveryPlace | string {
   const { client, dlqTopic } = config.broker;
   if (dlqTopic === undefined)
@@ -140,7 +140,7 @@ export function deadLetterPlace(config: Config): RecoveryPlace | string {
   return { kind: 'dlq', topic: dlqTopic, group: recoveryGroup };
 }
 
-/** The dead letter topic itself, for whoever asks what stands in it. */
+/** The dead letter topic for queries. */
 export function deadLetterTopicOf(config: Config, logger: Logger): DeadLetterTopic {
   const place = deadLetterPlace(config);
   const { client, dlqTopic: topic = '' } = config.broker;
@@ -152,7 +152,7 @@ export function deadLetterTopicOf(config: Config, logger: Logger): DeadLetterTop
   };
 }
 
-/** Where the backup lies, or why there is none. */
+/** The source of the backup, or one line on why recovery is impossible. */
 export function backupPlace({ broker }: Config, { from }: Pick<RecoveryAsk, 'from'>): RecoveryPlace | string {
   const { backup, client } = broker;
   if (clientOf(client).staysInMemory) return `svc.broker.client: ${client} reaches no broker.`;
@@ -164,12 +164,12 @@ export function backupPlace({ broker }: Config, { from }: Pick<RecoveryAsk, 'fro
     : { kind: 's3' };
 }
 
-/** Whoever waits hears of a broker that does not answer, or gets what was found by then. */
+/** Longest wait of a caller. Then it gets what was found, or an error if the broker has not answered. */
 const patienceMs = 5_000;
-/** The process has other things to do: `svc dlq list` reads on. */
+/** Most records read for one question, to spare the application. `svc dlq list` has no limit. */
 const mostRead = 20_000;
 
-/** The newest dead letters of a topic, read from its end on, one question at a time. */
+/** Queries the newest dead letters of a topic, from its end. One question at a time; others get `undefined`. */
 export function createNewestDeadLetters(
   topic: string,
   openTail: (sinceMs: number) => Promise<TopicTail>,
@@ -220,10 +220,10 @@ export function createNewestDeadLetters(
 type Row = StoredDeadLetter & { readonly atMs: number };
 type Found = ReturnType<typeof collect>;
 
-/** Keeps what was asked for, and as much of it; no record stays in memory. */
+/** Collects matching rows up to the limit. Records do not stay in memory. */
 function collect({ types, reasons, topics, since, until, limit }: DeadLetterAsk) {
   let rows: Row[] = [];
-  /** Partition -> time of the oldest record that was looked at. */
+  /** Partition -> time of the oldest record read. */
   const oldest = new Map<number, number>();
   const isWanted = ({ eventType, topic, storedAt }: DeadLetterHead, reason: string | null): boolean =>
     (types === undefined || types.includes(eventType)) &&
@@ -253,7 +253,7 @@ function collect({ types, reasons, topics, since, until, limit }: DeadLetterAsk)
       }
       if (rows.length > 2 * limit) rows = newestOf(rows, limit);
     },
-    /** Nothing that was not looked at is newer than what is there. */
+    /** Records still unread are older than the rows. */
     isEnough(left: readonly number[]): boolean {
       if (left.length === 0) return true;
       rows = newestOf(rows, limit);
@@ -288,7 +288,7 @@ function rowOf(
 const mostCharacters = 200;
 const shown = (text: string): string => printable(text).slice(0, mostCharacters);
 
-/** Of `TimeoutException: late`, that others wrote, the name: what follows it may say anything. */
+/** The class name of `TimeoutException: late`, written by others. The rest may contain anything. */
 function className(reason: string | undefined): string | null {
   const [, name] = /^([\w.$-]{1,200})(:|$)/.exec(reason ?? '') ?? [];
   return name ?? null;

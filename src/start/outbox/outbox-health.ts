@@ -25,26 +25,26 @@ import { brokerSettingsOf } from '../settings.ts';
 import type { SenderWatch } from './senders.ts';
 
 interface OutboxHealthOptions {
-  /** Quick in a table of any size: whether it answers is whether the database does. */
+  /** Fast in a table of any size, so an error means that the database is down. */
   readonly countPending: () => Promise<number>;
-  /** May take too long for a large table, which is no fault of the database. */
+  /** May time out for a large table, which is not an error. */
   readonly statistics: Pick<Statistics, 'report' | 'oldestPendingMs'>;
-  /** Of the relay in this process. */
+  /** The relay of this process. */
   readonly relay: () => RelayState | undefined;
-  /** Something else that makes it DOWN: one line. */
+  /** Another reason for DOWN: one line. */
   readonly problem?: (() => string | undefined) | undefined;
-  /** Something that does not: one line. */
+  /** A warning: one line. */
   readonly remark?: (() => string | undefined) | undefined;
-  /** A FAILED row keeps back the later ones of its aggregate. */
+  /** A FAILED row blocks later rows of its aggregate. */
   readonly failedBlocks?: boolean;
   readonly clock: Clock;
 }
 
-/** What the table said, for so long at least. */
+/** How long answers of the table are reused, at least. */
 const freshMs = 5_000;
-/** A count that took long is not repeated for so many times its length: a large table is not scanned all the time for a probe. */
+/** The pause after a count, as a multiple of its duration: probes must not scan a large table all the time. */
 const restTimes = 10;
-/** Who asks waits no longer, and hears what was known before. */
+/** How long a caller waits before it gets the last known answer. */
 const answerMs = 500;
 
 interface Found {
@@ -55,7 +55,7 @@ interface Found {
   readonly error?: string;
 }
 
-/** Health of an outbox that costs its database one question at a time, however often it is asked for. */
+/** Health of an outbox. At most one question at a time goes to the database. */
 export function createOutboxHealth({
   countPending,
   statistics,
@@ -66,9 +66,9 @@ export function createOutboxHealth({
   clock,
 }: OutboxHealthOptions): {
   ask(): Promise<OutboxHealth>;
-  /** Rows wait, and the relay of this process does nothing about it. As quick as `ask`. */
+  /** Rows wait, and the relay of this process neither claims nor sends. As fast as `ask`. */
   standsStill(): Promise<boolean>;
-  /** For metrics, as `failed`: `null` of a relay that stands by, as those at work count for all. */
+  /** For metrics, as `failed`. `null` for a standby relay, since the active relays count for all. */
   oldestPendingMs(): number | null;
   /** FAILED rows, as last counted. */
   failed(): number | null;
@@ -104,7 +104,7 @@ export function createOutboxHealth({
     return asking;
   }
 
-  /** It grows older while nobody counts. */
+  /** The age grows between counts. */
   function oldestPendingMs(): number | null {
     if (last === undefined || last.oldestPendingMs === null) return null;
     return Math.round(last.oldestPendingMs + clock.monotonic() - last.atMs);
@@ -173,7 +173,6 @@ interface StateParts {
   readonly unjoined: () => number;
 }
 
-/** What the metrics read of an outbox. */
 export function outboxState({
   relay,
   oldestPendingMs,
@@ -198,7 +197,7 @@ export function outboxState({
   };
 }
 
-/** The breaker of a relay, as an operator sees it; `undefined`: no relay runs at the moment. */
+/** The breaker of a relay for operators. `undefined`: no relay runs at the moment. */
 export function breakerOf(
   relay: (Pick<Relay, 'resetBreaker'> & { state(): RelayState | undefined }) | undefined,
 ): Pick<Breaker, 'state' | 'reset'> | undefined {
@@ -212,27 +211,25 @@ export function breakerOf(
   };
 }
 
-/** What the management server shows of an outbox, and does with it. */
 export interface ManagedOutbox extends OutboxControls {
-  /** False while this process makes its tables: until they are there calls fail. */
+  /** False while this process makes its tables: calls fail until they exist. */
   isReady(): boolean;
   /** Never rejects, and answers within half a second. */
   health(): Promise<OutboxHealth>;
-  /** Age of the oldest event that waits, as last asked for; `null`: not known. */
+  /** Age of the oldest pending row, as last counted; `null`: unknown. */
   oldestPendingMs(): number | null;
-  /** FAILED rows, as last counted; `null`: not known. */
+  /** FAILED rows, as last counted; `null`: unknown. */
   failed(): number | null;
-  /** Rows wait, and the relay of this process does nothing about it. Never rejects, and answers within half a second. */
+  /** Rows wait, and the relay of this process neither claims nor sends. Never rejects, and answers within half a second. */
   standsStill(): Promise<boolean>;
-  /** Ends a replay that runs. */
+  /** Stops a running replay. */
   close(): void;
 }
 
-/** What else than its database makes an outbox unfit. */
 interface OutboxFitness {
-  /** Makes its health DOWN: one line. */
+  /** Makes health DOWN: one line. */
   problem(): string | undefined;
-  /** Shown beside it: one line. */
+  /** A warning: one line. */
   remark(): string | undefined;
   isReady?(): boolean;
 }
@@ -271,7 +268,7 @@ export function manageOutbox(
           throw error;
         });
       const { total, success, after } = result;
-      // Whoever asked may not be there any more.
+      // The requester may have disconnected, so the result is logged.
       const stopped = after === undefined ? '' : `; it ended early, continue with after: ${after}`;
       const sent = dryRun ? 'a dry run, nothing sent' : `${success} sent again`;
       logger.info(`outbox: replay of ${total} events ${what}: ${sent}${stopped}`);
@@ -304,26 +301,26 @@ async function openReplay(
   });
 }
 
-/** A command may take longer than a relay, which others wait for: it counts large tables, and locks can hold it up. */
+/** A command counts large tables and may wait for locks, so it has more time than a relay, which blocks others. */
 const timeoutMs = 30_000;
 const closeMs = 5_000;
 const holdMs = 60_000;
 
 interface UseOptions {
-  /** Makes and updates the tables, where `prepare` is called. Default: it only looks at them. */
+  /** `prepare` makes and updates the tables. Default: it only checks them. */
   readonly makesTables?: boolean;
-  /** With a partition for each day, where it makes them. */
+  /** Tables are made with a partition for each day. */
   readonly partitioned?: boolean;
 }
 
-/** Opens the outbox of a configuration for one command. Rejects with one-line errors, and as `work` does. */
+/** Opens the outbox of a configuration for one command. Rejects with one-line errors, or as `work` does. */
 export async function useOutbox<T>(
   { outbox: { datasource, table } }: Config,
   logger: Logger,
   work: (store: OutboxStore) => Promise<T>,
   { makesTables = false, partitioned = false }: UseOptions = {},
 ): Promise<T> {
-  // Nothing else does: a connection must not keep an application alive.
+  // Keeps the process alive, because connections are unref'd.
   const hold = setInterval(() => {}, holdMs);
   const initializeSchema = makesTables ? 'always' : 'never';
   const store = openOutboxStore({
@@ -339,11 +336,11 @@ export async function useOutbox<T>(
 
 interface RunningReplay {
   readonly result: Promise<ReplayResult>;
-  /** Ends it after the batch under way. */
+  /** Stops after the current batch. */
   stop(): void;
 }
 
-/** Sends rows again, from the command line. */
+/** Replays rows from the command line. */
 export function replayOutbox(
   config: Config,
   logger: Logger,
@@ -387,7 +384,7 @@ interface SqliteModule {
 
 const timeoutMsOfUseConnection = 10_000;
 
-/** One connection of the application's driver, for one command. Rejects with one-line errors of svc, and as `work` does. */
+/** Opens one connection through the application's driver. Rejects with one-line errors of svc, or as `work` does. */
 export async function useConnection(
   url: string,
   dialect: Dialect,
@@ -451,7 +448,7 @@ export interface ForeignDriver {
   readonly dialect: Dialect;
 }
 
-/** Drivers that applications use, and that svc cannot follow. */
+/** Drivers whose transactions svc cannot follow. */
 export const foreignDrivers: readonly ForeignDriver[] = [
   { specifier: 'postgres', dialect: 'postgres' },
   { specifier: 'mariadb', dialect: 'mysql' },
@@ -468,34 +465,30 @@ const longestPauseMs = 30_000;
 
 interface PrepareOptions {
   readonly store: Pick<OutboxStore, 'prepare'>;
-  /** Looks whether the tables fit the settings, once they are there. */
+  /** Checks that the tables fit the settings, once they exist. */
   readonly senders: Pick<SenderWatch, 'look' | 'refusal'>;
-  /** This process makes the tables where there are none. */
+  /** This process makes missing tables. */
   readonly makesTables: boolean;
-  /** The longest that an event waits for them. */
+  /** The longest wait of an event for the tables. */
   readonly maxWaitMs: number;
   readonly logger: Logger;
 }
 
-/** The tables of an outbox, looked at or made. */
 interface StorePreparation {
-  /** Resolves when that was tried once, whatever came of it. */
+  /** Resolves after the first attempt, whether it succeeded or not. */
   readonly tried: Promise<void>;
   /**
-   * Before a row is written. `undefined`: it may be. Else it is to wait, `maxWaitMs` at most: for the first look at the tables, or until
-   * they are made. Throws, or rejects, where the event would be lost.
+   * Call before a row is written. `undefined`: write now. Otherwise wait for the promise, at most `maxWaitMs`: the tables are being checked
+   * or made. Throws or rejects if the event would be lost.
    */
   ready(): Promise<void> | undefined;
-  /** False while tables that this process makes are not there. */
+  /** False while this process still makes the tables. */
   isReady(): boolean;
-  /** It is not tried again. */
+  /** Stops the retries. */
   stop(): void;
 }
 
-/**
- * A database that is away, or takes no writes yet, is asked again until it is otherwise: its tables may have to be made. What else is
- * wrong is said once.
- */
+/** Prepares the tables. Retries while the database is away or read-only. Other errors are logged once. */
 export function prepareStore(options: PrepareOptions): StorePreparation {
   const { store, senders, makesTables, maxWaitMs, logger } = options;
   let failures = 0;
@@ -540,7 +533,7 @@ export function prepareStore(options: PrepareOptions): StorePreparation {
       refuse();
       if (isPrepared || isGivenUp) return undefined;
       if (failures > 0 && !makesTables) return undefined;
-      // An application that has come so far has a database that answers: the rest of a long pause is not waited for.
+      // The application has reached its database, so the rest of a long pause is skipped.
       const isPause = inFlight === undefined && systemClock.monotonic() - failedAtMs < firstPauseMs;
       if (isPause) return undefined;
       const looked = (inFlight ?? begin()).then(refuse);

@@ -30,12 +30,12 @@ const holdMs = 60_000;
 const closeMs = 5_000;
 
 /**
- * Runs the relay of a configuration without its application, until `stopping`: with the management server, and through outages
- * of the database and the broker. Returns whether everything that was under way was sent and acknowledged. Rejects with a one-line
- * error where it cannot begin: the tables are not there, or the user may not use them.
+ * Runs the relay without its application until `stopping`, with the management server, through outages of the database and the broker.
+ * Resolves to whether everything in flight was sent and acknowledged. Rejects with a one-line error if it cannot start: tables are
+ * missing, or the user lacks permissions.
  */
 export async function relayAlone(config: Config, logger: Logger, stopping: AbortSignal): Promise<boolean> {
-  // Nothing else does: a connection must not keep an application alive.
+  // Keeps the process alive, because connections are unref'd.
   const hold = setInterval(() => {}, holdMs);
   const { datasource, table, initializeSchema } = config.outbox;
   const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger });
@@ -104,7 +104,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
   }
 }
 
-/** A database that is away comes back, and one that is read-only may be about to become the primary; whatever else is wrong somebody has to mend. */
+/** Retries while the database is away or read-only, since it may become the primary. Other errors need an operator. */
 async function prepare(store: OutboxStore, logger: Logger, stopping: AbortSignal): Promise<void> {
   for (let failures = 1; !stopping.aborted; failures++) {
     try {
@@ -118,13 +118,13 @@ async function prepare(store: OutboxStore, logger: Logger, stopping: AbortSignal
   }
 }
 
-/** So that a wrong password is said at start, not at the first row. */
+/** Reports a wrong password at the start rather than at the first row. */
 async function sayBroker(broker: Broker, logger: Logger): Promise<void> {
   const result = await isolate(() => broker.connect());
   if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
 }
 
-/** Nothing is captured here: what calls count stays 0. */
+/** Nothing is captured here, so counts of calls stay 0. */
 function sourcesOf(
   counters: Pick<MetricSources, 'ledger' | 'durations'>,
   outbox: OutboxState,
@@ -145,28 +145,25 @@ function sourcesOf(
   };
 }
 
-/**
- * The relay in the process of an application, of which nobody knows when it ends: it is finished whenever it may be the end, and
- * begins anew where it was not.
- */
+/** The relay in the process of an application. It finishes whenever the process may end, and restarts if the process goes on. */
 export interface RelayInProcess {
   /** A row of this process was committed. */
   wake(): void;
-  /** Whether it is the one that sends the rows of this shard. */
+  /** Whether this relay holds the shard. */
   holds(shard: number): boolean;
   state(): RelayState | undefined;
   resetBreaker(): void;
-  /** Whether there is something to finish: shards that others wait for, or rows of this process that may not be sent. */
+  /** Whether there is something to finish: shards to release, or rows of this process to send. */
   isUnfinished(): boolean;
-  /** Sends what this process has committed and gives the shards back. Returns whether it was all of it. */
+  /** Sends the committed rows of this process and releases the shards. Resolves to whether that is complete. */
   finish(deadlineMs: number): Promise<boolean>;
-  /** For good. */
+  /** Ends it for good. */
   close(deadlineMs: number): Promise<void>;
 }
 
-/** A process that goes on has no relay for so long, unless it commits a row. */
+/** A process that goes on restarts its relay after this long, or when it commits a row. */
 const restartMs = 1_000;
-/** What a relay may take that has nothing to send: giving shards back is not worth more. */
+/** Time limit of a relay without rows: releasing shards is not worth more. */
 const idleFinishMs = 500;
 
 export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) => void): RelayInProcess {
@@ -225,7 +222,7 @@ export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) =>
     finish(deadlineMs) {
       finishing ??= finish(deadlineMs).finally(() => {
         finishing = undefined;
-        // The process may go on after all. If not, neither of these holds it.
+        // The process may go on. If not, neither of these keeps it alive.
         if (hasStored) ensure();
         else if (!isClosed && relay === undefined) restart = setTimeout(ensure, restartMs).unref();
       });
@@ -243,13 +240,13 @@ export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) =>
 
 const channelName = 'svc.outbox.stored';
 
-/** Tells of rows that this thread has committed. */
+/** Reports rows that this thread has committed. */
 export interface StoredRows {
   tell(shard: number): void;
   close(): void;
 }
 
-/** The relay of this process hears of every row, those of others where it is theirs to send. */
+/** Tells the relay of this process of every row, and other relays of rows in their shards. */
 export function tellOfRows(
   relay: Pick<RelayInProcess, 'wake' | 'holds'> | undefined,
   notices: Notices | undefined,
@@ -257,7 +254,7 @@ export function tellOfRows(
   return isMainThread ? tellRelays(relay, notices) : tellMainThread();
 }
 
-/** The relay, and the connection for notices, are in the main thread. */
+/** The relay and the connection for notices are in the main thread. */
 function tellMainThread(): StoredRows {
   const channel = openChannel(channelName);
   return { tell: (shard) => channel.postMessage(shard), close: () => channel.close() };
@@ -280,7 +277,7 @@ function tellRelays(
       channel = openChannel(channelName);
       channel.onmessage = (event) => tell((event as { data: number }).data);
     }
-    // Its last word may not arrive any more.
+    // The last message of a worker may be lost.
     worker.once('exit', () => relay?.wake());
   }
 
