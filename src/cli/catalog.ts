@@ -30,8 +30,6 @@ import { onStopSignal } from './progress.ts';
 import { onRequest, recoveryConfig } from './recovery.ts';
 import { program, settingsInCode, WrongUse } from './wrong-use.ts';
 
-// `svc catalog`: makes, checks and learns the catalog.
-
 export interface CatalogOptions extends WatchOptions {
   readonly config?: string;
   readonly json?: true;
@@ -42,7 +40,7 @@ export interface CatalogOptions extends WatchOptions {
 }
 
 /**
- * `svc catalog`. Exit codes: 0 written, or with `--check` nothing breaks consumers; 1 something does, or the catalog cannot be made.
+ * `svc catalog`. Exit codes: 0 written, or with `--check` no change breaks consumers; 1 a change does, or the catalog cannot be made.
  *
  * @throws WrongUse
  */
@@ -121,9 +119,9 @@ function nothingToCompare(against: string | undefined, folder: string): string {
   return `there is no catalog in ${shown(folder)} yet: ${program} catalog makes it`;
 }
 
-/** Writes what is learned, each second at most: whatever ends the process, little is lost. */
+/** Saves what was learned at most once a second, so that little is lost when the process ends. */
 interface Saving {
-  /** There may be news. */
+  /** There may be changes. */
   due(): void;
   /** @throws CatalogError */
   now(): Saved;
@@ -132,14 +130,14 @@ interface Saving {
 
 interface Saved {
   readonly catalog: Catalog;
-  /** Since the beginning. */
+  /** Since the command started. */
   readonly changes: readonly Change[];
-  /** Places whose event type, or topic, is known only at runtime. */
+  /** Places whose event type or topic is known only at runtime. */
   readonly unknown: readonly string[];
 }
 
 const saveEveryMs = 1_000;
-/** Reading the application anew takes no more of the time than one part in so many. */
+/** Reading the application again takes at most this fraction of the time, as 1/n. */
 const readingShare = 10;
 
 function readApplication(config: Config, folder: string): Application {
@@ -158,7 +156,7 @@ function createSaving(
   let unknown: readonly string[] = [];
   let readAgainAtMs = 0;
 
-  /** Whoever develops changes what is published meanwhile. */
+  /** The application may be changed while the command runs. */
   function readAgain(): void {
     const begunMs = performance.now();
     const application = readApplication(configOf(file), folder);
@@ -184,7 +182,7 @@ function createSaving(
       if (performance.now() >= readAgainAtMs) readAgain();
       save();
     } catch (error) {
-      // A file that is being written: at the end it is tried again, and said.
+      // A file may be half-written. The next save retries, and the last one reports it.
       if (!(error instanceof CatalogError)) throw error;
       isDue = true;
     }
@@ -205,15 +203,14 @@ function createSaving(
   };
 }
 
-/** What a run of `svc catalog` works on. */
 interface Places {
   readonly config: Config;
   readonly folder: string;
-  /** `undefined`: there is none yet. */
+  /** `undefined`: there is no catalog yet. */
   readonly before: Catalog | undefined;
 }
 
-/** Enough to begin with. */
+/** Limit of the text output. */
 const mostPlaces = 5;
 const defaultFolder = 'event-catalog';
 
@@ -224,7 +221,7 @@ function placesOf({ config: file, dir }: { readonly config?: string; readonly di
   return { config, folder, before: readCatalog(resolve(folder, catalogFileName)) };
 }
 
-/** With all that says which events there are: a target that is left out would look like one that is gone. */
+/** Requires a valid list of events: a target that is left out would look like a removed one. */
 function configOf(file: string | undefined): Config {
   const { config, problems, targetProblems, notFound } = loadConfig({ file });
   if (notFound !== undefined) throw new CatalogError(`${notFound} ${settingsInCode}`);
@@ -234,12 +231,11 @@ function configOf(file: string | undefined): Config {
   throw new CatalogError([...wrong.slice(0, mostPlaces).map(formatProblem), ...more].join('; '));
 }
 
-/** Brokers, keys and databases of a running application are no matter here. */
+/** Problems with brokers, keys and databases do not affect the catalog. */
 function isInTheWay({ name }: Problem): boolean {
   return name === 'svc.broker.topic' || name === targetsName || optionNamed(name) === undefined;
 }
 
-/** A line for people about what reading does not find. */
 function noteOfUnknown(unknown: readonly string[]): string[] {
   if (unknown.length === 0) return [];
   const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
@@ -252,13 +248,13 @@ const counted = (count: number, what: string): string => `${count} ${what}${coun
 
 const shown = (folder: string): string => relative(process.cwd(), folder) || '.';
 
-/** A change, as people read it. */
+/** A change as a line of text. */
 function lineOf({ eventType, path, says, breaks }: Change): string {
   const where = path === '' ? eventType : `${eventType} ${path}`;
   return `${breaks ? 'BREAKS' : 'ok    '}  ${printable(`${where}: ${says}`)}\n`;
 }
 
-/** On standard error: what is no data. */
+/** Messages go to standard error, data to standard output. */
 function say(lines: readonly string[]): void {
   process.stderr.write(`${lines.map(printable).join('\n')}\n`);
 }
@@ -274,7 +270,7 @@ interface WatchOptions {
 
 const askAgainMs = 2_000;
 
-/** `svc catalog --watch`: learns from the events in the topics, until Ctrl-C. Exit code 1: a topic could not be read, or none was there. */
+/** `svc catalog --watch`: learns from the events in the topics until Ctrl-C. Exit code 1: a topic could not be read, or no topic exists. */
 async function runWatch(options: WatchOptions, places: Places): Promise<number> {
   const { since, until, json } = options;
   if (since !== undefined && until !== undefined && since >= until)
@@ -295,7 +291,7 @@ async function runWatch(options: WatchOptions, places: Places): Promise<number> 
   say([`watching ${topics.join(', ')}${until === undefined ? '; Ctrl-C ends it' : ''}`]);
   const read = valueReader(broker);
   const told = new Set<string>();
-  // Its messages hold no values.
+  // Messages of svc contain no values.
   const tell = (error: unknown): undefined => {
     if (!(error instanceof SvcError)) throw error;
     if (!told.has(error.message)) say([`svc: ${error.message}`]);
@@ -346,7 +342,7 @@ async function runWatch(options: WatchOptions, places: Places): Promise<number> 
   return isWell ? 0 : 1;
 }
 
-/** With the brokers of the command line. Without any, the topics are files, which may come yet. */
+/** With the brokers of the command line. Topic files may be created later. */
 function brokerOf(options: WatchOptions): Config {
   const { config, checkBroker } = recoveryConfig(options);
   if (!clientOf(config.broker.client).isFiles) checkBroker();
@@ -357,10 +353,10 @@ function topicsIn({ declared, config }: Application): string[] {
   return [...topicsOf(config), ...[...declared.types.values()].flatMap(({ topics }) => topics)];
 }
 
-/** `absent`: the topic was not there, or the broker did not answer, until somebody ended it. */
+/** `absent`: until the end, the topic did not exist or the broker did not answer. */
 type FollowEnd = 'read' | 'absent' | 'failed';
 
-/** A topic that is not there yet, and a broker that does not answer, are asked again. */
+/** Retries while the topic does not exist or the broker does not answer. */
 async function follow(
   broker: Config,
   { topic, fromMs: since, untilMs: until }: TailRange,

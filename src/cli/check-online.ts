@@ -20,40 +20,40 @@ import { formatTables } from './outbox.ts';
 import { isInTheWay } from './recovery.ts';
 import { processesIn, unjoinedOf } from './running.ts';
 
-/** As `svc check --online --json` shows it. */
+/** The document of `svc check --online --json`. */
 export interface OnlineCheck {
   readonly ok: boolean;
   readonly client: string;
-  /** `host:port` of the configuration, or the folder of topic files; none in memory, and of a broker of the application's own. */
+  /** `host:port`, or the folder of topic files. Empty for memory and for brokers that the application has registered. */
   readonly asked: readonly string[];
-  /** Why nothing was learned. */
+  /** Why the broker could not be checked. */
   readonly problem?: string;
   readonly cluster?: { readonly id: string | null; readonly brokers: number };
   readonly topics: readonly OnlineTopic[];
   readonly group?: { readonly name: string; readonly mayUse: boolean | null; readonly problem?: string };
-  /** Where `svc.broker.backup.s3-enabled`. */
+  /** Present with `svc.broker.backup.s3-enabled`. */
   readonly backup?: BucketReport;
-  /** Where `svc.serde.type` is AVRO. */
+  /** Present with `svc.serde.type: AVRO`. */
   readonly serde?: SchemasReport;
-  /** Where `svc.outbox.enabled`. */
+  /** Present with `svc.outbox.enabled`. */
   readonly outbox?: TablesReport;
-  /** Processes that were started here, and the events that each has stored outside any transaction; those that have none left out. */
+  /** Processes started in this folder, with the number of events that each has stored outside a transaction. Without those at 0. */
   readonly unjoined?: readonly { readonly pid: number; readonly count: number }[];
-  /** Where `svc.pii.kms.enabled`. */
+  /** Present with `svc.pii.kms.enabled`. */
   readonly keys?: KeysReport;
-  /** Those that a process writes to. */
+  /** Folders that a process writes to. */
   readonly folders?: readonly FolderReport[];
 }
 
 interface OnlineTopic {
   readonly topic: string;
   readonly partitions: number | null;
-  /** `null`: not known. */
+  /** `null`: unknown. */
   readonly mayWrite: boolean | null;
   readonly problem?: string;
 }
 
-/** Asks the broker of the configuration, the bucket of its backup, the schema registry, the key service and the database of the outbox. */
+/** Checks the services of the configuration: broker, backup bucket, schema registry, key service and outbox database. */
 export async function checkOnline(config: Config, problems: readonly Problem[]): Promise<OnlineCheck> {
   const { client } = config.broker;
   const scene = { client, asked: clientOf(client).addresses(config.broker) };
@@ -95,12 +95,11 @@ async function lookAtProcesses(config: Config): Promise<{ pid: number; count: nu
   return (await Promise.all(found)).filter(({ count }) => count > 0);
 }
 
-/** Says it of one process. */
 export function unjoinedText({ pid, count }: { readonly pid: number; readonly count: number }): string {
   return `process ${pid} has stored ${counted(count, 'event')} outside any transaction, not atomically with the writes of the calls (svc_outbox_unjoined_total)`;
 }
 
-/** Those that the process itself makes need not be there before its start. */
+/** Ignores missing tables that the process creates at its start. */
 async function tablesOf(config: Config): Promise<TablesReport | undefined> {
   const { enabled, datasource, initializeSchema } = config.outbox;
   if (!enabled || datasource.url === undefined) return undefined;
@@ -140,7 +139,7 @@ function documentOf({
   };
 }
 
-/** One line for each thing that was asked for. */
+/** One line per checked item. */
 export function formatOnline({
   client,
   asked,

@@ -8,16 +8,15 @@ import { inspectBundle, inspectStart, type StartReport } from '../start/commands
 import { scriptsBelow, writeList } from '../start/commands/write-list.ts';
 import { program, settingsInCode, WrongUse } from './wrong-use.ts';
 
-/** As `svc check --json` shows it: the start that was looked at, and what it loads. */
+/** The inspected start and what it loads, as in `svc check --json`. */
 export interface StartCheck extends Partial<StartReport> {
   readonly command: string;
-  /** Why it was not looked at. */
+  /** Why the start was not inspected. */
   readonly problem?: string;
 }
 
 /**
- * What the start of the application loads: that of the command line, else `scripts.start` of package.json; `undefined` where
- * there is neither.
+ * Inspects the start given on the command line, or else the start script of package.json. `undefined`: there is no start.
  *
  * @throws WrongUse
  */
@@ -41,16 +40,16 @@ export function checkStart(config: Config, given: readonly string[]): StartCheck
 
 interface Start {
   readonly command: string;
-  /** `undefined`: it does not start Node, or its file is not there. */
+  /** `undefined`: the command does not start Node, or its file does not exist. */
   readonly entries: readonly string[] | undefined;
-  /** It starts Node with a file that is not there, and there is a script that builds. */
+  /** The command starts Node with a missing file, and there is a build script. */
   readonly isUnbuilt: boolean;
 }
 
-/** As frameworks name the start in production where `start` is that of their command. */
+/** Frameworks use `start` for their own command and `start:prod` for production. */
 const startScripts = ['start', 'start:prod', 'start:svc'];
 
-/** How package.json starts the application: the first of its scripts that starts Node, else `start`. */
+/** The start in package.json: the first start script that runs Node, or else `start`. */
 export function startOf(manifest: Manifest | undefined): Start | undefined {
   const commands = startScripts.flatMap((name) => manifest?.scripts.get(name)?.trim() ?? []);
   const command = commands.find((each) => runsNode.test(each)) ?? manifest?.scripts.get('start');
@@ -60,10 +59,10 @@ export function startOf(manifest: Manifest | undefined): Start | undefined {
   return { command, entries, isUnbuilt };
 }
 
-/** `node dist/main`, with variables before it, and nothing after it. */
+/** `node dist/main`, with variables before it and no further command. */
 const runsNode = /^(?:\w+=\S+\s+)*(?:node|tsx)\s[^;&|]*$/;
 
-/** Its bundle has source maps, once it is built. Packages stay outside of it. */
+/** The bundle has source maps once it is built. Packages are not bundled. */
 function bundledByNext(config: Config): StartReport['targets'] {
   const { targets, baseDir } = config;
   if (isFile(join(baseDir, '.next/BUILD_ID')))
@@ -76,14 +75,14 @@ function bundledByNext(config: Config): StartReport['targets'] {
     }));
 }
 
-/** The targets in built files, by their source maps: what `--bundle` names, files or folders. */
+/** Finds the targets in the built files of `--bundle`, by their source maps. */
 export function checkBundle(config: Config, given: readonly string[]): StartCheck | undefined {
   if (given.length === 0) return undefined;
   return { command: given.join(' '), unknown: [], targets: inspectBundle(config, builtFiles(given)) };
 }
 
 /**
- * Files, and those below folders.
+ * Files, and the files in folders.
  *
  * @throws WrongUse
  */
@@ -98,14 +97,14 @@ function builtFiles(given: readonly string[]): string[] {
 
 const howTo = `${program} check -- node dist/main.js shows what such a start loads`;
 
-/** Options of Node whose value follows as a word of its own; a file of the application's may be one. */
+/** Node options whose value is a separate word, which may be a file of the application. */
 const withValue = new Set([
   ...['-r', '--require', '--import', '--loader', '--experimental-loader', '-C', '--conditions'],
   ...['--env-file', '--env-file-if-exists', '--title'],
 ]);
 const preload = /^(?:-r|--require|--import|--loader|--experimental-loader)$/;
 
-/** The files that `node … file` begins with, its preloads included; `undefined` for whatever else it may be. */
+/** The files that `node … file` loads first, preloads included. `undefined`: any other command. */
 export function entriesOf(words: readonly string[], cwd: string): string[] | undefined {
   const start = words.findIndex((word) => !/^\w+=/.test(word));
   if (!/^(.*[\\/])?(node|tsx|ts-node)(\.exe)?$/.test(words[start] ?? '')) return undefined;
@@ -125,7 +124,7 @@ export function entriesOf(words: readonly string[], cwd: string): string[] | und
   return undefined;
 }
 
-/** What Node runs for `dist/main.js`, `dist/main` and `.`. */
+/** Resolves like Node: `dist/main.js`, `dist/main` and `.`. */
 export function entryAt(path: string): string | undefined {
   const main = nearestManifest(path)?.main;
   const tried = [
@@ -143,7 +142,7 @@ export function isStartWell(start: StartCheck | undefined): boolean {
 
 const labels = { loaded: 'loaded', unloaded: 'UNLOADED', pending: 'pending' } as const;
 
-/** Enough to begin with; all of them are in the JSON. */
+/** Limit of the text output. The JSON lists all. */
 const mostPlaces = 5;
 
 export function formatStart(
@@ -175,14 +174,14 @@ interface ManifestOptions {
   readonly json?: true;
 }
 
-/** `svc manifest`: the list of places that a production start reads instead of source maps and the text of modules. */
+/** `svc manifest`: writes the list of places that a production start reads instead of source maps and module texts. */
 export async function runManifest(options: ManifestOptions, paths: readonly string[]): Promise<number> {
   const { config, notFound } = loadConfig({ file: options.config });
   if (notFound !== undefined) {
     process.stderr.write(`svc: ${notFound} ${settingsInCode}\n`);
     return 1;
   }
-  // A path without any is a wrong use.
+  // A path without JavaScript is a usage error.
   builtFiles(paths);
   const { file, targets } = writeList(
     config,

@@ -55,8 +55,6 @@ import { startWithSvc } from './commands-found.ts';
 import { inClearText, sayUnguarded } from './outbox.ts';
 import { program, settingsInCode } from './wrong-use.ts';
 
-// what would keep an application from starting, and what its services allow.
-
 interface CheckOptions {
   readonly config?: string;
   readonly json?: true;
@@ -65,7 +63,7 @@ interface CheckOptions {
   readonly bundle?: readonly string[];
 }
 
-/** `svc check`: the patch report, without starting the application; with `--online` what the services that it uses would let it do. */
+/** `svc check`: inspects the targets without starting the application. With `--online` it also checks the services. */
 export async function runCheck(options: CheckOptions, command: readonly string[]): Promise<number> {
   const looksAtStart = options.bundle === undefined || command.length > 0;
   const application = inspectApplication(options.config, command, looksAtStart);
@@ -114,7 +112,7 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
   return isWell ? 0 : 1;
 }
 
-/** What to do when nothing is wrong: build, name a function, or start. */
+/** The next step if nothing is wrong: build, name a function, or start. */
 function nextStart({ config, declared }: ApplicationCheck, again: string): string {
   const manifest = nearestManifest(config.baseDir);
   if (startOf(manifest)?.isUnbuilt) return `npm run build && ${again}`;
@@ -123,7 +121,7 @@ function nextStart({ config, declared }: ApplicationCheck, again: string): strin
   return startWithSvc(manifest);
 }
 
-/** What to do first, in the words that the lines above begin with. */
+/** The first step to fix problems. The words refer to the lines above. */
 function remedyOf({ problems, refused, reports, start }: ApplicationCheck): string {
   if (problems.length > 0 || refused.length > 0) return 'fix the error lines';
   if (reports.some(({ state }) => state === 'failed'))
@@ -145,7 +143,7 @@ export interface DoctorOptions {
 
 const labels = { ok: 'ok', warning: 'WARNING', error: 'ERROR' } as const;
 
-/** `svc doctor`: what svc needs here, in one list, each failure with its fix. Exit code 1: there is one. */
+/** `svc doctor`: one list of all checks, each failure with its fix. Exit code 1: there is a failure. */
 export async function runDoctor(options: DoctorOptions, command: readonly string[]): Promise<number> {
   const application = inspectApplication(options.config, command);
   const findings =
@@ -189,17 +187,17 @@ const areas: readonly string[] = [
   ...['tables', 'triggers', 'transactions', 'keys', 'registry', 'folders'],
 ];
 
-/** One thing that `svc doctor` and `svc check --online` look at. */
+/** One result of `svc doctor` and `svc check --online`. */
 interface Finding {
   readonly area: string;
   readonly state: 'ok' | 'warning' | 'error';
   /** One line. */
   readonly text: string;
-  /** What to do; of all that is not ok. */
+  /** What to do. Required unless the state is ok. */
   readonly fix?: string;
 }
 
-/** What is in place where the message does not say what to do. */
+/** The default fix of each area. */
 const fixes = {
   configuration: 'correct the configuration file; its JSON Schema helps your editor',
   targets: `correct module and function in the configuration, then: ${program} check`,
@@ -217,14 +215,14 @@ const fixes = {
   folders: 'allow the user of the process to write there, or name another folder',
 } as const;
 
-/** In the form that the URLs of `pg` and `mysql2` take. */
+/** In the URL syntax of `pg` and `mysql2`. */
 const encrypted = (dialect: string | null): string =>
   `add ${dialect === 'mysql' ? '?ssl={"rejectUnauthorized":true}' : '?sslmode=verify-full'} to svc.outbox.datasource.url, and check the connections of the application too`;
 
-/** Everything that was looked at, in the order in which a start needs it. */
+/** All results, in the order in which a start needs them. */
 function findingsOf(application: ApplicationCheck, online: OnlineCheck): Finding[] {
   const all = [...ofApplication(application), ...ofBroker(online), ...ofServices(online)];
-  // Stable: in one area as they were found.
+  // The sort is stable: within an area, the order stays.
   return all.sort((a, b) => areas.indexOf(a.area) - areas.indexOf(b.area));
 }
 
@@ -338,14 +336,14 @@ function ofServices({ backup, serde, outbox, unjoined = [], keys, folders = [] }
   return found;
 }
 
-/** What reading shows of an application, without a service that it uses. */
+/** The checks that need no service. */
 interface ApplicationCheck {
   readonly config: Config;
   /** Of the configuration alone. */
   readonly ofConfig: readonly Problem[];
-  /** With those of Node, and of rules in code. */
+  /** Also those of Node and of rules in code. */
   readonly problems: readonly Problem[];
-  /** Warnings; some are lines alone. */
+  /** Warnings. Some are only a line. */
   readonly remarks: readonly (Problem | string)[];
   readonly reports: readonly TargetReport[];
   readonly refused: readonly { readonly id: string; readonly reason: string }[];
@@ -355,7 +353,7 @@ interface ApplicationCheck {
 }
 
 /**
- * A line where there is no configuration.
+ * Returns a line if there is no configuration.
  *
  * @throws WrongUse
  */
@@ -386,7 +384,7 @@ function inspectApplication(
   return { config, ofConfig, problems, remarks, reports, refused, declared, start, isWell };
 }
 
-/** What is wrong with a target is told once, and counted once. */
+/** A failed target is reported once. */
 function withoutKnown(start: StartCheck | undefined, failed: ReadonlySet<string>): StartCheck | undefined {
   if (start?.targets === undefined) return start;
   const { packages: _, ...shown } = start;
@@ -394,7 +392,7 @@ function withoutKnown(start: StartCheck | undefined, failed: ReadonlySet<string>
   return { ...shown, targets };
 }
 
-/** What `svc/register` would do nothing in. */
+/** With an unsupported Node, `svc/register` captures nothing. */
 function problemsOfNode(): Problem[] {
   const message = unsupportedNode(process.versions.node);
   if (message === undefined) return [];
@@ -407,7 +405,7 @@ function problemsOfNode(): Problem[] {
   ];
 }
 
-/** What rules in code need and the configuration does not have: the first event with such a value would be refused. */
+/** Keys or a salt that rules in code need and the configuration lacks. Otherwise the first matching event would be refused. */
 function problemsOfRules(
   found: readonly DeclaredRule[],
   file: string | undefined,
@@ -432,11 +430,11 @@ interface ReadTarget {
   readonly eventType: string;
   readonly source: Source;
   readonly node: AnyFunction | undefined;
-  /** Two targets with the same place capture the same function. */
+  /** Targets with the same place capture the same function. */
   readonly place: string;
 }
 
-/** Warnings about targets and rules that are valid one by one and probably a mistake together. They may be meant, so none is an error. */
+/** Warnings about targets and rules that are valid separately, but probably a mistake together. */
 export function doubtsOf(config: Config, declared: readonly DeclaredEvent[]): Problem[] {
   const read = readTargets(config);
   return [
@@ -465,7 +463,7 @@ function readTargets({ targets, baseDir }: Config): ReadTarget[] {
   });
 }
 
-/** `undefined`: it cannot be read; `svc check` says so elsewhere. */
+/** `undefined`: the file cannot be read, which another check reports. */
 function readSource(file: string): (Source & { find: ReturnType<typeof finder> }) | undefined {
   try {
     const text = readFileSync(file, 'utf8');
@@ -497,7 +495,7 @@ function doubledCalls(read: readonly ReadTarget[]): Problem[] {
   return found;
 }
 
-/** Whether a function calls another one about the same subject: their events name it, or the outer one returns the result. */
+/** Whether a function calls another one about the same subject, or returns its result. */
 function callsFor({ node, eventType, source }: ReadTarget, inner: ReadTarget): boolean {
   if (node?.body == null) return false;
   const isSame = isAboutSame(eventType, inner.eventType);
@@ -520,7 +518,7 @@ function isReturned(body: Node, call: Node): boolean {
 
 interface Keyed {
   readonly eventType: string;
-  /** As it is written; `undefined`: the id of the event. */
+  /** The expression; `undefined`: the event id. */
   readonly key: string | undefined;
   readonly name: string;
   readonly where: string;
@@ -538,7 +536,7 @@ function differentKeys({ targets, broker, baseDir }: Config, declared: readonly 
     const key = own ?? outbox?.aggregateId;
     const eventType = eventTypeOf(target);
     const subject = outbox?.aggregateType.toLowerCase() ?? subjectOf(eventType);
-    // Of a function only that there is one.
+    // A function cannot be compared.
     const shown = typeof key === 'function' ? anyKey : key;
     add(subject, topic, { eventType, key: shown, name: `svc.targets[${index}].key`, where });
   }
@@ -575,8 +573,8 @@ function areAlike(a: string | undefined, b: string | undefined, subject: string)
 }
 
 /**
- * Names for the value of a key: `#orderId` and `#order.id` are the id of the order, and so is `#result.orderId` of a result that has its own
- * id. `undefined` if the source does not tell.
+ * Names for the value of a key: `#orderId` and `#order.id` are the id of the order, but `#result.id` is the id of the result.
+ * `undefined`: the source does not tell.
  */
 function namesOfKey(key: string, subject: string): string[] | undefined {
   const plain = key
@@ -593,7 +591,7 @@ function namesOfKey(key: string, subject: string): string[] | undefined {
   return isOwn ? ['id', own] : [last.toLowerCase() === own ? own : last];
 }
 
-// Rules for personal data that meet no field.
+// Rules for personal data that match no field.
 
 function unmetRules(
   config: Config,
@@ -610,7 +608,7 @@ function unmetRules(
   const all = [
     ...shapes.values(),
     ...inCode.map(({ payload }) => payload),
-    // It may have any field.
+    // An unknown payload may have any field.
     ...(areTypesKnown(declared) ? [] : [unknownShape]),
   ];
   const found =
@@ -640,7 +638,7 @@ function unmet(rule: PathRule, shapes: readonly Shape[], name: string, of: strin
   return [{ name, message, fix: 'Correct the path or remove it' }];
 }
 
-/** By the types that the source of its function writes down. */
+/** The payload's shape according to the types of the target's function. */
 function shapeOfTarget(
   { payload, payloadIndex, params, id }: TargetConfig,
   read: readonly ReadTarget[],
@@ -700,7 +698,7 @@ function shapeOfType(type: Node, source: Source, depth: number): Shape {
   return argument ? unknownShape : shapeNamed(name, source, depth);
 }
 
-/** If one of them is not known, the union may have any form. */
+/** With an unknown member, the union may have any shape. */
 function allOf(shapes: readonly Shape[]): Shape {
   if (shapes.some(({ type }) => type === undefined)) return unknownShape;
   return shapes.reduce(merged, unknownShape);

@@ -1,14 +1,14 @@
 import { printable } from '../observe/logger.ts';
 
-/** So many rows are held to know how wide their columns are; those that come later keep to it where they can. */
+/** Rows that are held to determine the column widths. Later rows keep these widths if they fit. */
 const heldRows = 100;
-/** A column of longer texts is not widened for them. */
+/** Limit of a column's width. Longer texts stick out. */
 const mostWidth = 60;
 
-/** A table for people. What it is told is written at once, from the hundredth row on. */
+/** A table for people. Rows are held up to `heldRows`, then written at once. */
 export interface Columns {
   add(row: readonly string[]): void;
-  /** Writes what is held, the head even without a row. */
+  /** Writes the held rows, and the head of an empty table. */
   end(): void;
 }
 

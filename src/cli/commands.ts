@@ -24,8 +24,7 @@ import { does, group, program, WrongUse } from './wrong-use.ts';
 const broker = ['--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers'] as const;
 
 /**
- * All commands with their options: what is parsed, what `--help` shows, and what shells complete. Errors are thrown, and
- * `process.exitCode` is that of the command.
+ * The tree of all commands and options, for parsing, help and completion. Errors are thrown. `process.exitCode` is the command's result.
  */
 export function commandTree(): Command {
   const svc = new Command(program)
@@ -36,7 +35,7 @@ export function commandTree(): Command {
     .usage('<command> [--help], or help, or version')
     .configureHelp({
       subcommandTerm: (command) => command.name(),
-      // Those of svc itself stand in its usage: one screen is for its commands.
+      // The root lists only commands, so that its help fits one screen.
       visibleOptions: (command) => (command.parent === null ? [] : new Help().visibleOptions(command)),
     })
     .configureOutput({ outputError: () => {} })
@@ -275,11 +274,9 @@ function addDecrypt(svc: Command): void {
   does(decrypt, runDecrypt);
 }
 
-// what shells complete, made of the tree of commands.
-
-/** One place in a command line: what can stand there. */
+/** A position in a command line and the words that may follow. */
 interface Place {
-  /** `''` at the top, `outbox replay`. */
+  /** `''` for the root, or the commands so far: `outbox replay`. */
   readonly path: string;
   readonly words: readonly Word[];
 }
@@ -287,14 +284,14 @@ interface Place {
 interface Word {
   readonly word: string;
   readonly text: string;
-  /** What follows is its value. */
+  /** The next word is its value. */
   readonly takesValue: boolean;
 }
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 
 /**
- * `svc completion bash`: a script for the shell. It is for `svc` itself; `npx` completes nothing behind it.
+ * Prints a completion script. It completes `svc`, not `npx svc`.
  *
  * @throws WrongUse
  */
@@ -330,12 +327,12 @@ function wordsOf({
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 const firstLine = (text: string): string => text.split('\n')[0] ?? '';
 
-/** Shells of both families read this: `case` on the commands so far. */
+/** A `case` on the commands so far, which bash and zsh share. */
 function cases(places: readonly Place[], line: (place: Place) => string): string {
   return places.map((place) => `    ${quoted(place.path)}) ${line(place)} ;;`).join('\n');
 }
 
-/** The words in front of the cursor that are commands; an option and its value are none. In zsh `path` would be PATH. */
+/** Collects the commands before the cursor, without options and their values. The name `path` would be PATH in zsh. */
 const pathLoop = (
   places: readonly Place[],
   words: string,

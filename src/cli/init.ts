@@ -26,8 +26,6 @@ import {
 import { onStopSignal } from './progress.ts';
 import { program, WrongUse } from './wrong-use.ts';
 
-// `svc init`, from an application to its first configuration.
-
 export interface InitOptions {
   readonly json?: true;
   readonly target?: readonly string[];
@@ -45,7 +43,7 @@ const unchanged = 'stopped on request: nothing was written';
 const topicPattern = /^[A-Za-z0-9._-]{1,249}$/;
 
 /**
- * `svc init`: the first configuration of an application. Exit codes: 0 written, 1 there is one already, or it was stopped.
+ * `svc init`: writes the first configuration. Exit codes: 0 written, 1 a configuration exists, or it was stopped.
  *
  * @throws WrongUse
  */
@@ -66,7 +64,7 @@ export async function runInit(options: InitOptions): Promise<number> {
     const answers = await answersOf(options, manifest);
     const script = answers.withScript ? scriptEntryOf(manifest) : undefined;
     const text = configText(answers, schemaPath(manifest.folder));
-    // A signal that came while files were read is heard now.
+    // A signal that came during the synchronous reads arrives now.
     await nextTurn();
     if (isStopped) throw new Cancelled();
     write(manifest.folder, text, script, options.dryRun === true);
@@ -81,7 +79,7 @@ export async function runInit(options: InitOptions): Promise<number> {
   }
 }
 
-/** Why nothing is written here. A configuration of another form would go on being read, or not be read any more. */
+/** Why nothing is written. With a second file, svc would read only one of the two. */
 function existing(folder: string, { force, dryRun }: InitOptions): string | undefined {
   const found = fileNames.filter((name) => existsSync(join(folder, name)));
   const other = found.find((name) => name !== fileName);
@@ -104,12 +102,12 @@ async function answersOf(options: InitOptions, manifest: Manifest): Promise<Answ
   if (named.length > 0)
     return { ...known, targets: named.map((text) => namedTarget(text, manifest.folder)), others: [] };
   const ofStart = findCommands(manifest.folder, startOf(manifest)?.entries);
-  // A start may load files by names that only the running application knows.
+  // A start may load files by names that are known only at runtime.
   const search = ofStart.candidates.length > 0 ? ofStart : findCommands(manifest.folder, undefined);
   const { candidates } = search;
   if (candidates.length === 0) throw new WrongUse(nothingFound(search));
   if (yes) return { ...known, ...oneOfEach(candidates) };
-  // One of no width is none that somebody reads.
+  // A terminal without a width is not read by a person.
   if (process.stdin.isTTY && process.stderr.isTTY && process.stderr.columns > 0)
     return ask({ candidates, brokers, topic, script, problemOf });
   throw new WrongUse(
@@ -135,12 +133,12 @@ function problemOf(brokers: string, topic: string): string | undefined {
     : 'a topic has letters, digits, ".", "_" and "-", 249 at most';
 }
 
-/** Without the scope; what Kafka takes no topic with becomes a dash. */
+/** The package name without its scope. Characters that topics do not allow become dashes. */
 function nameOf({ name = 'app' }: Manifest): string {
   return name.replace(/^@[^/]*\//, '').replace(/[^\w.-]+/g, '-') || 'app';
 }
 
-/** First beside its place, where it is read as `svc check` reads it: what does not pass is not left behind. */
+/** Writes a trial file first, so that an invalid configuration is not left behind. It is checked like `svc check`. */
 function write(folder: string, text: string, script: ScriptEntry | undefined, isDry: boolean): void {
   const trial = join(folder, `.svc-init-${process.pid}.yaml`);
   const manifestText = script && withScript(folder, script);
@@ -209,19 +207,19 @@ function report(
   process.stderr.write(`${lines.map(printable).join('\n')}\n`);
 }
 
-/** tsc builds what starts, and writes no source map by which svc finds the functions. */
+/** The start runs files built by tsc without source maps, so svc would not find the functions. */
 function buildsWithoutMaps(manifest: Manifest, targets: readonly NamedTarget[]): boolean {
   const file = join(manifest.folder, 'tsconfig.json');
   const command = startOf(manifest)?.command ?? 'tsx';
   if (/\btsx\b|\.[cm]?tsx?$/.test(command) || !existsSync(file)) return false;
   if (!targets.some(({ module }) => /\.[cm]?tsx?$/.test(module))) return false;
-  // A configuration that extends another one may have it from there.
+  // An extended configuration may set it.
   return !/"(?:inlineS|s)ourceMap"\s*:\s*true|"extends"/.test(readFileSync(file, 'utf8'));
 }
 
 const mostOthers = 10;
 
-/** What is not in the configuration, and why. */
+/** Candidates and fields that are not in the configuration, with reasons. */
 function leftOutLines(targets: readonly NamedTarget[], others: readonly Candidate[]): string[] {
   const lines = others.slice(0, mostOthers).map(({ eventType, module, path, leaveOut }) => {
     const place = `${module.slice(2)}#${path}`;
@@ -238,7 +236,7 @@ function leftOutLines(targets: readonly NamedTarget[], others: readonly Candidat
   return lines.length === 0 ? [] : ['left out:', ...lines];
 }
 
-/** Events without a key, beside others about the same thing that have one: their order is not kept with those. */
+/** Events without a key whose subject has other events with one: their order is not kept. */
 function withoutKey(targets: readonly NamedTarget[]): readonly string[] {
   const keyed = new Set(
     targets.filter(({ key }) => key !== undefined).map(({ eventType }) => subjectOf(eventType)),
@@ -248,12 +246,12 @@ function withoutKey(targets: readonly NamedTarget[]): readonly string[] {
     .map(({ eventType }) => eventType);
 }
 
-/** Somebody pressed Ctrl-C. */
+/** The user pressed Ctrl-C. */
 class Cancelled extends Error {}
 
 interface Answered extends Answers {
   readonly withScript: boolean;
-  /** Functions that look like commands too, and are no targets. */
+  /** Functions that look like commands, but become no targets. */
   readonly others: readonly Candidate[];
 }
 
@@ -262,14 +260,14 @@ interface Scene {
   readonly brokers: readonly string[];
   readonly topic: string;
   readonly script: ScriptEntry | undefined;
-  /** Why what was typed for brokers and topic cannot be taken. */
+  /** Why the entered brokers or topic are invalid. */
   readonly problemOf: (brokers: string, topic: string) => string | undefined;
 }
 
 const hintWidth = 60;
 
 /**
- * Asks on the terminal, on standard error.
+ * Asks on standard error.
  *
  * @throws Cancelled
  */
@@ -317,7 +315,7 @@ async function ask({ candidates, brokers, topic, script, problemOf }: Scene): Pr
     (await given(
       confirm({ ...streams, message: `Add "${script.name}": "${script.command}" to package.json?` }),
     ));
-  // What was left unticked needs no reason of ours, unless it was not proposed.
+  // Deselected proposals need no reason.
   const others = candidates.filter((each) => each.leaveOut !== undefined && !targets.includes(each));
   return { targets, others, brokers: listOf(where), topic: named.trim(), withScript };
 }

@@ -14,7 +14,7 @@ import { settingsInCode, WrongUse } from './wrong-use.ts';
 const noOutbox = `no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url or the variable DATABASE_URL. ${settingsInCode}`;
 
 /**
- * The configuration of the application, as far as its outbox needs it: what else is wrong there is no matter here.
+ * The configuration for an outbox command. Problems elsewhere in it are ignored.
  *
  * @throws WrongUse
  */
@@ -27,7 +27,7 @@ export function outboxConfig({ config: file }: { readonly config?: string | unde
 }
 
 /**
- * The same, with the broker that events go to.
+ * The same, with the broker.
  *
  * @throws WrongUse
  */
@@ -42,7 +42,7 @@ export function sendingConfig(options: {
 }
 
 /**
- * For what runs for long: also the log, the management server and the end have to be right, and the outbox must be on.
+ * The configuration for `svc relay`: log, management server and shutdown must also be valid, and the outbox enabled.
  *
  * @throws WrongUse
  */
@@ -74,7 +74,7 @@ function sayFile({ file }: Config): void {
   if (file !== undefined) process.stderr.write(`svc: configuration ${file}\n`);
 }
 
-/** Runs work that Ctrl-C ends in order; a second time it ends the process. */
+/** Runs work that the first Ctrl-C stops in order. The second Ctrl-C ends the process. */
 export async function stoppable<T>(
   work: (isStopped: () => boolean) => Promise<T>,
   onStop: () => void,
@@ -91,7 +91,6 @@ export async function stoppable<T>(
   }
 }
 
-/** Says that what is under way is still done. */
 export function sayStopping(): void {
   process.stderr.write('\nsvc: stopping after the current batch\n');
 }
@@ -101,12 +100,11 @@ interface RelayOptions {
   readonly broker?: string;
 }
 
-/** `svc relay`. */
 export async function runRelayCommand(options: RelayOptions): Promise<number> {
   const config = relayConfig(options);
   const logger = consoleLogger(config.log.level, config.log.format);
   const stopping = new AbortController();
-  // A second time ends the process: what is under way is then sent again, when the leases have ended.
+  // A second signal ends the process. Rows in flight are then sent again after the leases expire.
   onStopSignal(() => stopping.abort());
   try {
     return (await relayAlone(config, logger, stopping.signal)) ? 0 : 1;

@@ -26,9 +26,7 @@ import { createProgress } from './progress.ts';
 import { onRequest, repeated, sinceText, timeOf } from './recovery.ts';
 import { does, group, WrongUse } from './wrong-use.ts';
 
-// the commands of `svc outbox`.
-
-/** What a database or broker answers is no fault of svc: its message, and exit code 1. */
+/** Prints errors of the database or broker: exit code 1. */
 async function answered(command: () => Promise<number>): Promise<number> {
   try {
     return await command();
@@ -39,7 +37,6 @@ async function answered(command: () => Promise<number>): Promise<number> {
   }
 }
 
-/** `svc outbox stats`. */
 async function runStats(options: OutboxOptions): Promise<number> {
   const config = outboxConfig(options);
   const found = await useOutbox(config, consoleLogger('warn'), (store) => store.statistics());
@@ -65,7 +62,6 @@ async function runStats(options: OutboxOptions): Promise<number> {
 
 const dryRun = ['--dry-run', 'list the affected events, and change nothing'] as const;
 
-/** `svc outbox …`. */
 export function addOutbox(svc: Command, broker: readonly [flags: string, text: string]): void {
   const outbox = group(svc, 'outbox')
     .description('the table of the outbox: stats, list, replay, migrate, …')
@@ -154,12 +150,11 @@ Ctrl-C stops after the current batch, and prints a summary.`,
 
 const listLimit = 1_000;
 
-/** `svc outbox list`. */
 async function runList(options: OutboxOptions): Promise<number> {
   return listRows(options, filterOf(options), options.limit ?? listLimit);
 }
 
-/** `svc outbox retry-failed`: FAILED events are tried anew, with all their tries. */
+/** `svc outbox retry-failed`: makes FAILED rows PENDING, with all their tries. */
 async function runRetryFailed(options: OutboxOptions): Promise<number> {
   if (options.status?.some((status) => status !== 'FAILED'))
     throw new WrongUse('svc outbox retry-failed handles FAILED events only: remove --status');
@@ -167,7 +162,7 @@ async function runRetryFailed(options: OutboxOptions): Promise<number> {
   return changeRows(options, filter, (store, rows) => store.retry(rows), 'will be sent again', 'retried');
 }
 
-/** `svc outbox discard`: events are deleted, as if they had never been. FAILED ones, where no status is named. */
+/** `svc outbox discard`: deletes rows; FAILED ones unless `--status` is given. */
 async function runDiscard(options: OutboxOptions): Promise<number> {
   const { all } = options;
   const given = filterOf(options);
@@ -217,7 +212,7 @@ async function changeRows(
   return isInterrupted ? 1 : 0;
 }
 
-/** Changes nothing, so that nobody has to wait for what is under way. Exit code 1: it was interrupted. */
+/** Lists rows. Exit code 1: it was interrupted. */
 async function listRows(options: OutboxOptions, filter: RowFilter, limit: number): Promise<number> {
   const config = outboxConfig(options);
   const documents: object[] = [];
@@ -228,9 +223,9 @@ async function listRows(options: OutboxOptions, filter: RowFilter, limit: number
   await stoppable(
     async (isStopped) => {
       await useOutbox(config, consoleLogger('warn'), async (store) => {
-        // One more than is shown: whether there are more.
+        // One row more than shown tells whether there are more.
         for await (const rows of pagesOf(store, filter, limit + 1, options.after)) {
-          // With SQLite all is done at once: a signal is heard of in between only.
+          // With SQLite everything is synchronous, so signals arrive only between pages.
           await nextTurn();
           if (isStopped()) break;
           for (const row of rows) {
@@ -259,10 +254,10 @@ async function listRows(options: OutboxOptions, filter: RowFilter, limit: number
   return isInterrupted ? 1 : 0;
 }
 
-/** As that of `POST /actuator/svc-outbox`. */
+/** As in `POST /actuator/svc-outbox`. */
 const defaultLimit = 1_000;
 
-/** `svc outbox replay`: events are sent again to their topics, whatever their status, and stay as they are. */
+/** `svc outbox replay`: sends events again, whatever their status. Rows do not change. */
 async function runReplay(options: OutboxOptions): Promise<number> {
   const { since: sinceMs, ...filter } = filterOf(options);
   const { limit = defaultLimit, after: afterId = 0 } = options;
@@ -288,7 +283,7 @@ async function runReplay(options: OutboxOptions): Promise<number> {
     },
   ).finally(counter.end);
   const { since, total, success, failed, failedEventIds, after } = result;
-  // Where all was sent by then, there is nothing to go on with.
+  // Everything was sent before the stop took effect.
   const isStopped = isInterrupted && after !== undefined;
   if (options.json) {
     const stopped = isStopped ? onRequest : null;
@@ -307,9 +302,9 @@ async function runReplay(options: OutboxOptions): Promise<number> {
 
 const dayMs = 86_400_000;
 
-/** `svc outbox ddl`: the tables as SQL, without a connection. */
+/** `svc outbox ddl`: prints the tables as SQL, without a connection. */
 async function runDdl(options: OutboxOptions): Promise<number> {
-  // Whatever is wrong in the file: the URL and the table of it are but defaults.
+  // Problems of the file are ignored: it only provides the default URL and table.
   const { outbox } = loadConfig({ file: options.config }).config;
   const dialect = dialectNamed(options) ?? dialectOf(outbox.datasource.url ?? '');
   if (dialect === undefined)
@@ -359,13 +354,13 @@ function rolesOf(texts: readonly string[]): { application?: string; relay?: stri
   return roles;
 }
 
-/** `svc outbox migrate`: makes or updates the tables, as a user who may; in partitions those of the next days as well. */
+/** `svc outbox migrate`: creates or updates the tables, and the partitions of the next days. */
 async function runMigrate(options: OutboxOptions): Promise<number> {
   const config = outboxConfig(options);
   const { table, datasource, cleanupEnabled, retentionDays } = config.outbox;
   if (options.partitioned) refusePartitions(dialectOf(datasource.url ?? '') ?? 'postgres');
   let isChanged = false;
-  // What a store has made or dropped, and nothing else of it, it says at this level.
+  // The store logs at this level only if it has created or dropped something.
   const info = (): void => {
     isChanged = true;
   };
@@ -398,7 +393,7 @@ async function runMigrate(options: OutboxOptions): Promise<number> {
   return 0;
 }
 
-/** `svc outbox check`: whether the tables are there, fit the settings, and the user of the configuration may do what a relay does. */
+/** `svc outbox check`: checks that the tables exist and fit the settings, and that the user has the rights of a relay. */
 async function runTableCheck(options: OutboxOptions): Promise<number> {
   const { guard, ...report } = await inspectOutbox(outboxConfig(options));
   const { table, problem } = report;
@@ -412,7 +407,7 @@ async function runTableCheck(options: OutboxOptions): Promise<number> {
 export const inClearText = (address: string): string =>
   `the connection to the database at ${address} is not encrypted: rows and passwords can be read on the way`;
 
-/** As `svc check --online` shows it, too. */
+/** Also for `svc check --online`. */
 export function formatTables({ table, pending, warning, problem, inClearTo }: TablesReport): string {
   if (problem !== undefined) return `error: ${printable(problem)}\n`;
   const remark = [warning, inClearTo && inClearText(inClearTo)]
@@ -422,7 +417,7 @@ export function formatTables({ table, pending, warning, problem, inClearTo }: Ta
   return `outbox: the tables of ${table} fit this version of svc, and its user has the permissions; ${eventsOf(pending)} pending\n${remark}`;
 }
 
-/** MySQL and MariaDB make it by copying the table, which is not done to one of many rows while an application writes. */
+/** MySQL and MariaDB copy the table for the guard, so svc does not add it to a large table in use. */
 export function sayUnguarded(table: string, guard: string | undefined): void {
   if (guard === undefined) return;
   process.stderr.write(
@@ -449,7 +444,7 @@ const slotPattern = /^[a-z0-9_]{1,63}$/;
 const publicationPattern = /^[a-z_][a-z0-9_]{0,62}$/;
 const headerPattern = /^[A-Za-z0-9._-]+$/;
 
-/** `svc outbox debezium`: what makes Debezium send the rows as a relay would. */
+/** `svc outbox debezium`: prints the connector's configuration, or the SQL that it needs. */
 async function runDebezium(options: DebeziumOptions): Promise<number> {
   const text = (name: string, given: string, pattern: RegExp): string => {
     if (pattern.test(given)) return given;
@@ -492,7 +487,7 @@ async function runDebezium(options: DebeziumOptions): Promise<number> {
   return 0;
 }
 
-/** Those of targets in the configuration, of the command line for those in code, and the attributes of CloudEvents. */
+/** Headers of configured targets, of `--header` for targets in code, and CloudEvents attributes. */
 function headersOf(config: Config, given: readonly string[]): readonly string[] {
   const ofTargets = config.targets
     .filter(({ outbox }) => outbox !== undefined)
@@ -508,7 +503,6 @@ function headersOf(config: Config, given: readonly string[]): readonly string[] 
 
 type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
 
-/** A database as a connector is told of it. */
 interface ConnectorDatabase {
   readonly kind: ConnectorKind;
   readonly host: string;
@@ -520,7 +514,7 @@ interface ConnectorDatabase {
 const ports: Readonly<Record<ConnectorKind, string>> = { postgres: '5432', mysql: '3306', mariadb: '3306' };
 
 /**
- * Of the URL of the outbox; MariaDB may be meant by `mysql://` as well, so it can be given.
+ * Reads the URL of the outbox. `mysql://` may also be MariaDB, so `--connector` overrides it.
  *
  * @throws WrongUse
  */
@@ -553,11 +547,10 @@ function kindNamed(text: string): ConnectorKind {
   throw new WrongUse('--connector takes postgres, mysql or mariadb');
 }
 
-/** As the worker's `config.providers` of Kafka name it. */
+/** A reference in the syntax of Kafka Connect's `config.providers`. */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: Kafka Connect has references so.
 export const passwordReference = '${env:SVC_OUTBOX_PASSWORD}';
 
-/** What a command of `svc outbox` is given. */
 interface OutboxOptions {
   readonly config?: string;
   readonly json?: true;
@@ -567,7 +560,7 @@ interface OutboxOptions {
   readonly dialect?: string;
   readonly table?: string;
   readonly role?: readonly string[];
-  /** The version that the tables have already. */
+  /** The version of the existing tables. */
   readonly from?: number;
   readonly partitioned?: true;
   readonly type?: string;
@@ -579,11 +572,10 @@ interface OutboxOptions {
   readonly before?: number;
   /** Only rows with a larger id; default: all. */
   readonly after?: number;
-  /** Rows at most. */
+  /** Limit of rows. */
   readonly limit?: number;
 }
 
-/** Which rows are meant. */
 function withFilters(command: Command): Command {
   return command
     .option('--type <event type>', 'only these')
@@ -635,7 +627,7 @@ function limitOf(text: string): number {
   return limit;
 }
 
-/** A row in a list: what it is and what became of it, never what is in it. In the order of the columns. */
+/** A row in a list, without its content, in the order of the columns. */
 function rowDocument(row: StoredRow): object {
   const { eventId, eventType, aggregateType, aggregateId, status, topic, retryCount, lastError } = row;
   return {
@@ -667,7 +659,6 @@ interface InboxOptions {
   readonly retentionDays?: number;
 }
 
-/** `svc inbox …`. */
 export function addInbox(svc: Command): void {
   const inbox = group(svc, 'inbox').description('the inbox table of consumers: ddl, cleanup');
   const ofTable = ['--table <name>', `the table (default: ${defaultInboxTable})`] as const;

@@ -1,6 +1,9 @@
-/** What a long command says of itself on a terminal, on one line that is written over; nothing elsewhere. */
+/** Progress of a long command: one line on a terminal, overwritten each time. Writes nothing elsewhere. */
 export interface Progress {
-  /** @param total `undefined`: not known how much there is; `note`: what else there is to say */
+  /**
+   * @param total `undefined`: unknown
+   * @param note more text for the line
+   */
   show(doneCount: number, total: number | undefined, note?: string): void;
   end(): void;
 }
@@ -13,13 +16,13 @@ interface Stream {
 
 const barWidth = 20;
 const everyMs = 100;
-/** Before that a rate says nothing. */
+/** Earlier rates are too inaccurate. */
 const leastMs = 1_000;
 const fallbackColumns = 80;
-/** Narrower ones have no room for a bar. */
+/** Narrower terminals get no bar. */
 const columnsForBar = 70;
 
-/** Events, events a second since the beginning, and the time that the rest takes at that rate. */
+/** Shows the events, the average rate per second and the remaining time. */
 export function createProgress(stream: Stream, nowMs: () => number = Date.now): Progress {
   const startedMs = nowMs();
   let shownAtMs = Number.NEGATIVE_INFINITY;
@@ -49,7 +52,7 @@ export function createProgress(stream: Stream, nowMs: () => number = Date.now): 
       shownAtMs = nowMs();
       isShown = true;
       const columns = stream.columns || fallbackColumns;
-      // The last column stays free: some terminals begin a new line behind it.
+      // The last column stays empty, because some terminals wrap after it.
       stream.write(`\r${textOf(doneCount, total, note, columns).slice(0, columns - 1)}\u001b[K`);
     },
     end() {
@@ -66,13 +69,12 @@ function barOf(doneCount: number, total: number): string {
 
 const counted = (count: number): string => `${count} ${count === 1 ? 'event' : 'events'}`;
 
-/** `45 s`, `12 min`, `3 h`. */
 function timeOf(seconds: number): string {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;
   return seconds < 5_400 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3_600)} h`;
 }
 
-/** Calls `stop` at the first Ctrl-C or SIGTERM; a second one ends the process. Returns what takes that back. */
+/** Calls `stop` at the first Ctrl-C or SIGTERM. The second one ends the process. Returns a function that removes the listeners. */
 export function onStopSignal(stop: () => void): () => void {
   process.once('SIGINT', stop);
   process.once('SIGTERM', stop);

@@ -23,11 +23,9 @@ import { createColumns } from './columns.ts';
 import { createProgress, onStopSignal } from './progress.ts';
 import { settingsInCode, WrongUse } from './wrong-use.ts';
 
-// what operators do with dead letters and backups.
-
 type Action = 'list' | 'send';
 
-/** A list marks nothing, so that nobody has to wait for the batch under way. */
+/** A list marks nothing, so the command need not wait for the current batch. */
 const listEndsWithinMs = 500;
 
 function endList(): never {
@@ -36,7 +34,7 @@ function endList(): never {
 }
 
 /**
- * Lists or sends. Exit codes: 0 done, 1 something is left that was asked for, 2 wrong use.
+ * Lists or sends. Exit codes: 0 done, 1 some of the requested events are left, 2 usage error.
  *
  * @throws WrongUse
  */
@@ -59,11 +57,11 @@ async function runRecoveryCommand(
     [config.broker.dlqTopic, place.kind === 'dlq' ? place.topic : undefined],
   );
   const bar = createProgress(process.stderr);
-  // A list on the same terminal says by itself how far it is.
+  // A list on the same terminal shows the progress itself.
   const hasBar = isSending || options.json === true || process.stdout.isTTY !== true;
   let isStopped = false;
   const forget = onStopSignal(() => {
-    // A second time ends the process: at most the batch under way is then sent again.
+    // A second signal ends the process. At most the current batch is then sent again.
     isStopped = true;
     if (isSending) process.stderr.write('\nsvc: stopping after the current batch\n');
     else setTimeout(endList, listEndsWithinMs).unref();
@@ -107,12 +105,11 @@ async function runRecoveryCommand(
   }
 }
 
-/** The configuration of the application, with the brokers of the command line. Without a file, the command line is enough. */
+/** The configuration with the brokers of the command line. Works without a file, too. */
 interface RecoveryConfig {
   readonly config: Config;
   /**
-   * Whether somebody has said which broker is meant: an application whose brokers stand in variables of its own machine would
-   * else get its events into files of this one.
+   * Refuses the default broker, files: with brokers in the variables of another machine, the events would go to files here.
    *
    * @throws WrongUse
    */
@@ -134,15 +131,15 @@ export function recoveryConfig({
   return { config: loaded.config, checkBroker: () => checkBroker(loaded) };
 }
 
-/** The other client of Kafka stays: the configuration may ask for what only it can do. */
+/** Keeps a configured Kafka client, because the configuration may need its features. */
 function withBroker(broker: string, { broker: { client } }: Config): object {
   const kafka = clientOf(client).isKafka ? client : usualClient(true);
   return { svc: { broker: { client: kafka, bootstrapServers: broker.split(',') } } };
 }
 
 /**
- * Recovery needs the broker and a file that can be read. What else the application could not start with is no matter here:
- * keys that this machine does not have, targets, a topic of its own, for what is stored knows its topic.
+ * Recovery needs the broker and a readable file. It ignores missing keys, targets and the default topic, since stored events have
+ * their topics.
  */
 export function isInTheWay({ name }: Problem): boolean {
   if (name === 'svc.broker.topic' || name === targetsName) return false;
@@ -158,12 +155,11 @@ function checkBroker({ config, isGiven }: LoadedConfig): void {
 
 const howTo = `give --broker <host:port,...>, or set svc.broker.bootstrap-servers (svc.broker.client: file for topic files). ${settingsInCode}`;
 
-/** What `svc dlq` and `svc backup` are given. */
 export interface RecoveryOptions {
   readonly config?: string;
   readonly broker?: string;
   readonly type?: readonly string[];
-  /** Only events that are meant for these. */
+  /** Only events for these topics. */
   readonly topic?: readonly string[];
   readonly since?: number;
   readonly until?: number;
@@ -179,7 +175,6 @@ export interface RecoveryOptions {
   readonly s3?: true;
 }
 
-/** Which events are meant. */
 export function withFilters(command: Command): Command {
   return command
     .option('--type <event type>', 'only these; repeatable', repeated)
@@ -188,7 +183,7 @@ export function withFilters(command: Command): Command {
     .option('--until <time>', 'only events stored before', timeOf('until'));
 }
 
-/** What both understand. */
+/** The options of `svc dlq` and `svc backup`. */
 export function withRecoveryOptions(command: Command): Command {
   return withFilters(command)
     .option('--to <topic>', 'topic of events whose own topic is unknown')
@@ -207,13 +202,13 @@ export function acceptOf(options: RecoveryOptions): (event: StoredEvent) => bool
   return acceptedBy({ types: options.type, topics: options.topic, since, until });
 }
 
-/** Of an option that may be given several times. */
+/** For a repeatable option. */
 export const repeated = (text: string, before: readonly string[] = []): readonly string[] => [
   ...before,
   text,
 ];
 
-/** Of an option that takes a time, or `90m`: that long ago. */
+/** For an option with a time, or `90m`: that long ago. */
 export function timeOf(name: string): (text: string) => number {
   return (text) => {
     const time = parsePast(text, Date.now());
@@ -233,7 +228,7 @@ function rateOf(text: string): number {
   return rate;
 }
 
-/** An event in a list: where it lies and what it is, never what is in it. In the order of the columns. */
+/** An event in a list, without its content, in the order of the columns. */
 function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): object {
   const time = storedAt === 0 ? null : new Date(storedAt).toISOString();
   return { storedAt: time, eventId, eventType, topic: topic ?? null, reason: reason ?? null, place };
@@ -295,7 +290,7 @@ function eventsOf(count: number): string {
   return count === 1 ? '1 event' : `${count} events`;
 }
 
-/** `svc dlq list|recover`: dead letters, and their way back to the topics that the events were meant for. */
+/** `svc dlq list|recover`: lists dead letters, or sends them to their original topics. */
 export function runDlq(options: RecoveryOptions, action: Action): Promise<number> {
   return runRecoveryCommand(options, action, ({ broker }) => {
     const topic = options.dlqTopic ?? broker.dlqTopic;
@@ -305,7 +300,7 @@ export function runDlq(options: RecoveryOptions, action: Action): Promise<number
   });
 }
 
-/** `svc backup list|restore`: events in backup files or in S3, and their way back to their topics. */
+/** `svc backup list|restore`: lists events in backup files or S3, or sends them to their topics. */
 export function runBackup(options: RecoveryOptions, action: Action): Promise<number> {
   return runRecoveryCommand(options, action, (config) =>
     options.s3 ? s3Place(options, config) : localPlace(options, config, action === 'list'),
@@ -328,23 +323,22 @@ function localPlace(
     const directory = dir === undefined ? broker.dlqBackupPath : resolve(dir);
     return { kind: 'local', directory, file, withAside: isList };
   }
-  // A bare name is one in the folder, anything else is a path.
+  // A bare name is a file in the backup folder. Everything else is a path.
   const isName = basename(file) === file;
   const folder = isName ? (dir ?? broker.dlqBackupPath) : dirname(resolve(file));
   return { kind: 'local', directory: resolve(folder), file: basename(file), withAside: false };
 }
 
-/** So many lines are held to be put in order; of more, each so many are in order among themselves. */
+/** Limit of sorted rows. Beyond it, each chunk of this size is sorted separately. */
 export const mostSorted = 100_000;
 
-/** The events of a list, as text or for a JSON document. */
 interface Listing {
   add(event: StoredEvent): void;
-  /** Writes what is held. Gives what belongs in the JSON document. */
+  /** Writes the held events. Returns the events of the JSON document. */
   end(): readonly object[];
 }
 
-/** @param isSorted by the time at which events were stored: a topic gives them partition by partition */
+/** @param isSorted sorts by storage time, because a topic is read partition by partition */
 export function createListing(
   options: { readonly isJson: boolean; readonly isSorted: boolean },
   write: (text: string) => unknown,
@@ -355,7 +349,7 @@ export function createListing(
   let held: StoredEvent[] = [];
 
   function flush(): void {
-    // Stable: events of one time stay as they came.
+    // The sort is stable.
     if (isSorted) held.sort((a, b) => a.storedAt - b.storedAt);
     for (const event of held) {
       if (isJson) documents.push(listed(event));
@@ -383,8 +377,8 @@ export interface ExportOptions extends RecoveryOptions {
 }
 
 /**
- * `svc backup export`: the events of the local backup as files, one each; the backup stays as it is.
- * Exit codes: 0 all of them, 1 something is missing there, 2 wrong use.
+ * `svc backup export`: copies the events of the local backup to files, one per event. The backup stays as it is.
+ * Exit codes: 0 all exported, 1 some are missing, 2 usage error.
  *
  * @throws WrongUse
  */

@@ -1,16 +1,16 @@
 import type { Command, OptionValues } from 'commander';
 
-/** Somebody called the command wrongly: exit code 2. */
+/** A usage error: exit code 2. */
 export class WrongUse extends Error {}
 
-/** How svc is called in a project: without `--no`, npx would run a package of the registry where svc is not installed. */
+/** How a project runs svc. Without `--no`, npx would download a package from the registry if svc is not installed. */
 export const program = 'npx --no svc';
 
 /** For commands that find no configuration. */
 export const settingsInCode =
   'Commands do not see settings that SvcInstrumentation gets in code. Export them from svc.config.ts with defineConfig, which it reads too, or name their file with --config';
 
-/** What a command does, and the options that all have. */
+/** Adds the common options and the action of a command. */
 export function does<O extends OptionValues>(
   command: Command,
   run: (options: O, ...rest: string[]) => Promise<number>,
@@ -28,5 +28,4 @@ export function does<O extends OptionValues>(
   });
 }
 
-/** `svc <name> <command>`. */
 export const group = (svc: Command, name: string): Command => svc.command(name).helpCommand(false);
