@@ -1,4 +1,4 @@
-// read/: files, environment and code, put into one configuration.
+// read/: reads file, environment and code into one configuration.
 
 import { dirname, parse, resolve } from 'node:path';
 import { usualClient } from '../../ground/management.ts';
@@ -36,42 +36,39 @@ interface LoadOptions {
   readonly cwd?: string;
   /** Default: `process.env`. */
   readonly env?: Environment;
-  /** The file that `--config` names; before the one of `SVC_CONFIG`. */
+  /** The file of `--config`. Takes precedence over `SVC_CONFIG`. */
   readonly file?: string | undefined;
-  /** Settings from code, in the shape of the file: `{ svc: { broker: { topic: 'orders' } } }`. They win over all others. */
+  /** Settings in code, in the shape of the file: `{ svc: { broker: { topic: 'orders' } } }`. They override all others. */
   readonly code?: object;
-  /** Rules for personal data that stand in code: what they need is asked for like what those of the file do. */
+  /** Rules for personal data in code. Their keys and salt are required as for rules of the file. */
   readonly rules?: readonly Pick<PathRule, 'strategy' | 'keyId'>[];
 }
 
 export interface LoadedConfig {
-  /** False when there is neither a file, nor a variable of svc's own, nor code: then nothing is wrong, but there is nothing to do. */
+  /** False without a file, a variable of svc's own, or code: svc then does nothing, without an error. */
   readonly found: boolean;
-  /** When `found` is false: where svc looked, as a log line. */
+  /** If `found` is false: where svc looked, as a log line. */
   readonly notFound: string | undefined;
-  /** Complete in every case; not fit for use when there are problems. */
+  /** Always complete, but unusable if there are problems. */
   readonly config: Config;
-  /** Whether somebody has set an option, by its name in the documentation: `svc.broker.client`. */
+  /** Whether an option is set, by its documented name: `svc.broker.client`. */
   readonly isGiven: (name: string) => boolean;
-  /** False when the file that was found or named cannot be used; why is the first of `problems`. */
+  /** False if the file cannot be used. The first of `problems` says why. */
   readonly isReadable: boolean;
-  /** What keeps svc from starting. */
+  /** Problems that prevent svc's start. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
-  /** Targets that are left out; the others work. */
+  /** Invalid targets. The others work. */
   readonly targetProblems: readonly TargetProblem[];
 }
 
-/**
- * Loads the configuration, synchronously: defaults < file < environment < code. Never throws; everything that is wrong is
- * in `problems`, all of it at once.
- */
+/** Loads the configuration synchronously: defaults < file < environment < code. Never throws; all errors are in `problems`. */
 export function loadConfig(options: LoadOptions = {}): LoadedConfig {
   const env = options.env ?? process.env;
   const cwd = options.cwd ?? workingDirectory();
   const environment = readEnvironment(env);
   const code = options.code === undefined ? undefined : flattenSafely(options.code, () => 'code', 'code');
-  // Switched off from outside: not even the file is read.
+  // Switched off by code or environment: the file is not read.
   const isOff =
     (code?.settings.get('svc.enabled') ?? environment.settings.get('svc.enabled'))?.value === false;
   const found = isOff
@@ -93,7 +90,7 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
   const isOutboxOn = validated.values.get('svc.outbox.enabled') === true;
   const targets = checkTargetsSafely(settings.get(targetsName), { fields, isOutboxOn });
   const isOn = isFound && validated.values.get('svc.enabled') !== false;
-  // With a file that cannot be read, "topic is required" would only hide the one line that matters.
+  // Without a readable file, "topic is required" would hide the actual error.
   const across =
     isOn && file?.isReadable !== false
       ? checkAcrossOptions(
@@ -156,7 +153,7 @@ function readSettings(found: FoundFile, cwd: string): FileSettings {
   return { settings, warnings: [...warnings, ...read.warnings, ...secrets], isReadable: true };
 }
 
-/** Secrets in the file as text: whoever can read the repository, an image or a backup has them. */
+/** Secrets in plain text, which everyone with access to the repository, an image or a backup can read. */
 function secretsIn(settings: Settings['settings'], isLiteral: (value: string) => boolean): Problem[] {
   return [...settings.values()].flatMap(({ name, value, where }): Problem[] => {
     const option = optionNamed(name);
@@ -171,7 +168,7 @@ function secretsIn(settings: Settings['settings'], isLiteral: (value: string) =>
 const withPassword =
   /^\w+:\/\/[^/?#\s]*:[^/?#\s]+@|[?&](?:password|pass|pwd|token|secret|api[-_]?key|access[-_]?key)=[^&#]/i;
 
-/** The parts of a value that nobody else may know. */
+/** The secret parts of a value. */
 function secretTexts({ secret, format, type }: Option, value: unknown): string[] {
   if (type === 'keys') {
     const keys = Array.isArray(value) ? value.map((each: { key?: unknown } | null) => each?.key) : [value];
@@ -182,7 +179,7 @@ function secretTexts({ secret, format, type }: Option, value: unknown): string[]
   return isSecret && typeof value === 'string' && value !== '' ? [value] : [];
 }
 
-/** Objects from code can have getters that throw. */
+/** Objects from code may have getters that throw. */
 function flattenSafely(root: object, where: (path: RawPath) => string, name: string): Settings {
   try {
     return flatten(root, where);
@@ -206,7 +203,7 @@ function unreadable(name: string, error: unknown): Problem {
   return { name, message: `cannot be read: ${kindOfError(error)}`, fix: 'Use plain objects and values' };
 }
 
-/** A folder that was deleted under a running process has no path. */
+/** A deleted working directory has no path. */
 function workingDirectory(): string {
   try {
     return process.cwd();
@@ -224,13 +221,13 @@ interface ConfigParts {
 
 type Tree = { [name: string]: unknown };
 
-/** Puts checked values where `Config` has them: `svc.broker.client-id` at `broker.clientId`. */
+/** Builds the nested configuration: `svc.broker.client-id` at `broker.clientId`. */
 function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
   const root: Tree = {};
   for (const option of options) {
     place(root, option, finish(option, values, baseDir));
   }
-  // Its type is made from the same list.
+  // Its type is generated from the same table.
   return { ...(root as OptionValues), targets, baseDir, file };
 }
 

@@ -27,7 +27,7 @@ export interface FileContent {
   readonly root: object;
   /** `svc.config.yaml:7` */
   readonly where: (path: RawPath) => string;
-  /** Whether a value stands in the text of the file itself. Code may take it from elsewhere, as from `process.env`. */
+  /** Whether the file's text contains the value. Code may read it from `process.env`, for example. */
   readonly isLiteral: (value: string) => boolean;
 }
 
@@ -40,18 +40,18 @@ type Parsed =
       readonly ok: true;
       readonly value: unknown;
       readonly lineOf: (path: RawPath) => number | undefined;
-      /** Its text, of code. */
+      /** Its text, if the file is code. */
       readonly code?: string;
     }
   | { readonly ok: false; readonly problem: Problem };
 
-/** Thousands of targets have one. */
+/** Enough for thousands of targets. */
 const mostConfigBytes = 16 * 1024 ** 2;
 
-/** Reads a configuration file. An empty one is an empty object with a warning. */
+/** Reads a configuration file. An empty file is an empty object with a warning. */
 export function readFile({ path, namedBy }: FoundFile, cwd: string): ReadFile {
   const name = displayPath(path, cwd);
-  // Who names this very file answers for those who can change it.
+  // A file that is named explicitly is trusted, whoever may change it.
   const foreign = namedBy === undefined ? foreignFile(path, isCode(path)) : undefined;
   if (foreign !== undefined) return { ok: false, problem: { name, ...foreign } };
   const parsed = parse(path, name, namedBy);
@@ -77,7 +77,7 @@ export function readFile({ path, namedBy }: FoundFile, cwd: string): ReadFile {
   return { ok: true, content: { root: value, where, isLiteral }, warnings: [] };
 }
 
-/** Relative when it lies in the working directory. */
+/** Relative if the file is in the working directory. */
 export function displayPath(path: string, cwd: string): string {
   const short = relative(cwd, path);
   return short === '' || short.startsWith('..') ? path : short;
@@ -99,7 +99,7 @@ function parse(path: string, name: string, namedBy: string | undefined): Parsed 
   }
   let text: string;
   try {
-    // Code as well: a missing file or a folder is to get the same message.
+    // Code is read, too, so that a missing file or a folder gets the same message.
     text = readBoundedSync(path, mostConfigBytes).toString();
   } catch (error) {
     return { ok: false, problem: { name, ...explainRead((error as NodeJS.ErrnoException).code, namedBy) } };
@@ -142,7 +142,7 @@ function parseJson(text: string, name: string): Parsed {
   if (bare.trim() === '') return { ok: true, value: null, lineOf: () => undefined };
   try {
     const value: unknown = JSON.parse(bare);
-    // JSON is YAML, so the same search finds lines, and its parser is loaded only when there is something to say.
+    // JSON is valid YAML, so its parser finds the lines. It is loaded only for a message.
     let asYaml: ParsedText | undefined;
     const lineOf = (path: RawPath): number | undefined => {
       asYaml ??= parseYaml(bare);
@@ -166,7 +166,7 @@ function parseJson(text: string, name: string): Parsed {
   }
 }
 
-/** In the order in which they are taken when a folder holds several. */
+/** In order of precedence within a folder. */
 export const fileNames: readonly string[] = ['yaml', 'yml', 'json', 'mjs', 'ts'].map(
   (ending) => `svc.config.${ending}`,
 );
@@ -174,16 +174,16 @@ export const fileNames: readonly string[] = ['yaml', 'yml', 'json', 'mjs', 'ts']
 export interface FoundFile {
   /** Absolute. */
   readonly path: string;
-  /** `SVC_CONFIG` or `--config`, which asked for this very file: it has to be there. */
+  /** `SVC_CONFIG` or `--config`, which requires that the file exists. */
   readonly namedBy?: string | undefined;
-  /** Further configuration files of the same folder, which are not read. */
+  /** Further configuration files of the folder. They are not read. */
   readonly ignored: readonly string[];
 }
 
-/** Who can name a file, the strongest first, and which one. */
+/** Files by what names them, in order of precedence. */
 export type NamedFile = Readonly<Record<string, string | undefined>>;
 
-/** The configuration file: the one that is named, else the first from the working directory up to the project's root. */
+/** The configuration file: the named one, or else the nearest from the working directory up to the project's root. */
 export function findFile(cwd: string, named: NamedFile): FoundFile | undefined {
   for (const [namedBy, name = ''] of Object.entries(named))
     if (name.trim() !== '') return { path: resolve(cwd, name.trim()), namedBy, ignored: [] };
@@ -194,7 +194,7 @@ export function findFile(cwd: string, named: NamedFile): FoundFile | undefined {
   return undefined;
 }
 
-/** Where `findFile` looked in vain, and what to do. */
+/** Where `findFile` looked, and what to do. */
 export function notFoundMessage(cwd: string): string {
   const folders = searchFolders(cwd);
   const last = folders.length > 1 ? ` and the folders above it up to ${folders.at(-1)}` : '';
@@ -205,7 +205,7 @@ export function notFoundMessage(cwd: string): string {
   );
 }
 
-/** A file above the project, which earlier versions took. */
+/** Earlier versions read a file above the project. */
 function beyond(last: string): string {
   for (let folder = dirname(last); ; folder = dirname(folder)) {
     const [first] = filesIn(folder);
@@ -222,21 +222,20 @@ function exists(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false }) !== undefined;
   } catch {
-    // A folder that may not be looked into, or a file in the place of a folder.
+    // The folder may not be read, or a file is in its place.
     return false;
   }
 }
 
-/** Files that mark the root of a workspace, beside `workspaces` in its package.json. */
+/** Marks the root of a workspace, like `workspaces` in its package.json. */
 const workspaceFiles = ['pnpm-workspace.yaml', 'lerna.json', 'rush.json'];
 
-/** What a package.json holds that only tells Node how to read the files of one folder, as in `dist/cjs`. */
+/** Fields of a package.json that only tells Node how to read a folder, such as `dist/cjs`. */
 const markerFields = ['type', 'sideEffects', 'private'];
 
 /**
- * Where a configuration is looked for, nearest first: from `cwd` to the nearest package.json of a project, and on to the root
- * of the workspace it belongs to. Without a package.json, `cwd` alone. What lies beyond is none of the application's, nor is
- * a folder above in which others may put files.
+ * Folders that may contain the configuration, nearest first: from `cwd` to the nearest package.json of a project, and on to the root of
+ * its workspace. Without a package.json, `cwd` alone. The search ends below a folder that other users can write to.
  */
 function searchFolders(cwd: string): readonly string[] {
   const folders = [cwd];
@@ -251,7 +250,7 @@ function searchFolders(cwd: string): readonly string[] {
   return folders.slice(0, Math.max(project, workspace) + 1);
 }
 
-/** One that cannot be read ends the search as any other does. */
+/** An unreadable package.json ends the search like any other. */
 function isMarker(folder: string): boolean {
   return readManifest(folder)?.fieldNames.every((field) => markerFields.includes(field)) ?? false;
 }
@@ -265,7 +264,7 @@ export type LoadedModule =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly problem: Problem };
 
-/** Runs a configuration file that is code (`.mjs`, `.ts`, …) and takes its default export. Synchronous. */
+/** Runs a configuration file that is code (`.mjs`, `.ts`, …) and returns its default export. Synchronous. */
 export function loadModule(path: string, name: string): LoadedModule {
   let exported: unknown;
   try {
@@ -287,7 +286,7 @@ export function loadModule(path: string, name: string): LoadedModule {
 
 function checkPromise(value: unknown, name: string): LoadedModule {
   if (!types.isPromise(value)) return { ok: true, value };
-  // Nobody waits for it; a rejection must not end the process.
+  // The promise is ignored, but its rejection must not end the process.
   value.catch(() => {});
   const fix = 'svc starts before the application and cannot wait. Export the object itself';
   return { ok: false, problem: { name, message: 'exports a promise', fix } };
@@ -311,7 +310,7 @@ function explain(error: unknown, path: string): Omit<Problem, 'name'> {
   const where = lineIn(error, path);
   if (code === 'MODULE_NOT_FOUND' || code === 'ERR_MODULE_NOT_FOUND')
     return { message: 'imports a module that cannot be found', where, fix: `Run node ${path} to see which` };
-  // The rest of what the error says may quote the text, as an unknown name does: that of a password without quotes.
+  // The rest of the error may quote the text, such as a password without quotes.
   const kind = kindOfError(error);
   const fix = kind === 'SyntaxError' ? `Run node --check ${path}` : `Run node ${path} to see the whole error`;
   return { message: `cannot be loaded: ${kind}`, where, fix };
@@ -321,13 +320,13 @@ function isTypeScript(path: string): boolean {
   return /\.[mc]?ts$/i.test(path);
 }
 
-/** By itself, or with a loader such as tsx. */
+/** Natively, or with a loader such as tsx. */
 function runsTypeScript(): boolean {
   const { features } = process as { features: { typescript?: false | string } };
   return Boolean(features.typescript) || '.ts' in createRequire(import.meta.url).extensions;
 }
 
-/** `line 3`, where the stack tells. */
+/** `line 3`, if the stack contains it. */
 function lineIn(error: unknown, path: string): string | undefined {
   const stack = types.isNativeError(error) ? String(error.stack) : '';
   const names = [pathToFileURL(path).href, path];
@@ -338,12 +337,12 @@ function lineIn(error: unknown, path: string): string | undefined {
 
 type Yaml = typeof import('js-yaml');
 
-/** A parsed text, or the first mistake in it. Never an excerpt of the text, which may hold a password. */
+/** A parsed text, or its first error. Never contains text of the file, which may be a password. */
 export type ParsedText =
   | { readonly ok: true; readonly value: unknown; readonly lineOf: (path: RawPath) => number | undefined }
   | { readonly ok: false; readonly reason: string; readonly line: number | undefined };
 
-/** Parses YAML. The parser is loaded here, so that only applications with a YAML file pay for it. */
+/** Parses YAML. Loads the parser, so that only applications with a YAML file pay for it. */
 export function parseYaml(text: string): ParsedText {
   const yaml = createRequire(import.meta.url)('js-yaml') as Yaml;
   try {
@@ -366,7 +365,7 @@ export function parseYaml(text: string): ParsedText {
 
 const notYaml = 'is not valid YAML';
 
-/** What mistakes the parser tells apart, in words that hold nothing of the text: its own quote names, which may be passwords. */
+/** Translates the parser's messages, because they quote the text, which may be a password. */
 const mistakes: readonly (readonly [RegExp, string])[] = [
   [/nesting|maxDepth|maxAliases/, 'it is nested too deeply, or has too many aliases'],
   [/^unidentified alias/, 'a value that begins with * needs quotes, or the anchor of this alias is missing'],
@@ -392,12 +391,12 @@ function reasonOf(text: string): string {
   return known === undefined ? notYaml : `${notYaml}: ${known[1]}`;
 }
 
-/** Only comments and empty lines: the parser calls that an error. */
+/** Only comments and empty lines, which the parser rejects. */
 function isBlank(text: string): boolean {
   return text.split('\n').every((line) => /^\uFEFF?\s*(#.*)?$/.test(line));
 }
 
-/** Line, from 1, of the deepest part of `path` that stands in the text. */
+/** The line, from 1, of the deepest part of `path` that the text contains. */
 function lineInOfReadYaml(text: string, events: Event[], path: RawPath, yaml: Yaml): number | undefined {
   const offset = offsetOf(text, events, path, yaml);
   return offset === undefined ? undefined : text.slice(0, offset).split('\n').length;
@@ -444,10 +443,10 @@ function startOf(event: Event | undefined): number | undefined {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Names the configuration file, so it is no option. */
+/** Names the configuration file, so it is not an option. */
 export const fileVariable = 'SVC_CONFIG';
 
-/** The settings that stand in environment variables. An empty variable counts as not set. */
+/** Reads the settings in environment variables. An empty variable counts as unset. */
 export function readEnvironment(env: Environment): Settings & { readonly warnings: readonly Problem[] } {
   const settings = new Map<string, Setting>();
   for (const option of options) {
@@ -475,8 +474,8 @@ export function readEnvironment(env: Environment): Settings & { readonly warning
 }
 
 /**
- * What variables say that are the application's as well. They count where nothing else gives a value, and are looked at only
- * where the option is in use: elsewhere their form is no concern of svc.
+ * Reads variables that the application may use itself. They count if nothing else sets the option, and are checked only if the option
+ * is in use.
  */
 export function readShared(env: Environment, settings: ReadonlyMap<string, Setting>): Setting[] {
   return options.flatMap((option) => {
@@ -488,7 +487,7 @@ export function readShared(env: Environment, settings: ReadonlyMap<string, Setti
   });
 }
 
-/** True when a variable of svc's own says something: KAFKA_BROKERS and MANAGEMENT_… are others' as well, and do not ask for svc. */
+/** Whether a variable of svc's own is set. KAFKA_BROKERS and MANAGEMENT_… may belong to other software. */
 export function asksForSvc(env: Environment): boolean {
   const own = options.map((option) => option.name).filter((name) => name.startsWith('svc.'));
   return [...own, targetsName].some((name) => isSet(env[variableOf(name)]));
@@ -503,9 +502,9 @@ function isSet(text: string | undefined): boolean {
   return text !== undefined && text.trim() !== '';
 }
 
-/** What cannot be read as the type that is asked for stays a string, and the check names it. */
+/** A text that does not parse stays a string, which the check reports. */
 function parseText(option: Option, text: string): unknown {
-  // A line end is what `echo secret > file` leaves behind; other spaces may belong to a password.
+  // `echo secret > file` adds a line break. Other spaces may belong to a password.
   const trimmed = option.secret ? text.replace(/\r?\n$/, '') : text.trim();
   if (option.type === 'boolean') {
     if (/^(true|1)$/i.test(trimmed)) return true;
@@ -517,7 +516,7 @@ function parseText(option: Option, text: string): unknown {
   return trimmed;
 }
 
-/** Other software may own a variable that begins alike, so only what is very near to a known name is worth a line. */
+/** Warns only about near misses, because other software may use similar names. */
 function misspelled(env: Environment): Problem[] {
   const own = Object.keys(env).filter((name) => name.startsWith('SVC_') && name.length >= 8);
   if (own.length === 0) return [];
