@@ -25,7 +25,7 @@ interface VitePlugin {
  * ```
  */
 export function svc(): VitePlugin {
-  let insert: Insert.InsertTargets | undefined;
+  let insert: ReturnType<typeof insertions> | undefined;
   return {
     name: 'svc',
     // After the compilers of types and decorators. Lines do not move, so the source map stays valid.
@@ -39,7 +39,7 @@ export function svc(): VitePlugin {
 }
 
 /** Reads the same configuration as `svc/register`: Vite and Vitest start their processes in the same folder. */
-function insertions(): Insert.InsertTargets {
+function insertions() {
   const { insertTargets } = loadChunk(import.meta.url, './start/commands/insert-targets.ts') as typeof Insert;
   return insertTargets(process.cwd());
 }

@@ -6,8 +6,9 @@ import { dirname, join, resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { severities } from '../ground/event-fields.ts';
 import { nearestManifest, readBoundedSync } from '../ground/files.ts';
+import type { FieldRule } from '../ground/pii-rule.ts';
 import { printable, printableJson } from '../observe/logger.ts';
-import { compilePolicy } from '../protect/marks/policy.ts';
+import { compilePolicy, type PathState, type Policy } from '../protect/marks/policy.ts';
 import { type AvroSchema, recordName, recordSchema } from '../serialize/avro/avro.ts';
 import type { Declared, DeclaredTypes } from './declared.ts';
 import {
@@ -16,17 +17,17 @@ import {
   type CatalogEvent,
   catalogFileName,
   catalogText,
-  completed,
   isKnown,
   isObject,
   type Kind,
+  kindsOf,
+  merged,
   namesOf,
   type Protection,
   propertiesOf,
   propertyNamed,
-  protectedShape,
   type Shape,
-  shapeOfAvro,
+  unknownShape,
   written,
 } from './shape.ts';
 
@@ -516,4 +517,127 @@ function textAt(path: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+const protectionsOfProtected = { MASK: 'masked', ENCRYPT: 'encrypted', HASH: 'hashed' } as const;
+
+const leaves: readonly Kind[] = ['string', 'integer', 'number', 'boolean'];
+
+/** The shape after protection: protected values are texts, excluded ones are missing. */
+export function protectedShape(shape: Shape, policy: Policy): Shape {
+  return visit(shape, policy.root, policy.root.rule) ?? {};
+}
+
+function visit(shape: Shape, state: PathState, rule: FieldRule | undefined): Shape | undefined {
+  if (rule?.strategy === 'EXCLUDE') return undefined;
+  const { properties, required, additionalProperties, items } = shape;
+  const below = (each: Shape, next: PathState) => visit(each, next, next.rule ?? rule);
+  const inside = Object.entries(properties ?? {}).flatMap(([name, each]) => {
+    const after = below(each, state.next(name));
+    return after === undefined ? [] : [[name, after] as const];
+  });
+  const names = new Set(inside.map(([name]) => name));
+  const others = additionalProperties && below(additionalProperties, state.other());
+  const element = items && below(items, state.element());
+  return {
+    ...leafOf(shape, rule),
+    ...(properties !== undefined && { properties: propertiesOf(inside) }),
+    ...(required !== undefined && { required: required.filter((name) => names.has(name)) }),
+    ...(others !== undefined && { additionalProperties: others }),
+    ...(element !== undefined && { items: element }),
+  };
+}
+
+function leafOf({ type, protection }: Shape, rule: FieldRule | undefined): Shape {
+  if (rule === undefined || rule.strategy === 'EXCLUDE')
+    return { ...(type !== undefined && { type }), ...(protection !== undefined && { protection }) };
+  // Protected texts and numbers become texts. Protected objects show in events.
+  const after = (type ?? ['string']).map((kind): Kind => (leaves.includes(kind) ? 'string' : kind));
+  const isText = after.includes('string');
+  return { type: kindsOf(after), ...(isText && { protection: protectionsOfProtected[rule.strategy] }) };
+}
+
+/** Combines a declared shape with a learned one. If the declaration spells out the names, events add only the types behind them. */
+export function completed(declared: Shape, learned: Shape | undefined): Shape {
+  if (learned === undefined || !isKnown(learned)) return open(declared);
+  const spelled = declared.properties;
+  if (spelled === undefined) return isKnown(declared) ? open(declared) : learned;
+  const names = declared.isClosed
+    ? namesOf(declared)
+    : [...new Set([...namesOf(declared), ...namesOf(learned)])];
+  const required = learned.required?.filter((name) => names.includes(name));
+  const { additionalProperties, items } = declared.isClosed ? {} : learned;
+  return {
+    type: declared.isClosed ? ['object'] : kindsOf([...(learned.type ?? []), 'object']),
+    properties: propertiesOf(
+      names.map((name) => [
+        name,
+        completed(propertyNamed(declared, name) ?? unknownShape, propertyNamed(learned, name)),
+      ]),
+    ),
+    ...(required !== undefined && { required }),
+    ...(additionalProperties !== undefined && { additionalProperties }),
+    ...(items !== undefined && { items }),
+  };
+}
+
+/** The shape for the file. */
+function open({ isClosed: _, properties, ...rest }: Shape): Shape {
+  if (properties === undefined) return rest;
+  return {
+    ...rest,
+    properties: propertiesOf(Object.entries(properties).map(([name, each]) => [name, open(each)])),
+  };
+}
+
+const primitives: Readonly<Record<string, Shape>> = {
+  null: { type: ['null'] },
+  boolean: { type: ['boolean'] },
+  int: { type: ['integer'] },
+  long: { type: ['integer'] },
+  float: { type: ['number'] },
+  double: { type: ['number'] },
+  string: { type: ['string'] },
+  enum: { type: ['string'] },
+};
+
+/** Readers get these types as texts. */
+const asText = /^(?:timestamp-|time-|date$|decimal$)/;
+
+/** The JSON shape of a payload with this Avro schema. Types without a JSON form are unknown. */
+export function shapeOfAvro(schema: unknown, named = new Map<string, unknown>(), depth = 0): Shape {
+  if (depth > 50) return unknownShape;
+  if (Array.isArray(schema)) return shapeOfUnion(schema, named, depth);
+  if (typeof schema === 'string') {
+    const shape = primitives[schema];
+    if (shape !== undefined) return shape;
+    const known = named.get(schema.split('.').at(-1) as string);
+    return known === undefined ? unknownShape : shapeOfAvro(known, new Map(named), depth + 1);
+  }
+  if (!isObject(schema)) return unknownShape;
+  const { type, logicalType, name, fields, items, values } = schema;
+  if (typeof name === 'string') named.set(name.split('.').at(-1) as string, schema);
+  if (typeof logicalType === 'string' && asText.test(logicalType)) return { type: ['string'] };
+  if (Array.isArray(type) || isObject(type)) return shapeOfAvro(type, named, depth + 1);
+  if (type === 'array') return { type: ['array'], items: shapeOfAvro(items, named, depth + 1) };
+  if (type === 'map')
+    return { type: ['object'], additionalProperties: shapeOfAvro(values, named, depth + 1) };
+  if ((type === 'record' || type === 'error') && Array.isArray(fields)) {
+    const all = (fields as unknown[]).filter(isObject).map((field) => {
+      return [String(field.name), shapeOfAvro(field.type, named, depth + 1)] as const;
+    });
+    return { type: ['object'], properties: propertiesOf(all), required: all.map(([each]) => each).sort() };
+  }
+  return typeof type === 'string' && type !== 'record' ? shapeOfAvro(type, named, depth + 1) : unknownShape;
+}
+
+/** A value of several records and maps is wrapped in its name: `{ "com.example.Card": { … } }`. */
+function shapeOfUnion(all: readonly unknown[], named: Map<string, unknown>, depth: number): Shape {
+  const shapes = all.map((each) => shapeOfAvro(each, named, depth + 1));
+  if (shapes.some(({ type }) => type === undefined)) return unknownShape;
+  if (shapes.filter(({ type }) => type?.includes('object')).length < 2)
+    return shapes.reduce((found, each) => merged(found, each));
+  const others = shapes.filter(({ type }) => !type?.includes('object'));
+  const rest = others.reduce<Shape>((found, each) => merged(found, each), unknownShape);
+  return { ...rest, type: kindsOf([...(rest.type ?? []), 'object']) };
 }

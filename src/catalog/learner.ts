@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { readSource } from '../context/source.ts';
+import { isCipherText } from '../protect/keys/key-ring.ts';
 import type { DeclaredTypes } from './declared.ts';
 import { madeCatalog, seenIn } from './forms.ts';
 import {
@@ -14,29 +15,9 @@ import {
   type Protection,
   propertiesOf,
   propertyNamed,
-  protectionOf,
   type Shape,
   unknownShape,
 } from './shape.ts';
-
-/**
- * Learns the shape of payloads from real events, without keeping values. `left out`: of another service, or a type that looks like data.
- */
-export interface Learner {
-  learn(topic: string, contentType: string | undefined, value: unknown): 'learned' | 'left out' | 'no event';
-  /**
-   * Replaces the application, which may change while svc learns.
-   *
-   * @throws CatalogError
-   */
-  use(application: Application): void;
-  /** With everything learned so far. */
-  catalog(): Catalog;
-  /** Number of event types seen. */
-  seen(): number;
-  /** Number of names that may be data, and are not in the catalog yet. */
-  heldBack(): number;
-}
 
 /** The application according to its sources. */
 export interface Application {
@@ -57,8 +38,12 @@ interface Seen {
 const mostUndeclared = 1_000;
 const typeLike = /^(?!.*\d{4})[A-Za-z][\w.:/-]{0,99}$/;
 
-/** @throws CatalogError if a configured schema cannot be read */
-export function createLearner(first: Application, before: Catalog): Learner {
+/**
+ * Learns the shape of payloads from real events, without keeping values.
+ *
+ * @throws CatalogError if a configured schema cannot be read
+ */
+export function createLearner(first: Application, before: Catalog) {
   let application = first;
   let known = madeCatalog(first.declared, first.config, before);
   const { service: given, baseDir } = first.config;
@@ -99,7 +84,12 @@ export function createLearner(first: Application, before: Catalog): Learner {
   }
 
   return {
-    learn(topic, contentType = 'application/json', value) {
+    /** `left out`: of another service, or a type that looks like data. */
+    learn(
+      topic: string,
+      contentType = 'application/json',
+      value: unknown,
+    ): 'learned' | 'left out' | 'no event' {
       if (!isObject(value) || !isObject(value.payload)) return 'no event';
       const { eventId, eventType, metadata, payload } = value;
       if (typeof eventId !== 'string' || typeof eventType !== 'string' || !isObject(metadata))
@@ -112,18 +102,26 @@ export function createLearner(first: Application, before: Catalog): Learner {
       see(seen.payload, payload, shapeBefore(eventType), seen.budget);
       return 'learned';
     },
-    use(next) {
+    /**
+     * Replaces the application, which may change while svc learns.
+     *
+     * @throws CatalogError
+     */
+    use(next: Application): void {
       application = next;
       known = madeCatalog(next.declared, next.config, before);
     },
-    catalog() {
+    /** With everything learned so far. */
+    catalog(): Catalog {
       const { declared, config } = application;
       const after = new Map(known);
       for (const [eventType, seen] of all) after.set(eventType, eventWith(eventType, seen));
       return madeCatalog(declared, config, after);
     },
-    seen: () => all.size,
-    heldBack: () =>
+    /** Number of event types seen. */
+    seen: (): number => all.size,
+    /** Number of names that may be data, and are not in the catalog yet. */
+    heldBack: (): number =>
       [...all].reduce(
         (sum, [type, { payload }]) => sum + heldBack(payload, shapeBefore(type), application.isWord),
         0,
@@ -320,4 +318,10 @@ const fourDigits = /^(?:\D*\d){4}/;
 export function isDataName(name: string): boolean {
   if (!nameLike.test(name) || name === '__proto__') return true;
   return hexadecimal.test(name) || numbered.test(name) || fourDigits.test(name);
+}
+
+/** How a text of an event was protected, if it shows. */
+export function protectionOf(text: string): Protection | undefined {
+  if (isCipherText(text)) return 'encrypted';
+  return text.startsWith('HASH(') && text.endsWith(')') ? 'hashed' : undefined;
 }

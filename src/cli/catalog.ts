@@ -1,7 +1,8 @@
 import { relative, resolve } from 'node:path';
+import type { Command } from 'commander';
 import { declaredTypes, sourceWords } from '../catalog/declared.ts';
 import { filesOf, madeCatalog, outdated, writeFolder } from '../catalog/forms.ts';
-import { type Application, createLearner, type Learner } from '../catalog/learner.ts';
+import { type Application, createLearner } from '../catalog/learner.ts';
 import {
   type Catalog,
   CatalogError,
@@ -19,16 +20,10 @@ import { sleep } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { clientOf } from '../ground/management.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
-import {
-  type TailRange,
-  type TopicRecord,
-  tailTopic,
-  topicsOf,
-  valueReader,
-} from '../start/commands/inspect.ts';
-import { onStopSignal } from './progress.ts';
-import { onRequest, recoveryConfig } from './recovery.ts';
-import { program, settingsInCode, WrongUse } from './wrong-use.ts';
+import { type TailRange, type TopicRecord, tailTopic, valueReader } from '../start/commands/inspect.ts';
+import { topicsOf } from '../start/settings.ts';
+import { onRequest, recoveryConfig, repeated, sinceText, timeOf } from './recovery.ts';
+import { does, onStopSignal, program, settingsInCode, WrongUse } from './terminal.ts';
 
 export interface CatalogOptions extends WatchOptions {
   readonly config?: string;
@@ -119,23 +114,6 @@ function nothingToCompare(against: string | undefined, folder: string): string {
   return `there is no catalog in ${shown(folder)} yet: ${program} catalog makes it`;
 }
 
-/** Saves what was learned at most once a second, so that little is lost when the process ends. */
-interface Saving {
-  /** There may be changes. */
-  due(): void;
-  /** @throws CatalogError */
-  now(): Saved;
-  end(): void;
-}
-
-interface Saved {
-  readonly catalog: Catalog;
-  /** Since the command started. */
-  readonly changes: readonly Change[];
-  /** Places whose event type or topic is known only at runtime. */
-  readonly unknown: readonly string[];
-}
-
 const saveEveryMs = 1_000;
 /** Reading the application again takes at most this fraction of the time, as 1/n. */
 const readingShare = 10;
@@ -145,11 +123,12 @@ function readApplication(config: Config, folder: string): Application {
   return { config, declared: declaredTypes(config), isWord: (name) => words.has(name) };
 }
 
+/** Saves what was learned at most once a second, so that little is lost when the process ends. */
 function createSaving(
   { config: file, json }: { readonly config?: string; readonly json?: true },
   { config, folder, before = new Map() }: Places,
-  learner: Learner,
-): Saving {
+  learner: ReturnType<typeof createLearner>,
+) {
   let saved = before;
   let savedText = '';
   let isDue = false;
@@ -188,9 +167,11 @@ function createSaving(
     }
   }, saveEveryMs);
   return {
-    due() {
+    /** There may be changes. */
+    due(): void {
       isDue = true;
     },
+    /** The changes since the command started. @throws CatalogError */
     now() {
       try {
         readAgain();
@@ -388,4 +369,25 @@ async function follow(
     await sleep(askAgainMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return 'absent';
   }
+}
+
+export function addCatalog(svc: Command): void {
+  const catalog = svc
+    .command('catalog')
+    .summary('write all event types as schemas, TypeScript and AsyncAPI')
+    .description(
+      'Describes all event types, from configuration and code: a JSON Schema and an Avro\nschema each, TypeScript types, and an AsyncAPI document.',
+    )
+    .option('--dir <folder>', 'its folder (default: event-catalog, beside the configuration)')
+    .option('--check', 'write nothing; exit 1 if a change breaks consumers')
+    .option(
+      '--against <file>',
+      'with --check: compare with this svc.catalog.json, such as that of the main branch',
+    )
+    .option('--watch', 'learn the form of payloads from events in the topics, without values; until Ctrl-C')
+    .option('--since <time>', `with --watch: ${sinceText} (default: new events only)`, timeOf('since'))
+    .option('--until <time>', 'with --watch: end with events stored before', timeOf('until'))
+    .option('--topic <topic>', 'with --watch: this topic as well; repeatable', repeated)
+    .option('--broker <host:port,...>', 'with --watch: instead of svc.broker.bootstrap-servers');
+  does<CatalogOptions>(catalog, (options) => runCatalog(options));
 }

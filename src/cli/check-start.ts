@@ -6,7 +6,7 @@ import { isFile, type Manifest, nearestManifest } from '../ground/files.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { inspectBundle, inspectStart, type StartReport } from '../start/commands/inspect-targets.ts';
 import { scriptsBelow, writeList } from '../start/commands/write-list.ts';
-import { program, settingsInCode, WrongUse } from './wrong-use.ts';
+import { program, settingsInCode, WrongUse } from './terminal.ts';
 
 /** The inspected start and what it loads, as in `svc check --json`. */
 export interface StartCheck extends Partial<StartReport> {
@@ -105,7 +105,7 @@ const withValue = new Set([
 const preload = /^(?:-r|--require|--import|--loader|--experimental-loader)$/;
 
 /** The files that `node … file` loads first, preloads included. `undefined`: any other command. */
-export function entriesOf(words: readonly string[], cwd: string): string[] | undefined {
+function entriesOf(words: readonly string[], cwd: string): string[] | undefined {
   const start = words.findIndex((word) => !/^\w+=/.test(word));
   if (!/^(.*[\\/])?(node|tsx|ts-node)(\.exe)?$/.test(words[start] ?? '')) return undefined;
   if (words.some((word) => /[;&|<>`$]/.test(word))) return undefined;
@@ -125,7 +125,7 @@ export function entriesOf(words: readonly string[], cwd: string): string[] | und
 }
 
 /** Resolves like Node: `dist/main.js`, `dist/main` and `.`. */
-export function entryAt(path: string): string | undefined {
+function entryAt(path: string): string | undefined {
   const main = nearestManifest(path)?.main;
   const tried = [
     path,
@@ -199,4 +199,45 @@ export async function runManifest(options: ManifestOptions, paths: readonly stri
   const head = `${file}: ${found} of ${targets.length} targets`;
   process.stdout.write(`${[head, ...lines].map(printable).join('\n')}\n`);
   return isWell ? 0 : 1;
+}
+
+export interface ScriptEntry {
+  readonly name: string;
+  readonly command: string;
+}
+
+/** A separate script, so that the application's start stays unchanged. */
+const scriptName = 'start:svc';
+
+const preloadOption = '--import svc/register';
+
+/** `undefined`: the script exists, or the start of the application is unknown. */
+export function scriptEntryOf(manifest: Manifest): ScriptEntry | undefined {
+  const { scripts, folder, main } = manifest;
+  if ([...scripts.values()].some((command) => command.includes('svc/register'))) return undefined;
+  const start = startOf(manifest)?.command;
+  if (start !== undefined) {
+    const command = start.replace(/^((?:\w+=\S+\s+)*(?:node|tsx))(?=\s)/, `$1 ${preloadOption}`);
+    return command === start || /[;&|]/.test(start) ? undefined : { name: scriptName, command };
+  }
+  const file = [
+    main,
+    'src/server.ts',
+    'src/index.ts',
+    'server.js',
+    'app.js',
+    'index.js',
+    'src/server.js',
+    'src/index.js',
+  ]
+    .filter((each) => each !== undefined)
+    .find((each) => entryAt(join(folder, each)) !== undefined);
+  return file === undefined ? undefined : { name: scriptName, command: `node ${preloadOption} ${file}` };
+}
+
+/** The command that starts the application with svc: an existing script, or the one that `svc init` would add. */
+export function startWithSvc(manifest: Manifest | undefined): string {
+  const [name] = [...(manifest?.scripts ?? [])].find(([, command]) => command.includes('svc/register')) ?? [];
+  if (name !== undefined) return name === 'start' ? 'npm start' : `npm run ${name}`;
+  return (manifest && scriptEntryOf(manifest)?.command) ?? `node ${preloadOption} <your file>`;
 }

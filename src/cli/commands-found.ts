@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { basename, dirname, relative, resolve } from 'node:path';
 import type { Node, Program } from 'oxc-parser';
 import { followImports } from '../capture/inspect.ts';
 import { ownFunctions } from '../capture/source/find.ts';
@@ -16,7 +16,7 @@ import {
 } from '../capture/source/syntax.ts';
 import { locate } from '../capture/source/target-files.ts';
 import { isProblem } from '../capture/source/wrapper-place.ts';
-import { isFile, type Manifest } from '../ground/files.ts';
+import { isFile } from '../ground/files.ts';
 import {
   annotationOf,
   idOf,
@@ -26,75 +26,10 @@ import {
   type Source,
   Sources,
 } from './calls.ts';
-import { entryAt, startOf } from './check-start.ts';
-import { WrongUse } from './wrong-use.ts';
+import { WrongUse } from './terminal.ts';
 
 /** A function to become a target. `line`: if its file shows it. */
 export type NamedTarget = Omit<Candidate, 'distance' | 'line' | 'leaveOut'> & { readonly line?: number };
-
-/** The answers to `svc init`. */
-export interface Answers {
-  readonly targets: readonly NamedTarget[];
-  /** `host:port`. Empty: events go to files. */
-  readonly brokers: readonly string[];
-  readonly topic: string;
-}
-
-/** The text of `svc.config.yaml`. @param schema path of the JSON Schema, relative to the file */
-export function configText({ targets, brokers, topic }: Answers, schema: string): string {
-  const broker =
-    brokers.length === 0
-      ? [
-          '    # bootstrap-servers: [localhost:9092]   # Kafka; without it events go to files in ./svc-topics',
-          `    topic: ${quoted(topic)}`,
-        ]
-      : [`    bootstrap-servers: [${brokers.map(quoted).join(', ')}]`, `    topic: ${quoted(topic)}`];
-  const lines = [
-    `# yaml-language-server: $schema=${schema}`,
-    '#',
-    '# Which calls of this application become events. All settings: node_modules/svc/docs/configuration.md',
-    '# "npx --no svc check" finds each target, "npx --no svc doctor" asks the broker as well.',
-    'svc:',
-    '  broker:',
-    ...broker,
-    `    # dlq-topic: ${quoted(`${topic}.dlq`)}   # for events that the topic refuses`,
-    '    # async-mode: true   # calls do not wait for Kafka; kill -9 then loses the events in memory',
-    '',
-    '  # Expressions know #result, the parameters by name, and #self: node_modules/svc/docs/expressions.md',
-    '  # svc.pii.fields masks, encrypts or hashes personal data: node_modules/svc/docs/personal-data.md',
-    '  targets:',
-    ...targets.flatMap(targetLines),
-  ];
-  return `${lines.join('\n')}\n`;
-}
-
-function targetLines({ module, path, line, eventType, payload, key, leftOut }: NamedTarget): string[] {
-  return [
-    `    - module: ${quoted(module)}${line === undefined ? '' : `   # line ${line}`}`,
-    `      function: ${quoted(path)}`,
-    `      eventType: ${quoted(eventType)}`,
-    payload === undefined
-      ? '      # payload: "{ id: #result.id }"   # default: everything that the function returns'
-      : `      payload: ${JSON.stringify(payload)}`,
-    ...(leftOut.length === 0
-      ? []
-      : [
-          `      # left out: may be personal or secret, or no expression can name it: ${leftOut.map((name) => JSON.stringify(name).slice(1, -1)).join(', ')}`,
-        ]),
-    key === undefined
-      ? '      # key: "#result.id"   # events with the same key keep their order; default: the event id'
-      : `      key: ${JSON.stringify(key)}   # events with the same key keep their order`,
-  ];
-}
-
-/** Without quotes if YAML then reads the same text. */
-function quoted(text: string): string {
-  return /^[A-Za-z./][\w./:-]*$/.test(text) &&
-    !/^(?:true|false|null|yes|no|on|off)$/i.test(text) &&
-    !/:$|: /.test(text)
-    ? text
-    : JSON.stringify(text);
-}
 
 export interface Candidate extends Offer {
   /** As targets name it: `./src/orders.ts`. */
@@ -614,66 +549,6 @@ function constantOf(path: string): string {
     .replace(/[^A-Za-z0-9]+/g, '_')
     .replace(/^_|_$/g, '')
     .toUpperCase();
-}
-
-export interface ScriptEntry {
-  readonly name: string;
-  readonly command: string;
-}
-
-/** A separate script, so that the application's start stays unchanged. */
-const scriptName = 'start:svc';
-const preload = '--import svc/register';
-
-/** `undefined`: the script exists, or the start of the application is unknown. */
-export function scriptEntryOf(manifest: Manifest): ScriptEntry | undefined {
-  const { scripts, folder, main } = manifest;
-  if ([...scripts.values()].some((command) => command.includes('svc/register'))) return undefined;
-  const start = startOf(manifest)?.command;
-  if (start !== undefined) {
-    const command = start.replace(/^((?:\w+=\S+\s+)*(?:node|tsx))(?=\s)/, `$1 ${preload}`);
-    return command === start || /[;&|]/.test(start) ? undefined : { name: scriptName, command };
-  }
-  const file = [
-    main,
-    'src/server.ts',
-    'src/index.ts',
-    'server.js',
-    'app.js',
-    'index.js',
-    'src/server.js',
-    'src/index.js',
-  ]
-    .filter((each) => each !== undefined)
-    .find((each) => entryAt(join(folder, each)) !== undefined);
-  return file === undefined ? undefined : { name: scriptName, command: `node ${preload} ${file}` };
-}
-
-/** The command that starts the application with svc: an existing script, or the one that `svc init` would add. */
-export function startWithSvc(manifest: Manifest | undefined): string {
-  const [name] = [...(manifest?.scripts ?? [])].find(([, command]) => command.includes('svc/register')) ?? [];
-  if (name !== undefined) return name === 'start' ? 'npm start' : `npm run ${name}`;
-  return (manifest && scriptEntryOf(manifest)?.command) ?? `node ${preload} <your file>`;
-}
-
-/** The text of package.json with the script. Keeps the indentation, as npm does. */
-export function withScript(folder: string, { name, command }: ScriptEntry): string {
-  const text = readFileSync(join(folder, 'package.json'), 'utf8');
-  const mark = text.startsWith('\uFEFF') ? '\uFEFF' : '';
-  const manifest = JSON.parse(text.slice(mark.length)) as { scripts?: Record<string, string> };
-  const [, indent = '  '] = /^\s*\{\r?\n([ \t]+)/.exec(text.slice(mark.length)) ?? [];
-  const all = { ...manifest, scripts: { ...manifest.scripts, [name]: command } };
-  const [end = ''] = /\s*$/.exec(text) ?? [];
-  const written = JSON.stringify(all, null, indent);
-  return `${mark}${text.includes('\r\n') ? written.replaceAll('\n', '\r\n') : written}${end}`;
-}
-
-/** The path of the schema for editors, relative to the configuration file. */
-export function schemaPath(folder: string): string {
-  const file = 'node_modules/svc/svc.config.schema.json';
-  for (let up = '.', depth = 0; depth < 8; up = up === '.' ? '..' : `${up}/..`, depth++)
-    if (existsSync(join(folder, up, file))) return `${up}/${file}`;
-  return `./${file}`;
 }
 
 /** Irregular past tenses. */

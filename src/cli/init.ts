@@ -1,30 +1,24 @@
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import type { Command } from 'commander';
 import { subjectOf } from '../capture/report.ts';
 import { formatProblem } from '../config/check/validate.ts';
-import { loadConfig } from '../config/read/load.ts';
-import { fileNames } from '../config/read/read-file.ts';
+import { fileNames, loadConfig } from '../config/read/load.ts';
 import { nextTurn } from '../ground/builtins.ts';
 import { type Manifest, nearestManifest } from '../ground/files.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
-import { startOf } from './check-start.ts';
+import { type ScriptEntry, scriptEntryOf, startOf } from './check-start.ts';
 import {
-  type Answers,
   type Candidate,
-  configText,
   findCommands,
   type NamedTarget,
   namedTarget,
   oneOfEach,
-  type ScriptEntry,
   type Search,
-  schemaPath,
-  scriptEntryOf,
-  withScript,
 } from './commands-found.ts';
-import { onStopSignal } from './progress.ts';
-import { program, WrongUse } from './wrong-use.ts';
+import { repeated } from './recovery.ts';
+import { does, onStopSignal, program, WrongUse } from './terminal.ts';
 
 export interface InitOptions {
   readonly json?: true;
@@ -325,4 +319,107 @@ function listOf(text: string | undefined): string[] {
     .split(',')
     .map((each) => each.trim())
     .filter(Boolean);
+}
+
+/** The answers to `svc init`. */
+export interface Answers {
+  readonly targets: readonly NamedTarget[];
+  /** `host:port`. Empty: events go to files. */
+  readonly brokers: readonly string[];
+  readonly topic: string;
+}
+
+/** The text of `svc.config.yaml`. @param schema path of the JSON Schema, relative to the file */
+export function configText({ targets, brokers, topic }: Answers, schema: string): string {
+  const broker =
+    brokers.length === 0
+      ? [
+          '    # bootstrap-servers: [localhost:9092]   # Kafka; without it events go to files in ./svc-topics',
+          `    topic: ${quoted(topic)}`,
+        ]
+      : [`    bootstrap-servers: [${brokers.map(quoted).join(', ')}]`, `    topic: ${quoted(topic)}`];
+  const lines = [
+    `# yaml-language-server: $schema=${schema}`,
+    '#',
+    '# Which calls of this application become events. All settings: node_modules/svc/docs/configuration.md',
+    '# "npx --no svc check" finds each target, "npx --no svc doctor" asks the broker as well.',
+    'svc:',
+    '  broker:',
+    ...broker,
+    `    # dlq-topic: ${quoted(`${topic}.dlq`)}   # for events that the topic refuses`,
+    '    # async-mode: true   # calls do not wait for Kafka; kill -9 then loses the events in memory',
+    '',
+    '  # Expressions know #result, the parameters by name, and #self: node_modules/svc/docs/expressions.md',
+    '  # svc.pii.fields masks, encrypts or hashes personal data: node_modules/svc/docs/personal-data.md',
+    '  targets:',
+    ...targets.flatMap(targetLines),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function targetLines({ module, path, line, eventType, payload, key, leftOut }: NamedTarget): string[] {
+  return [
+    `    - module: ${quoted(module)}${line === undefined ? '' : `   # line ${line}`}`,
+    `      function: ${quoted(path)}`,
+    `      eventType: ${quoted(eventType)}`,
+    payload === undefined
+      ? '      # payload: "{ id: #result.id }"   # default: everything that the function returns'
+      : `      payload: ${JSON.stringify(payload)}`,
+    ...(leftOut.length === 0
+      ? []
+      : [
+          `      # left out: may be personal or secret, or no expression can name it: ${leftOut.map((name) => JSON.stringify(name).slice(1, -1)).join(', ')}`,
+        ]),
+    key === undefined
+      ? '      # key: "#result.id"   # events with the same key keep their order; default: the event id'
+      : `      key: ${JSON.stringify(key)}   # events with the same key keep their order`,
+  ];
+}
+
+/** Without quotes if YAML then reads the same text. */
+function quoted(text: string): string {
+  return /^[A-Za-z./][\w./:-]*$/.test(text) &&
+    !/^(?:true|false|null|yes|no|on|off)$/i.test(text) &&
+    !/:$|: /.test(text)
+    ? text
+    : JSON.stringify(text);
+}
+
+/** The text of package.json with the script. Keeps the indentation, as npm does. */
+export function withScript(folder: string, { name, command }: ScriptEntry): string {
+  const text = readFileSync(join(folder, 'package.json'), 'utf8');
+  const mark = text.startsWith('\uFEFF') ? '\uFEFF' : '';
+  const manifest = JSON.parse(text.slice(mark.length)) as { scripts?: Record<string, string> };
+  const [, indent = '  '] = /^\s*\{\r?\n([ \t]+)/.exec(text.slice(mark.length)) ?? [];
+  const all = { ...manifest, scripts: { ...manifest.scripts, [name]: command } };
+  const [end = ''] = /\s*$/.exec(text) ?? [];
+  const written = JSON.stringify(all, null, indent);
+  return `${mark}${text.includes('\r\n') ? written.replaceAll('\n', '\r\n') : written}${end}`;
+}
+
+/** The path of the schema for editors, relative to the configuration file. */
+export function schemaPath(folder: string): string {
+  const file = 'node_modules/svc/svc.config.schema.json';
+  for (let up = '.', depth = 0; depth < 8; up = up === '.' ? '..' : `${up}/..`, depth++)
+    if (existsSync(join(folder, up, file))) return `${up}/${file}`;
+  return `./${file}`;
+}
+
+export function addInit(svc: Command): void {
+  const init = svc
+    .command('init')
+    .summary('write svc.config.yaml for this application, from what it has')
+    .description('Writes svc.config.yaml, from the functions of the application that look like commands.')
+    .option(
+      '--target <module#function=TYPE>',
+      'this function, as ./src/orders.ts#createOrder=ORDER_CREATED; repeatable',
+      repeated,
+    )
+    .option('--broker <host:port,...>', 'of Kafka (default: none, events go to files)')
+    .option('--topic <topic>', 'of the events (default: <name of the package>.events.v1)')
+    .option('--yes', 'ask nothing: one function for each event type that was found')
+    .option('--no-script', 'leave package.json as it is')
+    .option('--force', 'replace an existing svc.config.yaml')
+    .option('--dry-run', 'print the file, write nothing');
+  does<InitOptions>(init, (options) => runInit(options), { config: false });
 }

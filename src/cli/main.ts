@@ -2,7 +2,7 @@
 
 import { type Command, CommanderError } from 'commander';
 import { commandTree } from './commands.ts';
-import { WrongUse } from './wrong-use.ts';
+import { WrongUse } from './terminal.ts';
 
 /** Exit codes: 0 success, 1 the command found a problem, 2 usage error. */
 async function main(args: readonly string[]): Promise<void> {

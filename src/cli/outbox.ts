@@ -1,13 +1,13 @@
 import type { Command, OptionValues } from 'commander';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
-import { createInbox, defaultInboxTable, inboxDdl } from '../consume/inbox.ts';
+import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { nextTurn } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { consoleLogger, type Logger, printable, printableJson } from '../observe/logger.ts';
 import { pagesOf } from '../outbox/batches.ts';
 import { erasesRows } from '../outbox/erase-row.ts';
-import { partsOfTable } from '../outbox/insert-row.ts';
 import {
   type OutboxStore,
   type RowFilter,
@@ -15,16 +15,21 @@ import {
   rowStatuses,
   type StoredRow,
 } from '../outbox/outbox-store.ts';
-import { debeziumConnector, debeziumSql, outboxDdl } from '../start/adapters.ts';
+import { adapterModules } from '../start/adapters.ts';
 import { inspectOutbox, type TablesReport } from '../start/commands/inspect.ts';
 import { attributeHeadersOf } from '../start/open-cloudevents.ts';
-import { replayOutbox, useConnection, useOutbox } from '../start/outbox/outbox-health.ts';
+import { relayAlone, replayOutbox, useOutbox } from '../start/outbox/outbox-commands.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
-import { createColumns } from './columns.ts';
-import { outboxConfig, sayStopping, sendingConfig, stoppable } from './outbox-config.ts';
-import { createProgress } from './progress.ts';
-import { onRequest, repeated, sinceText, timeOf } from './recovery.ts';
-import { does, group, WrongUse } from './wrong-use.ts';
+import { brokerOption, onRequest, recoveryConfig, repeated, sinceText, timeOf } from './recovery.ts';
+import {
+  createColumns,
+  createProgress,
+  does,
+  group,
+  onStopSignal,
+  settingsInCode,
+  WrongUse,
+} from './terminal.ts';
 
 /** Prints errors of the database or broker: exit code 1. */
 async function answered(command: () => Promise<number>): Promise<number> {
@@ -62,7 +67,7 @@ async function runStats(options: OutboxOptions): Promise<number> {
 
 const dryRun = ['--dry-run', 'list the affected events, and change nothing'] as const;
 
-export function addOutbox(svc: Command, broker: readonly [flags: string, text: string]): void {
+export function addOutbox(svc: Command): void {
   const outbox = group(svc, 'outbox')
     .description('the table of the outbox: stats, list, replay, migrate, …')
     .addHelpText(
@@ -85,7 +90,7 @@ Ctrl-C stops after the current batch, and prints a summary.`,
     )
       .option('--after <number>', 'continue after this number, which a stopped replay prints', afterOf)
       .option(...dryRun)
-      .option(...broker),
+      .option(...brokerOption),
     runReplay,
   );
   runs(
@@ -317,7 +322,7 @@ async function runDdl(options: OutboxOptions): Promise<number> {
   if (dialect === 'sqlite' && role.length > 0) throw new WrongUse('SQLite has no roles: remove --role');
   if (partitioned) refusePartitions(dialect);
   try {
-    const sql = await outboxDdl(dialect, table, {
+    const sql = (await adapterModules.sqlSchema()).ddl(dialect, table, {
       ...{ grants, from },
       ...(partitioned && { partitionedFrom: Date.now() }),
     });
@@ -456,9 +461,10 @@ async function runDebezium(options: DebeziumOptions): Promise<number> {
   const { table } = outbox;
   const headers = headersOf(config, options.header ?? []);
   const publication = text('publication', options.publication ?? 'svc_outbox', publicationPattern);
+  const { connectorConfig, connectorSql } = await adapterModules.debezium();
   if (options.sql) {
     const dialect = kind === 'postgres' ? kind : 'mysql';
-    const sql = await debeziumSql({ dialect, table, headers, publication, erases: erasesRows(outbox) });
+    const sql = connectorSql({ dialect, table, headers, publication, erases: erasesRows(outbox) });
     process.stdout.write(options.json ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
     return 0;
   }
@@ -477,7 +483,7 @@ async function runDebezium(options: DebeziumOptions): Promise<number> {
     throw new WrongUse(
       `--password takes a reference for Kafka Connect, such as ${passwordReference}, never the password itself`,
     );
-  const connector = await debeziumConnector({
+  const connector = connectorConfig({
     ...{ kind, table, headers, publication, bootstrapServers, name },
     database: { ...database, password },
     topicPrefix: text('topic-prefix', options.topicPrefix ?? name, topicPattern),
@@ -650,84 +656,126 @@ function eventsOf(count: number): string {
   return count === 1 ? '1 event' : `${count} events`;
 }
 
-interface InboxOptions {
-  readonly json?: true;
-  readonly dialect?: string;
-  readonly table?: string;
-  readonly url?: string;
-  readonly consumer?: readonly string[];
-  readonly retentionDays?: number;
+const noOutbox = `no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url or the variable DATABASE_URL. ${settingsInCode}`;
+
+/**
+ * The configuration for an outbox command. Problems elsewhere in it are ignored.
+ *
+ * @throws WrongUse
+ */
+export function outboxConfig({ config: file }: { readonly config?: string | undefined }): Config {
+  const { config, problems } = loadConfig({ file });
+  refuse(problems.filter(isOfOutbox));
+  if (config.outbox.datasource.url === undefined) throw new WrongUse(noOutbox);
+  sayFile(config);
+  return config;
 }
 
-export function addInbox(svc: Command): void {
-  const inbox = group(svc, 'inbox').description('the inbox table of consumers: ddl, cleanup');
-  const ofTable = ['--table <name>', `the table (default: ${defaultInboxTable})`] as const;
-  does<InboxOptions>(
-    inbox
-      .command('ddl')
-      .description('print the table as SQL; makes no connection')
-      .requiredOption('--dialect <name>', 'postgres, mysql or sqlite')
-      .option(...ofTable),
-    runInboxDdl,
-    { config: false },
-  );
-  does<InboxOptions>(
-    inbox
-      .command('cleanup')
-      .description('delete old rows of handled events')
-      .requiredOption('--consumer <name>', 'as in createInbox(); repeatable', repeated)
-      .option('--retention-days <days>', 'days to keep (default: 30)', Number)
-      .option('--url <url>', 'URL of the database (default: the variable DATABASE_URL)')
-      .option(...ofTable),
-    runCleanup,
-    { config: false },
-  );
+/**
+ * The same, with the broker.
+ *
+ * @throws WrongUse
+ */
+export function sendingConfig(options: {
+  readonly config?: string | undefined;
+  readonly broker?: string | undefined;
+}): Config {
+  outboxConfig(options);
+  const { config, checkBroker } = recoveryConfig(options);
+  checkBroker();
+  return config;
 }
 
-async function runInboxDdl({
-  dialect: name,
-  table = defaultInboxTable,
-  json,
-}: InboxOptions): Promise<number> {
-  const dialect = dialectOf(`${name}:`);
-  if (dialect === undefined) throw new WrongUse('--dialect takes postgres, mysql or sqlite');
-  if (partsOfTable(table) === undefined)
-    throw new WrongUse('--table takes a name of letters, digits and _, with or without schema and dot');
-  const sql = inboxDdl(dialect, table).map((statement) => `${statement};\n`);
-  process.stdout.write(
-    json ? `${printableJson({ dialect, table, sql: sql.join('') }, 2)}\n` : sql.join('\n'),
-  );
-  return 0;
-}
-
-/** Exit codes: 0 done, 1 the database cannot be used. */
-async function runCleanup(options: InboxOptions): Promise<number> {
-  const { url = process.env.DATABASE_URL, consumer = [], table, retentionDays, json } = options;
-  const dialect: Dialect | undefined = dialectOf(url ?? '');
-  if (url === undefined || dialect === undefined)
+/**
+ * The configuration for `svc relay`: log, management server and shutdown must also be valid, and the outbox enabled.
+ *
+ * @throws WrongUse
+ */
+function relayConfig(options: {
+  readonly config?: string | undefined;
+  readonly broker?: string | undefined;
+}): Config {
+  const { config, problems, notFound } = loadConfig({ file: options.config });
+  if (!config.enabled) throw new WrongUse('svc.enabled is false: there is nothing to relay');
+  refuse(problems.filter(({ name }) => /^(svc\.(log|shutdown)|management)\./.test(name)));
+  if (notFound !== undefined) throw new WrongUse(`${notFound} ${settingsInCode}`);
+  if (!config.outbox.enabled) throw new WrongUse('the outbox is off: set svc.outbox.enabled: true');
+  if (erasesRows(config.outbox) && dialectOf(config.outbox.datasource.url ?? '') !== 'sqlite')
     throw new WrongUse(
-      'svc inbox cleanup needs --url, or the variable DATABASE_URL: postgres://…, mysql://… or sqlite:<file>',
+      'svc.outbox.publisher-enabled: false with svc.outbox.retention-days: 0 is for Debezium, and deletes rows in the transaction that wrote them. For svc relay, set svc.outbox.retention-days to 1 or more',
     );
-  const forgotten: Record<string, number> = {};
+  return sendingConfig(options);
+}
+
+function isOfOutbox({ name }: Problem): boolean {
+  return name !== targetsName && (name.startsWith('svc.outbox.') || optionNamed(name) === undefined);
+}
+
+function refuse(wrong: readonly Problem[]): void {
+  if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
+}
+
+function sayFile({ file }: Config): void {
+  if (file !== undefined) process.stderr.write(`svc: configuration ${file}\n`);
+}
+
+/** Runs work that the first Ctrl-C stops in order. The second Ctrl-C ends the process. */
+export async function stoppable<T>(
+  work: (isStopped: () => boolean) => Promise<T>,
+  onStop: () => void,
+): Promise<T> {
+  let isStopped = false;
+  const forget = onStopSignal(() => {
+    isStopped = true;
+    onStop();
+  });
   try {
-    await useConnection(url, dialect, async (pool) => {
-      for (const name of consumer) {
-        const given = {
-          ...(table !== undefined && { table }),
-          ...(retentionDays !== undefined && { retentionDays }),
-        };
-        forgotten[name] = (await createInbox({ pool, consumer: name, ...given }).cleanup()) ?? 0;
-      }
-    });
+    return await work(() => isStopped);
+  } finally {
+    forget();
+  }
+}
+
+export function sayStopping(): void {
+  process.stderr.write('\nsvc: stopping after the current batch\n');
+}
+
+interface RelayOptions {
+  readonly config?: string;
+  readonly broker?: string;
+}
+
+export async function runRelayCommand(options: RelayOptions): Promise<number> {
+  const config = relayConfig(options);
+  const logger = consoleLogger(config.log.level, config.log.format);
+  const stopping = new AbortController();
+  // A second signal ends the process. Rows in flight are then sent again after the leases expire.
+  onStopSignal(() => stopping.abort());
+  try {
+    return (await relayAlone(config, logger, stopping.signal)) ? 0 : 1;
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;
-    if (error.code === 'SVC_CONSUME_OPTIONS') throw new WrongUse(error.message);
-    process.stderr.write(`svc: ${printable(error.message)}\n`);
+    logger.error(`relay: ${error.message}`, { code: error.code });
     return 1;
   }
-  if (json) process.stdout.write(`${printableJson({ forgotten }, 2)}\n`);
-  else
-    for (const [name, count] of Object.entries(forgotten))
-      process.stderr.write(`${name}: ${count} forgotten\n`);
-  return 0;
+}
+
+export function addRelay(svc: Command): void {
+  const relay = svc
+    .command('relay')
+    .description('send the events of the outbox without the application')
+    .option(...brokerOption)
+    .addHelpText(
+      'after',
+      `
+It runs until SIGTERM or Ctrl-C, then finishes the batch under way within
+svc.shutdown.timeout-ms and gives its rows back to other relays. Outages of the
+database and the broker it waits out. Set svc.outbox.publisher-enabled: false
+for the application that leaves the sending to it. Health and metrics are on
+the management port.
+
+Exit codes: 0 stopped in order, 1 it cannot begin or sends were under way at
+the end, 2 the outbox is off or the configuration wrong.`,
+    );
+  does(relay, runRelayCommand, { json: false });
 }

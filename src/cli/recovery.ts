@@ -1,5 +1,5 @@
 import { basename, dirname, resolve } from 'node:path';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
@@ -8,10 +8,9 @@ import { SvcError } from '../ground/errors.ts';
 import { parsePast } from '../ground/event-fields.ts';
 import { clientOf, usualClient } from '../ground/management.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
-import { createTopicRefusal } from '../start/commands/inspect.ts';
 import {
   acceptedBy,
-  type ExportReport,
+  createTopicRefusal,
   exportBackup,
   type RecoveryPlace,
   type RecoveryResult,
@@ -19,9 +18,15 @@ import {
   type StoredEvent,
 } from '../start/commands/recovery.ts';
 import { recoveryGroup } from '../start/tiers/start-tiers.ts';
-import { createColumns } from './columns.ts';
-import { createProgress, onStopSignal } from './progress.ts';
-import { settingsInCode, WrongUse } from './wrong-use.ts';
+import {
+  createColumns,
+  createProgress,
+  does,
+  group,
+  onStopSignal,
+  settingsInCode,
+  WrongUse,
+} from './terminal.ts';
 
 type Action = 'list' | 'send';
 
@@ -105,30 +110,31 @@ async function runRecoveryCommand(
   }
 }
 
-/** The configuration with the brokers of the command line. Works without a file, too. */
-interface RecoveryConfig {
-  readonly config: Config;
-  /**
-   * Refuses the default broker, files: with brokers in the variables of another machine, the events would go to files here.
-   *
-   * @throws WrongUse
-   */
-  checkBroker(): void;
-}
-
-/** @throws WrongUse */
+/**
+ * The configuration with the brokers of the command line. Works without a file, too.
+ *
+ * @throws WrongUse
+ */
 export function recoveryConfig({
   config: file,
   broker,
 }: {
   readonly config?: string | undefined;
   readonly broker?: string | undefined;
-}): RecoveryConfig {
+}) {
   const own = loadConfig({ file });
   const loaded = broker === undefined ? own : loadConfig({ file, code: withBroker(broker, own.config) });
   const wrong = loaded.problems.filter(isInTheWay);
   if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
-  return { config: loaded.config, checkBroker: () => checkBroker(loaded) };
+  return {
+    config: loaded.config,
+    /**
+     * Refuses the default broker, files: with brokers in the variables of another machine, the events would go to files here.
+     *
+     * @throws WrongUse
+     */
+    checkBroker: () => checkBroker(loaded),
+  };
 }
 
 /** Keeps a configured Kafka client, because the configuration may need its features. */
@@ -189,8 +195,10 @@ export function withRecoveryOptions(command: Command): Command {
     .option('--to <topic>', 'topic of events whose own topic is unknown')
     .option('--rate <number>', 'events a second (default: as fast as the broker takes them)', rateOf)
     .option('--dry-run', 'list the events, and send nothing')
-    .option('--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers');
+    .option(...brokerOption);
 }
+
+export const brokerOption = ['--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers'] as const;
 
 export const sinceText = 'only events stored since: 2026-03-04T10:00:00Z, or 90m (90 minutes ago)';
 
@@ -400,7 +408,7 @@ export async function runExport(options: ExportOptions): Promise<number> {
       onProgress: ({ exported, skipped }, total) => bar.show(exported + skipped, total),
     });
     bar.end();
-    if (options.json) process.stdout.write(`${printableJson(summaryOfOfExportBackup(report, out), 2)}\n`);
+    if (options.json) process.stdout.write(`${printableJson(exportSummary(report, out), 2)}\n`);
     else process.stderr.write(linesOf(report, out));
     return report.isInterrupted || report.unreadable.length > 0 ? 1 : 0;
   } catch (error) {
@@ -413,10 +421,9 @@ export async function runExport(options: ExportOptions): Promise<number> {
   }
 }
 
-function summaryOfOfExportBackup(
-  { exported, skipped, unreadable, isInterrupted }: ExportReport,
-  out: string,
-): object {
+type ExportReport = Awaited<ReturnType<typeof exportBackup>>;
+
+function exportSummary({ exported, skipped, unreadable, isInterrupted }: ExportReport, out: string): object {
   return { folder: out, exported, skipped, unreadable, stopped: isInterrupted ? onRequest : null };
 }
 
@@ -426,4 +433,43 @@ function linesOf({ exported, skipped, unreadable, isInterrupted }: ExportReport,
   for (const { place, reason } of unreadable) lines.push(`not exported: ${place}: ${reason}`);
   if (isInterrupted) lines.push(`${onRequest}: there are more`);
   return `${lines.map(printable).join('\n')}\n`;
+}
+
+export function addRecovery(svc: Command): void {
+  const toTopics = 'send them to their topics';
+  const dlq = group(svc, 'dlq').description('dead letters: list, recover');
+  for (const [action, text] of [
+    ['list', 'list the events in the dead letter topic'],
+    ['recover', toTopics],
+  ] as const) {
+    const command = withRecoveryOptions(dlq.command(action).description(text))
+      .option('--dlq-topic <topic>', 'instead of svc.broker.dlq-topic')
+      .option('--group <name>', 'consumer group that keeps the progress (default: svc-dlq-recovery)');
+    does(command, (options) => runDlq(options, action === 'list' ? 'list' : 'send'));
+  }
+  const backup = group(svc, 'backup').description(
+    'events in the backup, local or in S3: list, restore, export',
+  );
+  for (const [action, text] of [
+    ['list', 'list the events in the local backup; with --s3, in the bucket'],
+    ['restore', toTopics],
+  ] as const) {
+    const command = withRecoveryOptions(backup.command(action).description(text))
+      .option('--dir <folder>', 'instead of svc.broker.dlq-backup-path')
+      .option('--file <file>', 'this file alone')
+      .option('--s3', 'the bucket of svc.broker.backup.s3-bucket');
+    does(command, (options) => runBackup(options, action === 'list' ? 'list' : 'send'));
+  }
+  const toFiles = withFilters(
+    backup.command('export').description('copy the events of the local backup to files, one file each'),
+  )
+    .requiredOption('--out <folder>', 'target: a new or empty folder')
+    .addOption(
+      new Option('--format <form>', 'the event itself (<eventId>.json), or with reason and time')
+        .choices(['event', 'record'])
+        .default('event'),
+    )
+    .option('--dir <folder>', 'instead of svc.broker.dlq-backup-path')
+    .option('--file <file>', 'this file alone');
+  does<ExportOptions>(toFiles, runExport);
 }

@@ -17,8 +17,7 @@ import { circuitStates, usualPorts } from '../ground/management.ts';
 import { version as ownVersion } from '../ground/version.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { type Outcome, outcomes, outcomeTable } from '../observe/outcomes.ts';
-import { onStopSignal } from './progress.ts';
-import { program, WrongUse } from './wrong-use.ts';
+import { does, group, onStopSignal, program, WrongUse } from './terminal.ts';
 
 const timeoutMs = 5_000;
 /** Enough for tens of thousands of series. */
@@ -208,14 +207,18 @@ function findProcess(options: ProcessOptions, acts = false): ManagedProcess {
   return { url: urlOf({ address, port: port > 0 ? port : usualPorts.first }), token };
 }
 
-/** Processes of this user that were started in a folder. */
-export function processesIn(folder: string, token: string | undefined): readonly ManagedProcess[] {
-  return processes()
-    .filter(({ cwd }) => cwd === folder)
-    .map((entry) => ({
-      ...{ url: urlOf(entry), pid: entry.pid, token },
-      stamp: entry.stamp && stampText(entry.stamp),
-    }));
+/** Processes of this user that were started in a folder, each with the events that it has stored outside a transaction. */
+export function unjoinedIn(
+  folder: string,
+  token: string | undefined,
+): Promise<{ readonly pid: number; readonly count: number }[]> {
+  const found = processes().filter(({ cwd }) => cwd === folder);
+  return Promise.all(
+    found.map(async (entry) => {
+      const stamp = entry.stamp && stampText(entry.stamp);
+      return { pid: entry.pid, count: await unjoinedOf({ url: urlOf(entry), pid: entry.pid, token, stamp }) };
+    }),
+  );
 }
 
 function tokenIn(file: string): string {
@@ -380,7 +383,7 @@ export async function takeSample(process: ManagedProcess): Promise<Sample> {
 }
 
 /** Events that the process stored outside a transaction, not atomically with its writes; 0 if it does not answer. */
-export async function unjoinedOf(process: ManagedProcess): Promise<number> {
+async function unjoinedOf(process: ManagedProcess): Promise<number> {
   const answer = await askProcess(process, '/actuator/prometheus').catch(() => undefined);
   return answer?.status === 200 ? (sumOf(answer.text, 'svc_outbox_unjoined_total', '') ?? 0) : 0;
 }
@@ -589,3 +592,17 @@ function statusLine({ sample, perSecond }: Shown): string {
 }
 
 const text = (value: number | null): string => (value === null ? '-' : String(Math.round(value * 10) / 10));
+
+export function addRunning(svc: Command): void {
+  const status = withProcess(
+    svc.command('status').description('show a running process: rates, backlog, breakers, health'),
+  ).option('--once', 'print once, over one second, instead of until Ctrl-C');
+  does(status, runStatus);
+  const reset = withProcess(
+    group(svc, 'breaker')
+      .description('circuit breakers of a running process: reset')
+      .command('reset')
+      .description('close the circuit breakers of a running process'),
+  ).option('--dry-run', 'show their state, and change nothing');
+  does(reset, runBreakerReset);
+}

@@ -1,5 +1,6 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import type { Command } from 'commander';
 import { formatProblem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
@@ -23,9 +24,8 @@ import {
   tailTopic,
   valueReader,
 } from '../start/commands/inspect.ts';
-import { createProgress, onStopSignal } from './progress.ts';
-import { onRequest, recoveryConfig } from './recovery.ts';
-import { WrongUse } from './wrong-use.ts';
+import { brokerOption, onRequest, recoveryConfig, repeated, timeOf } from './recovery.ts';
+import { createProgress, does, onStopSignal, WrongUse } from './terminal.ts';
 
 interface TailOptions {
   readonly config?: string;
@@ -465,4 +465,58 @@ function opened(input: NodeJS.ReadableStream): Promise<void> {
     input.once('open', () => resolve());
     input.once('error', reject);
   });
+}
+
+export function addTail(svc: Command): void {
+  const tail = svc
+    .command('tail')
+    .summary('show the events of a topic as they arrive')
+    .description('Shows the events of a topic as they arrive, until Ctrl-C. It joins no consumer group.')
+    .argument('<topic>')
+    .option(
+      '--since <time>',
+      'begin with events stored since: 2026-03-04T10:00:00Z, or 90m (90 minutes ago); default: new events only',
+      timeOf('since'),
+    )
+    .option('--until <time>', 'end with events stored before', timeOf('until'))
+    .option(
+      '--limit <number>',
+      'end after this many, or at the end of the topic; without --since: the newest',
+      limitOf,
+    )
+    .option('--follow', 'with --limit: wait for new events')
+    .option('--type <event type>', 'only these; repeatable', repeated)
+    .option('--header <name=value>', 'only events with this header; repeatable', repeated)
+    .option('--decrypt', 'decrypt with the keys of the configuration and of PII_ENCRYPTION_KEY')
+    .option('--keys-file <file>', 'decrypt with the keys of this file, in the format of svc decrypt')
+    .option('--key-id <id>', 'a key to request from svc.pii.kms; repeatable', repeated)
+    .option(...brokerOption);
+  does(tail, runTail);
+}
+
+export function addDecrypt(svc: Command): void {
+  const decrypt = svc
+    .command('decrypt')
+    .summary('show envelopes with their encrypted fields readable')
+    .description('Shows envelopes with their encrypted fields readable; exit 1 if a field or line fails.')
+    .argument(
+      '[file]',
+      'one envelope or record of the file broker per line, or one JSON document (default: standard input)',
+    )
+    .option(
+      '--keys-file <file>',
+      'JSON, { "keys": [{ "id": "…", "key": "<Base64>" }] }, besides the key in PII_ENCRYPTION_KEY; replaces the configuration, unless --config is given',
+    )
+    .option(
+      '--key-id <id>',
+      'a key to request from svc.pii.kms, besides the configured keys; repeatable',
+      repeated,
+    )
+    .option(
+      '--field <path>',
+      'a field to decrypt, as rules write it (customer.email, **.iban); repeatable (default: format v1 anywhere, v0 only where the configuration encrypts)',
+      repeated,
+    )
+    .option('--any-field', 'decrypt format v0 anywhere, even where others copied it to');
+  does(decrypt, runDecrypt);
 }

@@ -1,5 +1,5 @@
+import fs from 'node:fs';
 import type { AwsKmsOptions } from '../adapters/aws-kms/aws-kms-key-provider.ts';
-import type { Connector, ConnectorOptions, ConnectorSqlOptions } from '../adapters/debezium/connector.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
 import type { LoadTransport } from '../adapters/kafka/transport.ts';
 import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
@@ -7,15 +7,18 @@ import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/local-source.ts';
 import type { S3Settings } from '../adapters/s3-backup/s3-client.ts';
 import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
-import type { DdlOptions } from '../adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
+import type { Names } from '../config/check/validate.ts';
+import type { Config } from '../config/config.ts';
 import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
 import { systemClock } from '../ground/clock.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
 import type { ClientName } from '../ground/management.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
-import type { KeyProvider } from '../protect/keys/key-provider.ts';
+import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
+import { defaultKeyId } from '../protect/keys/key-ring.ts';
+import { ownKeyProvider } from '../protect/own-key-provider.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { AskAccess, Broker, SendResult } from '../publish/broker.ts';
 import { openOwnBroker } from '../publish/own-broker.ts';
@@ -174,6 +177,16 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
   };
 }
 
+/** Modules of adapters for commands, each loaded at its first use. */
+export const adapterModules = {
+  avroReader: () => import('../adapters/schema-registry/avro-reader.ts'),
+  backupFolder: () => import('../adapters/local-backup/backup-directory.ts'),
+  debezium: () => import('../adapters/debezium/connector.ts'),
+  localBackup: () => import('../adapters/local-backup/local-backup.ts'),
+  s3: () => import('../adapters/s3-backup/s3-backup.ts'),
+  sqlSchema: () => import('../adapters/sql/schema.ts'),
+};
+
 type LocalBackup = LocalBackups.LocalBackup;
 
 const outboxStores: Readonly<Record<Dialect, (options: SqlStoreOptions) => Promise<OutboxStore>>> = {
@@ -222,30 +235,6 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
   };
 }
 
-/** The DDL of the outbox tables; see `ddl` in `adapters/sql/schema.ts`. Rejects with an `SvcError` if the table name is invalid. */
-export async function outboxDdl(dialect: Dialect, table: string, options: DdlOptions): Promise<string> {
-  return (await import('../adapters/sql/schema.ts')).ddl(dialect, table, options);
-}
-
-/** The configuration of a Debezium connector for an outbox. */
-export async function debeziumConnector(options: ConnectorOptions): Promise<Connector> {
-  return (await import('../adapters/debezium/connector.ts')).connectorConfig(options);
-}
-
-/** The SQL that the connector needs in the database. */
-export async function debeziumSql(options: ConnectorSqlOptions): Promise<string> {
-  return (await import('../adapters/debezium/connector.ts')).connectorSql(options);
-}
-
-/** Why the folder of the local backup cannot be used, in one line. The start runs the same check. */
-export async function checkBackupFolder(path: string): Promise<string | undefined> {
-  const { checkBackupDirectory } = await import('../adapters/local-backup/backup-directory.ts');
-  return checkBackupDirectory(path).then(
-    () => undefined,
-    ({ message }: Error) => message,
-  );
-}
-
 /** A script that ends earlier does not load the backup, unless an event goes there. */
 const backupAfterMs = 50;
 
@@ -284,8 +273,6 @@ export async function openLocalSource(options: LocalSourceOptions): Promise<Reco
   return (await import('../adapters/local-backup/local-source.ts')).createLocalSource(options);
 }
 
-export const loadEventFiles = () => import('../adapters/local-backup/local-backup.ts');
-
 /** Backup to S3, loaded at the first event that needs it. */
 export function openS3Backup(settings: S3Settings): EventBackupStrategy {
   const load = loadOnce(async () =>
@@ -296,15 +283,6 @@ export function openS3Backup(settings: S3Settings): EventBackupStrategy {
     ...lazy(load, ['store']),
     close: async (deadlineMs) => (await load.started())?.close?.(deadlineMs),
   };
-}
-
-/** Returns the key of the probe if it could not be deleted. */
-export async function probeS3(settings: S3Settings): Promise<string | undefined> {
-  return (await import('../adapters/s3-backup/s3-backup.ts')).probeS3(settings);
-}
-
-export async function openS3Source(settings: S3Settings): Promise<RecoverySource> {
-  return (await import('../adapters/s3-backup/s3-backup.ts')).createS3Source(settings);
 }
 
 export type { S3Settings };
@@ -322,23 +300,13 @@ export const openTopicTail = async (
   settings: BrokerSettings & TailRange,
 ): Promise<TopicTail> => (adapterOf(client).topics as TopicAccess).tail(settings);
 
-/** The settings of all key providers, as in `svc.pii.kms`. Omitted settings have the provider's defaults. */
-export type KeyProviderSettings = AwsKmsOptions & VaultKeyProviderOptions;
-
-type LoadKeyProvider = (settings: KeyProviderSettings) => Promise<KeyProvider>;
-
-/** Keys: the values of `svc.pii.kms.type`. */
-const keyProviders: Record<'aws' | 'vault', LoadKeyProvider> = {
-  aws: async (settings) =>
+/** Keys: the values of `svc.pii.kms.type`. Each rejects with an `SvcError` for invalid settings. The first call loads the vendor's package. */
+const keyProviders = {
+  aws: async (settings: AwsKmsOptions): Promise<KeyProvider> =>
     (await import('../adapters/aws-kms/aws-kms-key-provider.ts')).createAwsKmsKeyProvider(settings),
-  vault: async (settings) =>
+  vault: async (settings: VaultKeyProviderOptions): Promise<KeyProvider> =>
     (await import('../adapters/vault/vault-key-provider.ts')).createVaultKeyProvider(settings),
 };
-
-/** Rejects with an `SvcError` for invalid settings. The first call of the provider loads the vendor's package. */
-export function openKeyProvider(name: 'aws' | 'vault', settings: KeyProviderSettings): Promise<KeyProvider> {
-  return keyProviders[name](settings);
-}
 
 /** The schema registry, loaded at its first use. */
 export function openSchemaRegistry(options: SchemaRegistryOptions): () => Promise<SchemaRegistry> {
@@ -347,9 +315,60 @@ export function openSchemaRegistry(options: SchemaRegistryOptions): () => Promis
   );
 }
 
-/** Reads Avro values. Loaded at its first use. */
-export async function openAvroReader(
-  options: SchemaRegistryOptions,
-): Promise<{ read(value: Uint8Array): Promise<unknown> }> {
-  return (await import('../adapters/schema-registry/avro-reader.ts')).createAvroReader(options);
+/**
+ * The key service of `svc.pii.kms`, loaded at its first use, or the provider that the application has registered. Invalid settings
+ * are an error of every call.
+ */
+export function openProvider({ keys, aws, vault }: Config['pii']['kms'], type: string): KeyProvider {
+  if (type !== 'aws' && type !== 'vault') return ownKeyProvider(type);
+  const defaultKey = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
+  const named: Names = defaultKey === undefined ? { ...keys } : { [defaultKeyId]: [defaultKey], ...keys };
+  const engine = vault.mode === 'kv' ? 'kv-v2' : vault.mode;
+  const settings =
+    type === 'aws'
+      ? {
+          keys: named,
+          region: aws.region,
+          endpoint: aws.endpoint,
+          encryptionContext: single(aws.encryptionContext),
+        }
+      : { ...vault, keys: named, engine, mount: vault.mountPath };
+  let opening: Promise<KeyProvider> | undefined;
+  const open = <P extends KeyProvider>(): Promise<P> => {
+    opening ??= keyProviders[type](settings);
+    return opening as Promise<P>;
+  };
+  const { tokenFile } = vault;
+  const watch =
+    type === 'vault' && tokenFile !== undefined
+      ? (onChange: () => void) => watchFile(tokenFile, onChange)
+      : undefined;
+  const close = async () => (await opening?.catch(() => undefined))?.close?.();
+  if (type === 'vault' && engine !== 'transit') {
+    return {
+      name: `vault-${engine}`,
+      supportsEnvelopeEncryption: false,
+      getKey: async (keyId) => (await open<StaticKeyProvider>()).getKey(keyId),
+      ...(watch && { watch }),
+      close,
+    };
+  }
+  return {
+    name: type === 'aws' ? 'aws-kms' : 'vault-transit',
+    supportsEnvelopeEncryption: true,
+    generateDataKey: async (keyId) => (await open<EnvelopeKeyProvider>()).generateDataKey(keyId),
+    decryptDataKey: async (keyId, key) => (await open<EnvelopeKeyProvider>()).decryptDataKey(keyId, key),
+    ...(watch && { watch }),
+    close,
+  };
+}
+
+/** Polls once a second, which also sees symbolic links that Kubernetes swaps, and files created later. */
+function watchFile(file: string, onChange: () => void): () => void {
+  fs.watchFile(file, { interval: 1_000, persistent: false }, onChange);
+  return () => fs.unwatchFile(file, onChange);
+}
+
+function single(names: Names | undefined): Record<string, string> | undefined {
+  return names && Object.fromEntries(Object.entries(names).map(([name, [text = '']]) => [name, text]));
 }

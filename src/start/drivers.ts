@@ -14,7 +14,7 @@ import type { Logger } from '../observe/logger.ts';
 import { watchDriver } from '../outbox/api/functions.ts';
 import { createConnections } from '../transaction/connection.ts';
 import { type Connections, type Dialect, type DriverPatch, dialectOf } from '../transaction/driver.ts';
-import { type ForeignDriver, foreignDrivers, foreignText } from './outbox/outbox-health.ts';
+import { foreignDrivers, foreignText } from './outbox/outbox-health.ts';
 
 export { createOutboxFunctions } from '../outbox/api/functions.ts';
 
@@ -28,17 +28,6 @@ const all = Object.values(drivers).flat();
 /** The packages of all drivers and ORMs that svc patches as Node loads them. */
 export function followedSpecifiers(): string[] {
   return [...all, ...ormPatches].map(({ specifier }) => specifier);
-}
-
-/** Follows the transactions of the application. */
-export interface Following {
-  /** Applied as the packages are loaded. */
-  readonly patches: readonly PackagePatch[];
-  readonly connections: Connections;
-  /** Follows a driver that no hook has seen. Throws if the driver is unknown or cannot be followed. */
-  watch(driver: unknown): void;
-  /** A line for each loaded driver that svc does not follow, or one line if svc follows no driver yet. */
-  remarks(): readonly string[];
 }
 
 /** A driver is patched once in a process: the state is shared with later starts of svc. */
@@ -57,8 +46,8 @@ const followed = shared('followed', () => {
   return state;
 });
 
-/** `undefined`: follows all known drivers. */
-export function followDrivers(dialect: Dialect | undefined, logger: Logger): Following {
+/** Follows the transactions of the application. `dialect`: `undefined` follows all known drivers. */
+export function followDrivers(dialect: Dialect | undefined, logger: Logger) {
   const { connections } = followed;
   followed.logger = logger;
   const wanted = dialect === undefined ? all : drivers[dialect];
@@ -82,13 +71,16 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
     .filter((one) => dialect === undefined || one.dialect === dialect)
     .map((driver) => foreignPatch(driver, foreign, logger));
   return {
+    /** Applied as the packages are loaded. */
     patches: [...ofDrivers, ...others, ...ormPatches.map((orm) => ormPatch(orm, logger))],
     connections,
-    watch(driver) {
+    /** Follows a driver that no hook has seen. Throws if the driver is unknown or cannot be followed. */
+    watch(driver: unknown): void {
       watchDriver(driver, all, connections);
       followed.isFollowing = true;
     },
-    remarks() {
+    /** A line for each loaded driver that svc does not follow, or one line if svc follows no driver yet. */
+    remarks(): readonly string[] {
       const lines = [...foreign].map((specifier) => `outbox: ${inUse(specifier)}`);
       return lines.length === 0 && !followed.isFollowing ? [noneFollowed(wanted)] : lines;
     },
@@ -114,7 +106,7 @@ export function bindCallbacks(specifier: string, exports: object, logger: Logger
 
 /** Warns when the application loads it. */
 function foreignPatch(
-  { specifier, dialect }: ForeignDriver,
+  { specifier, dialect }: (typeof foreignDrivers)[number],
   foreign: Set<string>,
   logger: Logger,
 ): PackagePatch {

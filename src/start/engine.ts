@@ -16,7 +16,7 @@ import { bindMeter, type MetricSources } from '../observe/metrics.ts';
 import { isolate, meterProvider } from '../observe/otel-api.ts';
 import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
 import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../observe/thread-counts.ts';
-import { createPipeline, type Pipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
+import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
 import { createKeyWait } from '../publish/api/caller-wait.ts';
 import { type Broker, throttledMs } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
@@ -26,7 +26,7 @@ import { createLossAlert } from '../publish/tiers/loss-alert.ts';
 import { openBroker } from './adapters.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
-import { type Protection, savedRules, startProtection } from './protection.ts';
+import { savedRules, startProtection } from './protection.ts';
 import { openSerde } from './serde.ts';
 import {
   brokerSettingsOf,
@@ -45,19 +45,6 @@ export { declaredRules } from '../capture/declare/make-plan.ts';
 export { planOfDeclaration, planOfTarget, unusedSchemas } from './settings.ts';
 
 /** Built at the first event, or soon after the start, because a start pays for hooks only. */
-export interface Engine {
-  readonly pipeline: Pipeline;
-  flush(deadlineMs: number): Promise<boolean>;
-  finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
-  storeSync(): number;
-  readonly protection: Protection;
-  /** Events that wait for the end of their transaction. A flush does not wait for them. */
-  joined(): number;
-  /** The relay of the outbox, or a recovery, has something to finish. */
-  isBusy(): boolean;
-  close(deadlineMs: number): Promise<void>;
-}
-
 export function startEngine(
   config: Config,
   contextOptions: ContextOptions,
@@ -65,7 +52,7 @@ export function startEngine(
   report: () => readonly TargetReport[],
   workers: WorkerCounts | undefined,
   logger: Logger,
-): Engine {
+) {
   const clock = systemClock;
   const durations = createPublishDurations();
   const alert = createLossAlert(logger, clock);
@@ -195,12 +182,13 @@ export function startEngine(
   return {
     pipeline,
     protection,
-    flush(deadlineMs) {
+    flush(deadlineMs: number): Promise<boolean> {
       queue.flush();
       return within(deadlineMs, pipeline.soFar());
     },
-    isBusy: () => outbox?.isUnfinished() === true || management.isRunning(),
-    async finish(deadlineMs, isWanted) {
+    /** The relay of the outbox, or a recovery, has something to finish. */
+    isBusy: (): boolean => outbox?.isUnfinished() === true || management.isRunning(),
+    async finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean> {
       const finishQueue = async (): Promise<boolean> => {
         const end = clock.monotonic() + deadlineMs;
         // Half of the time is for the keys, the rest for the broker.
@@ -218,9 +206,10 @@ export function startEngine(
       ]);
       return isFinished && isRelayed;
     },
-    joined: () => outbox?.join.pending() ?? 0,
-    storeSync: () => tiers.storeSync(queue.takeOver(shutDown, tiers.storeLateSync)),
-    async close(deadlineMs) {
+    /** Events that wait for the end of their transaction. A flush does not wait for them. */
+    joined: (): number => outbox?.join.pending() ?? 0,
+    storeSync: (): number => tiers.storeSync(queue.takeOver(shutDown, tiers.storeLateSync)),
+    async close(deadlineMs: number): Promise<void> {
       const end = clock.monotonic() + deadlineMs;
       isClosing = true;
       // First: the next start in this process may use the same port.
@@ -273,16 +262,7 @@ async function connectEarly(
 /** Only refusals for this long are more than one caller with a bad argument. */
 export const refusalsMs = 10_000;
 /** An instance without requests makes no events: it becomes ready again this long after its last refusal. */
-export const restMs = 30_000;
-
-export interface RefusalAlert {
-  /** `reason`: one line, shown until another event succeeds. Refusals of worker threads are only counted. */
-  refused(reason: string): void;
-  /** Compares the counts. Returns one line if all events are refused; for the health endpoint. */
-  state(): string | undefined;
-  /** Whether all events are refused and the last refusal was within `restMs`; for the readiness endpoint. */
-  isGoingOn(): boolean;
-}
+const restMs = 30_000;
 
 const others = outcomes.filter((outcome) => outcome !== 'refused');
 
@@ -290,7 +270,7 @@ const others = outcomes.filter((outcome) => outcome !== 'refused');
  * Detects that all events are refused, which no tier sees. There is no timer: each health request compares the counts. The alarm needs
  * two looks with new refusals, `refusalsMs` apart. One event with another outcome ends it.
  */
-export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock: Clock): RefusalAlert {
+export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock: Clock) {
   let seen = { refused: 0, other: 0 };
   /** Refusals at the last other outcome. */
   let refusedBefore = 0;
@@ -327,14 +307,17 @@ export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock:
   }
 
   return {
-    isGoingOn() {
+    /** Whether all events are refused and the last refusal was within `restMs`; for the readiness endpoint. */
+    isGoingOn(): boolean {
       look();
       return isAlarm && clock.monotonic() - lastAtMs < restMs;
     },
-    refused(message) {
+    /** `message`: one line, shown until another event succeeds. Refusals of worker threads are only counted. */
+    refused(message: string): void {
       reason = message;
     },
-    state() {
+    /** Compares the counts. Returns one line if all events are refused; for the health endpoint. */
+    state(): string | undefined {
       look();
       if (!isAlarm || firstAtMs === undefined) return undefined;
       const since = isoSeconds(clock.now() - (clock.monotonic() - firstAtMs));

@@ -8,15 +8,8 @@ const managementAfterMs = 50;
 /** The server of an earlier start releases its port before the next server opens it. */
 let closing: Promise<void> | undefined;
 
-export interface Later {
-  /** Whether a recovery runs. It does not keep the process alive, and must be stopped in order. */
-  isRunning(): boolean;
-  stopRuns(deadlineMs: number): Promise<void>;
-  close(): Promise<void>;
-}
-
 /** Starts the management server after the application's own start. A script that ends earlier starts no server. */
-export function manageLater(config: Config, logger: Logger, managed: Managed): Later {
+export function manageLater(config: Config, logger: Logger, managed: Managed) {
   const open = async () => {
     await closing;
     return (await import('./management.ts')).startManagement(config, logger, managed);
@@ -27,7 +20,7 @@ export function manageLater(config: Config, logger: Logger, managed: Managed): L
   const { server, endpoints } = config.management;
   const isOff = server.port === -1 || endpoints.web.exposure.include?.length === 0;
   if (!isMainThread || isOff)
-    return { isRunning: () => false, stopRuns: async () => {}, close: async () => {} };
+    return { isRunning: () => false, stopRuns: async (_deadlineMs: number) => {}, close: async () => {} };
   const timer = setTimeout(() => {
     opening = open();
     opening.then(
@@ -39,9 +32,11 @@ export function manageLater(config: Config, logger: Logger, managed: Managed): L
   }, managementAfterMs);
   timer.unref();
   return {
+    /** Whether a recovery runs. It does not keep the process alive, and must be stopped in order. */
     isRunning: () => opened?.isRunning() ?? false,
-    stopRuns: async (deadlineMs) => (await opening?.catch(() => undefined))?.stopRuns(deadlineMs),
-    close() {
+    stopRuns: async (deadlineMs: number): Promise<void> =>
+      (await opening?.catch(() => undefined))?.stopRuns(deadlineMs),
+    close(): Promise<void> {
       clearTimeout(timer);
       const ending = async () => (await opening?.catch(() => undefined))?.close();
       closing = ending();

@@ -1,24 +1,32 @@
 import cluster from 'node:cluster';
+import { randomUUID } from 'node:crypto';
 import type { Config } from '../config/config.ts';
 import { environmentName } from '../context/source.ts';
 import { isLoopback } from '../ground/addresses.ts';
 import { ownStamp } from '../ground/claims.ts';
-import { inTime, systemClock } from '../ground/clock.ts';
-import type { SvcError } from '../ground/errors.ts';
+import { inTime, systemClock, within } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files.ts';
-import { endpointIds, usualPorts } from '../ground/management.ts';
+import { clientOf, endpointIds, usualPorts } from '../ground/management.ts';
 import { askSlowly, createTrends, levelsOf, totalsByType } from '../manage/console.ts';
 import {
   type BreakerReset,
   type Controls,
   countsOf,
+  type DeadLetterAsk,
+  type DeadLettersOfTopic,
+  type DeadLetterTopic,
   flatMetricsReport,
   type Info,
   type KeyHealth,
   metricsReport,
   type Recent,
+  type RecoveryAsk,
+  type RecoveryControls,
+  type RecoveryRun,
   type ReportParts,
   recentDlqOf,
+  type StoredDeadLetter,
   throttleFinding,
   watchRecent,
 } from '../manage/controls.ts';
@@ -30,13 +38,13 @@ import { isolate } from '../observe/otel-api.ts';
 import { tellThreads } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
-import {
-  backupPlace,
-  createRecoveryRuns,
-  deadLetterPlace,
-  deadLetterTopicOf,
-} from './commands/recovery-runs.ts';
+import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-message.ts';
+import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
+import { openTopicTail, readsTopics } from './adapters.ts';
+import type { RecoverReport, RecoveryPlace, RecoveryResult } from './commands/recovery.ts';
 import type { ManagedOutbox } from './outbox/outbox-health.ts';
+import { brokerSettingsOf } from './settings.ts';
+import { recoveryGroup } from './tiers/start-tiers.ts';
 
 export interface Managed {
   readonly broker: Broker;
@@ -58,14 +66,14 @@ export interface Managed {
   readonly finishBackup?: (() => Promise<void>) | undefined;
 }
 
-export interface RunningManagement extends ManagementServer {
+interface RunningManagement extends ManagementServer {
   isRunning(): boolean;
   /** Ends recoveries after the current batch. New ones are refused. */
   stopRuns(deadlineMs: number): Promise<void>;
 }
 
 /** The circuit breakers of this process. */
-export interface ManagedBreakers {
+interface ManagedBreakers {
   readonly broker?: ResettableBreaker;
   readonly outbox?: () => ResettableBreaker | undefined;
 }
@@ -276,4 +284,279 @@ function healthOf(
     outbox: outbox?.health,
     onAway,
   });
+}
+
+interface RecoveryRunsOptions {
+  readonly config: Config;
+  readonly logger: Logger;
+  /** For log lines: `dead letters`, `backup`. */
+  readonly name: string;
+  /** The source of the recovery, or one line on why recovery is impossible. */
+  readonly placeOf: (ask: Pick<RecoveryAsk, 'from'>) => RecoveryPlace | string;
+  /** Makes this process's open files readable. */
+  readonly prepare?: () => Promise<void>;
+}
+
+interface RecoveryRuns extends RecoveryControls {
+  isRunning(): boolean;
+  /** Ends each run after its current batch. The next run continues from there. */
+  stop(deadlineMs: number): Promise<void>;
+}
+
+/** Recoveries within an application. They do not keep the process alive. */
+function createRecoveryRuns(options: RecoveryRunsOptions): RecoveryRuns {
+  const { config, logger, name } = options;
+  const latest: { run: RecoveryRun | null; dryRun: RecoveryRun | null } = { run: null, dryRun: null };
+  const inFlight = new Set<Promise<void>>();
+  /** A counter, because a process may go on after `stop`. */
+  let stops = 0;
+
+  async function work(place: RecoveryPlace, ask: RecoveryAsk, keep: (now: Partial<RecoveryRun>) => void) {
+    const stopsBefore = stops;
+    const { runRecovery, acceptedBy, createTopicRefusal } = await import('./commands/recovery.ts');
+    const { types, topics, since, until, to, limit, rate = 0, dryRun } = ask;
+    const deadLetters = [config.broker.dlqTopic];
+    if (place.kind === 'local' && !dryRun) await options.prepare?.();
+    return runRecovery(config, logger, {
+      ...{ place, isSending: !dryRun, keepsAlive: false, fallbackTopic: to, ratePerSecond: rate, limit },
+      accept: acceptedBy({ types, topics, since, until }),
+      refusalOf: createTopicRefusal(config, [...(topics ?? []), to], deadLetters, '"topic":'),
+      isStopped: () => stops > stopsBefore,
+      onProgress: (report, total) => keep({ ...reportCounts(report), total: total ?? null }),
+    });
+  }
+
+  return {
+    latest: () => latest,
+    missing(ask) {
+      const place = options.placeOf(ask);
+      return typeof place === 'string' ? place : undefined;
+    },
+    start(ask, by) {
+      const slot = ask.dryRun ? 'dryRun' : 'run';
+      const place = options.placeOf(ask);
+      if (latest[slot]?.state === 'RUNNING' || typeof place === 'string') return undefined;
+      const begun = newRun(ask.dryRun);
+      const keep = (now: Partial<RecoveryRun>): void => {
+        latest[slot] = { ...(latest[slot] ?? begun), ...now };
+      };
+      latest[slot] = begun;
+      const what = `${name}: ${ask.dryRun ? 'dry run' : 'recovery'} ${begun.id}, requested by ${by}`;
+      logger.info(`${what}, has begun`);
+      const ending = work(place, ask, keep)
+        .then(endOf, (error: unknown) => ({ state: 'FAILED' as const, error: lineOf(error) }))
+        .then((end) => {
+          keep({ ...end, endedAt: new Date().toISOString() });
+          inFlight.delete(ending);
+          const { state, matched, sent, failed, error } = latest[slot] ?? begun;
+          const why = error === null ? '' : `: ${error}`;
+          const counts = ask.dryRun ? `${matched} events match` : `${sent} of ${matched} events sent`;
+          const line = `${what}: ${state}, ${counts}, ${failed} failed${why}`;
+          logger[state === 'DONE' || state === 'LIMIT' ? 'info' : 'warn'](printable(line));
+        });
+      inFlight.add(ending);
+      return begun;
+    },
+    isRunning: () => inFlight.size > 0,
+    async stop(deadlineMs) {
+      stops++;
+      if (inFlight.size > 0) await within(deadlineMs, Promise.all(inFlight));
+    },
+  };
+}
+
+function newRun(dryRun: boolean): RecoveryRun {
+  return {
+    ...{ id: randomUUID(), state: 'RUNNING', dryRun, startedAt: new Date().toISOString(), endedAt: null },
+    ...{ total: null, matched: 0, skipped: 0, sent: 0, failed: 0, unreadable: 0, problems: [], error: null },
+  };
+}
+
+function reportCounts(report: RecoverReport): Partial<RecoveryRun> {
+  const { matched, skipped, sent, failed, unreadable, problems } = report;
+  return {
+    ...{ matched, skipped, sent, failed, unreadable: unreadable.length },
+    problems: [...problems].map(([reason, events]) => ({ reason: printable(reason), events })),
+  };
+}
+
+function endOf(result: RecoveryResult): Partial<RecoveryRun> {
+  const counts = reportCounts(result);
+  const { stoppedBy, isInterrupted, isAtLimit } = result;
+  if (stoppedBy !== undefined)
+    return { ...counts, state: 'STOPPED', error: `the broker is away: ${printable(stoppedBy.message)}` };
+  if (isInterrupted) return { ...counts, state: 'STOPPED', error: 'the process was shutting down' };
+  return { ...counts, state: isAtLimit ? 'LIMIT' : 'DONE' };
+}
+
+function lineOf(error: unknown): string {
+  if (error instanceof SvcError) return printable(error.message);
+  return (error as NodeJS.ErrnoException)?.code ?? (error instanceof Error ? error.name : 'unknown error');
+}
+
+/** The dead letter topic, or why it cannot be recovered. */
+function deadLetterPlace(config: Config): RecoveryPlace | string {
+  const { client, dlqTopic } = config.broker;
+  if (dlqTopic === undefined)
+    return 'There is no dead letter topic in this application: set svc.broker.dlq-topic.';
+  if (!readsTopics(client))
+    return `svc reads dead letters from Kafka and from files only. For those of "${client}", use the tools of that broker.`;
+  return { kind: 'dlq', topic: dlqTopic, group: recoveryGroup };
+}
+
+/** The dead letter topic for queries. */
+function deadLetterTopicOf(config: Config, logger: Logger): DeadLetterTopic {
+  const place = deadLetterPlace(config);
+  const { client, dlqTopic: topic = '' } = config.broker;
+  return {
+    missing: () => (typeof place === 'string' ? place : undefined),
+    ...createNewestDeadLetters(topic, (fromMs) =>
+      openTopicTail(client, { ...brokerSettingsOf(config, logger), topic, fromMs, untilMs: undefined }),
+    ),
+  };
+}
+
+/** The source of the backup, or one line on why recovery is impossible. */
+function backupPlace({ broker }: Config, { from }: Pick<RecoveryAsk, 'from'>): RecoveryPlace | string {
+  const { backup, client } = broker;
+  if (clientOf(client).staysInMemory) return `svc.broker.client: ${client} reaches no broker.`;
+  const place = from ?? (backup.localEnabled || backup.s3Bucket === undefined ? 'local' : 's3');
+  if (place === 'local')
+    return { kind: 'local', directory: broker.dlqBackupPath, file: undefined, withAside: false };
+  return backup.s3Bucket === undefined
+    ? 'There is no bucket in this application: set svc.broker.backup.s3-bucket.'
+    : { kind: 's3' };
+}
+
+/** Longest wait of a caller. Then it gets what was found, or an error if the broker has not answered. */
+const patienceMs = 5_000;
+
+/** Most records read for one question, to spare the application. `svc dlq list` has no limit. */
+const mostRead = 20_000;
+
+/** Queries the newest dead letters of a topic, from its end. One question at a time; others get `undefined`. */
+export function createNewestDeadLetters(
+  topic: string,
+  openTail: (sinceMs: number) => Promise<TopicTail>,
+  limits = { patienceMs, mostRead },
+): Pick<DeadLetterTopic, 'newest'> {
+  let isAsked = false;
+
+  async function look(ask: DeadLetterAsk, found: Found, signal: AbortSignal): Promise<void> {
+    const tail = await openTail(ask.since ?? 0);
+    try {
+      await tail.open();
+      let count = ask.limit;
+      while (!signal.aborted && found.read < limits.mostRead && !found.isEnough(tail.partitionsLeft())) {
+        for await (const records of tail.older(count, signal)) found.add(records);
+        count *= 2;
+      }
+      found.isComplete = !signal.aborted && tail.partitionsLeft().length === 0;
+    } finally {
+      await tail.close();
+    }
+  }
+
+  return {
+    newest(ask) {
+      if (isAsked) return undefined;
+      isAsked = true;
+      const stopping = new AbortController();
+      const found = collect(ask);
+      const looked = isolate(() => look(ask, found, stopping.signal));
+      const over = (): void => {
+        isAsked = false;
+      };
+      looked.then(over, over);
+      const late = (): void => {
+        stopping.abort();
+        if (found.read === 0)
+          throw new SvcError(
+            'SVC_ADAPTERS_NOT_REACHABLE',
+            `topic "${topic}" could not be read within ${limits.patienceMs / 1_000} s`,
+          );
+      };
+      const answered = inTime(looked, { limitMs: limits.patienceMs, keepsAlive: false, late });
+      return answered.then(() => found.result(topic));
+    },
+  };
+}
+
+type Row = StoredDeadLetter & { readonly atMs: number };
+
+type Found = ReturnType<typeof collect>;
+
+/** Collects matching rows up to the limit. Records do not stay in memory. */
+function collect({ types, reasons, topics, since, until, limit }: DeadLetterAsk) {
+  let rows: Row[] = [];
+  /** Partition -> time of the oldest record read. */
+  const oldest = new Map<number, number>();
+  const isWanted = ({ eventType, topic, storedAt }: DeadLetterHead, reason: string | null): boolean =>
+    (types === undefined || types.includes(eventType)) &&
+    (reasons === undefined || (reason !== null && reasons.includes(reason))) &&
+    (topics === undefined || (topic !== undefined && topics.includes(topic))) &&
+    (since === undefined || storedAt >= since) &&
+    (until === undefined || storedAt < until);
+  return {
+    read: 0,
+    unreadable: 0,
+    matched: 0,
+    isComplete: false,
+    add(records: readonly TopicRecord[]): void {
+      for (const record of records) {
+        const { partition, offset, timestamp } = record;
+        this.read++;
+        oldest.set(partition, Math.min(timestamp, oldest.get(partition) ?? timestamp));
+        const head = headOfDlqRecord(record);
+        if (typeof head === 'string') {
+          this.unreadable++;
+          continue;
+        }
+        const reason = className(head.reason);
+        if (!isWanted(head, reason)) continue;
+        this.matched++;
+        rows.push(rowOf(head, reason, partition, offset));
+      }
+      if (rows.length > 2 * limit) rows = newestOf(rows, limit);
+    },
+    /** Records still unread are older than the rows. */
+    isEnough(left: readonly number[]): boolean {
+      if (left.length === 0) return true;
+      rows = newestOf(rows, limit);
+      const last = rows[limit - 1];
+      return last !== undefined && left.every((partition) => (oldest.get(partition) ?? 0) <= last.atMs);
+    },
+    result(topic: string): DeadLettersOfTopic {
+      const deadLetters = newestOf(rows, limit).map(({ atMs: _, ...row }) => row);
+      const { read, unreadable, matched, isComplete } = this;
+      return { topic, deadLetters, read, unreadable, complete: isComplete && matched <= limit };
+    },
+  };
+}
+
+function newestOf(rows: readonly Row[], limit: number): Row[] {
+  return [...rows].sort((one, other) => other.atMs - one.atMs || other.offset - one.offset).slice(0, limit);
+}
+
+function rowOf(
+  { eventId, eventType, topic, storedAt }: DeadLetterHead,
+  failureReason: string | null,
+  partition: number,
+  offset: number,
+): Row {
+  return {
+    ...{ eventId: shown(eventId), eventType: eventType === '' ? null : shown(eventType), failureReason },
+    originalTopic: topic === undefined ? null : shown(topic),
+    ...{ timestamp: new Date(storedAt).toISOString(), partition, offset, atMs: storedAt },
+  };
+}
+
+const mostCharacters = 200;
+
+const shown = (text: string): string => printable(text).slice(0, mostCharacters);
+
+/** The class name of `TimeoutException: late`, written by others. The rest may contain anything. */
+function className(reason: string | undefined): string | null {
+  const [, name] = /^([\w.$-]{1,200})(:|$)/.exec(reason ?? '') ?? [];
+  return name ?? null;
 }

@@ -18,7 +18,8 @@ import { defaultKeyId, type KeyUse } from '../protect/keys/key-ring.ts';
 import { watchMarks } from '../protect/marks/class-marks.ts';
 import { createDetector, createPolicies, type UnmetRule } from '../protect/marks/policies.ts';
 import { createProtector, type Protect } from '../protect/protect.ts';
-import { configuredKeys, openProvider } from './settings.ts';
+import { openProvider } from './adapters.ts';
+import { configuredKeys } from './settings.ts';
 
 export interface Protection {
   readonly protect: Protect;

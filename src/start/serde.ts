@@ -6,10 +6,12 @@ import type { Logger } from '../observe/logger.ts';
 import type { Broker, BrokerRecord, SendFailure } from '../publish/broker.ts';
 import { jsonSerializer, needsAvro } from '../serialize/json.ts';
 import { type Serializer, schemaHeader } from '../serialize/serializer.ts';
+import type * as Avro from './open-avro.ts';
+import type * as CloudEvents from './open-cloudevents.ts';
 
 // the form of record values, as configured in `svc.serde`.
 
-export interface Serde {
+interface Serde {
   serializerOf(service: Source): Serializer;
   /**
    * Wraps a broker so that records that wait for their schema are encoded before the send.
@@ -29,28 +31,24 @@ const json: Serde = {
 
 /** JSON loads nothing of the other forms. */
 export function openSerde(config: Config, logger: Logger): Serde {
-  if (config.serde.envelope === 'cloudevents')
+  if (config.serde.envelope === 'cloudevents') {
+    const cloudEvents = () => loadChunk(import.meta.url, './open-cloudevents.ts') as typeof CloudEvents;
     return { ...json, serializerOf: (service) => cloudEvents().openCloudEvents(config, service) };
+  }
   if (config.serde.type === 'JSON') return json;
-  const { openAvro } = loadChunk(import.meta.url, './open-avro.ts') as {
-    openAvro(config: Config, logger: Logger): Serde;
-  };
-  return openAvro(config, logger);
+  const { openAvro } = loadChunk(import.meta.url, './open-avro.ts') as typeof Avro;
+  const { encode, ...avro } = openAvro(config, logger);
+  return { ...avro, sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp) };
 }
 
-function cloudEvents(): { openCloudEvents(config: Config, service: Source): Serializer } {
-  return loadChunk(import.meta.url, './open-cloudevents.ts') as ReturnType<typeof cloudEvents>;
-}
-
-/** Makes the record to send. Rejects with an `SvcError`. */
-export type Encode = (topic: string, record: BrokerRecord) => Promise<BrokerRecord>;
+type Encode = ReturnType<typeof Avro.openAvro>['encode'];
 
 /** Dead letters stay JSON around the original record. */
 const isWaiting = ({ headers }: BrokerRecord): boolean =>
   headers[schemaHeader] !== undefined && headers.originalTopic === undefined;
 
 /** Encodes each record that waits for its schema. `givesUp`: see `Serde.sends`. */
-export function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean): Broker {
+function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean): Broker {
   /** The same record at each retry: brokers recognize a batch that they already have by its bytes. */
   const made = new WeakMap<BrokerRecord, BrokerRecord>();
   const encodedOnce = async (topic: string, record: BrokerRecord): Promise<BrokerRecord> => {
@@ -86,12 +84,3 @@ function failureOf(error: unknown, givesUp: boolean): SendFailure {
   const passes = code === 'SVC_SERIALIZE_REGISTRY_AWAY' && !givesUp;
   return { kind: passes ? 'retriable' : 'fatal', cause: code, message };
 }
-
-export const registryOptionsOf = ({ serde }: Config) => ({
-  url: serde.schemaRegistryUrl ?? '',
-  username: serde.schemaRegistryUsername,
-  password: serde.schemaRegistryPassword,
-  token: serde.schemaRegistryToken,
-  tokenFile: serde.schemaRegistryTokenFile,
-  caFile: serde.schemaRegistryCaFile,
-});

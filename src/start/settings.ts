@@ -1,4 +1,3 @@
-import fs from 'node:fs';
 import type { CapturePlan } from '../capture/call.ts';
 import type { Declaration } from '../capture/declare/declarations.ts';
 import {
@@ -8,7 +7,7 @@ import {
   refuseInClear,
   withOutbox,
 } from '../capture/declare/make-plan.ts';
-import type { Names, Problem } from '../config/check/validate.ts';
+import type { Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import {
@@ -24,12 +23,10 @@ import { clientOf } from '../ground/management.ts';
 import { nearestNames } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
-import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
 import { type ConfiguredKey, defaultKeyId } from '../protect/keys/key-ring.ts';
-import { ownKeyProvider } from '../protect/own-key-provider.ts';
 import { createRetryPolicy, defaultBreaker } from '../publish/main/breaker.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
-import { type BrokerSettings, openKeyProvider, openWorkerIdLease, type S3Settings } from './adapters.ts';
+import { type BrokerSettings, openWorkerIdLease, type S3Settings } from './adapters.ts';
 
 // Translates the configuration into the settings of the parts that engine.ts builds.
 
@@ -262,62 +259,18 @@ export function configuredKeys({
   return [{ id: defaultKeyId, key: readKeyText(defaultKey).bytes, status }, ...others];
 }
 
-type KmsConfig = Config['pii']['kms'];
+/** The settings of the schema registry client. */
+export const registryOptionsOf = ({ serde }: Config) => ({
+  url: serde.schemaRegistryUrl ?? '',
+  username: serde.schemaRegistryUsername,
+  password: serde.schemaRegistryPassword,
+  token: serde.schemaRegistryToken,
+  tokenFile: serde.schemaRegistryTokenFile,
+  caFile: serde.schemaRegistryCaFile,
+});
 
-/**
- * The key service of `svc.pii.kms`, loaded at its first use, or the provider that the application has registered. Invalid settings
- * are an error of every call.
- */
-export function openProvider({ keys, aws, vault }: KmsConfig, type: string): KeyProvider {
-  if (type !== 'aws' && type !== 'vault') return ownKeyProvider(type);
-  const defaultKey = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
-  const named: Names = defaultKey === undefined ? { ...keys } : { [defaultKeyId]: [defaultKey], ...keys };
-  const engine = vault.mode === 'kv' ? 'kv-v2' : vault.mode;
-  const settings =
-    type === 'aws'
-      ? {
-          keys: named,
-          region: aws.region,
-          endpoint: aws.endpoint,
-          encryptionContext: single(aws.encryptionContext),
-        }
-      : { ...vault, keys: named, engine, mount: vault.mountPath };
-  let opening: Promise<KeyProvider> | undefined;
-  const open = <P extends KeyProvider>(): Promise<P> => {
-    opening ??= openKeyProvider(type, settings);
-    return opening as Promise<P>;
-  };
-  const { tokenFile } = vault;
-  const watch =
-    type === 'vault' && tokenFile !== undefined
-      ? (onChange: () => void) => watchFile(tokenFile, onChange)
-      : undefined;
-  const close = async () => (await opening?.catch(() => undefined))?.close?.();
-  if (type === 'vault' && engine !== 'transit') {
-    return {
-      name: `vault-${engine}`,
-      supportsEnvelopeEncryption: false,
-      getKey: async (keyId) => (await open<StaticKeyProvider>()).getKey(keyId),
-      ...(watch && { watch }),
-      close,
-    };
-  }
-  return {
-    name: type === 'aws' ? 'aws-kms' : 'vault-transit',
-    supportsEnvelopeEncryption: true,
-    generateDataKey: async (keyId) => (await open<EnvelopeKeyProvider>()).generateDataKey(keyId),
-    decryptDataKey: async (keyId, key) => (await open<EnvelopeKeyProvider>()).decryptDataKey(keyId, key),
-    ...(watch && { watch }),
-    close,
-  };
-}
-
-/** Polls once a second, which also sees symbolic links that Kubernetes swaps, and files created later. */
-function watchFile(file: string, onChange: () => void): () => void {
-  fs.watchFile(file, { interval: 1_000, persistent: false }, onChange);
-  return () => fs.unwatchFile(file, onChange);
-}
-
-function single(names: Names | undefined): Record<string, string> | undefined {
-  return names && Object.fromEntries(Object.entries(names).map(([name, [text = '']]) => [name, text]));
+/** The topics that the configuration sends events to. */
+export function topicsOf({ broker, targets }: Config): string[] {
+  const named = [broker.topic, ...targets.map(({ topic }) => topic)];
+  return [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
 }

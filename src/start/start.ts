@@ -88,13 +88,13 @@ export function start(config: Config, logger: Logger): Service {
   const declared: CaptureSlot[] = [];
   const report = (isOver?: boolean) => [...capture.report(isOver), ...declared.map(reportOf)];
   const early: Parameters<Protection['addRules']>[] = [];
-  let engine: Engines.Engine | undefined;
+  let engine: ReturnType<typeof Engines.startEngine> | undefined;
   let isOver = false;
   let isPaused = false;
   let isStopped = false;
   // The first event may start the engine: timers and connections must not keep the context of that call.
   const outside = new AsyncResource('svc');
-  const running = (): Engines.Engine => {
+  const running = () => {
     if (engine === undefined) {
       engine = outside.runInAsyncScope(() =>
         engineParts().startEngine(config, contextOptions, ledger, report, workers, logger),
@@ -224,7 +224,7 @@ function startCapture(config: Config, patches: readonly PackagePatch[], logger: 
 }
 
 /** Transactions are followed only if an event may belong to one. */
-function followTransactions({ outbox, targets }: Config, logger: Logger): Drivers.Following | undefined {
+function followTransactions({ outbox, targets }: Config, logger: Logger) {
   if (!outbox.enabled && !targets.some(({ afterCommit }) => afterCommit)) return undefined;
   const { followDrivers, prepareEmbedded } = driverParts();
   if (outbox.enabled && isMainThread) prepareEmbedded(outbox);

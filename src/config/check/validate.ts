@@ -351,7 +351,7 @@ const fields = ['id', 'key', 'status'];
 const most = 8;
 
 /** Checks `svc.pii.crypto.keys`; a text is JSON. Messages never contain a key. */
-export function checkKeys(given: unknown): ReturnType<typeof orMistakes<readonly EncryptionKeyConfig[]>> {
+function checkKeys(given: unknown): ReturnType<typeof orMistakes<readonly EncryptionKeyConfig[]>> {
   const value = typeof given === 'string' ? parsed(given) : given;
   const only = (message: string) => orMistakes([], [{ message }]);
   if (value === undefined) return only('is not valid JSON');
@@ -434,7 +434,7 @@ export function emptyValue(example: string): Mistake {
 }
 
 /** A mistake with the others of the same value. */
-export interface Mistakes extends Mistake {
+interface Mistakes extends Mistake {
   readonly more?: readonly Mistake[] | undefined;
 }
 
@@ -471,7 +471,7 @@ export function formatProblem(problem: Problem): string {
 }
 
 /** A value for a message. Texts are only named as such, because they may be passwords. */
-export function describeValue(value: unknown): string {
+function describeValue(value: unknown): string {
   if (typeof value === 'number' || typeof value === 'bigint') return shorten(String(value));
   if (typeof value === 'boolean' || value === null || value === undefined) return String(value);
   return describeType(value);
@@ -522,7 +522,7 @@ export function kindOfError(error: unknown): string {
 export type Names = Readonly<Record<string, readonly string[]>>;
 
 /** Checks `{ customer: arn:…, old: [a, b] }`, or a text: JSON, or `customer=arn:…,other=…`. */
-export function checkNames(given: unknown): ReturnType<typeof orMistakes<Names>> {
+function checkNames(given: unknown): ReturnType<typeof orMistakes<Names>> {
   const value = typeof given === 'string' ? readTextOfProblem(given.trim()) : given;
   if (!isNamedValues(value)) {
     return orMistakes({}, [{ message: 'must be an object of names', got: describeTyped(given) }]);

@@ -3,11 +3,7 @@ import { locate, targetFileLookup } from '../../capture/source/target-files.ts';
 import { loadConfig } from '../../config/read/load.ts';
 
 /** Inserts the calls of a module's targets. `undefined`: nothing to insert. `path` may end in a query. */
-export type InsertTargets = (
-  path: string,
-  text: string,
-  warn: (message: string) => void,
-) => string | undefined;
+type InsertTargets = (path: string, text: string, warn: (message: string) => void) => string | undefined;
 
 /**
  * For tools that read the application's files themselves, so that Node does not load them. The result needs `svc/register` with the same

@@ -17,28 +17,22 @@ import type { AccessReport } from '../../publish/broker.ts';
 import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { subjectOf } from '../../serialize/avro/avro.ts';
 import { type Dialect, dialectOf } from '../../transaction/driver.ts';
-import {
-  checkBackupFolder,
-  openAvroReader,
-  openBrokerAccess,
-  openTopicTail,
-  probeS3,
-  readsTopics,
-} from '../adapters.ts';
+import { adapterModules, openBrokerAccess, openProvider, openTopicTail, readsTopics } from '../adapters.ts';
 import { codecsOf, openRegistry } from '../open-avro.ts';
-import { foreignDrivers, foreignText, useOutbox } from '../outbox/outbox-health.ts';
+import { useOutbox } from '../outbox/outbox-commands.ts';
+import { foreignDrivers, foreignText } from '../outbox/outbox-health.ts';
 import { refusalOf, remarkOf } from '../outbox/senders.ts';
-import { registryOptionsOf } from '../serde.ts';
 import {
   brokerSettingsOf,
   configuredKeys,
   eventTypeOf,
   isLeasedInKafka,
-  openProvider,
+  registryOptionsOf,
   s3SettingsOf,
+  topicsOf,
 } from '../settings.ts';
 
-export interface BucketReport {
+interface BucketReport {
   readonly bucket: string;
   /** The key of a probe that could not be deleted. */
   readonly left?: string;
@@ -47,12 +41,12 @@ export interface BucketReport {
 }
 
 /** Stores a probe in the bucket of the backup and deletes it. `undefined`: no bucket is configured. Never rejects. */
-export async function inspectBackup(config: Config): Promise<BucketReport | undefined> {
+async function inspectBackup(config: Config): Promise<BucketReport | undefined> {
   const settings = s3SettingsOf(config);
   if (settings === undefined) return undefined;
   const { bucket } = settings;
   try {
-    const left = await probeS3(settings);
+    const left = await (await adapterModules.s3()).probeS3(settings);
     return { bucket, ...(left !== undefined && { left }) };
   } catch (error) {
     return { bucket, problem: (error as Error).message };
@@ -60,7 +54,7 @@ export async function inspectBackup(config: Config): Promise<BucketReport | unde
 }
 
 /** Includes the group that was asked for. */
-export type BrokerReport = AccessReport & { readonly groupName: string | undefined };
+type BrokerReport = AccessReport & { readonly groupName: string | undefined };
 
 const longestMs = 15_000;
 
@@ -101,7 +95,7 @@ export function inspectDrivers({ outbox, baseDir }: Config): string[] {
     .map(({ specifier }) => `svc.outbox: package.json names ${specifier}; ${foreignText(specifier)}`);
 }
 
-export interface FolderReport {
+interface FolderReport {
   /** The option's name in the documentation. */
   readonly name: string;
   readonly folder: string;
@@ -113,7 +107,7 @@ export interface FolderReport {
  * Whether this user may write to the configured folders. The check of the backup folder is that of the start, which corrects the rights of
  * svc's own folder. Creates nothing.
  */
-export async function inspectFolders({ broker, idGenerator }: Config): Promise<FolderReport[]> {
+async function inspectFolders({ broker, idGenerator }: Config): Promise<FolderReport[]> {
   const { backup, dlqBackupPath } = broker;
   const named: readonly (readonly [name: string, folder: string | undefined])[] = [
     ['svc.broker.file.path', clientOf(broker.client).isFiles ? broker.file.path : undefined],
@@ -123,7 +117,11 @@ export async function inspectFolders({ broker, idGenerator }: Config): Promise<F
     folder === undefined ? [] : reportOf(name, folder, problemOf(folder)),
   );
   if (!backup.localEnabled) return others;
-  const problem = await checkBackupFolder(dlqBackupPath);
+  const { checkBackupDirectory } = await adapterModules.backupFolder();
+  const problem = await checkBackupDirectory(dlqBackupPath).then(
+    () => undefined,
+    ({ message }: Error) => message,
+  );
   return [reportOf('svc.broker.dlq-backup-path', dlqBackupPath, problem), ...others];
 }
 
@@ -149,7 +147,7 @@ function problemOf(folder: string): string | undefined {
 }
 
 /** The answers of the key service for the configured keys. */
-export interface KeysReport {
+interface KeysReport {
   readonly provider: string;
   readonly keys: readonly { readonly id: string /** One line. */; readonly problem?: string }[];
 }
@@ -158,7 +156,7 @@ export interface KeysReport {
  * Requests each key as an event would, and keeps none. `undefined`: there is no key service, or the application registers the provider.
  * Never rejects.
  */
-export async function inspectKeys(config: Config): Promise<KeysReport | undefined> {
+async function inspectKeys(config: Config): Promise<KeysReport | undefined> {
   const { kms } = config.pii;
   if (!kms.enabled || (kms.type !== 'aws' && kms.type !== 'vault')) return undefined;
   const provider = openProvider(kms, kms.type);
@@ -247,7 +245,7 @@ export async function inspectOutbox(config: Config): Promise<TablesReport> {
   }
 }
 
-export interface SchemasReport {
+interface SchemasReport {
   readonly registry: string;
   readonly schemas: readonly SchemaReport[];
 }
@@ -262,7 +260,7 @@ interface SchemaReport {
 }
 
 /** Checks the targets' schemas in the registry without registering any. `undefined`: events are not Avro. Never rejects. */
-export async function inspectSchemas(config: Config): Promise<SchemasReport | undefined> {
+async function inspectSchemas(config: Config): Promise<SchemasReport | undefined> {
   const { type, subjectNameStrategy, autoRegister, schemaRegistryUrl = '' } = config.serde;
   if (type === 'JSON') return undefined;
   const registry = openRegistry(config);
@@ -295,6 +293,18 @@ export async function inspectSchemas(config: Config): Promise<SchemasReport | un
   );
   const schemas = await Promise.all([...asked.values()].map(([eventType, topic]) => ask(eventType, topic)));
   return { registry: schemaRegistryUrl, schemas };
+}
+
+/** Checks broker, backup bucket, schema registry, key service and folders side by side. Never rejects. */
+export async function inspectServices(config: Config, logger: Logger) {
+  const [broker, backup, serde, keys, folders] = await Promise.all([
+    inspectBroker(config, logger).catch(({ message }: Error) => ({ problem: message })),
+    inspectBackup(config),
+    inspectSchemas(config),
+    inspectKeys(config),
+    inspectFolders(config),
+  ]);
+  return { broker, backup, serde, keys, folders };
 }
 
 export type { TailRange, TopicRecord };
@@ -362,6 +372,8 @@ async function withTail(
 
 /** Decodes a value: JSON, a CloudEvent as its envelope, or Avro of the configured registry. Rejects with one-line errors. */
 export function valueReader(config: Config): (record: TopicRecord) => Promise<unknown> {
+  const openAvroReader = async () =>
+    (await adapterModules.avroReader()).createAvroReader(registryOptionsOf(config));
   let avro: ReturnType<typeof openAvroReader> | undefined;
   return async ({ value, headers, timestamp }) => {
     if (value.length === 0) return null;
@@ -371,7 +383,7 @@ export function valueReader(config: Config): (record: TopicRecord) => Promise<un
     }
     if (config.serde.schemaRegistryUrl === undefined)
       throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its value is Avro: set svc.serde.schema-registry-url');
-    avro ??= openAvroReader(registryOptionsOf(config));
+    avro ??= openAvroReader();
     return (await avro).read(value);
   };
 }
@@ -382,39 +394,6 @@ function parsed(value: Buffer): unknown {
   } catch {
     throw new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', 'its value is neither JSON nor Avro');
   }
-}
-
-/** Limit of reasons, because the text contains the topic and stored events may name any number. */
-const mostNamed = 100;
-
-/**
- * Why events are not sent to a topic. Stored events may name any topic, and would be sent with the rights of the user who runs svc.
- * Only topics of the configuration and of the request are allowed, and never a dead letter topic.
- *
- * @param naming how the request names a topic: `--topic`, or `"topic":`
- */
-export function createTopicRefusal(
-  config: Config,
-  named: readonly (string | undefined)[],
-  deadLetterTopics: readonly (string | undefined)[],
-  naming = '--topic',
-): (topic: string) => string | undefined {
-  const allowed = new Set([...topicsOf(config), ...named]);
-  const told = new Set<string>();
-  return (topic) => {
-    if (deadLetterTopics.includes(topic)) return `topic "${topic}" is the dead letter topic itself`;
-    if (allowed.has(topic)) return undefined;
-    if (told.size >= mostNamed && !told.has(topic))
-      return `more than ${mostNamed} topics that the configuration does not have: the list names them, ${naming} sends one`;
-    told.add(topic);
-    return `the configuration has no topic "${topic}". If the events belong there, send them with ${naming} ${topic}`;
-  };
-}
-
-/** The topics that the configuration sends events to. */
-export function topicsOf({ broker, targets }: Config): string[] {
-  const named = [broker.topic, ...targets.map(({ topic }) => topic)];
-  return [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
 }
 
 interface DecryptionRequest {

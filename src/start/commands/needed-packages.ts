@@ -6,7 +6,7 @@ import { loadConfig } from '../../config/read/load.ts';
 import { installedManifest, readManifest } from '../../ground/files.ts';
 import { followedSpecifiers } from '../drivers.ts';
 
-export interface NeededPackages {
+interface NeededPackages {
   /** Packages that svc patches as Node loads them, so they must not be bundled: svc, the drivers and ORMs, and packages of targets. */
   readonly unbundled: readonly string[];
   /** Absolute folders that svc loads from, with their dependencies. Contains symbolic links and their destinations. */

@@ -10,16 +10,9 @@ import type { Broker } from '../../publish/broker.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createDlqSource, type RecoverReport, recover } from '../../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import {
-  loadEventFiles,
-  openBroker,
-  openLocalSource,
-  openS3Source,
-  openTopicReader,
-  readsTopics,
-} from '../adapters.ts';
+import { adapterModules, openBroker, openLocalSource, openTopicReader, readsTopics } from '../adapters.ts';
 import { openSerde } from '../serde.ts';
-import { brokerSettingsOf } from '../settings.ts';
+import { brokerSettingsOf, topicsOf } from '../settings.ts';
 
 export type { RecoverReport, StoredEvent };
 
@@ -33,7 +26,7 @@ export type RecoveryPlace =
     }
   | { readonly kind: 's3' };
 
-export interface RecoveryRequest {
+interface RecoveryRequest {
   readonly place: RecoveryPlace;
   /** `false`: nothing is sent or marked. */
   readonly isSending: boolean;
@@ -61,7 +54,7 @@ export interface RecoveryResult extends RecoverReport {
   readonly isAtLimit: boolean;
 }
 
-export interface Wanted {
+interface Wanted {
   readonly types: readonly string[] | undefined;
   /** Original topics. */
   readonly topics: readonly string[] | undefined;
@@ -171,7 +164,7 @@ async function openSource(
   }
   if (place.kind === 's3') {
     const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;
-    return openS3Source({ bucket, prefix, region, endpoint });
+    return (await adapterModules.s3()).createS3Source({ bucket, prefix, region, endpoint });
   }
   if (!readsTopics(client))
     throw new SvcError(
@@ -185,7 +178,7 @@ async function openSource(
   return createDlqSource(topic, reader);
 }
 
-export interface ExportRequest {
+interface ExportRequest {
   readonly directory: string;
   readonly file: string | undefined;
   /** A folder that is empty or does not exist. */
@@ -197,7 +190,7 @@ export interface ExportRequest {
   readonly onProgress: (report: ExportReport, total: number | undefined) => void;
 }
 
-export interface ExportReport {
+interface ExportReport {
   exported: number;
   /** Left out by the filters. */
   skipped: number;
@@ -215,7 +208,7 @@ export async function exportBackup(request: ExportRequest): Promise<ExportReport
   const report: ExportReport = { exported: 0, skipped: 0, unreadable: [], isInterrupted: false };
   await source.open(false);
   try {
-    const { openEventFiles } = await loadEventFiles();
+    const { openEventFiles } = await adapterModules.localBackup();
     const files = openEventFiles(request.out, request.format);
     const total = await source.count();
     for await (const { events, unreadable } of source.read(exportedAtOnce)) {
@@ -233,4 +226,31 @@ export async function exportBackup(request: ExportRequest): Promise<ExportReport
   } finally {
     await source.close();
   }
+}
+
+/** Limit of reasons, because the text contains the topic and stored events may name any number. */
+const mostNamed = 100;
+
+/**
+ * Why events are not sent to a topic. Stored events may name any topic, and would be sent with the rights of the user who runs svc.
+ * Only topics of the configuration and of the request are allowed, and never a dead letter topic.
+ *
+ * @param naming how the request names a topic: `--topic`, or `"topic":`
+ */
+export function createTopicRefusal(
+  config: Config,
+  named: readonly (string | undefined)[],
+  deadLetterTopics: readonly (string | undefined)[],
+  naming = '--topic',
+): (topic: string) => string | undefined {
+  const allowed = new Set([...topicsOf(config), ...named]);
+  const told = new Set<string>();
+  return (topic) => {
+    if (deadLetterTopics.includes(topic)) return `topic "${topic}" is the dead letter topic itself`;
+    if (allowed.has(topic)) return undefined;
+    if (told.size >= mostNamed && !told.has(topic))
+      return `more than ${mostNamed} topics that the configuration does not have: the list names them, ${naming} sends one`;
+    told.add(topic);
+    return `the configuration has no topic "${topic}". If the events belong there, send them with ${naming} ${topic}`;
+  };
 }

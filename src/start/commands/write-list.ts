@@ -10,7 +10,7 @@ import { isFile } from '../../ground/files.ts';
 import { printable } from '../../observe/logger.ts';
 
 /** The result of `svc manifest`. */
-export interface WrittenList {
+interface WrittenList {
   readonly file: string;
   /** Targets by id, with the built files that contain them. `reason`: why a target is in no file. */
   readonly targets: readonly {

@@ -1,28 +1,20 @@
 // outbox/: the outbox as the management server and the command line see it, and its relay.
 
 import type { Config } from '../../config/config.ts';
-import { backoffMs, type Clock, inTime, systemClock } from '../../ground/clock.ts';
-import { SvcError } from '../../ground/errors.ts';
+import { type Clock, inTime, systemClock } from '../../ground/clock.ts';
 import { isoSeconds } from '../../ground/event-fields.ts';
-import { loadOwnCopy } from '../../ground/files.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { OutboxControls, OutboxHealth } from '../../manage/controls.ts';
 import { type Logger, printable } from '../../observe/logger.ts';
 import type { OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { reasonOf } from '../../outbox/relay/pacing.ts';
 import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
-import type { Replay, ReplayOptions, ReplayRequest, ReplayResult } from '../../outbox/replay.ts';
+import type { Replay, ReplayOptions } from '../../outbox/replay.ts';
 import { createStatistics, type Statistics } from '../../outbox/statistics.ts';
-import { isPassing, packageMissing } from '../../outbox/store-error.ts';
 import type { Broker } from '../../publish/broker.ts';
 import { type Breaker, circuitStates } from '../../publish/main/breaker.ts';
 import type { Dialect } from '../../transaction/driver.ts';
-import { openBroker, openOutboxStore } from '../adapters.ts';
-import { openSerde } from '../serde.ts';
-import { brokerSettingsOf } from '../settings.ts';
-import type { SenderWatch } from './senders.ts';
 
 interface OutboxHealthOptions {
   /** Fast in a table of any size, so an error means that the database is down. */
@@ -283,7 +275,7 @@ export function manageOutbox(
   };
 }
 
-async function openReplay(
+export async function openReplay(
   { outbox }: Config,
   store: OutboxStore,
   broker: Broker,
@@ -301,155 +293,8 @@ async function openReplay(
   });
 }
 
-/** A command counts large tables and may wait for locks, so it has more time than a relay, which blocks others. */
-const timeoutMs = 30_000;
-const closeMs = 5_000;
-const holdMs = 60_000;
-
-interface UseOptions {
-  /** `prepare` makes and updates the tables. Default: it only checks them. */
-  readonly makesTables?: boolean;
-  /** Tables are made with a partition for each day. */
-  readonly partitioned?: boolean;
-}
-
-/** Opens the outbox of a configuration for one command. Rejects with one-line errors, or as `work` does. */
-export async function useOutbox<T>(
-  { outbox: { datasource, table } }: Config,
-  logger: Logger,
-  work: (store: OutboxStore) => Promise<T>,
-  { makesTables = false, partitioned = false }: UseOptions = {},
-): Promise<T> {
-  // Keeps the process alive, because connections are unref'd.
-  const hold = setInterval(() => {}, holdMs);
-  const initializeSchema = makesTables ? 'always' : 'never';
-  const store = openOutboxStore({
-    ...{ url: datasource.url ?? '', table, initializeSchema, logger, timeoutMs, partitioned },
-  });
-  try {
-    return await isolate(() => work(store));
-  } finally {
-    await store.close(closeMs);
-    clearInterval(hold);
-  }
-}
-
-interface RunningReplay {
-  readonly result: Promise<ReplayResult>;
-  /** Stops after the current batch. */
-  stop(): void;
-}
-
-/** Replays rows from the command line. */
-export function replayOutbox(
-  config: Config,
-  logger: Logger,
-  request: ReplayRequest,
-  onProgress: (sentCount: number, failedCount: number) => void,
-): RunningReplay {
-  const stopping = new AbortController();
-  const result = useOutbox(config, logger, async (store) => {
-    const broker = openSerde(config, logger).sends(
-      openBroker(config.broker.client, brokerSettingsOf(config, logger)),
-    );
-    try {
-      const replay = await openReplay(config, store, broker, onProgress);
-      if (stopping.signal.aborted) replay.stop();
-      stopping.signal.addEventListener('abort', replay.stop);
-      return await replay.run(request);
-    } finally {
-      await broker.close(closeMs);
-    }
-  });
-  return { result, stop: () => stopping.abort() };
-}
-
-interface PgModule {
-  readonly Client: new (
-    options: object,
-  ) => {
-    connect(): Promise<unknown>;
-    end(): Promise<void>;
-    on(event: 'error', listener: () => void): void;
-  };
-}
-
-interface MysqlModule {
-  createConnection(options: object): { connect(done: (error: unknown) => void): void; destroy(): void };
-}
-
-interface SqliteModule {
-  readonly DatabaseSync: new (path: string, options: object) => { close(): void };
-}
-
-const timeoutMsOfUseConnection = 10_000;
-
-/** Opens one connection through the application's driver. Rejects with one-line errors of svc, or as `work` does. */
-export async function useConnection(
-  url: string,
-  dialect: Dialect,
-  work: (connection: object) => Promise<void>,
-): Promise<void> {
-  const { connection, connected, end } = open(url, dialect);
-  try {
-    await connected().catch((error: { code?: unknown }) => {
-      throw new SvcError(
-        'SVC_OUTBOX_UNREACHABLE',
-        `the database cannot be reached${typeof error?.code === 'string' ? ` (${error.code})` : ''}: check its URL, and that it runs`,
-      );
-    });
-    await work(connection);
-  } finally {
-    await end();
-  }
-}
-
-interface Opened {
-  readonly connection: object;
-  connected(): Promise<unknown>;
-  end(): unknown;
-}
-
-function open(url: string, dialect: Dialect): Opened {
-  if (dialect === 'postgres') {
-    const { Client } = load<PgModule>('pg');
-    const client = new Client({ connectionString: url, connectionTimeoutMillis: timeoutMsOfUseConnection });
-    client.on('error', () => {});
-    return { connection: client, connected: () => client.connect(), end: () => client.end().catch(() => {}) };
-  }
-  if (dialect === 'mysql') {
-    const { createConnection } = load<MysqlModule>('mysql2');
-    const connection = createConnection({
-      ...{ uri: url.replace(/^mariadb:/, 'mysql:'), connectTimeout: timeoutMsOfUseConnection },
-    });
-    const connected = (): Promise<unknown> =>
-      new Promise((resolve, reject) =>
-        connection.connect((error) => (error ? reject(error) : resolve(null))),
-      );
-    return { connection, connected, end: () => connection.destroy() };
-  }
-  const { DatabaseSync } = process.getBuiltinModule('node:sqlite') as unknown as SqliteModule;
-  const handle = new DatabaseSync(url.replace(/^sqlite:(?:\/\/(?=\/))?/, ''), {
-    timeout: timeoutMsOfUseConnection,
-  });
-  return { connection: handle, connected: async () => {}, end: () => handle.close() };
-}
-
-function load<T>(name: string): T {
-  try {
-    return loadOwnCopy(name) as T;
-  } catch (error) {
-    throw packageMissing(name, error as NodeJS.ErrnoException);
-  }
-}
-
-export interface ForeignDriver {
-  readonly specifier: string;
-  readonly dialect: Dialect;
-}
-
 /** Drivers whose transactions svc cannot follow. */
-export const foreignDrivers: readonly ForeignDriver[] = [
+export const foreignDrivers: readonly { readonly specifier: string; readonly dialect: Dialect }[] = [
   { specifier: 'postgres', dialect: 'postgres' },
   { specifier: 'mariadb', dialect: 'mysql' },
   { specifier: 'sqlite3', dialect: 'sqlite' },
@@ -458,91 +303,4 @@ export const foreignDrivers: readonly ForeignDriver[] = [
 
 export function foreignText(specifier: string): string {
   return `svc does not follow transactions of the driver ${specifier}. Call functions with outbox events inside outbox.withTransaction(transaction, fn), or open the transaction with outbox.runInTransaction`;
-}
-
-const firstPauseMs = 1_000;
-const longestPauseMs = 30_000;
-
-interface PrepareOptions {
-  readonly store: Pick<OutboxStore, 'prepare'>;
-  /** Checks that the tables fit the settings, once they exist. */
-  readonly senders: Pick<SenderWatch, 'look' | 'refusal'>;
-  /** This process makes missing tables. */
-  readonly makesTables: boolean;
-  /** The longest wait of an event for the tables. */
-  readonly maxWaitMs: number;
-  readonly logger: Logger;
-}
-
-interface StorePreparation {
-  /** Resolves after the first attempt, whether it succeeded or not. */
-  readonly tried: Promise<void>;
-  /**
-   * Call before a row is written. `undefined`: write now. Otherwise wait for the promise, at most `maxWaitMs`: the tables are being checked
-   * or made. Throws or rejects if the event would be lost.
-   */
-  ready(): Promise<void> | undefined;
-  /** False while this process still makes the tables. */
-  isReady(): boolean;
-  /** Stops the retries. */
-  stop(): void;
-}
-
-/** Prepares the tables. Retries while the database is away or read-only. Other errors are logged once. */
-export function prepareStore(options: PrepareOptions): StorePreparation {
-  const { store, senders, makesTables, maxWaitMs, logger } = options;
-  let failures = 0;
-  let failedAtMs = 0;
-  let isPrepared = false;
-  let isGivenUp = false;
-  let inFlight: Promise<void> | undefined;
-  let timer: NodeJS.Timeout | undefined;
-
-  async function attempt(): Promise<void> {
-    try {
-      await store.prepare();
-    } catch (error) {
-      if (isGivenUp) return;
-      failedAtMs = systemClock.monotonic();
-      if (failures++ === 0) logger.error(`outbox: ${reasonOf(error)}`);
-      isGivenUp = !isPassing(error);
-      if (!isGivenUp) timer = setTimeout(begin, backoffMs(failures, firstPauseMs, longestPauseMs)).unref();
-      return;
-    }
-    if (!isGivenUp) await senders.look();
-    isPrepared = true;
-  }
-
-  function begin(): Promise<void> {
-    clearTimeout(timer);
-    inFlight = isolate(attempt).finally(() => {
-      inFlight = undefined;
-    });
-    return inFlight;
-  }
-
-  function refuse(): void {
-    const refusal = senders.refusal();
-    if (refusal !== undefined) throw new SvcError(refusal.code, refusal.message);
-  }
-
-  const tried = begin();
-  return {
-    tried,
-    ready() {
-      refuse();
-      if (isPrepared || isGivenUp) return undefined;
-      if (failures > 0 && !makesTables) return undefined;
-      // The application has reached its database, so the rest of a long pause is skipped.
-      const isPause = inFlight === undefined && systemClock.monotonic() - failedAtMs < firstPauseMs;
-      if (isPause) return undefined;
-      const looked = (inFlight ?? begin()).then(refuse);
-      return inTime(looked, { limitMs: maxWaitMs, keepsAlive: false, late: () => undefined });
-    },
-    isReady: () => isPrepared || !makesTables,
-    stop() {
-      isGivenUp = true;
-      clearTimeout(timer);
-    },
-  };
 }

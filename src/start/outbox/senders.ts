@@ -75,28 +75,19 @@ function erasedText(table: string): string {
 export const lookMs = 60_000;
 export const refusedLookMs = 5_000;
 
-interface SenderWatchOptions {
+/** Checks that the settings of this process fit its table and that the rows have a sender. Also reads the database's traits. */
+export function watchSenders({
+  store,
+  settings,
+  isRelay,
+  logger,
+}: {
   readonly store: Pick<OutboxStore, 'senders' | 'traits'>;
   readonly settings: SenderSettings;
   /** This process has a relay. */
   readonly isRelay: boolean;
   readonly logger: Logger;
-}
-
-/** Checks that the settings of this process fit its table and that the rows have a sender. Also reads the database's traits. */
-export interface SenderWatch {
-  /** Looks once, and then schedules the next look. Never rejects: after an error the last answers stay. */
-  look(): Promise<void>;
-  /** Why events would be lost. */
-  refusal(): SvcError | undefined;
-  /** The largest packet that the database accepts. `undefined`: no limit, or unknown. */
-  maxPacketBytes(): number | undefined;
-  /** A warning in one line; no event is lost. */
-  remark(): string | undefined;
-  stop(): void;
-}
-
-export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOptions): SenderWatch {
+}) {
   let refusal: SvcError | undefined;
   let remark: string | undefined;
   let maxPacketBytes: number | undefined;
@@ -135,33 +126,30 @@ export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOp
   }
 
   return {
+    /** Looks once, and then schedules the next look. Never rejects: after an error the last answers stay. */
     look,
+    /** Why events would be lost. */
     refusal: () => refusal,
+    /** The largest packet that the database accepts. `undefined`: no limit, or unknown. */
     maxPacketBytes: () => maxPacketBytes,
+    /** A warning in one line; no event is lost. */
     remark: () => remark,
-    stop() {
+    stop(): void {
       isStopped = true;
       clearTimeout(timer);
     },
   };
 }
 
-interface TellsUnjoined {
-  /** `target`: as reports name it, such as `src/orders.ts#placeOrder`. `undefined`: the application called `outbox.save()`. */
-  tell(row: { readonly eventType: string }, target: string | undefined): void;
-  count(): number;
-  /** One line for health and the doctor, once there was such an event. */
-  remark(): string | undefined;
-}
-
 const mostTold = 100;
 
 /** Counts events that are stored outside a transaction, and warns once per target. */
-export function tellUnjoined(logger: Logger): TellsUnjoined {
+export function tellUnjoined(logger: Logger) {
   const told = new Set<string>();
   let count = 0;
   return {
-    tell({ eventType }, target) {
+    /** `target`: as reports name it, such as `src/orders.ts#placeOrder`. `undefined`: the application called `outbox.save()`. */
+    tell({ eventType }: { readonly eventType: string }, target: string | undefined): void {
       count++;
       const whose = target ?? `outbox.save() of ${eventType}`;
       if (told.has(whose) || told.size >= mostTold) return;
@@ -172,7 +160,8 @@ export function tellUnjoined(logger: Logger): TellsUnjoined {
       );
     },
     count: () => count,
-    remark() {
+    /** One line for health and the doctor, once there was such an event. */
+    remark(): string | undefined {
       if (count === 0) return undefined;
       const first = [...told].slice(0, 5).map(printable).join(', ');
       const more = told.size > 5 ? ` and ${told.size - 5} more` : '';

@@ -11,7 +11,7 @@ import { type openLocalBackup, openLocalSource } from '../adapters.ts';
 
 type OwnSegments = Awaited<ReturnType<NonNullable<Parameters<typeof openLocalSource>[0]['own']>>>;
 
-export interface DrainParts {
+interface DrainParts {
   readonly broker: Broker;
   readonly logger: Logger;
   /** The cluster has accepted events from the backup. */

@@ -14,14 +14,13 @@ import type { Broker } from '../../publish/broker.ts';
 import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
 import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
 import type { Drain } from '../../publish/recovery/drain.ts';
-import type { FailedEvent, NextTier } from '../../publish/tier.ts';
+import type { FailedEvent } from '../../publish/tier.ts';
 import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
 import {
   createBackupTier,
   createDlqTier,
   createKeptEvents,
   createTierChain,
-  type TierLog,
 } from '../../publish/tiers/tiers.ts';
 import type { TopicReader } from '../../publish/topic-reader.ts';
 import { openLocalBackup, openS3Backup, openTopicReader, readsTopics } from '../adapters.ts';
@@ -39,28 +38,10 @@ interface TiersParts {
   readonly onAnswered: () => void;
 }
 
-/** The tiers behind the main topic: dead letter topic, backup, lost; and the drain. */
-interface StartedTiers {
-  readonly next: NextTier;
-  /** Keeps new events in order with those in the backup. `undefined`: there is no such order. */
-  readonly order: KeyOrder | undefined;
-  /** At the exit of the process, synchronously: stores these events and those in the tiers. Returns how many were stored. */
-  storeSync(failed: Iterable<FailedEvent>): number;
-  /** Stores a later event. Returns `false` after it has reported the loss. */
-  storeLateSync(failed: FailedEvent): boolean;
-  /** A thread of this process has ended: its events in the backup are sent at once. */
-  threadEnded(): void;
-  /** Makes the open files of the local backup readable for others. `undefined`: only this process empties its backup. */
-  readonly finishBackup: (() => Promise<void>) | undefined;
-  /** The contents of the local backup, and how many events were drained. */
-  backup(): BackupState;
-  readonly recentDlqEvents: TierLog['recentDlq'];
-  close(deadlineMs: number): Promise<void>;
-}
-
 const nothingWaits = { files: 0, events: 0, bytes: 0, tooLarge: 0 };
 
-export function startTiers(config: Config, parts: TiersParts): StartedTiers {
+/** The tiers behind the main topic: dead letter topic, backup, lost; and the drain. */
+export function startTiers(config: Config, parts: TiersParts) {
   const { broker, ledger, alert, logger } = parts;
   const { dlqTopic, dlqFormat, dlqBackupPath, backup } = config.broker;
   const clock = systemClock;
@@ -117,35 +98,41 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       : undefined;
 
   return {
-    async next(failed) {
+    async next(failed: FailedEvent) {
       const outcome = await chain.next(failed);
       if (outcome === 'backup') drain?.stored();
       return outcome;
     },
-    order,
+    /** Keeps new events in order with those in the backup. `undefined`: there is no such order. */
+    order: order as KeyOrder | undefined,
+    /** Makes the open files of the local backup readable for others. `undefined`: only this process empties its backup. */
     finishBackup: isJournal ? undefined : local?.finishSegments,
-    threadEnded() {
+    /** A thread of this process has ended: its events in the backup are sent at once. */
+    threadEnded(): void {
       void local?.recount();
       drain?.look();
     },
-    backup: () => ({
+    /** The contents of the local backup, and how many events were drained. */
+    backup: (): BackupState => ({
       ...nothingWaits,
       ...local?.state(),
       drained: drain?.count() ?? 0,
       oldestMs: order?.oldestMs() ?? 0,
     }),
     recentDlqEvents: recentDlq,
-    storeSync(failed) {
+    /** At the exit of the process, synchronously: stores these events and those in the tiers. Returns how many were stored. */
+    storeSync(failed: Iterable<FailedEvent>): number {
       const count = backupTier.storeSync([...new Set([...failed, ...chain.inFlight()])]);
       local?.endSync();
       return count;
     },
-    storeLateSync(failed) {
+    /** Stores a later event. Returns `false` after it has reported the loss. */
+    storeLateSync(failed: FailedEvent): boolean {
       const isStored = backupTier.storeSync([failed]) === 1;
       if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
       return isStored;
     },
-    async close(deadlineMs) {
+    async close(deadlineMs: number): Promise<void> {
       const end = clock.monotonic() + deadlineMs;
       const draining = drain?.close();
       // The drain notes its events in flight before the files are handed over.

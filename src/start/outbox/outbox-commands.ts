@@ -1,29 +1,28 @@
 import { once } from 'node:events';
-import { isMainThread, type Worker } from 'node:worker_threads';
 import type { Config } from '../../config/config.ts';
 import { readSource } from '../../context/source.ts';
 import { sleep } from '../../ground/builtins.ts';
-import { backoffMs, systemClock, within } from '../../ground/clock.ts';
+import { backoffMs } from '../../ground/clock.ts';
+import { SvcError } from '../../ground/errors.ts';
+import { loadOwnCopy } from '../../ground/files.ts';
 import { version } from '../../ground/version.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { MetricSources, OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { createLedger, createPublishDurations } from '../../observe/outcomes.ts';
-import { type Channel, openChannel } from '../../observe/thread-counts.ts';
-import { createNotifier } from '../../outbox/join.ts';
-import type { Notices } from '../../outbox/notices.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import { firstStorePauseMs, longestStorePauseMs, reasonOf } from '../../outbox/relay/pacing.ts';
-import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
-import { isPassing } from '../../outbox/store-error.ts';
+import type { Relay } from '../../outbox/relay/relay.ts';
+import type { ReplayRequest, ReplayResult } from '../../outbox/replay.ts';
+import { isPassing, packageMissing } from '../../outbox/store-error.ts';
 import { type Broker, throttledMs } from '../../publish/broker.ts';
-import { dialectOf } from '../../transaction/driver.ts';
+import { type Dialect, dialectOf } from '../../transaction/driver.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { openSerde } from '../serde.ts';
 import { brokerSettingsOf, placeOf, storedTypesOf } from '../settings.ts';
 import { openRelay } from './open-relay.ts';
-import { breakerOf, manageOutbox, outboxState } from './outbox-health.ts';
+import { breakerOf, manageOutbox, openReplay, outboxState } from './outbox-health.ts';
 import { watchSenders } from './senders.ts';
 
 const holdMs = 60_000;
@@ -145,149 +144,142 @@ function sourcesOf(
   };
 }
 
-/** The relay in the process of an application. It finishes whenever the process may end, and restarts if the process goes on. */
-export interface RelayInProcess {
-  /** A row of this process was committed. */
-  wake(): void;
-  /** Whether this relay holds the shard. */
-  holds(shard: number): boolean;
-  state(): RelayState | undefined;
-  resetBreaker(): void;
-  /** Whether there is something to finish: shards to release, or rows of this process to send. */
-  isUnfinished(): boolean;
-  /** Sends the committed rows of this process and releases the shards. Resolves to whether that is complete. */
-  finish(deadlineMs: number): Promise<boolean>;
-  /** Ends it for good. */
-  close(deadlineMs: number): Promise<void>;
+/** A command counts large tables and may wait for locks, so it has more time than a relay, which blocks others. */
+const timeoutMs = 30_000;
+
+interface UseOptions {
+  /** `prepare` makes and updates the tables. Default: it only checks them. */
+  readonly makesTables?: boolean;
+  /** Tables are made with a partition for each day. */
+  readonly partitioned?: boolean;
 }
 
-/** A process that goes on restarts its relay after this long, or when it commits a row. */
-const restartMs = 1_000;
-/** Time limit of a relay without rows: releasing shards is not worth more. */
-const idleFinishMs = 500;
+/** Opens the outbox of a configuration for one command. Rejects with one-line errors, or as `work` does. */
+export async function useOutbox<T>(
+  { outbox: { datasource, table } }: Config,
+  logger: Logger,
+  work: (store: OutboxStore) => Promise<T>,
+  { makesTables = false, partitioned = false }: UseOptions = {},
+): Promise<T> {
+  // Keeps the process alive, because connections are unref'd.
+  const hold = setInterval(() => {}, holdMs);
+  const initializeSchema = makesTables ? 'always' : 'never';
+  const store = openOutboxStore({
+    ...{ url: datasource.url ?? '', table, initializeSchema, logger, timeoutMs, partitioned },
+  });
+  try {
+    return await isolate(() => work(store));
+  } finally {
+    await store.close(closeMs);
+    clearInterval(hold);
+  }
+}
 
-export function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) => void): RelayInProcess {
-  let relay: Relay | undefined;
-  let opening: Promise<void> | undefined;
-  let finishing: Promise<boolean> | undefined;
-  let restart: NodeJS.Timeout | undefined;
-  let hasStored = false;
-  let isClosed = false;
+interface RunningReplay {
+  readonly result: Promise<ReplayResult>;
+  /** Stops after the current batch. */
+  stop(): void;
+}
 
-  async function start(): Promise<void> {
+/** Replays rows from the command line. */
+export function replayOutbox(
+  config: Config,
+  logger: Logger,
+  request: ReplayRequest,
+  onProgress: (sentCount: number, failedCount: number) => void,
+): RunningReplay {
+  const stopping = new AbortController();
+  const result = useOutbox(config, logger, async (store) => {
+    const broker = openSerde(config, logger).sends(
+      openBroker(config.broker.client, brokerSettingsOf(config, logger)),
+    );
     try {
-      const opened = await open();
-      if (isClosed) return;
-      relay = opened;
-      relay.start();
-    } catch (error) {
-      onFailed(error as Error);
+      const replay = await openReplay(config, store, broker, onProgress);
+      if (stopping.signal.aborted) replay.stop();
+      stopping.signal.addEventListener('abort', replay.stop);
+      return await replay.run(request);
     } finally {
-      opening = undefined;
+      await broker.close(closeMs);
     }
-  }
+  });
+  return { result, stop: () => stopping.abort() };
+}
 
-  function ensure(): void {
-    clearTimeout(restart);
-    if (!isClosed && relay === undefined && finishing === undefined) opening ??= start();
-  }
-
-  async function finish(deadlineMs: number): Promise<boolean> {
-    const endMs = systemClock.monotonic() + deadlineMs;
-    const isOwn = hasStored;
-    if (isOwn && opening !== undefined) await within(deadlineMs, opening);
-    if (relay === undefined) return !isOwn;
-    hasStored = false;
-    const leftMs = Math.max(0, endMs - systemClock.monotonic());
-    const { published, failed } = relay.state().processed;
-    const isIdle = !isOwn && published + failed === 0;
-    const isDone = isOwn
-      ? await relay.finish(leftMs)
-      : await relay.stop(isIdle ? Math.min(leftMs, idleFinishMs) : leftMs);
-    relay = undefined;
-    return isDone;
-  }
-
-  ensure();
-  return {
-    wake() {
-      hasStored = true;
-      if (finishing === undefined) relay?.wake();
-      ensure();
-    },
-    holds: (shard) => relay?.holds(shard) ?? false,
-    state: () => relay?.state(),
-    resetBreaker: () => relay?.resetBreaker(),
-    isUnfinished: () => !isClosed && (relay !== undefined || hasStored),
-    finish(deadlineMs) {
-      finishing ??= finish(deadlineMs).finally(() => {
-        finishing = undefined;
-        // The process may go on. If not, neither of these keeps it alive.
-        if (hasStored) ensure();
-        else if (!isClosed && relay === undefined) restart = setTimeout(ensure, restartMs).unref();
-      });
-      return finishing;
-    },
-    async close(deadlineMs) {
-      isClosed = true;
-      clearTimeout(restart);
-      await finishing;
-      await opening;
-      await relay?.stop(deadlineMs);
-    },
+interface PgModule {
+  readonly Client: new (
+    options: object,
+  ) => {
+    connect(): Promise<unknown>;
+    end(): Promise<void>;
+    on(event: 'error', listener: () => void): void;
   };
 }
 
-const channelName = 'svc.outbox.stored';
-
-/** Reports rows that this thread has committed. */
-export interface StoredRows {
-  tell(shard: number): void;
-  close(): void;
+interface MysqlModule {
+  createConnection(options: object): { connect(done: (error: unknown) => void): void; destroy(): void };
 }
 
-/** Tells the relay of this process of every row, and other relays of rows in their shards. */
-export function tellOfRows(
-  relay: Pick<RelayInProcess, 'wake' | 'holds'> | undefined,
-  notices: Notices | undefined,
-): StoredRows {
-  return isMainThread ? tellRelays(relay, notices) : tellMainThread();
+interface SqliteModule {
+  readonly DatabaseSync: new (path: string, options: object) => { close(): void };
 }
 
-/** The relay and the connection for notices are in the main thread. */
-function tellMainThread(): StoredRows {
-  const channel = openChannel(channelName);
-  return { tell: (shard) => channel.postMessage(shard), close: () => channel.close() };
-}
+const connectTimeoutMs = 10_000;
 
-function tellRelays(
-  relay: Pick<RelayInProcess, 'wake' | 'holds'> | undefined,
-  notices: Notices | undefined,
-): StoredRows {
-  const notifier = notices && createNotifier({ notices, clock: systemClock, isolate });
-  let channel: Channel | undefined;
-
-  function tell(shard: number): void {
-    relay?.wake();
-    if (relay?.holds(shard) !== true) notifier?.add(shard);
+/** Opens one connection through the application's driver. Rejects with one-line errors of svc, or as `work` does. */
+export async function useConnection(
+  url: string,
+  dialect: Dialect,
+  work: (connection: object) => Promise<void>,
+): Promise<void> {
+  const { connection, connected, end } = open(url, dialect);
+  try {
+    await connected().catch((error: { code?: unknown }) => {
+      throw new SvcError(
+        'SVC_OUTBOX_UNREACHABLE',
+        `the database cannot be reached${typeof error?.code === 'string' ? ` (${error.code})` : ''}: check its URL, and that it runs`,
+      );
+    });
+    await work(connection);
+  } finally {
+    await end();
   }
+}
 
-  function onWorker(worker: Worker): void {
-    if (channel === undefined) {
-      channel = openChannel(channelName);
-      channel.onmessage = (event) => tell((event as { data: number }).data);
-    }
-    // The last message of a worker may be lost.
-    worker.once('exit', () => relay?.wake());
+interface Opened {
+  readonly connection: object;
+  connected(): Promise<unknown>;
+  end(): unknown;
+}
+
+function open(url: string, dialect: Dialect): Opened {
+  if (dialect === 'postgres') {
+    const { Client } = load<PgModule>('pg');
+    const client = new Client({ connectionString: url, connectionTimeoutMillis: connectTimeoutMs });
+    client.on('error', () => {});
+    return { connection: client, connected: () => client.connect(), end: () => client.end().catch(() => {}) };
   }
+  if (dialect === 'mysql') {
+    const { createConnection } = load<MysqlModule>('mysql2');
+    const connection = createConnection({
+      ...{ uri: url.replace(/^mariadb:/, 'mysql:'), connectTimeout: connectTimeoutMs },
+    });
+    const connected = (): Promise<unknown> =>
+      new Promise((resolve, reject) =>
+        connection.connect((error) => (error ? reject(error) : resolve(null))),
+      );
+    return { connection, connected, end: () => connection.destroy() };
+  }
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite') as unknown as SqliteModule;
+  const handle = new DatabaseSync(url.replace(/^sqlite:(?:\/\/(?=\/))?/, ''), {
+    timeout: connectTimeoutMs,
+  });
+  return { connection: handle, connected: async () => {}, end: () => handle.close() };
+}
 
-  process.on('worker', onWorker);
-  return {
-    tell,
-    close() {
-      process.removeListener('worker', onWorker);
-      channel?.close();
-      notifier?.stop();
-    },
-  };
+function load<T>(name: string): T {
+  try {
+    return loadOwnCopy(name) as T;
+  } catch (error) {
+    throw packageMissing(name, error as NodeJS.ErrnoException);
+  }
 }
