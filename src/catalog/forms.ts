@@ -524,7 +524,7 @@ const protectionsOfProtected = { MASK: 'masked', ENCRYPT: 'encrypted', HASH: 'ha
 const leaves: readonly Kind[] = ['string', 'integer', 'number', 'boolean'];
 
 /** The shape after protection: protected values are texts, excluded ones are missing. */
-export function protectedShape(shape: Shape, policy: Policy): Shape {
+function protectedShape(shape: Shape, policy: Policy): Shape {
   return visit(shape, policy.root, policy.root.rule) ?? {};
 }
 
@@ -558,7 +558,7 @@ function leafOf({ type, protection }: Shape, rule: FieldRule | undefined): Shape
 }
 
 /** Combines a declared shape with a learned one. If the declaration spells out the names, events add only the types behind them. */
-export function completed(declared: Shape, learned: Shape | undefined): Shape {
+function completed(declared: Shape, learned: Shape | undefined): Shape {
   if (learned === undefined || !isKnown(learned)) return open(declared);
   const spelled = declared.properties;
   if (spelled === undefined) return isKnown(declared) ? open(declared) : learned;
@@ -605,7 +605,7 @@ const primitives: Readonly<Record<string, Shape>> = {
 const asText = /^(?:timestamp-|time-|date$|decimal$)/;
 
 /** The JSON shape of a payload with this Avro schema. Types without a JSON form are unknown. */
-export function shapeOfAvro(schema: unknown, named = new Map<string, unknown>(), depth = 0): Shape {
+function shapeOfAvro(schema: unknown, named = new Map<string, unknown>(), depth = 0): Shape {
   if (depth > 50) return unknownShape;
   if (Array.isArray(schema)) return shapeOfUnion(schema, named, depth);
   if (typeof schema === 'string') {

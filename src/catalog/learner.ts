@@ -321,7 +321,7 @@ export function isDataName(name: string): boolean {
 }
 
 /** How a text of an event was protected, if it shows. */
-export function protectionOf(text: string): Protection | undefined {
+function protectionOf(text: string): Protection | undefined {
   if (isCipherText(text)) return 'encrypted';
   return text.startsWith('HASH(') && text.endsWith(')') ? 'hashed' : undefined;
 }

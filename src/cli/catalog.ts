@@ -23,9 +23,9 @@ import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
 import { type TailRange, type TopicRecord, tailTopic, valueReader } from '../start/commands/inspect.ts';
 import { topicsOf } from '../start/settings.ts';
 import { onRequest, recoveryConfig, repeated, sinceText, timeOf } from './recovery.ts';
-import { does, onStopSignal, program, settingsInCode, WrongUse } from './terminal.ts';
+import { counted, does, onStopSignal, program, settingsInCode, WrongUse } from './terminal.ts';
 
-export interface CatalogOptions extends WatchOptions {
+interface CatalogOptions extends WatchOptions {
   readonly config?: string;
   readonly json?: true;
   readonly dir?: string;
@@ -39,7 +39,7 @@ export interface CatalogOptions extends WatchOptions {
  *
  * @throws WrongUse
  */
-export async function runCatalog(options: CatalogOptions): Promise<number> {
+async function runCatalog(options: CatalogOptions): Promise<number> {
   refuseMixed(options);
   try {
     const places = placesOf(options);
@@ -224,8 +224,6 @@ function noteOfUnknown(unknown: readonly string[]): string[] {
     `event type or topic known only at runtime: ${unknown.slice(0, mostPlaces).join(', ')}${more}; ${program} catalog --watch finds them in the topics`,
   ];
 }
-
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 const shown = (folder: string): string => relative(process.cwd(), folder) || '.';
 

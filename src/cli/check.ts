@@ -31,7 +31,7 @@ import { doubtsOf } from './doubts.ts';
 import { formatTables, inClearText, sayUnguarded } from './outbox.ts';
 import { isInTheWay } from './recovery.ts';
 import { unjoinedIn } from './running.ts';
-import { does, program, settingsInCode } from './terminal.ts';
+import { counted, does, program, settingsInCode } from './terminal.ts';
 
 interface CheckOptions {
   readonly config?: string;
@@ -42,7 +42,7 @@ interface CheckOptions {
 }
 
 /** `svc check`: inspects the targets without starting the application. With `--online` it also checks the services. */
-export async function runCheck(options: CheckOptions, command: readonly string[]): Promise<number> {
+async function runCheck(options: CheckOptions, command: readonly string[]): Promise<number> {
   const looksAtStart = options.bundle === undefined || command.length > 0;
   const application = inspectApplication(options.config, command, looksAtStart);
   if (typeof application === 'string') {
@@ -114,7 +114,7 @@ function formatDeclared(declared: readonly DeclaredFunction[]): string {
   return `declared in code, found in the source: ${declared.length}\n${lines.join('')}`;
 }
 
-export interface DoctorOptions {
+interface DoctorOptions {
   readonly config?: string;
   readonly json?: true;
 }
@@ -122,7 +122,7 @@ export interface DoctorOptions {
 const labels = { ok: 'ok', warning: 'WARNING', error: 'ERROR' } as const;
 
 /** `svc doctor`: one list of all checks, each failure with its fix. Exit code 1: there is a failure. */
-export async function runDoctor(options: DoctorOptions, command: readonly string[]): Promise<number> {
+async function runDoctor(options: DoctorOptions, command: readonly string[]): Promise<number> {
   const application = inspectApplication(options.config, command);
   const findings =
     typeof application === 'string'
@@ -594,8 +594,6 @@ function rightTo(what: string, isAllowed: boolean | null): string {
     return `svc could not check whether it may ${what}, because these brokers do not report it`;
   return isAllowed ? `svc may ${what}` : `svc may not ${what}`;
 }
-
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 export function addCheck(svc: Command): void {
   const check = svc

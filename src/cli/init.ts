@@ -20,7 +20,7 @@ import {
 import { repeated } from './recovery.ts';
 import { does, onStopSignal, program, WrongUse } from './terminal.ts';
 
-export interface InitOptions {
+interface InitOptions {
   readonly json?: true;
   readonly target?: readonly string[];
   readonly broker?: string;
@@ -41,7 +41,7 @@ const topicPattern = /^[A-Za-z0-9._-]{1,249}$/;
  *
  * @throws WrongUse
  */
-export async function runInit(options: InitOptions): Promise<number> {
+async function runInit(options: InitOptions): Promise<number> {
   let isStopped = false;
   const forget = onStopSignal(() => {
     isStopped = true;
@@ -322,7 +322,7 @@ function listOf(text: string | undefined): string[] {
 }
 
 /** The answers to `svc init`. */
-export interface Answers {
+interface Answers {
   readonly targets: readonly NamedTarget[];
   /** `host:port`. Empty: events go to files. */
   readonly brokers: readonly string[];
@@ -330,7 +330,7 @@ export interface Answers {
 }
 
 /** The text of `svc.config.yaml`. @param schema path of the JSON Schema, relative to the file */
-export function configText({ targets, brokers, topic }: Answers, schema: string): string {
+function configText({ targets, brokers, topic }: Answers, schema: string): string {
   const broker =
     brokers.length === 0
       ? [
@@ -386,7 +386,7 @@ function quoted(text: string): string {
 }
 
 /** The text of package.json with the script. Keeps the indentation, as npm does. */
-export function withScript(folder: string, { name, command }: ScriptEntry): string {
+function withScript(folder: string, { name, command }: ScriptEntry): string {
   const text = readFileSync(join(folder, 'package.json'), 'utf8');
   const mark = text.startsWith('\uFEFF') ? '\uFEFF' : '';
   const manifest = JSON.parse(text.slice(mark.length)) as { scripts?: Record<string, string> };
@@ -398,7 +398,7 @@ export function withScript(folder: string, { name, command }: ScriptEntry): stri
 }
 
 /** The path of the schema for editors, relative to the configuration file. */
-export function schemaPath(folder: string): string {
+function schemaPath(folder: string): string {
   const file = 'node_modules/svc/svc.config.schema.json';
   for (let up = '.', depth = 0; depth < 8; up = up === '.' ? '..' : `${up}/..`, depth++)
     if (existsSync(join(folder, up, file))) return `${up}/${file}`;

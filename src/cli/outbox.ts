@@ -22,6 +22,7 @@ import { relayAlone, replayOutbox, useOutbox } from '../start/outbox/outbox-comm
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
 import { brokerOption, onRequest, recoveryConfig, repeated, sinceText, timeOf } from './recovery.ts';
 import {
+  counted,
   createColumns,
   createProgress,
   does,
@@ -202,7 +203,7 @@ async function changeRows(
       });
     } catch (error) {
       counter.end();
-      process.stderr.write(`svc: ${eventsOf(count)} ${done} before this:\n`);
+      process.stderr.write(`svc: ${counted(count)} ${done} before this:\n`);
       throw error;
     }
     return isStopped();
@@ -212,7 +213,7 @@ async function changeRows(
   if (options.json) process.stdout.write(`${printableJson({ dryRun: false, [field]: count, stopped }, 2)}\n`);
   else
     process.stderr.write(
-      `${eventsOf(count)} ${done}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
+      `${counted(count)} ${done}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
     );
   return isInterrupted ? 1 : 0;
 }
@@ -253,7 +254,7 @@ async function listRows(options: OutboxOptions, filter: RowFilter, limit: number
     table.end();
     const more = hasMore ? ', and there are more: use a larger --limit' : '';
     process.stderr.write(
-      `${eventsOf(count)}${more}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
+      `${counted(count)}${more}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
     );
   }
   return isInterrupted ? 1 : 0;
@@ -294,7 +295,7 @@ async function runReplay(options: OutboxOptions): Promise<number> {
     const stopped = isStopped ? onRequest : null;
     process.stdout.write(`${printableJson({ dryRun: false, ...result, stopped }, 2)}\n`);
   } else {
-    const lines = [`${success} of ${eventsOf(total)} since ${since} sent again to their topics`];
+    const lines = [`${success} of ${counted(total)} since ${since} sent again to their topics`];
     for (const eventId of failedEventIds) lines.push(`not sent: ${eventId}`);
     if (after !== undefined)
       lines.push(
@@ -419,7 +420,7 @@ export function formatTables({ table, pending, warning, problem, inClearTo }: Ta
     .map((each) => (each === undefined ? '' : `warning: ${each}\n`))
     .join('');
   if (pending === undefined) return remark;
-  return `outbox: the tables of ${table} fit this version of svc, and its user has the permissions; ${eventsOf(pending)} pending\n${remark}`;
+  return `outbox: the tables of ${table} fit this version of svc, and its user has the permissions; ${counted(pending)} pending\n${remark}`;
 }
 
 /** MySQL and MariaDB copy the table for the guard, so svc does not add it to a large table in use. */
@@ -652,10 +653,6 @@ function rowColumns(row: StoredRow): readonly string[] {
   return [time, eventId, status, String(retryCount), eventType, aggregate, topic, lastError ?? '-'];
 }
 
-function eventsOf(count: number): string {
-  return count === 1 ? '1 event' : `${count} events`;
-}
-
 const noOutbox = `no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url or the variable DATABASE_URL. ${settingsInCode}`;
 
 /**
@@ -663,7 +660,7 @@ const noOutbox = `no outbox: set svc.outbox.enabled: true, and svc.outbox.dataso
  *
  * @throws WrongUse
  */
-export function outboxConfig({ config: file }: { readonly config?: string | undefined }): Config {
+function outboxConfig({ config: file }: { readonly config?: string | undefined }): Config {
   const { config, problems } = loadConfig({ file });
   refuse(problems.filter(isOfOutbox));
   if (config.outbox.datasource.url === undefined) throw new WrongUse(noOutbox);
@@ -676,7 +673,7 @@ export function outboxConfig({ config: file }: { readonly config?: string | unde
  *
  * @throws WrongUse
  */
-export function sendingConfig(options: {
+function sendingConfig(options: {
   readonly config?: string | undefined;
   readonly broker?: string | undefined;
 }): Config {
@@ -720,10 +717,7 @@ function sayFile({ file }: Config): void {
 }
 
 /** Runs work that the first Ctrl-C stops in order. The second Ctrl-C ends the process. */
-export async function stoppable<T>(
-  work: (isStopped: () => boolean) => Promise<T>,
-  onStop: () => void,
-): Promise<T> {
+async function stoppable<T>(work: (isStopped: () => boolean) => Promise<T>, onStop: () => void): Promise<T> {
   let isStopped = false;
   const forget = onStopSignal(() => {
     isStopped = true;
@@ -736,7 +730,7 @@ export async function stoppable<T>(
   }
 }
 
-export function sayStopping(): void {
+function sayStopping(): void {
   process.stderr.write('\nsvc: stopping after the current batch\n');
 }
 
@@ -745,7 +739,7 @@ interface RelayOptions {
   readonly broker?: string;
 }
 
-export async function runRelayCommand(options: RelayOptions): Promise<number> {
+async function runRelayCommand(options: RelayOptions): Promise<number> {
   const config = relayConfig(options);
   const logger = consoleLogger(config.log.level, config.log.format);
   const stopping = new AbortController();

@@ -19,6 +19,7 @@ import {
 } from '../start/commands/recovery.ts';
 import { recoveryGroup } from '../start/tiers/start-tiers.ts';
 import {
+  counted,
   createColumns,
   createProgress,
   does,
@@ -181,7 +182,7 @@ export interface RecoveryOptions {
   readonly s3?: true;
 }
 
-export function withFilters(command: Command): Command {
+function withFilters(command: Command): Command {
   return command
     .option('--type <event type>', 'only these; repeatable', repeated)
     .option('--topic <topic>', 'only events meant for this topic; repeatable', repeated)
@@ -278,9 +279,9 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
   const lines = [
     isSending
       ? `${source}: ${sent} of ${matched} events sent to their topics${filtered}`
-      : `${source}: ${eventsOf(matched)}${filtered}`,
+      : `${source}: ${counted(matched)}${filtered}`,
   ];
-  for (const [reason, events] of problems) lines.push(`not sent: ${eventsOf(events)}: ${reason}`);
+  for (const [reason, events] of problems) lines.push(`not sent: ${counted(events)}: ${reason}`);
   for (const { place, reason } of unreadable) lines.push(`not readable: ${place}: ${reason}`);
   if (stoppedBy !== undefined)
     lines.push('stopped: the broker is unreachable. Run the command again to go on from here');
@@ -294,12 +295,8 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
   return `${lines.map(printable).join('\n')}\n`;
 }
 
-function eventsOf(count: number): string {
-  return count === 1 ? '1 event' : `${count} events`;
-}
-
 /** `svc dlq list|recover`: lists dead letters, or sends them to their original topics. */
-export function runDlq(options: RecoveryOptions, action: Action): Promise<number> {
+function runDlq(options: RecoveryOptions, action: Action): Promise<number> {
   return runRecoveryCommand(options, action, ({ broker }) => {
     const topic = options.dlqTopic ?? broker.dlqTopic;
     if (topic === undefined)
@@ -309,7 +306,7 @@ export function runDlq(options: RecoveryOptions, action: Action): Promise<number
 }
 
 /** `svc backup list|restore`: lists events in backup files or S3, or sends them to their topics. */
-export function runBackup(options: RecoveryOptions, action: Action): Promise<number> {
+function runBackup(options: RecoveryOptions, action: Action): Promise<number> {
   return runRecoveryCommand(options, action, (config) =>
     options.s3 ? s3Place(options, config) : localPlace(options, config, action === 'list'),
   );
@@ -379,7 +376,7 @@ export function createListing(
   };
 }
 
-export interface ExportOptions extends RecoveryOptions {
+interface ExportOptions extends RecoveryOptions {
   readonly out: string;
   readonly format: 'event' | 'record';
 }
@@ -390,7 +387,7 @@ export interface ExportOptions extends RecoveryOptions {
  *
  * @throws WrongUse
  */
-export async function runExport(options: ExportOptions): Promise<number> {
+async function runExport(options: ExportOptions): Promise<number> {
   const accept = acceptOf(options);
   const { config } = recoveryConfig(options);
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
@@ -429,7 +426,7 @@ function exportSummary({ exported, skipped, unreadable, isInterrupted }: ExportR
 
 function linesOf({ exported, skipped, unreadable, isInterrupted }: ExportReport, out: string): string {
   const filtered = skipped > 0 ? `, ${skipped} left out by the filters` : '';
-  const lines = [`${eventsOf(exported)} in ${out}${filtered}`];
+  const lines = [`${counted(exported)} in ${out}${filtered}`];
   for (const { place, reason } of unreadable) lines.push(`not exported: ${place}: ${reason}`);
   if (isInterrupted) lines.push(`${onRequest}: there are more`);
   return `${lines.map(printable).join('\n')}\n`;

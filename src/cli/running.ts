@@ -154,7 +154,7 @@ interface ProcessOptions {
   readonly tokenFile?: string;
 }
 
-export function withProcess(command: Command): Command {
+function withProcess(command: Command): Command {
   return command
     .option(
       '--url <url>',
@@ -269,7 +269,7 @@ interface Reset {
 type Resets = Readonly<Record<'broker' | 'outbox', Reset | null>>;
 
 /** `svc breaker reset`: closes the circuit breakers of a running process. `--dry-run` only shows their state. */
-export async function runBreakerReset(options: BreakerOptions): Promise<number> {
+async function runBreakerReset(options: BreakerOptions): Promise<number> {
   const found = findProcess(options, options.dryRun !== true);
   try {
     if (options.dryRun) {
@@ -422,7 +422,7 @@ const toTop = '\u001b[H\u001b[J';
 const ownScreen = ['\u001b[?1049h\u001b[?25l', '\u001b[?25h\u001b[?1049l'] as const;
 
 /** `svc status`: rates, backlog and health of a running process. Exit code 1: it is DOWN or does not answer. */
-export async function runStatus(options: StatusOptions): Promise<number> {
+async function runStatus(options: StatusOptions): Promise<number> {
   const found = findProcess(options);
   const stopping = new AbortController();
   const forget = onStopSignal(() => stopping.abort());

@@ -50,7 +50,7 @@ interface Shown {
 }
 
 /** @throws WrongUse */
-export function limitOf(text: string): number {
+function limitOf(text: string): number {
   const limit = Number(text);
   if (Number.isInteger(limit) && limit >= 1) return limit;
   throw new WrongUse('--limit takes a number of events, from 1');
@@ -61,7 +61,7 @@ export function limitOf(text: string): number {
  *
  * @throws WrongUse
  */
-export async function runTail(options: TailOptions, topic: string): Promise<number> {
+async function runTail(options: TailOptions, topic: string): Promise<number> {
   const { since, until, limit = Number.POSITIVE_INFINITY } = options;
   if (since !== undefined && until !== undefined && since >= until)
     throw new WrongUse('--since is not before --until');
@@ -248,7 +248,7 @@ interface DecryptKeyOptions {
 }
 
 /** `svc decrypt [file]`: prints envelopes with decrypted fields. Failures go to standard error. */
-export async function runDecrypt(options: DecryptKeyOptions, file: string | undefined): Promise<number> {
+async function runDecrypt(options: DecryptKeyOptions, file: string | undefined): Promise<number> {
   // A closed pipe (`| head`) ends the command.
   process.stdout.once('error', () => process.exit(1));
 

@@ -109,7 +109,7 @@ function barOf(doneCount: number, total: number): string {
   return `[${'#'.repeat(filled)}${'-'.repeat(barWidth - filled)}] ${Math.round(share * 100)} %`;
 }
 
-const counted = (count: number): string => `${count} ${count === 1 ? 'event' : 'events'}`;
+export const counted = (count: number, what = 'event'): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 function timeOf(seconds: number): string {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;

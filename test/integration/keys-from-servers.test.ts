@@ -7,7 +7,11 @@ import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
 import type { Config } from '../../src/config/config.ts';
 import { createDecryptionKeys, decryptFields } from '../../src/consumer.ts';
-import { createSealer, type ManagedSealer, type SealerOptions } from '../../src/protect/keys/create-sealer.ts';
+import {
+  createSealer,
+  type ManagedSealer,
+  type SealerOptions,
+} from '../../src/protect/keys/create-sealer.ts';
 import type { KeyProvider } from '../../src/protect/keys/key-provider.ts';
 import { openProvider } from '../../src/start/adapters.ts';
 import { codeOf, rejection } from '../contract/key-provider.ts';

@@ -4,7 +4,11 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { connectPostgres, createPostgresStore, postgresNotices } from '../../src/adapters/postgres/postgres-store.ts';
+import {
+  connectPostgres,
+  createPostgresStore,
+  postgresNotices,
+} from '../../src/adapters/postgres/postgres-store.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { Relay } from '../../src/outbox/relay/relay.ts';
 import { tellOfRows } from '../../src/start/outbox.ts';

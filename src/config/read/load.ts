@@ -512,7 +512,7 @@ type LoadedModule =
   | { readonly ok: false; readonly problem: Problem };
 
 /** Runs a configuration file that is code (`.mjs`, `.ts`, …) and returns its default export. Synchronous. */
-function loadModule(path: string, name: string): LoadedModule {
+export function loadModule(path: string, name: string): LoadedModule {
   let exported: unknown;
   try {
     exported = createRequire(path)(path);
@@ -691,7 +691,7 @@ function startOf(event: Event | undefined): number | undefined {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Names the configuration file, so it is not an option. */
-export const fileVariable = 'SVC_CONFIG';
+const fileVariable = 'SVC_CONFIG';
 
 /** Reads the settings in environment variables. An empty variable counts as unset. */
 export function readEnvironment(env: Environment): Settings & { readonly warnings: readonly Problem[] } {
