@@ -35,7 +35,7 @@ interface Seen {
 }
 
 /** Limit of undeclared types. More of them are computed at runtime. */
-const mostUndeclared = 1_000;
+const maxUndeclared = 1_000;
 const typeLike = /^(?!.*\d{4})[A-Za-z][\w.:/-]{0,99}$/;
 
 /**
@@ -54,7 +54,7 @@ export function createLearner(first: Application, before: Catalog) {
   function seenOf(eventType: string, topic: string, contentType: string): Seen | undefined {
     let seen = all.get(eventType);
     if (seen === undefined) {
-      if (!known.has(eventType) && ++undeclaredCount > mostUndeclared) return undefined;
+      if (!known.has(eventType) && ++undeclaredCount > maxUndeclared) return undefined;
       seen = { payload: newPlace(), budget: newBudget(), topics: new Set(), contentType };
       all.set(eventType, seen);
     }
@@ -159,7 +159,7 @@ export const newBudget = (): Budget => ({ names: 5_000 });
 /** With this many objects, a name that half of them have is a field. */
 const enoughObjects = 10;
 /** More rare names than this are the keys of a map. */
-const mostStray = 8;
+const maxStray = 8;
 
 export function newPlace(): Place {
   return {
@@ -288,7 +288,7 @@ function sorted(
   const all = [...names];
   const isField = ([name, named]: [string, Named]) => isKnown(name) || isCommon(named) || isWord(name);
   const stray = all.filter((each) => !isField(each));
-  const isMap = others !== undefined || known.additionalProperties !== undefined || stray.length > mostStray;
+  const isMap = others !== undefined || known.additionalProperties !== undefined || stray.length > maxStray;
   if (!isMap) return { fields: all.filter(isField), stray, isMap };
   // In a map, a word of the sources counts as a key unless half of the objects have it.
   const isSure = ([name, named]: [string, Named]) =>

@@ -119,13 +119,13 @@ export function written(
   };
 }
 
-const mostDepth = 100;
+const maxDepth = 100;
 const isIn = <T>(all: readonly T[], value: unknown): value is T =>
   (all as readonly unknown[]).includes(value);
 
 /** Parses a shape of the file. `undefined`: invalid. */
 export function readShape(value: unknown, depth = 0): Shape | undefined {
-  if (!isObject(value) || depth > mostDepth) return undefined;
+  if (!isObject(value) || depth > maxDepth) return undefined;
   const { type, properties = {}, required = [], additionalProperties, items, protection } = value;
   const types = type === undefined || Array.isArray(type) ? type : [type];
   if (types?.every((each) => isIn(kinds, each)) === false || !isObject(properties)) return undefined;

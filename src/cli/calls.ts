@@ -47,7 +47,7 @@ interface Place {
 export const idOf = ({ file, path }: Place): string => `${file}#${path}`;
 
 /** Limit of cached trees: a tree is some hundred times as large as its text. */
-const mostTrees = 300;
+const maxTrees = 300;
 
 /** The files of an application and the calls between their functions. */
 export class Sources {
@@ -74,7 +74,7 @@ export class Sources {
   read(file: string): OwnSource | undefined {
     if (this.#trees.has(file)) return this.#trees.get(file);
     const [oldest] = this.#trees.keys();
-    if (oldest !== undefined && this.#trees.size >= mostTrees) this.#trees.delete(oldest);
+    if (oldest !== undefined && this.#trees.size >= maxTrees) this.#trees.delete(oldest);
     let source: OwnSource | undefined;
     try {
       const text = sourceOf(file) ?? '';

@@ -192,7 +192,7 @@ interface Places {
 }
 
 /** Limit of the text output. */
-const mostPlaces = 5;
+const maxPlaces = 5;
 const defaultFolder = 'event-catalog';
 
 /** @throws CatalogError */
@@ -208,8 +208,8 @@ function configOf(file: string | undefined): Config {
   if (notFound !== undefined) throw new CatalogError(`${notFound} ${settingsInCode}`);
   const wrong = [...problems.filter(isInTheWay), ...targetProblems.flatMap((each) => each.problems)];
   if (wrong.length === 0) return config;
-  const more = wrong.length > mostPlaces ? [`and ${wrong.length - mostPlaces} more: ${program} check`] : [];
-  throw new CatalogError([...wrong.slice(0, mostPlaces).map(formatProblem), ...more].join('; '));
+  const more = wrong.length > maxPlaces ? [`and ${wrong.length - maxPlaces} more: ${program} check`] : [];
+  throw new CatalogError([...wrong.slice(0, maxPlaces).map(formatProblem), ...more].join('; '));
 }
 
 /** Problems with brokers, keys and databases do not affect the catalog. */
@@ -219,9 +219,9 @@ function isInTheWay({ name }: Problem): boolean {
 
 function noteOfUnknown(unknown: readonly string[]): string[] {
   if (unknown.length === 0) return [];
-  const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
+  const more = unknown.length > maxPlaces ? ` and ${unknown.length - maxPlaces} more` : '';
   return [
-    `event type or topic known only at runtime: ${unknown.slice(0, mostPlaces).join(', ')}${more}; ${program} catalog --watch finds them in the topics`,
+    `event type or topic known only at runtime: ${unknown.slice(0, maxPlaces).join(', ')}${more}; ${program} catalog --watch finds them in the topics`,
   ];
 }
 
@@ -247,7 +247,7 @@ interface WatchOptions {
   readonly broker?: string;
 }
 
-const askAgainMs = 2_000;
+const retryMs = 2_000;
 
 /** `svc catalog --watch`: learns from the events in the topics until Ctrl-C. Exit code 1: a topic could not be read, or no topic exists. */
 async function runWatch(options: WatchOptions, places: Places): Promise<number> {
@@ -364,7 +364,7 @@ async function follow(
       if (error.code !== 'SVC_ADAPTERS_NOT_REACHABLE' || (until ?? Number.POSITIVE_INFINITY) <= Date.now())
         return 'failed';
     }
-    await sleep(askAgainMs, undefined, { signal }).catch(() => {});
+    await sleep(retryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return 'absent';
   }
 }

@@ -143,7 +143,7 @@ export function isStartWell(start: StartCheck | undefined): boolean {
 const labels = { loaded: 'loaded', unloaded: 'UNLOADED', pending: 'pending' } as const;
 
 /** Limit of the text output. The JSON lists all. */
-const mostPlaces = 5;
+const maxPlaces = 5;
 
 export function formatStart(
   { command, problem, targets = [], unknown = [] }: StartCheck,
@@ -157,9 +157,9 @@ export function formatStart(
     `  ${labels[state].padEnd(8)}  ${id.padEnd(Math.min(width, 80))}  ${reason}`.trimEnd(),
   );
   if (count < targets.length && unknown.length > 0) {
-    const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
+    const more = unknown.length > maxPlaces ? ` and ${unknown.length - maxPlaces} more` : '';
     lines.push(
-      `  not followed: the name at ${unknown.slice(0, mostPlaces).join(', ')}${more} is known only at runtime`,
+      `  not followed: the name at ${unknown.slice(0, maxPlaces).join(', ')}${more} is known only at runtime`,
     );
   }
   const head =

@@ -395,7 +395,7 @@ const people =
 const reserved = /^(?:result|args|self|this|error|[pa]\d+)$/;
 /** Other names do not work in expressions. */
 const plainName = /^[A-Za-z_$][\w$]*$/;
-const mostFields = 8;
+const maxFields = 8;
 
 const nothingToSay = '{ ok: true }';
 
@@ -408,7 +408,7 @@ export function offerOf(node: AnyFunction, program: Program, noun: string, own?:
     name !== idName && (delicate.test(name) || (name === 'name' && people.test(noun)));
   const add = ({ name, path }: Field, root: string): void => {
     if (isDelicate(name) || ![name, ...path].every((each) => plainName.test(each))) leftOut.add(name);
-    else if (!fields.has(name) && fields.size < mostFields) fields.set(name, [root, ...path].join('.'));
+    else if (!fields.has(name) && fields.size < maxFields) fields.set(name, [root, ...path].join('.'));
   };
   const idName = `${camel(noun)}Id`;
   const named = (field: Field): Field => (field.name === 'id' ? { ...field, name: idName } : field);

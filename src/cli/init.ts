@@ -107,13 +107,13 @@ async function answersOf(options: InitOptions, manifest: Manifest): Promise<Answ
   throw new WrongUse(
     `no terminal to ask on: give --yes for what was found, or name each: ${candidates
       .filter(({ leaveOut }) => leaveOut === undefined)
-      .slice(0, mostNamed)
+      .slice(0, maxNamed)
       .map(({ module, path, eventType }) => `--target '${module}#${path}=${eventType}'`)
       .join(' ')}`,
   );
 }
 
-const mostNamed = 5;
+const maxNamed = 5;
 
 function nothingFound({ functionCount }: Search): string {
   return `none of ${functionCount} functions looks like a command (create…, update…, cancel…, pay…): name one, as in --target ./src/orders.ts#createOrder=ORDER_CREATED. For a function without a name, use publishEvent() in code`;
@@ -211,15 +211,15 @@ function buildsWithoutMaps(manifest: Manifest, targets: readonly NamedTarget[]):
   return !/"(?:inlineS|s)ourceMap"\s*:\s*true|"extends"/.test(readFileSync(file, 'utf8'));
 }
 
-const mostOthers = 10;
+const maxOthers = 10;
 
 /** Candidates and fields that are not in the configuration, with reasons. */
 function leftOutLines(targets: readonly NamedTarget[], others: readonly Candidate[]): string[] {
-  const lines = others.slice(0, mostOthers).map(({ eventType, module, path, leaveOut }) => {
+  const lines = others.slice(0, maxOthers).map(({ eventType, module, path, leaveOut }) => {
     const place = `${module.slice(2)}#${path}`;
     return `  ${eventType}  ${place}: ${leaveOut}`;
   });
-  if (others.length > mostOthers) lines.push(`  and ${others.length - mostOthers} more: --json lists them`);
+  if (others.length > maxOthers) lines.push(`  and ${others.length - maxOthers} more: --json lists them`);
   const fields = [...new Set(targets.flatMap(({ leftOut }) => leftOut))];
   if (fields.length > 0) lines.push(`  fields that may be personal or secret: ${fields.join(', ')}`);
   const unkeyed = withoutKey(targets);

@@ -335,7 +335,7 @@ function localPlace(
 }
 
 /** Limit of sorted rows. Beyond it, each chunk of this size is sorted separately. */
-export const mostSorted = 100_000;
+export const maxSorted = 100_000;
 
 interface Listing {
   add(event: StoredEvent): void;
@@ -366,7 +366,7 @@ export function createListing(
   return {
     add(event) {
       held.push(event);
-      if (!isSorted || held.length >= mostSorted) flush();
+      if (!isSorted || held.length >= maxSorted) flush();
     },
     end() {
       flush();

@@ -5,7 +5,7 @@ import { printable } from '../observe/logger.ts';
 const heldRows = 100;
 
 /** Limit of a column's width. Longer texts stick out. */
-const mostWidth = 60;
+const maxWidth = 60;
 
 /** A table for people. Rows are held up to `heldRows`, then written at once. */
 export function createColumns(head: readonly string[], write: (text: string) => unknown) {
@@ -23,7 +23,7 @@ export function createColumns(head: readonly string[], write: (text: string) => 
     const rows = held ?? [];
     held = undefined;
     widths = head.map((_, index) =>
-      Math.min(mostWidth, Math.max(...rows.map((row) => (row[index] ?? '').length))),
+      Math.min(maxWidth, Math.max(...rows.map((row) => (row[index] ?? '').length))),
     );
     for (const row of rows) writeRow(row);
   }

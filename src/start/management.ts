@@ -429,16 +429,16 @@ function backupPlace({ broker }: Config, { from }: Pick<RecoveryAsk, 'from'>): R
 }
 
 /** Longest wait of a caller. Then it gets what was found, or an error if the broker has not answered. */
-const patienceMs = 5_000;
+const answerMs = 5_000;
 
 /** Most records read for one question, to spare the application. `svc dlq list` has no limit. */
-const mostRead = 20_000;
+const maxRead = 20_000;
 
 /** Queries the newest dead letters of a topic, from its end. One question at a time; others get `undefined`. */
 export function createNewestDeadLetters(
   topic: string,
   openTail: (sinceMs: number) => Promise<TopicTail>,
-  limits = { patienceMs, mostRead },
+  limits = { answerMs, maxRead },
 ): Pick<DeadLetterTopic, 'newest'> {
   let isAsked = false;
 
@@ -447,7 +447,7 @@ export function createNewestDeadLetters(
     try {
       await tail.open();
       let count = ask.limit;
-      while (!signal.aborted && found.read < limits.mostRead && !found.isEnough(tail.partitionsLeft())) {
+      while (!signal.aborted && found.read < limits.maxRead && !found.isEnough(tail.partitionsLeft())) {
         for await (const records of tail.older(count, signal)) found.add(records);
         count *= 2;
       }
@@ -473,10 +473,10 @@ export function createNewestDeadLetters(
         if (found.read === 0)
           throw new SvcError(
             'SVC_ADAPTERS_NOT_REACHABLE',
-            `topic "${topic}" could not be read within ${limits.patienceMs / 1_000} s`,
+            `topic "${topic}" could not be read within ${limits.answerMs / 1_000} s`,
           );
       };
-      const answered = inTime(looked, { limitMs: limits.patienceMs, keepsAlive: false, late });
+      const answered = inTime(looked, { limitMs: limits.answerMs, keepsAlive: false, late });
       return answered.then(() => found.result(topic));
     },
   };
@@ -551,9 +551,9 @@ function rowOf(
   };
 }
 
-const mostCharacters = 200;
+const maxCharacters = 200;
 
-const shown = (text: string): string => printable(text).slice(0, mostCharacters);
+const shown = (text: string): string => printable(text).slice(0, maxCharacters);
 
 /** The class name of `TimeoutException: late`, written by others. The rest may contain anything. */
 function className(reason: string | undefined): string | null {

@@ -123,13 +123,13 @@ export function startProtection(config: Config, logger: Logger): Protection {
 }
 
 /** Limit of logged fields. */
-const mostUnreadable = 100;
+const maxUnreadable = 100;
 
 function sayUnreadable(logger: Logger): (eventType: string, field: string) => void {
   const said = new Set<string>();
   return (eventType, field) => {
     const id = `${eventType} ${field}`;
-    if (said.has(id) || said.size >= mostUnreadable) return;
+    if (said.has(id) || said.size >= maxUnreadable) return;
     said.add(id);
     logger.warn(
       `personal data: the marked field ${field} in ${eventType} holds an object whose text svc cannot read. svc therefore protects all values beside it in the toJSON of its owner. Give the class of that object a toJSON`,
@@ -193,14 +193,14 @@ function sayWorn({ keyId, messages, isUsedUp }: KeyUse, logger: Logger): void {
     );
 }
 
-const mostLines = 20;
+const maxLines = 20;
 
 function unmetReport(rules: readonly UnmetRule[]): string[] {
   if (rules.length === 0) return [];
   const lines = rules
-    .slice(0, mostLines)
+    .slice(0, maxLines)
     .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
-  if (rules.length > mostLines) lines.push(`  and ${rules.length - mostLines} more`);
+  if (rules.length > maxLines) lines.push(`  and ${rules.length - maxLines} more`);
   return [['personal data: these paths were in no payload', ...lines].join('\n')];
 }
 

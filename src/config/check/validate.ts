@@ -348,7 +348,7 @@ export interface EncryptionKeyConfig {
 
 const fields = ['id', 'key', 'status'];
 /** Readers try each key. */
-const most = 8;
+const maxKeys = 8;
 
 /** Checks `svc.pii.crypto.keys`; a text is JSON. Messages never contain a key. */
 function checkKeys(given: unknown): ReturnType<typeof orMistakes<readonly EncryptionKeyConfig[]>> {
@@ -356,7 +356,7 @@ function checkKeys(given: unknown): ReturnType<typeof orMistakes<readonly Encryp
   const only = (message: string) => orMistakes([], [{ message }]);
   if (value === undefined) return only('is not valid JSON');
   if (!Array.isArray(value)) return only('must be a list of { id, key, status }');
-  if (value.length > most) return only(`must hold at most ${most} keys`);
+  if (value.length > maxKeys) return only(`must hold at most ${maxKeys} keys`);
   const keys: EncryptionKeyConfig[] = [];
   const mistakes: Mistake[] = [];
   for (const [index, item] of Array.from(value as unknown[]).entries()) {
@@ -557,13 +557,13 @@ function readTextOfProblem(text: string): unknown {
 export function shownName(name: string, known: Iterable<string>): string {
   const words = new Set(['svc', ...known].flatMap((each) => each.split('.').flatMap(wordsOf)));
   return name
-    .slice(0, mostCharacters)
+    .slice(0, maxCharacters)
     .split('.')
     .map((part) => (isShown(part, words) ? part : '?'))
     .join('.');
 }
 
-const mostCharacters = 200;
+const maxCharacters = 200;
 
 function isShown(part: string, words: ReadonlySet<string>): boolean {
   const own = wordsOf(part);

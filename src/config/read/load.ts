@@ -293,7 +293,7 @@ type Parsed =
   | { readonly ok: false; readonly problem: Problem };
 
 /** Enough for thousands of targets. */
-const mostConfigBytes = 16 * 1024 ** 2;
+const maxConfigBytes = 16 * 1024 ** 2;
 
 /** Reads a configuration file. An empty file is an empty object with a warning. */
 function readFile({ path, namedBy }: FoundFile, cwd: string): ReadFile {
@@ -347,7 +347,7 @@ function parseFile(path: string, name: string, namedBy: string | undefined): Par
   let text: string;
   try {
     // Code is read, too, so that a missing file or a folder gets the same message.
-    text = readBoundedSync(path, mostConfigBytes).toString();
+    text = readBoundedSync(path, maxConfigBytes).toString();
   } catch (error) {
     return { ok: false, problem: { name, ...explainRead((error as NodeJS.ErrnoException).code, namedBy) } };
   }
@@ -371,7 +371,7 @@ function explainRead(code: string | undefined, namedBy: string | undefined): Omi
     };
   if (code === 'EFBIG')
     return {
-      message: `is larger than ${mostConfigBytes / 1024 ** 2} MiB`,
+      message: `is larger than ${maxConfigBytes / 1024 ** 2} MiB`,
       fix: 'Name the configuration file',
     };
   return { message: `cannot be read: ${code}` };

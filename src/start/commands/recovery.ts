@@ -229,7 +229,7 @@ export async function exportBackup(request: ExportRequest): Promise<ExportReport
 }
 
 /** Limit of reasons, because the text contains the topic and stored events may name any number. */
-const mostNamed = 100;
+const maxNamed = 100;
 
 /**
  * Why events are not sent to a topic. Stored events may name any topic, and would be sent with the rights of the user who runs svc.
@@ -248,8 +248,8 @@ export function createTopicRefusal(
   return (topic) => {
     if (deadLetterTopics.includes(topic)) return `topic "${topic}" is the dead letter topic itself`;
     if (allowed.has(topic)) return undefined;
-    if (told.size >= mostNamed && !told.has(topic))
-      return `more than ${mostNamed} topics that the configuration does not have: the list names them, ${naming} sends one`;
+    if (told.size >= maxNamed && !told.has(topic))
+      return `more than ${maxNamed} topics that the configuration does not have: the list names them, ${naming} sends one`;
     told.add(topic);
     return `the configuration has no topic "${topic}". If the events belong there, send them with ${naming} ${topic}`;
   };

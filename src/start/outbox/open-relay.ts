@@ -39,7 +39,7 @@ export async function openRelay(
 }
 
 /** Limit of names in one line. */
-const mostNamed = 5;
+const maxNamed = 5;
 
 /** Takes over the leases of ended processes of this host. At the start, logs which other relays hold shards. */
 function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
@@ -72,11 +72,11 @@ function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
 }
 
 function heldText(others: readonly ShardHolder[]): string {
-  const named = others.slice(0, mostNamed).map(({ owner, shards, leaseMs }) => {
+  const named = others.slice(0, maxNamed).map(({ owner, shards, leaseMs }) => {
     const until = new Date(systemClock.now() + leaseMs).toISOString().slice(11, 19);
     return `${shards} by ${shownOwner(owner)} until ${until}Z (${Math.ceil(leaseMs / 1_000)} s)`;
   });
-  const more = others.length > mostNamed ? `, and by ${others.length - mostNamed} more` : '';
+  const more = others.length > maxNamed ? `, and by ${others.length - maxNamed} more` : '';
   const count = others.reduce((sum, { shards }) => sum + shards, 0);
   return `${count} of ${shardCount} shards are held by other relays: ${named.join(', ')}${more}. A live relay renews its shards and sends their rows. Rows of a dead relay wait until then`;
 }

@@ -141,7 +141,7 @@ export function watchSenders({
   };
 }
 
-const mostTold = 100;
+const maxTold = 100;
 
 /** Counts events that are stored outside a transaction, and warns once per target. */
 export function tellUnjoined(logger: Logger) {
@@ -152,7 +152,7 @@ export function tellUnjoined(logger: Logger) {
     tell({ eventType }: { readonly eventType: string }, target: string | undefined): void {
       count++;
       const whose = target ?? `outbox.save() of ${eventType}`;
-      if (told.has(whose) || told.size >= mostTold) return;
+      if (told.has(whose) || told.size >= maxTold) return;
       told.add(whose);
       logger.warn(
         `outbox: an event of ${printable(whose)} was made outside any transaction. svc stores it right after the call, not atomically: a process that ends in between loses the event. Call the function within a transaction, or let such calls fail with svc.outbox.on-no-transaction: error (docs/outbox.md). svc logs this once for each target`,
