@@ -4,9 +4,8 @@ import { notStartedExitCode, unsupportedNode } from './src/ground/version.ts';
 import type { LogFormat } from './src/observe/logger.ts';
 import type * as Preload from './src/preload/preload.ts';
 
-// The way in: `node --import svc/register app.js`, or `--require`. Whatever fails here is said, and the application runs on,
-// unless `svc.required` asks for the opposite.
-// Jest's `setupFiles` run in a realm and a module system that end with the test file: svc stays in those of the process.
+// The entry for `node --import svc/register app.js`, or `--require`. An error is logged, and the application runs on, unless `svc.required`
+// is true. Jest's `setupFiles` run in a realm and a module system that end with the test file, so svc uses those of the process.
 const { getBuiltinModule } = runInThisContext('process') as Partial<typeof process>;
 const { createRequire } = getBuiltinModule?.('node:module') ?? nodeModule;
 const load = () => createRequire(import.meta.url)('./preload.cjs') as typeof Preload;
@@ -20,9 +19,9 @@ if (tooOld !== undefined) {
   }
   say(format, `${tooOld}. The application runs without svc`);
 } else if (process.env.SVC_ENABLED !== 'false') {
-  // Switched off like this, not even what reads the configuration is loaded.
+  // Switched off: not even the configuration loader is loaded.
   try {
-    // CommonJS on purpose: loaded synchronously, before the application, whichever way the preload came in.
+    // CommonJS, because it must load synchronously before the application, under `--import` as well as `--require`.
     load().preload();
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
@@ -35,13 +34,13 @@ if (tooOld !== undefined) {
   }
 }
 
-/** The lines of `src/observe/logger.ts`, which is not loaded where svc is switched off. */
+/** The lines of `src/observe/logger.ts`, which may not be loaded. */
 function say(format: LogFormat, message: string): void {
   const line = { timestamp: new Date().toISOString(), severity: 'ERROR', message, logger: 'svc' };
   process.stderr.write(`${format === 'json' ? JSON.stringify(line) : `svc: ${message}`}\n`);
 }
 
-/** The file counts where this Node can load what reads it. */
+/** The settings for an error line. The configuration file counts if this Node can load its reader. */
 function lastResort(): ReturnType<typeof Preload.lastResort> {
   const { SVC_ENABLED, SVC_REQUIRED, SVC_LOG_FORMAT } = process.env;
   const format = SVC_LOG_FORMAT?.trim() === 'json' ? 'json' : 'text';

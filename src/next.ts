@@ -3,7 +3,7 @@ import { loadChunk } from './ground/lifecycle.ts';
 import type * as Needed from './start/commands/needed-packages.ts';
 import type * as Lists from './start/commands/write-list.ts';
 
-/** The part of Next.js' configuration that `withSvc` adds to. */
+/** The part of Next.js' configuration that `withSvc` changes. */
 interface NextSettings {
   readonly serverExternalPackages?: readonly string[] | undefined;
   readonly transpilePackages?: readonly string[] | undefined;
@@ -18,13 +18,13 @@ type AfterCompile = (build: {
   readonly distDir: string;
 }) => Promise<void> | void;
 
-/** `next.config.*` exports an object, or a function that makes one. */
+/** `next.config.*` exports an object, or a function that returns one. */
 type NextConfig = object | ((...args: never[]) => object | Promise<object>);
 
 /**
- * `svc/next`: keeps svc, the database drivers and ORMs that it follows, and packages that targets name out of Next.js' bundle, and
- * has svc and all that it loads copied into `output: 'standalone'`, the configuration file included. At the end of `next build` it lists
- * where the targets are in the bundle, as `svc manifest .next/server` does.
+ * Adds svc to a Next.js configuration. svc, the database drivers and ORMs that it follows, and packages of targets stay out of the bundle.
+ * `output: 'standalone'` gets svc, all that it loads, and the configuration file. `next build` ends by writing `svc.manifest.json`, as
+ * `svc manifest .next/server` does.
  *
  * @example
  * ```ts
@@ -62,7 +62,7 @@ function added<Settings extends object>(settings: Settings): Settings {
     ...files.map(globOf),
     listed,
   ];
-  // Next.js does not start with a package that stands in both.
+  // Next.js refuses a package that is in both lists.
   const external = unbundled.filter((name) => !transpilePackages.includes(name));
   return {
     ...settings,
@@ -83,8 +83,8 @@ function added<Settings extends object>(settings: Settings): Settings {
 
 const listsPart = () => loadChunk(import.meta.url, './start/commands/write-list.ts') as typeof Lists;
 
-/** What `svc manifest` writes, and `next build` with this. */
+/** Written by `svc manifest` and at the end of `next build`. */
 const listed = 'svc.manifest.json';
 const everyRoute = '/**';
-/** Neither documentation nor types. */
+/** Without documentation and types. */
 const loadable = '**/*.{js,cjs,mjs,json,node,wasm}';

@@ -1,6 +1,6 @@
 /**
- * `svc/testing`: what an application under test has published with `svc.broker.client: memory`, and what it has stored in its
- * outbox, whatever the broker is.
+ * `svc/testing`: events that an application under test has published with `svc.broker.client: memory`, and rows that it has stored in its
+ * outbox, with any broker.
  *
  * @example
  * ```ts
@@ -54,10 +54,10 @@ export {
 } from './testing/stored-events.ts';
 export type { EventMatch, PublishedEvent };
 
-// The first assertion of a test comes after its first event.
+// Starts to record rows at the import, because a test's first assertion follows its first event.
 sharedStoredRows();
 
-/** An event with what surrounds it in its record. */
+/** A published event with its record. */
 export interface PublishedRecord<Payload = Record<string, unknown>> {
   readonly topic: string;
   readonly key: string | null;
@@ -70,16 +70,16 @@ export interface PublishedRecord<Payload = Record<string, unknown>> {
 export interface WaitForOptions extends EventMatch {
   /** How many matching events to wait for. Default: 1. */
   readonly count?: number;
-  /** Default: 5000. */
+  /** Milliseconds. Default: 5000. */
   readonly timeoutMs?: number;
 }
 
-/** Topics that hold records, in the order of their first one. */
+/** Topics with records, in the order of their first record. */
 export function topics(): string[] {
   return [...new Set(stored().map(({ topic }) => topic))];
 }
 
-/** Everything published, or what went to one topic, in the order of its publishing. */
+/** All published records, or those of one topic, in the order of publishing. */
 export function records<Payload = Record<string, unknown>>(topic?: string): PublishedRecord<Payload>[] {
   return stored()
     .filter((one) => topic === undefined || one.topic === topic)
@@ -91,15 +91,15 @@ export function events<Payload = Record<string, unknown>>(topic?: string): Publi
   return records<Payload>(topic).map(({ event }) => event);
 }
 
-/** Forgets everything published and stored so far. Rows in the application's database stay. */
+/** Deletes all recorded events and rows. Rows in the application's database stay. */
 export function clear(): void {
   sharedMemoryStore().clear();
   sharedStoredRows().clear();
 }
 
 /**
- * Resolves with the first `count` matching events, those already published among them.
- * Rejects after `timeoutMs` with an `AssertionError` that lists what did arrive.
+ * Resolves to the first `count` matching events, including those already published.
+ * Rejects after `timeoutMs` with an `AssertionError` that lists the published events.
  */
 export function waitFor<Payload = Record<string, unknown>>(
   options: WaitForOptions = {},
@@ -119,7 +119,7 @@ export function waitFor<Payload = Record<string, unknown>>(
   });
 }
 
-/** Returns the first matching event; throws an `AssertionError` that lists what was published when there is none. */
+/** Returns the first matching event. Throws an `AssertionError` that lists the published events if none matches. */
 export function assertPublished<Payload = Record<string, unknown>>(
   match: EventMatch,
 ): PublishedEvent<Payload> {
@@ -129,7 +129,7 @@ export function assertPublished<Payload = Record<string, unknown>>(
   return first;
 }
 
-/** Throws an `AssertionError` that lists what was published: nothing was expected, or nothing in this topic. */
+/** Throws an `AssertionError` that lists the published events if there are any, or any in `topic`. */
 export function assertNothingPublished(topic?: string): void {
   const match = topic === undefined ? {} : { topic };
   if (find(match).length > 0) throw publishedFailure(`no event was expected${inTopic(match)}`, {});

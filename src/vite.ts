@@ -1,7 +1,7 @@
 import { loadChunk } from './ground/lifecycle.ts';
 import type * as Insert from './start/commands/insert-targets.ts';
 
-/** The part of Vite's plugins that this one is. */
+/** The part of Vite's plugin interface that is used. */
 interface VitePlugin {
   readonly name: string;
   readonly enforce: 'post';
@@ -13,8 +13,8 @@ interface VitePlugin {
 }
 
 /**
- * `svc/vite`: captures the targets of the configuration in the files that Vite transforms, where `svc/register` runs them: the tests of
- * Vitest, and Vite's server for server-side code.
+ * A Vite plugin that captures the configured targets in the files that Vite transforms: the tests of Vitest, and Vite's server for
+ * server-side code. The process needs `svc/register`.
  *
  * @example
  * ```ts
@@ -25,10 +25,10 @@ interface VitePlugin {
  * ```
  */
 export function svc(): VitePlugin {
-  let insert: Insert.InsertTargets | undefined;
+  let insert: ReturnType<typeof insertions> | undefined;
   return {
     name: 'svc',
-    // Types and decorators are compiled by then; and no line moves, so that the map of before stays right.
+    // After the compilers of types and decorators. Lines do not move, so the source map stays valid.
     enforce: 'post',
     transform(code, id) {
       insert ??= insertions();
@@ -38,8 +38,8 @@ export function svc(): VitePlugin {
   };
 }
 
-/** By the configuration that `svc/register` finds: the processes that Vite and Vitest start run in the same folder. */
-function insertions(): Insert.InsertTargets {
+/** Reads the same configuration as `svc/register`: Vite and Vitest start their processes in the same folder. */
+function insertions() {
   const { insertTargets } = loadChunk(import.meta.url, './start/commands/insert-targets.ts') as typeof Insert;
   return insertTargets(process.cwd());
 }

@@ -15,24 +15,24 @@ import type { PathRule } from '../ground/pii-rule.ts';
 import { eventTypeOf } from '../start/settings.ts';
 import { type Kind, merged, propertiesOf, type Shape, unknownShape } from './shape.ts';
 
-/** An event type, as configuration and code declare it in one place or in several. */
+/** An event type as declared in the configuration and in code. */
 export interface Declared {
   readonly from: readonly string[];
   readonly topics: readonly string[];
-  /** Expressions; none: the id of the event. */
+  /** Expressions. Empty: the event id. */
   readonly keys: readonly string[];
   readonly payload: Shape;
-  /** Its own; those for all events follow. */
+  /** Its own rules. Rules for all events apply afterwards. */
   readonly rules: readonly PathRule[];
 }
 
 export interface DeclaredTypes {
   readonly types: ReadonlyMap<string, Declared>;
-  /** Places whose event type, or topic, is known only at runtime. */
+  /** Places whose event type or topic is known only at runtime. */
   readonly unknown: readonly string[];
 }
 
-/** All event types that reading finds. */
+/** All event types in the configuration and the sources. */
 export function declaredTypes(config: Config): DeclaredTypes {
   const types = new Map<string, Declared>();
   const unknown: string[] = [];
@@ -51,7 +51,7 @@ export function declaredTypes(config: Config): DeclaredTypes {
 }
 
 function together(a: Declared, b: Declared): Declared {
-  // Where one of them is not known, the other is not all there is.
+  // If one payload is unknown, the union is open.
   const payload = merged(open(a.payload, b.payload), open(b.payload, a.payload));
   return {
     from: union(a.from, b.from),
@@ -98,7 +98,7 @@ function ofExpression(payload: TargetConfig['payload']): Shape {
   return spelled === undefined ? unknownShape : shapeOf(spelled);
 }
 
-/** What is wrong with them the application is told when it starts. */
+/** Invalid rules are reported when the application starts. */
 function rulesOf(pii: unknown): readonly PathRule[] {
   const checked = pii === undefined ? undefined : checkRulesOf(pii, true);
   return checked?.ok ? checked.value : [];
@@ -119,12 +119,12 @@ function shapeOfValue(value: SpelledValue): Shape {
 
 const tests =
   /(?:^|\/)(?:tests?|__tests__|__mocks__|specs?|e2e|fixtures|seeds?)\/|\.(?:test|spec|e2e|mock)\./;
-/** What it publishes is not what the application does. */
+/** Tests publish other events than the application. */
 export const isTest = (path: string): boolean => tests.test(path.replaceAll('\\', '/'));
 
 const word = /[A-Za-z_$][\w$]*/g;
 
-/** The words of an application's sources, tests left out: what its fields are named, and hardly ever what its data are. */
+/** The words in an application's sources, without tests: names of fields, but rarely data. */
 export function sourceWords(folder: string, isLeftOut: (path: string) => boolean): ReadonlySet<string> {
   const words = new Set<string>();
   for (const path of sourcesIn(folder)) {
@@ -132,27 +132,27 @@ export function sourceWords(folder: string, isLeftOut: (path: string) => boolean
     try {
       for (const [found] of sourceOf(path)?.matchAll(word) ?? []) words.add(found);
     } catch {
-      // It may be gone meanwhile, or not be readable.
+      // The file is gone or unreadable.
     }
   }
   return words;
 }
 
-// which event types configuration and code declare, and what they say of payloads, by reading alone.
+// The payloads that configuration and code spell out.
 
 /**
- * What an expression for a payload spells out: the names of `{ orderId: #result.id }`, and the types of what is written into it. Of any other
- * what `known` knows.
+ * The shape that a payload expression spells out: the names of `{ orderId: #result.id }` and the types of literals. `known` supplies the
+ * shapes of other expressions.
  */
 export function spelledOut(expression: string, known: Known = () => undefined): Shape {
   const tokens = tokenize(expression);
   return asPayload(shapeOfOfSpelledOut(tokens.slice(0, -1), known));
 }
 
-/** What is known of a value of the call that stands there as it is: `#result.id`. */
+/** The known shape of a value such as `#result.id`. */
 type Known = (tokens: readonly Token[]) => Shape | undefined;
 
-/** What is no object is published as `{ "value": … }`. */
+/** A payload that is not an object is published as `{ "value": … }`. */
 function asPayload(shape: Shape | undefined): Shape {
   if (shape?.type === undefined || shape.type.includes('object')) return shape ?? unknownShape;
   return { type: ['object'], properties: { value: shape }, isClosed: true };
@@ -172,7 +172,7 @@ function shapeOfOfSpelledOut(tokens: readonly Token[], known: Known): Shape | un
   return kind === undefined ? known(tokens) : { type: [kind] };
 }
 
-/** `{a: 1}` and `{:}`; else it is a list. */
+/** `{a: 1}` and `{:}`. Otherwise it is a list. */
 const isMap = (tokens: readonly Token[]): boolean => isSymbol(tokens[1], ':') || isSymbol(tokens[2], ':');
 
 function mapOf(tokens: readonly Token[], known: Known): Shape {
@@ -196,7 +196,7 @@ function literalOf({ kind, text }: Token): Kind | undefined {
   return text === 'null' ? 'null' : /^(?:true|false)$/.test(text) ? 'boolean' : undefined;
 }
 
-/** Between commas that stand in no brackets. */
+/** Splits at commas outside brackets. */
 function partsOf(tokens: readonly Token[]): Token[][] {
   const parts: Token[][] = [[]];
   for (let at = 0; at < tokens.length; at++) {
@@ -213,7 +213,7 @@ function partsOf(tokens: readonly Token[]): Token[][] {
 
 const isOpening = ({ kind, text }: Token): boolean => kind === 'symbol' && /^[([{]$/.test(text);
 
-/** Where the bracket that opens at `start` is closed. */
+/** The index of the closing bracket. */
 function closing(tokens: readonly Token[], start: number): number {
   let depth = 0;
   for (let at = start; at < tokens.length; at++) {

@@ -1,4 +1,4 @@
-// catalog/: the events of an application, written down for their consumers.
+// catalog/: the events of an application, described for their consumers.
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -6,8 +6,9 @@ import { dirname, join, resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { severities } from '../ground/event-fields.ts';
 import { nearestManifest, readBoundedSync } from '../ground/files.ts';
+import type { FieldRule } from '../ground/pii-rule.ts';
 import { printable, printableJson } from '../observe/logger.ts';
-import { compilePolicy } from '../protect/marks/policy.ts';
+import { compilePolicy, type PathState, type Policy } from '../protect/marks/policy.ts';
 import { type AvroSchema, recordName, recordSchema } from '../serialize/avro/avro.ts';
 import type { Declared, DeclaredTypes } from './declared.ts';
 import {
@@ -16,21 +17,21 @@ import {
   type CatalogEvent,
   catalogFileName,
   catalogText,
-  completed,
   isKnown,
   isObject,
   type Kind,
+  kindsOf,
+  merged,
   namesOf,
   type Protection,
   propertiesOf,
   propertyNamed,
-  protectedShape,
   type Shape,
-  shapeOfAvro,
+  unknownShape,
   written,
 } from './shape.ts';
 
-// what a catalog is written as: JSON Schema, Avro, TypeScript, AsyncAPI.
+// The forms of a catalog: JSON Schema, Avro, TypeScript, AsyncAPI.
 
 const protectionNotes: Readonly<Record<Protection, string>> = {
   encrypted: 'ENC(…): encrypted; decryptFields of svc/consumer opens it',
@@ -47,7 +48,7 @@ const object = (properties: Readonly<Record<string, object>>): object => ({
 const allNullable = (...names: string[]): object =>
   object(Object.fromEntries(names.map((name) => [name, nullable])));
 
-/** What is not known is `null`. */
+/** Unknown values are `null`. */
 const metadataSchema = object({
   source: allNullable('serviceName', 'serviceVersion', 'hostname'),
   actor: allNullable('userId', 'sessionId'),
@@ -57,7 +58,7 @@ const metadataSchema = object({
   tags: { type: 'object', additionalProperties: { type: 'string' } },
 });
 
-/** The whole envelope of an event type. */
+/** The schema of the whole envelope. */
 function envelopeSchema(eventType: string, payload: Shape, metadata: object = metadataSchema): object {
   const time = { type: 'string', format: 'date-time' };
   return {
@@ -74,7 +75,7 @@ function envelopeSchema(eventType: string, payload: Shape, metadata: object = me
   };
 }
 
-/** Whatever is published, its payload is an object. */
+/** Every payload is an object. */
 function payloadSchema(payload: Shape): object {
   if (!isKnown(payload)) return { type: 'object' };
   return written(payload, (protection) => ({ description: protectionNotes[protection] }));
@@ -88,7 +89,7 @@ export function jsonSchemaText(eventType: string, payload: Shape): string {
   return `${printableJson(schema, 2)}\n`;
 }
 
-/** The record schema of an event type. Where its payload is not known well enough for a type, it is JSON in a string, as svc writes it. */
+/** The record schema of an event type. A payload without an Avro type is JSON in a string, as svc writes it. */
 export function avroText(eventType: string, event: CatalogEvent): string {
   const { payload, avro, contentType } = event;
   const isWritten = contentType === 'application/avro';
@@ -96,7 +97,7 @@ export function avroText(eventType: string, event: CatalogEvent): string {
   return `${printableJson(recordSchema(eventType, (typed as AvroSchema) ?? 'string'), 2)}\n`;
 }
 
-/** `undefined`: Avro has no type for it. */
+/** `undefined`: Avro has no type for the payload. */
 function payloadSchemaOfAvro(eventType: string, payload: Shape): AvroSchema | undefined {
   const taken = new Set<string>();
   try {
@@ -144,7 +145,7 @@ function payloadSchemaOfAvro(eventType: string, payload: Shape): AvroSchema | un
 
 const noType = new Error('Avro has no type for it');
 
-/** The default of a union is of its first type. */
+/** The default must have the first type of a union. */
 function withNull(type: AvroSchema): AvroSchema {
   const all = Array.isArray(type) ? (type as readonly AvroSchema[]) : [type];
   return ['null', ...all.filter((each) => each !== 'null')];
@@ -187,7 +188,6 @@ export interface EventEnvelope<Type extends EventType = EventType> {
 export type AnyEvent = { [Type in EventType]: EventEnvelope<Type> }[EventType];
 `;
 
-/** A file of types alone. */
 export function typescriptText(catalog: Catalog): string {
   const names = namesFor(catalog.keys(), typeNameOf);
   const rows = [...catalog.keys()].map(
@@ -239,7 +239,7 @@ function objectText(shape: Shape, depth: number): string {
     return `${note}${indent}readonly ${keyText(name)}${mark}: ${typeText(each, depth + 1)};\n`;
   });
   if (additionalProperties !== undefined || lines.length === 0) {
-    // It has to hold of the named ones, too.
+    // An index signature must fit the named properties, too.
     const others =
       additionalProperties === undefined || lines.length > 0
         ? 'unknown'
@@ -249,7 +249,7 @@ function objectText(shape: Shape, depth: number): string {
   return `{\n${lines.join('')}${'  '.repeat(depth)}}`;
 }
 
-/** Whatever a name holds, it stays a text. */
+/** A name with special characters stays a string literal. */
 function keyText(name: string): string {
   if (/^[A-Za-z_$][\w$]*$/.test(name)) return name;
   return printable(JSON.stringify(name));
@@ -263,7 +263,7 @@ interface ApiInfo {
 const reference = (to: string): object => ({ $ref: to });
 const kafka = (binding: object): object => ({ kafka: { ...binding, bindingVersion: '0.5.0' } });
 
-/** An AsyncAPI document: channels are topics, messages event types. Without servers, as these differ from environment to environment. */
+/** An AsyncAPI document: channels are topics, messages are event types. Without servers, which differ by environment. */
 export function asyncapiText(catalog: Catalog, info: ApiInfo): string {
   const names = namesFor(catalog.keys(), fileNameOf);
   const nameOf = (eventType: string): string => names.get(eventType) as string;
@@ -333,7 +333,7 @@ function messageOf(eventType: string, event: CatalogEvent): object {
   };
 }
 
-/** `svc.events.ORDER_CREATED` in two parts: the document takes no other. */
+/** Splits `svc.events.ORDER_CREATED` into namespace and name, as AsyncAPI requires. */
 function withNamespaces(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withNamespaces);
   if (!isObject(schema)) return schema;
@@ -344,7 +344,7 @@ function withNamespaces(schema: unknown): unknown {
 
 const avroFormat = 'application/vnd.apache.avro;version=1.9.0';
 
-/** A name of each event type for files or types, two of which differ by more than case. The first in order keeps the plain one. */
+/** A file or type name for each event type, unique regardless of case. The first in order keeps the plain name. */
 function namesFor(
   eventTypes: Iterable<string>,
   plainNameOf: (eventType: string) => string | undefined,
@@ -367,16 +367,16 @@ function hashed(plain: string | undefined, eventType: string): string {
   return `${shown}_${createHash('sha256').update(eventType).digest('hex').slice(0, 8)}`;
 }
 
-/** Devices, which Windows takes no file for. */
+/** Device names, which Windows does not allow as files. */
 const reserved = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i;
 
-/** Of files, and of parts of an AsyncAPI document. */
+/** For files and parts of an AsyncAPI document. */
 function fileNameOf(eventType: string): string | undefined {
   const isPlain = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(eventType) && !eventType.endsWith('.');
   return isPlain && eventType.length <= longestPlain && !reserved.test(eventType) ? eventType : undefined;
 }
 
-/** `ORDER_CREATED` and `order.created` are `OrderCreated`. */
+/** `ORDER_CREATED` and `order.created` become `OrderCreated`. */
 function typeNameOf(eventType: string): string | undefined {
   if (eventType.length > longestPlain) return undefined;
   const words = eventType.split(/[^A-Za-z0-9]+/).filter((word) => word !== '');
@@ -390,12 +390,12 @@ function typeNameOf(eventType: string): string | undefined {
   return /^\d/.test(name) ? `E${name}` : name;
 }
 
-/** Of a type that was seen in a topic, and is declared nowhere that reading finds. */
+/** The publisher of a type that was seen in a topic, but is not declared in the sources. */
 export const seenIn = (topic: string): string => `topic ${topic}`;
 const isSeenOnly = ({ from }: CatalogEvent): boolean => from.every((each) => each.startsWith(seenIn('')));
 
 /**
- * What configuration and code publish now, with what is known of payloads from before.
+ * The declared event types, with the known payloads of the previous catalog.
  *
  * @throws CatalogError
  */
@@ -443,7 +443,7 @@ function avroOf(eventType: string, { serde, baseDir }: Config): unknown {
   }
 }
 
-/** Masks come from rules alone, which may have gone. */
+/** Masks result from rules, which may have changed. */
 function unmasked({ properties, items, additionalProperties, protection, ...rest }: Shape): Shape {
   return {
     ...rest,
@@ -456,7 +456,7 @@ function unmasked({ properties, items, additionalProperties, protection, ...rest
   };
 }
 
-/** All files of a catalog, by their path in its folder. */
+/** All files of a catalog, by relative path. */
 export function filesOf(catalog: Catalog, baseDir: string): ReadonlyMap<string, string> {
   const { name, version } = nearestManifest(baseDir) ?? {};
   const names = namesFor(catalog.keys(), fileNameOf);
@@ -470,20 +470,20 @@ export function filesOf(catalog: Catalog, baseDir: string): ReadonlyMap<string, 
     }),
     ['events.ts', typescriptText(catalog)],
     ['asyncapi.json', asyncapiText(catalog, { title: name ?? 'events', version: version ?? '0.0.0' })],
-    // Last: what is written after it is made of it.
+    // Last, because all other files are generated from it.
     [catalogFileName, catalogText(catalog)],
   ]);
 }
 
 const pathsOf = (name: string) => ({ json: `json-schema/${name}.json`, avro: `avro/${name}.avsc` });
 
-/** The paths of those that are there in another form, or not at all. */
+/** The paths of files that are missing or different. */
 export function outdated(folder: string, files: ReadonlyMap<string, string>): string[] {
   return [...files].flatMap(([path, text]) => (textAt(join(folder, path)) === text ? [] : [path]));
 }
 
 /**
- * Writes what has changed, and takes away what the catalog of before had made of types that are gone. Each file is there in whole.
+ * Writes changed files atomically, and deletes files of removed event types.
  *
  * @throws CatalogError
  */
@@ -512,9 +512,132 @@ export function writeFolder(folder: string, files: ReadonlyMap<string, string>, 
 
 function textAt(path: string): string | undefined {
   try {
-    // As git may have checked it out.
+    // Git may check files out with CRLF.
     return readFileSync(path, 'utf8').replaceAll('\r\n', '\n');
   } catch {
     return undefined;
   }
+}
+
+const protectionsOfProtected = { MASK: 'masked', ENCRYPT: 'encrypted', HASH: 'hashed' } as const;
+
+const leaves: readonly Kind[] = ['string', 'integer', 'number', 'boolean'];
+
+/** The shape after protection: protected values are texts, excluded ones are missing. */
+function protectedShape(shape: Shape, policy: Policy): Shape {
+  return visit(shape, policy.root, policy.root.rule) ?? {};
+}
+
+function visit(shape: Shape, state: PathState, rule: FieldRule | undefined): Shape | undefined {
+  if (rule?.strategy === 'EXCLUDE') return undefined;
+  const { properties, required, additionalProperties, items } = shape;
+  const below = (each: Shape, next: PathState) => visit(each, next, next.rule ?? rule);
+  const inside = Object.entries(properties ?? {}).flatMap(([name, each]) => {
+    const after = below(each, state.next(name));
+    return after === undefined ? [] : [[name, after] as const];
+  });
+  const names = new Set(inside.map(([name]) => name));
+  const others = additionalProperties && below(additionalProperties, state.other());
+  const element = items && below(items, state.element());
+  return {
+    ...leafOf(shape, rule),
+    ...(properties !== undefined && { properties: propertiesOf(inside) }),
+    ...(required !== undefined && { required: required.filter((name) => names.has(name)) }),
+    ...(others !== undefined && { additionalProperties: others }),
+    ...(element !== undefined && { items: element }),
+  };
+}
+
+function leafOf({ type, protection }: Shape, rule: FieldRule | undefined): Shape {
+  if (rule === undefined || rule.strategy === 'EXCLUDE')
+    return { ...(type !== undefined && { type }), ...(protection !== undefined && { protection }) };
+  // Protected texts and numbers become texts. Protected objects show in events.
+  const after = (type ?? ['string']).map((kind): Kind => (leaves.includes(kind) ? 'string' : kind));
+  const isText = after.includes('string');
+  return { type: kindsOf(after), ...(isText && { protection: protectionsOfProtected[rule.strategy] }) };
+}
+
+/** Combines a declared shape with a learned one. If the declaration spells out the names, events add only the types behind them. */
+function completed(declared: Shape, learned: Shape | undefined): Shape {
+  if (learned === undefined || !isKnown(learned)) return open(declared);
+  const spelled = declared.properties;
+  if (spelled === undefined) return isKnown(declared) ? open(declared) : learned;
+  const names = declared.isClosed
+    ? namesOf(declared)
+    : [...new Set([...namesOf(declared), ...namesOf(learned)])];
+  const required = learned.required?.filter((name) => names.includes(name));
+  const { additionalProperties, items } = declared.isClosed ? {} : learned;
+  return {
+    type: declared.isClosed ? ['object'] : kindsOf([...(learned.type ?? []), 'object']),
+    properties: propertiesOf(
+      names.map((name) => [
+        name,
+        completed(propertyNamed(declared, name) ?? unknownShape, propertyNamed(learned, name)),
+      ]),
+    ),
+    ...(required !== undefined && { required }),
+    ...(additionalProperties !== undefined && { additionalProperties }),
+    ...(items !== undefined && { items }),
+  };
+}
+
+/** The shape for the file. */
+function open({ isClosed: _, properties, ...rest }: Shape): Shape {
+  if (properties === undefined) return rest;
+  return {
+    ...rest,
+    properties: propertiesOf(Object.entries(properties).map(([name, each]) => [name, open(each)])),
+  };
+}
+
+const primitives: Readonly<Record<string, Shape>> = {
+  null: { type: ['null'] },
+  boolean: { type: ['boolean'] },
+  int: { type: ['integer'] },
+  long: { type: ['integer'] },
+  float: { type: ['number'] },
+  double: { type: ['number'] },
+  string: { type: ['string'] },
+  enum: { type: ['string'] },
+};
+
+/** Readers get these types as texts. */
+const asText = /^(?:timestamp-|time-|date$|decimal$)/;
+
+/** The JSON shape of a payload with this Avro schema. Types without a JSON form are unknown. */
+function shapeOfAvro(schema: unknown, named = new Map<string, unknown>(), depth = 0): Shape {
+  if (depth > 50) return unknownShape;
+  if (Array.isArray(schema)) return shapeOfUnion(schema, named, depth);
+  if (typeof schema === 'string') {
+    const shape = primitives[schema];
+    if (shape !== undefined) return shape;
+    const known = named.get(schema.split('.').at(-1) as string);
+    return known === undefined ? unknownShape : shapeOfAvro(known, new Map(named), depth + 1);
+  }
+  if (!isObject(schema)) return unknownShape;
+  const { type, logicalType, name, fields, items, values } = schema;
+  if (typeof name === 'string') named.set(name.split('.').at(-1) as string, schema);
+  if (typeof logicalType === 'string' && asText.test(logicalType)) return { type: ['string'] };
+  if (Array.isArray(type) || isObject(type)) return shapeOfAvro(type, named, depth + 1);
+  if (type === 'array') return { type: ['array'], items: shapeOfAvro(items, named, depth + 1) };
+  if (type === 'map')
+    return { type: ['object'], additionalProperties: shapeOfAvro(values, named, depth + 1) };
+  if ((type === 'record' || type === 'error') && Array.isArray(fields)) {
+    const all = (fields as unknown[]).filter(isObject).map((field) => {
+      return [String(field.name), shapeOfAvro(field.type, named, depth + 1)] as const;
+    });
+    return { type: ['object'], properties: propertiesOf(all), required: all.map(([each]) => each).sort() };
+  }
+  return typeof type === 'string' && type !== 'record' ? shapeOfAvro(type, named, depth + 1) : unknownShape;
+}
+
+/** A value of several records and maps is wrapped in its name: `{ "com.example.Card": { … } }`. */
+function shapeOfUnion(all: readonly unknown[], named: Map<string, unknown>, depth: number): Shape {
+  const shapes = all.map((each) => shapeOfAvro(each, named, depth + 1));
+  if (shapes.some(({ type }) => type === undefined)) return unknownShape;
+  if (shapes.filter(({ type }) => type?.includes('object')).length < 2)
+    return shapes.reduce((found, each) => merged(found, each));
+  const others = shapes.filter(({ type }) => !type?.includes('object'));
+  const rest = others.reduce<Shape>((found, each) => merged(found, each), unknownShape);
+  return { ...rest, type: kindsOf([...(rest.type ?? []), 'object']) };
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { readSource } from '../context/source.ts';
+import { isCipherText } from '../protect/keys/key-ring.ts';
 import type { DeclaredTypes } from './declared.ts';
 import { madeCatalog, seenIn } from './forms.ts';
 import {
@@ -14,33 +15,15 @@ import {
   type Protection,
   propertiesOf,
   propertyNamed,
-  protectionOf,
   type Shape,
   unknownShape,
 } from './shape.ts';
 
-/** Learns how payloads look from real events. It keeps no value. `left out`: of another service, or of a type that looks like data. */
-export interface Learner {
-  learn(topic: string, contentType: string | undefined, value: unknown): 'learned' | 'left out' | 'no event';
-  /**
-   * What the application is now: it may be changed meanwhile.
-   *
-   * @throws CatalogError
-   */
-  use(application: Application): void;
-  /** With all that was learned so far. */
-  catalog(): Catalog;
-  /** Event types that were seen. */
-  seen(): number;
-  /** Names that may be data, and are not in the catalog yet. */
-  heldBack(): number;
-}
-
-/** What reading shows of an application. */
+/** The application according to its sources. */
 export interface Application {
   readonly config: Config;
   readonly declared: DeclaredTypes;
-  /** Whether its sources have this word. */
+  /** Whether its sources contain this word. */
   readonly isWord: (name: string) => boolean;
 }
 
@@ -51,12 +34,16 @@ interface Seen {
   readonly contentType: string;
 }
 
-/** Types that nothing declares: more of them are made at run time, and no types. */
-const mostUndeclared = 1_000;
+/** Limit of undeclared types. More of them are computed at runtime. */
+const maxUndeclared = 1_000;
 const typeLike = /^(?!.*\d{4})[A-Za-z][\w.:/-]{0,99}$/;
 
-/** @throws CatalogError where the configuration names a schema that is none */
-export function createLearner(first: Application, before: Catalog): Learner {
+/**
+ * Learns the shape of payloads from real events, without keeping values.
+ *
+ * @throws CatalogError if a configured schema cannot be read
+ */
+export function createLearner(first: Application, before: Catalog) {
   let application = first;
   let known = madeCatalog(first.declared, first.config, before);
   const { service: given, baseDir } = first.config;
@@ -67,7 +54,7 @@ export function createLearner(first: Application, before: Catalog): Learner {
   function seenOf(eventType: string, topic: string, contentType: string): Seen | undefined {
     let seen = all.get(eventType);
     if (seen === undefined) {
-      if (!known.has(eventType) && ++undeclaredCount > mostUndeclared) return undefined;
+      if (!known.has(eventType) && ++undeclaredCount > maxUndeclared) return undefined;
       seen = { payload: newPlace(), budget: newBudget(), topics: new Set(), contentType };
       all.set(eventType, seen);
     }
@@ -97,7 +84,12 @@ export function createLearner(first: Application, before: Catalog): Learner {
   }
 
   return {
-    learn(topic, contentType = 'application/json', value) {
+    /** `left out`: of another service, or a type that looks like data. */
+    learn(
+      topic: string,
+      contentType = 'application/json',
+      value: unknown,
+    ): 'learned' | 'left out' | 'no event' {
       if (!isObject(value) || !isObject(value.payload)) return 'no event';
       const { eventId, eventType, metadata, payload } = value;
       if (typeof eventId !== 'string' || typeof eventType !== 'string' || !isObject(metadata))
@@ -110,18 +102,26 @@ export function createLearner(first: Application, before: Catalog): Learner {
       see(seen.payload, payload, shapeBefore(eventType), seen.budget);
       return 'learned';
     },
-    use(next) {
+    /**
+     * Replaces the application, which may change while svc learns.
+     *
+     * @throws CatalogError
+     */
+    use(next: Application): void {
       application = next;
       known = madeCatalog(next.declared, next.config, before);
     },
-    catalog() {
+    /** With everything learned so far. */
+    catalog(): Catalog {
       const { declared, config } = application;
       const after = new Map(known);
       for (const [eventType, seen] of all) after.set(eventType, eventWith(eventType, seen));
       return madeCatalog(declared, config, after);
     },
-    seen: () => all.size,
-    heldBack: () =>
+    /** Number of event types seen. */
+    seen: (): number => all.size,
+    /** Number of names that may be data, and are not in the catalog yet. */
+    heldBack: (): number =>
       [...all].reduce(
         (sum, [type, { payload }]) => sum + heldBack(payload, shapeBefore(type), application.isWord),
         0,
@@ -129,14 +129,14 @@ export function createLearner(first: Application, before: Catalog): Learner {
   };
 }
 
-/** What the values at one place in payloads were like. Never a value. */
+/** The values seen at one place in payloads, without the values themselves. */
 export interface Place {
   readonly kinds: Set<Kind>;
   protection: Protection | undefined;
-  /** Objects that were there. */
+  /** Number of objects seen. */
   objectCount: number;
   readonly names: Map<string, Named>;
-  /** What stands behind names that are data. */
+  /** Values behind names that are data. */
   others: Place | undefined;
   items: Place | undefined;
 }
@@ -148,18 +148,18 @@ interface Named {
 
 const limits = { depth: 32, names: 200, items: 100 };
 
-/** How many more names of one event type are told apart. */
+/** How many more names of one event type are distinguished. */
 interface Budget {
   names: number;
 }
 
-/** More than these are in no payload that people have written down. */
+/** More than any handwritten payload has. */
 export const newBudget = (): Budget => ({ names: 5_000 });
 
-/** So many objects tell that a name that most of them have is a field. */
+/** With this many objects, a name that half of them have is a field. */
 const enoughObjects = 10;
-/** More names than these that are in few objects each are the keys of a map. */
-const mostStray = 8;
+/** More rare names than this are the keys of a map. */
+const maxStray = 8;
 
 export function newPlace(): Place {
   return {
@@ -168,7 +168,7 @@ export function newPlace(): Place {
   };
 }
 
-/** @param known what the catalog says of this place already */
+/** @param known the shape in the catalog */
 export function see(place: Place, value: unknown, known: Shape, budget: Budget, depth = 0): void {
   switch (typeof value) {
     case 'string':
@@ -229,8 +229,8 @@ function nameIn({ names }: Place, name: string, budget: Budget): Named | undefin
 }
 
 /**
- * What is known of a place with what it has seen. A name becomes a property where the catalog has it, where the sources of the
- * application have it as a word (`isWord`), or where most of the objects have it; else it may be data.
+ * Adds what was seen to the known shape. A name becomes a property if the catalog has it, the application's sources contain it (`isWord`),
+ * or half of the objects have it. Otherwise it may be data.
  */
 export function learned(place: Place, known: Shape, isWord: (name: string) => boolean): Shape {
   if (place.kinds.size === 0) return known;
@@ -288,15 +288,15 @@ function sorted(
   const all = [...names];
   const isField = ([name, named]: [string, Named]) => isKnown(name) || isCommon(named) || isWord(name);
   const stray = all.filter((each) => !isField(each));
-  const isMap = others !== undefined || known.additionalProperties !== undefined || stray.length > mostStray;
+  const isMap = others !== undefined || known.additionalProperties !== undefined || stray.length > maxStray;
   if (!isMap) return { fields: all.filter(isField), stray, isMap };
-  // Among the keys of a map a word of the sources is a key as well, but for those that most have.
+  // In a map, a word of the sources counts as a key unless half of the objects have it.
   const isSure = ([name, named]: [string, Named]) =>
     isKnown(name) || isCommon(named) || (isWord(name) && isInHalf(named));
   return { fields: all.filter(isSure), stray: all.filter((each) => !isSure(each)), isMap };
 }
 
-/** How many names are not told yet, as they may be data. */
+/** Number of names that may be data. */
 export function heldBack(place: Place, known: Shape, isWord: (name: string) => boolean): number {
   const { fields, stray, isMap } = sorted(place, known, isWord);
   const below = fields.map(([name, { place: each }]) =>
@@ -306,19 +306,22 @@ export function heldBack(place: Place, known: Shape, isWord: (name: string) => b
   return (isMap ? 0 : stray.length) + inItems + below.reduce((sum, each) => sum + each, 0);
 }
 
-/** As fields are named. Others are data, as the keys of a map by e-mail address. */
+/** The form of field names. Other names are data, such as e-mail addresses as keys. */
 const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
 const hexadecimal = /^(?=.*\d)[0-9a-f_-]{8,}$/i;
 /** `u-17`, `order_23`; not `line1`. */
 const numbered = /[-_]\d+$/;
-/** `customer4711`, `aB3dE5fG7hJ9`: nobody writes words with so many. */
+/** `customer4711`, `aB3dE5fG7hJ9`: names rarely contain four digits. */
 const fourDigits = /^(?:\D*\d){4}/;
 
-/**
- * Whether a name in an event is data and no field: an id, a date, an address, a number. Such names may be personal data and stand in no
- * catalog.
- */
+/** Whether a name in an event is data: an id, date, address or number. It may be personal, so it never gets into the catalog. */
 export function isDataName(name: string): boolean {
   if (!nameLike.test(name) || name === '__proto__') return true;
   return hexadecimal.test(name) || numbered.test(name) || fourDigits.test(name);
+}
+
+/** How a text of an event was protected, if it shows. */
+function protectionOf(text: string): Protection | undefined {
+  if (isCipherText(text)) return 'encrypted';
+  return text.startsWith('HASH(') && text.endsWith(')') ? 'hashed' : undefined;
 }

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
-import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
+import type { PathRule } from '../ground/pii-rule.ts';
 import { printableJson } from '../observe/logger.ts';
-import { isCipherText } from '../protect/keys/key-ring.ts';
-import { compilePolicy, deadState, type PathState, type Policy } from '../protect/marks/policy.ts';
+import { compilePolicy, deadState, type PathState } from '../protect/marks/policy.ts';
 import { loadAvsc } from '../serialize/avro/exact-types.ts';
 
-// what is known of the form of payloads: types and names, never a value.
+// The shape of payloads: types and names, never a value.
 
 const kinds = ['string', 'integer', 'number', 'boolean', 'object', 'array', 'null'] as const;
 export type Kind = (typeof kinds)[number];
@@ -13,18 +12,18 @@ export type Kind = (typeof kinds)[number];
 const protections = ['encrypted', 'hashed', 'masked'] as const;
 export type Protection = (typeof protections)[number];
 
-/** A JSON Schema of few words. Objects may have more properties than it names. */
+/** A subset of JSON Schema. Objects may have more properties than named. */
 export interface Shape {
-  /** Left out: nothing is known yet. In the order of `kinds`. */
+  /** Omitted: unknown. In the order of `kinds`. */
   readonly type?: readonly Kind[];
   readonly properties?: Properties;
-  /** Left out: no event was seen, so that nothing is known of it. */
+  /** Omitted: no event was seen. */
   readonly required?: readonly string[];
-  /** Of the values behind names that are data, such as ids. */
+  /** The values behind names that are data, such as ids. */
   readonly additionalProperties?: Shape;
   readonly items?: Shape;
   readonly protection?: Protection;
-  /** Of what the configuration or the code spells out: there are no other properties. Not kept in the file. */
+  /** The source spells out all properties. Not stored in the file. */
   readonly isClosed?: true;
 }
 
@@ -42,19 +41,19 @@ export function namesOf({ properties = {} }: Shape): string[] {
   return Object.keys(properties);
 }
 
-/** In one order, so that the same events make the same file. */
+/** Sorted, so that the same events produce the same file. */
 export function propertiesOf(entries: Iterable<readonly [string, Shape]>): Properties {
   return Object.fromEntries([...entries].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** An integer is a number. */
+/** `number` includes `integer`. */
 export function kindsOf(all: Iterable<Kind>): readonly Kind[] {
   const found = new Set(all);
   if (found.has('number')) found.delete('integer');
   return kinds.filter((kind) => found.has(kind));
 }
 
-/** What fits either of the two. */
+/** The union of two shapes. */
 export function merged(a: Shape, b: Shape): Shape {
   const protection = a.protection ?? b.protection;
   const marked = protection === undefined ? {} : { protection };
@@ -102,7 +101,7 @@ function bothOrOne(a: Shape | undefined, b: Shape | undefined): Shape | undefine
   return a !== undefined && b !== undefined ? merged(a, b) : (a ?? b);
 }
 
-/** A shape as a JSON document has it, with what a form makes of the protection of a text. */
+/** A shape as JSON. `noteOf` adds the fields for a protected text. */
 export function written(
   { type, properties, required, additionalProperties, items, protection }: Shape,
   noteOf: (protection: Protection) => object,
@@ -120,13 +119,13 @@ export function written(
   };
 }
 
-const mostDepth = 100;
+const maxDepth = 100;
 const isIn = <T>(all: readonly T[], value: unknown): value is T =>
   (all as readonly unknown[]).includes(value);
 
-/** The way back, of the file. `undefined`: it is none. */
+/** Parses a shape of the file. `undefined`: invalid. */
 export function readShape(value: unknown, depth = 0): Shape | undefined {
-  if (!isObject(value) || depth > mostDepth) return undefined;
+  if (!isObject(value) || depth > maxDepth) return undefined;
   const { type, properties = {}, required = [], additionalProperties, items, protection } = value;
   const types = type === undefined || Array.isArray(type) ? type : [type];
   if (types?.every((each) => isIn(kinds, each)) === false || !isObject(properties)) return undefined;
@@ -158,21 +157,7 @@ function areTexts(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((each) => typeof each === 'string');
 }
 
-const protectionsOfProtected = { MASK: 'masked', ENCRYPT: 'encrypted', HASH: 'hashed' } as const;
-const leaves: readonly Kind[] = ['string', 'integer', 'number', 'boolean'];
-
-/** How a text of an event was protected, as far as it shows. */
-export function protectionOf(text: string): Protection | undefined {
-  if (isCipherText(text)) return 'encrypted';
-  return text.startsWith('HASH(') && text.endsWith(')') ? 'hashed' : undefined;
-}
-
-/** What the rules make of a payload: texts of what is protected, and nothing of what is left out. */
-export function protectedShape(shape: Shape, policy: Policy): Shape {
-  return visit(shape, policy.root, policy.root.rule) ?? {};
-}
-
-/** Whether a value at the path of a rule may stand in a payload of this shape. */
+/** Whether a payload of this shape may contain a value at the rule's path. */
 export function mayMeet(rule: PathRule, shape: Shape): boolean {
   const { root, valueRoot } = compilePolicy([rule]);
   const isObject = shape.type === undefined || shape.type.includes('object');
@@ -187,133 +172,15 @@ function mayReach({ type, properties = {}, items = {}, isClosed }: Shape, state:
   return Object.entries(properties).some(([name, each]) => mayReach(each, state.next(name)));
 }
 
-function visit(shape: Shape, state: PathState, rule: FieldRule | undefined): Shape | undefined {
-  if (rule?.strategy === 'EXCLUDE') return undefined;
-  const { properties, required, additionalProperties, items } = shape;
-  const below = (each: Shape, next: PathState) => visit(each, next, next.rule ?? rule);
-  const inside = Object.entries(properties ?? {}).flatMap(([name, each]) => {
-    const after = below(each, state.next(name));
-    return after === undefined ? [] : [[name, after] as const];
-  });
-  const names = new Set(inside.map(([name]) => name));
-  const others = additionalProperties && below(additionalProperties, state.other());
-  const element = items && below(items, state.element());
-  return {
-    ...leafOf(shape, rule),
-    ...(properties !== undefined && { properties: propertiesOf(inside) }),
-    ...(required !== undefined && { required: required.filter((name) => names.has(name)) }),
-    ...(others !== undefined && { additionalProperties: others }),
-    ...(element !== undefined && { items: element }),
-  };
-}
-
-function leafOf({ type, protection }: Shape, rule: FieldRule | undefined): Shape {
-  if (rule === undefined || rule.strategy === 'EXCLUDE')
-    return { ...(type !== undefined && { type }), ...(protection !== undefined && { protection }) };
-  // Mostly a text or a number, which are texts afterwards; of an object the events will tell.
-  const after = (type ?? ['string']).map((kind): Kind => (leaves.includes(kind) ? 'string' : kind));
-  const isText = after.includes('string');
-  return { type: kindsOf(after), ...(isText && { protection: protectionsOfProtected[rule.strategy] }) };
-}
-
-/**
- * What is declared of a payload, with what was learned of it. What configuration or code spells out says which names there are;
- * events say what stands behind them.
- */
-export function completed(declared: Shape, learned: Shape | undefined): Shape {
-  if (learned === undefined || !isKnown(learned)) return open(declared);
-  const spelled = declared.properties;
-  if (spelled === undefined) return isKnown(declared) ? open(declared) : learned;
-  const names = declared.isClosed
-    ? namesOf(declared)
-    : [...new Set([...namesOf(declared), ...namesOf(learned)])];
-  const required = learned.required?.filter((name) => names.includes(name));
-  const { additionalProperties, items } = declared.isClosed ? {} : learned;
-  return {
-    type: declared.isClosed ? ['object'] : kindsOf([...(learned.type ?? []), 'object']),
-    properties: propertiesOf(
-      names.map((name) => [
-        name,
-        completed(propertyNamed(declared, name) ?? unknownShape, propertyNamed(learned, name)),
-      ]),
-    ),
-    ...(required !== undefined && { required }),
-    ...(additionalProperties !== undefined && { additionalProperties }),
-    ...(items !== undefined && { items }),
-  };
-}
-
-/** As the file holds it. */
-function open({ isClosed: _, properties, ...rest }: Shape): Shape {
-  if (properties === undefined) return rest;
-  return {
-    ...rest,
-    properties: propertiesOf(Object.entries(properties).map(([name, each]) => [name, open(each)])),
-  };
-}
-
-const primitives: Readonly<Record<string, Shape>> = {
-  null: { type: ['null'] },
-  boolean: { type: ['boolean'] },
-  int: { type: ['integer'] },
-  long: { type: ['integer'] },
-  float: { type: ['number'] },
-  double: { type: ['number'] },
-  string: { type: ['string'] },
-  enum: { type: ['string'] },
-};
-
-/** As readers get times, and numbers that lose no digit. */
-const asText = /^(?:timestamp-|time-|date$|decimal$)/;
-
-/** What a payload of this schema of Avro is as JSON. Of what JSON has no form of its own for nothing is known. */
-export function shapeOfAvro(schema: unknown, named = new Map<string, unknown>(), depth = 0): Shape {
-  if (depth > 50) return unknownShape;
-  if (Array.isArray(schema)) return shapeOfUnion(schema, named, depth);
-  if (typeof schema === 'string') {
-    const shape = primitives[schema];
-    if (shape !== undefined) return shape;
-    const known = named.get(schema.split('.').at(-1) as string);
-    return known === undefined ? unknownShape : shapeOfAvro(known, new Map(named), depth + 1);
-  }
-  if (!isObject(schema)) return unknownShape;
-  const { type, logicalType, name, fields, items, values } = schema;
-  if (typeof name === 'string') named.set(name.split('.').at(-1) as string, schema);
-  if (typeof logicalType === 'string' && asText.test(logicalType)) return { type: ['string'] };
-  if (Array.isArray(type) || isObject(type)) return shapeOfAvro(type, named, depth + 1);
-  if (type === 'array') return { type: ['array'], items: shapeOfAvro(items, named, depth + 1) };
-  if (type === 'map')
-    return { type: ['object'], additionalProperties: shapeOfAvro(values, named, depth + 1) };
-  if ((type === 'record' || type === 'error') && Array.isArray(fields)) {
-    const all = (fields as unknown[]).filter(isObject).map((field) => {
-      return [String(field.name), shapeOfAvro(field.type, named, depth + 1)] as const;
-    });
-    return { type: ['object'], properties: propertiesOf(all), required: all.map(([each]) => each).sort() };
-  }
-  return typeof type === 'string' && type !== 'record' ? shapeOfAvro(type, named, depth + 1) : unknownShape;
-}
-
-/** Of several records and maps readers get the one by its name: `{ "com.example.Card": { … } }`. */
-function shapeOfUnion(all: readonly unknown[], named: Map<string, unknown>, depth: number): Shape {
-  const shapes = all.map((each) => shapeOfAvro(each, named, depth + 1));
-  if (shapes.some(({ type }) => type === undefined)) return unknownShape;
-  if (shapes.filter(({ type }) => type?.includes('object')).length < 2)
-    return shapes.reduce((found, each) => merged(found, each));
-  const others = shapes.filter(({ type }) => !type?.includes('object'));
-  const rest = others.reduce<Shape>((found, each) => merged(found, each), unknownShape);
-  return { ...rest, type: kindsOf([...(rest.type ?? []), 'object']) };
-}
-
-/** What the catalog says of one event type. */
 export interface CatalogEvent {
-  /** Where it is published: `src/orders.ts#createOrder`; of a type that was only seen, `topic orders.events.v1`. */
+  /** The publishers: `src/orders.ts#createOrder`. For a type that was only seen: `topic orders.events.v1`. */
   readonly from: readonly string[];
   readonly topics: readonly string[];
   readonly contentType: string;
-  /** What record keys are made from; none: the id of the event. */
+  /** The expressions of record keys. Empty: the event id. */
   readonly keys: readonly string[];
   readonly payload: Shape;
-  /** The schema of its payload in Avro, where the configuration names one. */
+  /** The Avro schema of its payload, if configured. */
   readonly avro?: unknown;
 }
 
@@ -341,7 +208,7 @@ export function catalogText(catalog: Catalog): string {
 }
 
 /**
- * `undefined`: the file is not there.
+ * `undefined`: the file does not exist.
  *
  * @throws CatalogError
  */
@@ -393,13 +260,13 @@ export interface Change {
   /** `payload.customer.email`; `''`: the event type itself. */
   readonly path: string;
   readonly says: string;
-  /** Whether a consumer that was right before may be wrong now. */
+  /** Whether a correct consumer may fail now. */
   readonly breaks: boolean;
 }
 
 type Note = (path: string, says: string, breaks?: boolean) => void;
 
-/** What has changed for consumers, type by type. */
+/** The changes for consumers, by event type. */
 export function changesBetween(before: Catalog, after: Catalog): Change[] {
   const found: Change[] = [];
   for (const eventType of [...new Set([...before.keys(), ...after.keys()])].sort()) {
@@ -490,7 +357,7 @@ function stepOf(name: string): string {
   return /^[A-Za-z_$][\w$-]*$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`;
 }
 
-/** As a schema registry looks at them, both ways. */
+/** Compares like a schema registry, in both directions. */
 function compareAvro(old: unknown, now: unknown, note: Note): void {
   if (JSON.stringify(old) === JSON.stringify(now)) return;
   const { Type } = loadAvsc();

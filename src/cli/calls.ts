@@ -15,15 +15,15 @@ import {
 } from '../capture/source/syntax.ts';
 import { resolveOwnFile } from '../capture/source/target-files.ts';
 
-// Which functions of an application call each other, as far as reading shows it.
+// Which functions of an application call each other, according to the source text.
 
-/** The first words of their subjects are the same: `ORDER_CREATED` and `ORDER_ITEM_INSERTED`. */
+/** Their subjects start with the same word: `ORDER_CREATED` and `ORDER_ITEM_INSERTED`. */
 export function isAboutSame(one: string, other: string): boolean {
   const firstOf = (type: string): string => (subjectOf(type).split(' ')[0] ?? '').replace(/s$/, '');
   return firstOf(one) !== '' && firstOf(one) === firstOf(other);
 }
 
-/** A file as it was read. */
+/** A parsed file. */
 export interface Source {
   readonly file: string;
   readonly program: Program;
@@ -46,14 +46,14 @@ interface Place {
 
 export const idOf = ({ file, path }: Place): string => `${file}#${path}`;
 
-/** Trees that are kept: one is some hundred times as large as its text. */
-const mostTrees = 300;
+/** Limit of cached trees: a tree is some hundred times as large as its text. */
+const maxTrees = 300;
 
-/** The files of an application, and which of their functions call each other, as far as reading shows it. */
+/** The files of an application and the calls between their functions. */
 export class Sources {
   readonly #trees = new Map<string, OwnSource | undefined>();
   readonly #byName = new Map<string, Place[]>();
-  /** Below a function those that it calls, and whether it returns what they return. */
+  /** Caller -> called functions, each with whether the caller returns its result. */
   readonly #calls = new Map<string, Map<string, boolean>>();
   readonly #callers = new Map<string, Set<string>>();
   readonly #reached = new Map<string, ReadonlyMap<string, boolean>>();
@@ -70,11 +70,11 @@ export class Sources {
     }
   }
 
-  /** `undefined`: it may be gone meanwhile, or not be readable. */
+  /** `undefined`: the file is gone or cannot be parsed. */
   read(file: string): OwnSource | undefined {
     if (this.#trees.has(file)) return this.#trees.get(file);
     const [oldest] = this.#trees.keys();
-    if (oldest !== undefined && this.#trees.size >= mostTrees) this.#trees.delete(oldest);
+    if (oldest !== undefined && this.#trees.size >= maxTrees) this.#trees.delete(oldest);
     let source: OwnSource | undefined;
     try {
       const text = sourceOf(file) ?? '';
@@ -87,7 +87,7 @@ export class Sources {
     return source;
   }
 
-  /** The functions that a call may mean. */
+  /** The functions that a call may refer to. */
   meantBy(callee: Node, from: Source): Place[] {
     const called = (pathOf(callee) ?? '').split('.');
     const last = called.at(-1) ?? '';
@@ -105,7 +105,7 @@ export class Sources {
       const within = paths.get(node) ?? outer;
       if (node.type === 'CallExpression') {
         this.#note(source, within, node.callee, isReturned);
-        // `router.post('/orders', createOrder)` calls it, some time.
+        // `router.post('/orders', createOrder)` will call it.
         if (within === '')
           for (const each of node.arguments)
             if (memberPath(each) !== undefined) this.#note(source, within, each, false);
@@ -133,7 +133,9 @@ export class Sources {
     return this.#callers.get(id) ?? new Set();
   }
 
-  /** All that a function calls, and what those call; whether its result is what they return. After all files are followed. */
+  /**
+   * Everything that a function calls, directly or not, each with whether its result is returned. Call after `followCalls` for all files.
+   */
   reachedFrom(id: string): ReadonlyMap<string, boolean> {
     const known = this.#reached.get(id);
     if (known !== undefined) return known;
@@ -150,7 +152,7 @@ export class Sources {
   }
 }
 
-/** `(0, repository_1.insert)(order)` of a compiler as well. */
+/** Also `(0, repository_1.insert)(order)`, as compilers write it. */
 const pathOf = (callee: Node): string | undefined => memberPath(core(callee as Expression));
 
 function privateMethods(program: Program): Functions {
@@ -168,7 +170,7 @@ function privateMethods(program: Program): Functions {
   });
 }
 
-/** By names: `this.orders.insert()` calls `OrderRepository.prototype.insert` where the field is of that class, or named like it. */
+/** Compares names: `this.orders.insert()` calls `OrderRepository.prototype.insert` if the field has that class, or a similar name. */
 export function isCallOf(callee: Node, from: Source, { file, path }: Place): boolean {
   const called = pathOf(callee)?.split('.') ?? [];
   const names = path
@@ -198,7 +200,7 @@ export function isCallOf(callee: Node, from: Source, { file, path }: Place): boo
   return low === held || (held.length > 2 && low.includes(held.replace(/s$/, '')));
 }
 
-/** What a file gives this one under a name: its name there, `*` for all of it. */
+/** Resolves an imported name: its name in the other file, or `*` for the namespace. */
 function importOf(
   local: string,
   { program }: Source,
@@ -232,7 +234,7 @@ function importOf(
   return undefined;
 }
 
-/** The place in an own file that a name is imported from. */
+/** The place in the application's own file that a name is imported from. */
 export function importedFrom(local: string, source: Source): Place | undefined {
   const found = importOf(local, source);
   const file = found && fileOf(found.specifier, source.file);
@@ -245,7 +247,7 @@ function fileOf(specifier: string, from: string): string | undefined {
   return typeof found === 'string' ? found : undefined;
 }
 
-/** Whether an import means a file: itself, by the `index` of its folder, or by an alias of the path, as `@/orders/repository`. */
+/** Whether an import refers to a file: directly, through the `index` of its folder, or by a path alias such as `@/orders/repository`. */
 function isFileOf(specifier: string, from: string, file: string): boolean {
   if (specifier.startsWith('.')) {
     const found = fileOf(specifier, from);
@@ -258,7 +260,7 @@ function isFileOf(specifier: string, from: string, file: string): boolean {
 
 const typeNames = new WeakMap<Program, Map<string, string>>();
 
-/** The class that a field, a parameter or a variable of this name is declared or made with, where one says it. */
+/** The declared or constructed class of the field, parameter or variable with this name. */
 function typeNameOf(name: string, program: Program): string | undefined {
   const known = typeNames.get(program);
   if (known !== undefined) return known.get(name);
@@ -285,7 +287,7 @@ function declaredBy(node: Node): [Node | undefined, (Node | null)?] {
   return [node.type === 'Identifier' && node.typeAnnotation ? node : undefined];
 }
 
-/** The class whose text a call stands in. */
+/** The class that contains a call. */
 function classOf(inside: Node, program: Program): string | undefined {
   for (const node of walk([program]))
     if (isClass(node) && node.id && node.start <= inside.start && inside.end <= node.end) return node.id.name;

@@ -1,7 +1,8 @@
 import { relative, resolve } from 'node:path';
+import type { Command } from 'commander';
 import { declaredTypes, sourceWords } from '../catalog/declared.ts';
 import { filesOf, madeCatalog, outdated, writeFolder } from '../catalog/forms.ts';
-import { type Application, createLearner, type Learner } from '../catalog/learner.ts';
+import { type Application, createLearner } from '../catalog/learner.ts';
 import {
   type Catalog,
   CatalogError,
@@ -19,20 +20,12 @@ import { sleep } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { clientOf } from '../ground/management.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
-import {
-  type TailRange,
-  type TopicRecord,
-  tailTopic,
-  topicsOf,
-  valueReader,
-} from '../start/commands/inspect.ts';
-import { onStopSignal } from './progress.ts';
-import { onRequest, recoveryConfig } from './recovery.ts';
-import { program, settingsInCode, WrongUse } from './wrong-use.ts';
+import { type TailRange, type TopicRecord, tailTopic, valueReader } from '../start/commands/inspect.ts';
+import { topicsOf } from '../start/settings.ts';
+import { onRequest, recoveryConfig, repeated, sinceText, timeOf } from './recovery.ts';
+import { counted, does, onStopSignal, program, settingsInCode, WrongUse } from './terminal.ts';
 
-// `svc catalog`: makes, checks and learns the catalog.
-
-export interface CatalogOptions extends WatchOptions {
+interface CatalogOptions extends WatchOptions {
   readonly config?: string;
   readonly json?: true;
   readonly dir?: string;
@@ -42,11 +35,11 @@ export interface CatalogOptions extends WatchOptions {
 }
 
 /**
- * `svc catalog`. Exit codes: 0 written, or with `--check` nothing breaks consumers; 1 something does, or the catalog cannot be made.
+ * `svc catalog`. Exit codes: 0 written, or with `--check` no change breaks consumers; 1 a change does, or the catalog cannot be made.
  *
  * @throws WrongUse
  */
-export async function runCatalog(options: CatalogOptions): Promise<number> {
+async function runCatalog(options: CatalogOptions): Promise<number> {
   refuseMixed(options);
   try {
     const places = placesOf(options);
@@ -121,25 +114,8 @@ function nothingToCompare(against: string | undefined, folder: string): string {
   return `there is no catalog in ${shown(folder)} yet: ${program} catalog makes it`;
 }
 
-/** Writes what is learned, each second at most: whatever ends the process, little is lost. */
-interface Saving {
-  /** There may be news. */
-  due(): void;
-  /** @throws CatalogError */
-  now(): Saved;
-  end(): void;
-}
-
-interface Saved {
-  readonly catalog: Catalog;
-  /** Since the beginning. */
-  readonly changes: readonly Change[];
-  /** Places whose event type, or topic, is known only at runtime. */
-  readonly unknown: readonly string[];
-}
-
 const saveEveryMs = 1_000;
-/** Reading the application anew takes no more of the time than one part in so many. */
+/** Reading the application again takes at most this fraction of the time, as 1/n. */
 const readingShare = 10;
 
 function readApplication(config: Config, folder: string): Application {
@@ -147,18 +123,19 @@ function readApplication(config: Config, folder: string): Application {
   return { config, declared: declaredTypes(config), isWord: (name) => words.has(name) };
 }
 
+/** Saves what was learned at most once a second, so that little is lost when the process ends. */
 function createSaving(
   { config: file, json }: { readonly config?: string; readonly json?: true },
   { config, folder, before = new Map() }: Places,
-  learner: Learner,
-): Saving {
+  learner: ReturnType<typeof createLearner>,
+) {
   let saved = before;
   let savedText = '';
   let isDue = false;
   let unknown: readonly string[] = [];
   let readAgainAtMs = 0;
 
-  /** Whoever develops changes what is published meanwhile. */
+  /** The application may be changed while the command runs. */
   function readAgain(): void {
     const begunMs = performance.now();
     const application = readApplication(configOf(file), folder);
@@ -184,15 +161,17 @@ function createSaving(
       if (performance.now() >= readAgainAtMs) readAgain();
       save();
     } catch (error) {
-      // A file that is being written: at the end it is tried again, and said.
+      // A file may be half-written. The next save retries, and the last one reports it.
       if (!(error instanceof CatalogError)) throw error;
       isDue = true;
     }
   }, saveEveryMs);
   return {
-    due() {
+    /** There may be changes. */
+    due(): void {
       isDue = true;
     },
+    /** The changes since the command started. @throws CatalogError */
     now() {
       try {
         readAgain();
@@ -205,16 +184,15 @@ function createSaving(
   };
 }
 
-/** What a run of `svc catalog` works on. */
 interface Places {
   readonly config: Config;
   readonly folder: string;
-  /** `undefined`: there is none yet. */
+  /** `undefined`: there is no catalog yet. */
   readonly before: Catalog | undefined;
 }
 
-/** Enough to begin with. */
-const mostPlaces = 5;
+/** Limit of the text output. */
+const maxPlaces = 5;
 const defaultFolder = 'event-catalog';
 
 /** @throws CatalogError */
@@ -224,41 +202,38 @@ function placesOf({ config: file, dir }: { readonly config?: string; readonly di
   return { config, folder, before: readCatalog(resolve(folder, catalogFileName)) };
 }
 
-/** With all that says which events there are: a target that is left out would look like one that is gone. */
+/** Requires a valid list of events: a target that is left out would look like a removed one. */
 function configOf(file: string | undefined): Config {
   const { config, problems, targetProblems, notFound } = loadConfig({ file });
   if (notFound !== undefined) throw new CatalogError(`${notFound} ${settingsInCode}`);
   const wrong = [...problems.filter(isInTheWay), ...targetProblems.flatMap((each) => each.problems)];
   if (wrong.length === 0) return config;
-  const more = wrong.length > mostPlaces ? [`and ${wrong.length - mostPlaces} more: ${program} check`] : [];
-  throw new CatalogError([...wrong.slice(0, mostPlaces).map(formatProblem), ...more].join('; '));
+  const more = wrong.length > maxPlaces ? [`and ${wrong.length - maxPlaces} more: ${program} check`] : [];
+  throw new CatalogError([...wrong.slice(0, maxPlaces).map(formatProblem), ...more].join('; '));
 }
 
-/** Brokers, keys and databases of a running application are no matter here. */
+/** Problems with brokers, keys and databases do not affect the catalog. */
 function isInTheWay({ name }: Problem): boolean {
   return name === 'svc.broker.topic' || name === targetsName || optionNamed(name) === undefined;
 }
 
-/** A line for people about what reading does not find. */
 function noteOfUnknown(unknown: readonly string[]): string[] {
   if (unknown.length === 0) return [];
-  const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
+  const more = unknown.length > maxPlaces ? ` and ${unknown.length - maxPlaces} more` : '';
   return [
-    `event type or topic known only at runtime: ${unknown.slice(0, mostPlaces).join(', ')}${more}; ${program} catalog --watch finds them in the topics`,
+    `event type or topic known only at runtime: ${unknown.slice(0, maxPlaces).join(', ')}${more}; ${program} catalog --watch finds them in the topics`,
   ];
 }
 
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
-
 const shown = (folder: string): string => relative(process.cwd(), folder) || '.';
 
-/** A change, as people read it. */
+/** A change as a line of text. */
 function lineOf({ eventType, path, says, breaks }: Change): string {
   const where = path === '' ? eventType : `${eventType} ${path}`;
   return `${breaks ? 'BREAKS' : 'ok    '}  ${printable(`${where}: ${says}`)}\n`;
 }
 
-/** On standard error: what is no data. */
+/** Messages go to standard error, data to standard output. */
 function say(lines: readonly string[]): void {
   process.stderr.write(`${lines.map(printable).join('\n')}\n`);
 }
@@ -272,9 +247,9 @@ interface WatchOptions {
   readonly broker?: string;
 }
 
-const askAgainMs = 2_000;
+const retryMs = 2_000;
 
-/** `svc catalog --watch`: learns from the events in the topics, until Ctrl-C. Exit code 1: a topic could not be read, or none was there. */
+/** `svc catalog --watch`: learns from the events in the topics until Ctrl-C. Exit code 1: a topic could not be read, or no topic exists. */
 async function runWatch(options: WatchOptions, places: Places): Promise<number> {
   const { since, until, json } = options;
   if (since !== undefined && until !== undefined && since >= until)
@@ -295,7 +270,7 @@ async function runWatch(options: WatchOptions, places: Places): Promise<number> 
   say([`watching ${topics.join(', ')}${until === undefined ? '; Ctrl-C ends it' : ''}`]);
   const read = valueReader(broker);
   const told = new Set<string>();
-  // Its messages hold no values.
+  // Messages of svc contain no values.
   const tell = (error: unknown): undefined => {
     if (!(error instanceof SvcError)) throw error;
     if (!told.has(error.message)) say([`svc: ${error.message}`]);
@@ -346,7 +321,7 @@ async function runWatch(options: WatchOptions, places: Places): Promise<number> 
   return isWell ? 0 : 1;
 }
 
-/** With the brokers of the command line. Without any, the topics are files, which may come yet. */
+/** With the brokers of the command line. Topic files may be created later. */
 function brokerOf(options: WatchOptions): Config {
   const { config, checkBroker } = recoveryConfig(options);
   if (!clientOf(config.broker.client).isFiles) checkBroker();
@@ -357,10 +332,10 @@ function topicsIn({ declared, config }: Application): string[] {
   return [...topicsOf(config), ...[...declared.types.values()].flatMap(({ topics }) => topics)];
 }
 
-/** `absent`: the topic was not there, or the broker did not answer, until somebody ended it. */
+/** `absent`: until the end, the topic did not exist or the broker did not answer. */
 type FollowEnd = 'read' | 'absent' | 'failed';
 
-/** A topic that is not there yet, and a broker that does not answer, are asked again. */
+/** Retries while the topic does not exist or the broker does not answer. */
 async function follow(
   broker: Config,
   { topic, fromMs: since, untilMs: until }: TailRange,
@@ -389,7 +364,28 @@ async function follow(
       if (error.code !== 'SVC_ADAPTERS_NOT_REACHABLE' || (until ?? Number.POSITIVE_INFINITY) <= Date.now())
         return 'failed';
     }
-    await sleep(askAgainMs, undefined, { signal }).catch(() => {});
+    await sleep(retryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return 'absent';
   }
+}
+
+export function addCatalog(svc: Command): void {
+  const catalog = svc
+    .command('catalog')
+    .summary('write all event types as schemas, TypeScript and AsyncAPI')
+    .description(
+      'Describes all event types, from configuration and code: a JSON Schema and an Avro\nschema each, TypeScript types, and an AsyncAPI document.',
+    )
+    .option('--dir <folder>', 'its folder (default: event-catalog, beside the configuration)')
+    .option('--check', 'write nothing; exit 1 if a change breaks consumers')
+    .option(
+      '--against <file>',
+      'with --check: compare with this svc.catalog.json, such as that of the main branch',
+    )
+    .option('--watch', 'learn the form of payloads from events in the topics, without values; until Ctrl-C')
+    .option('--since <time>', `with --watch: ${sinceText} (default: new events only)`, timeOf('since'))
+    .option('--until <time>', 'with --watch: end with events stored before', timeOf('until'))
+    .option('--topic <topic>', 'with --watch: this topic as well; repeatable', repeated)
+    .option('--broker <host:port,...>', 'with --watch: instead of svc.broker.bootstrap-servers');
+  does<CatalogOptions>(catalog, (options) => runCatalog(options));
 }

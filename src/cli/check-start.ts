@@ -6,18 +6,17 @@ import { isFile, type Manifest, nearestManifest } from '../ground/files.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { inspectBundle, inspectStart, type StartReport } from '../start/commands/inspect-targets.ts';
 import { scriptsBelow, writeList } from '../start/commands/write-list.ts';
-import { program, settingsInCode, WrongUse } from './wrong-use.ts';
+import { program, settingsInCode, WrongUse } from './terminal.ts';
 
-/** As `svc check --json` shows it: the start that was looked at, and what it loads. */
+/** The inspected start and what it loads, as in `svc check --json`. */
 export interface StartCheck extends Partial<StartReport> {
   readonly command: string;
-  /** Why it was not looked at. */
+  /** Why the start was not inspected. */
   readonly problem?: string;
 }
 
 /**
- * What the start of the application loads: that of the command line, else `scripts.start` of package.json; `undefined` where
- * there is neither.
+ * Inspects the start given on the command line, or else the start script of package.json. `undefined`: there is no start.
  *
  * @throws WrongUse
  */
@@ -41,16 +40,16 @@ export function checkStart(config: Config, given: readonly string[]): StartCheck
 
 interface Start {
   readonly command: string;
-  /** `undefined`: it does not start Node, or its file is not there. */
+  /** `undefined`: the command does not start Node, or its file does not exist. */
   readonly entries: readonly string[] | undefined;
-  /** It starts Node with a file that is not there, and there is a script that builds. */
+  /** The command starts Node with a missing file, and there is a build script. */
   readonly isUnbuilt: boolean;
 }
 
-/** As frameworks name the start in production where `start` is that of their command. */
+/** Frameworks use `start` for their own command and `start:prod` for production. */
 const startScripts = ['start', 'start:prod', 'start:svc'];
 
-/** How package.json starts the application: the first of its scripts that starts Node, else `start`. */
+/** The start in package.json: the first start script that runs Node, or else `start`. */
 export function startOf(manifest: Manifest | undefined): Start | undefined {
   const commands = startScripts.flatMap((name) => manifest?.scripts.get(name)?.trim() ?? []);
   const command = commands.find((each) => runsNode.test(each)) ?? manifest?.scripts.get('start');
@@ -60,10 +59,10 @@ export function startOf(manifest: Manifest | undefined): Start | undefined {
   return { command, entries, isUnbuilt };
 }
 
-/** `node dist/main`, with variables before it, and nothing after it. */
+/** `node dist/main`, with variables before it and no further command. */
 const runsNode = /^(?:\w+=\S+\s+)*(?:node|tsx)\s[^;&|]*$/;
 
-/** Its bundle has source maps, once it is built. Packages stay outside of it. */
+/** The bundle has source maps once it is built. Packages are not bundled. */
 function bundledByNext(config: Config): StartReport['targets'] {
   const { targets, baseDir } = config;
   if (isFile(join(baseDir, '.next/BUILD_ID')))
@@ -76,14 +75,14 @@ function bundledByNext(config: Config): StartReport['targets'] {
     }));
 }
 
-/** The targets in built files, by their source maps: what `--bundle` names, files or folders. */
+/** Finds the targets in the built files of `--bundle`, by their source maps. */
 export function checkBundle(config: Config, given: readonly string[]): StartCheck | undefined {
   if (given.length === 0) return undefined;
   return { command: given.join(' '), unknown: [], targets: inspectBundle(config, builtFiles(given)) };
 }
 
 /**
- * Files, and those below folders.
+ * Files, and the files in folders.
  *
  * @throws WrongUse
  */
@@ -98,15 +97,15 @@ function builtFiles(given: readonly string[]): string[] {
 
 const howTo = `${program} check -- node dist/main.js shows what such a start loads`;
 
-/** Options of Node whose value follows as a word of its own; a file of the application's may be one. */
+/** Node options whose value is a separate word, which may be a file of the application. */
 const withValue = new Set([
   ...['-r', '--require', '--import', '--loader', '--experimental-loader', '-C', '--conditions'],
   ...['--env-file', '--env-file-if-exists', '--title'],
 ]);
 const preload = /^(?:-r|--require|--import|--loader|--experimental-loader)$/;
 
-/** The files that `node … file` begins with, its preloads included; `undefined` for whatever else it may be. */
-export function entriesOf(words: readonly string[], cwd: string): string[] | undefined {
+/** The files that `node … file` loads first, preloads included. `undefined`: any other command. */
+function entriesOf(words: readonly string[], cwd: string): string[] | undefined {
   const start = words.findIndex((word) => !/^\w+=/.test(word));
   if (!/^(.*[\\/])?(node|tsx|ts-node)(\.exe)?$/.test(words[start] ?? '')) return undefined;
   if (words.some((word) => /[;&|<>`$]/.test(word))) return undefined;
@@ -125,8 +124,8 @@ export function entriesOf(words: readonly string[], cwd: string): string[] | und
   return undefined;
 }
 
-/** What Node runs for `dist/main.js`, `dist/main` and `.`. */
-export function entryAt(path: string): string | undefined {
+/** Resolves like Node: `dist/main.js`, `dist/main` and `.`. */
+function entryAt(path: string): string | undefined {
   const main = nearestManifest(path)?.main;
   const tried = [
     path,
@@ -143,8 +142,8 @@ export function isStartWell(start: StartCheck | undefined): boolean {
 
 const labels = { loaded: 'loaded', unloaded: 'UNLOADED', pending: 'pending' } as const;
 
-/** Enough to begin with; all of them are in the JSON. */
-const mostPlaces = 5;
+/** Limit of the text output. The JSON lists all. */
+const maxPlaces = 5;
 
 export function formatStart(
   { command, problem, targets = [], unknown = [] }: StartCheck,
@@ -158,9 +157,9 @@ export function formatStart(
     `  ${labels[state].padEnd(8)}  ${id.padEnd(Math.min(width, 80))}  ${reason}`.trimEnd(),
   );
   if (count < targets.length && unknown.length > 0) {
-    const more = unknown.length > mostPlaces ? ` and ${unknown.length - mostPlaces} more` : '';
+    const more = unknown.length > maxPlaces ? ` and ${unknown.length - maxPlaces} more` : '';
     lines.push(
-      `  not followed: the name at ${unknown.slice(0, mostPlaces).join(', ')}${more} is known only at runtime`,
+      `  not followed: the name at ${unknown.slice(0, maxPlaces).join(', ')}${more} is known only at runtime`,
     );
   }
   const head =
@@ -175,14 +174,14 @@ interface ManifestOptions {
   readonly json?: true;
 }
 
-/** `svc manifest`: the list of places that a production start reads instead of source maps and the text of modules. */
+/** `svc manifest`: writes the list of places that a production start reads instead of source maps and module texts. */
 export async function runManifest(options: ManifestOptions, paths: readonly string[]): Promise<number> {
   const { config, notFound } = loadConfig({ file: options.config });
   if (notFound !== undefined) {
     process.stderr.write(`svc: ${notFound} ${settingsInCode}\n`);
     return 1;
   }
-  // A path without any is a wrong use.
+  // A path without JavaScript is a usage error.
   builtFiles(paths);
   const { file, targets } = writeList(
     config,
@@ -200,4 +199,45 @@ export async function runManifest(options: ManifestOptions, paths: readonly stri
   const head = `${file}: ${found} of ${targets.length} targets`;
   process.stdout.write(`${[head, ...lines].map(printable).join('\n')}\n`);
   return isWell ? 0 : 1;
+}
+
+export interface ScriptEntry {
+  readonly name: string;
+  readonly command: string;
+}
+
+/** A separate script, so that the application's start stays unchanged. */
+const scriptName = 'start:svc';
+
+const preloadOption = '--import svc/register';
+
+/** `undefined`: the script exists, or the start of the application is unknown. */
+export function scriptEntryOf(manifest: Manifest): ScriptEntry | undefined {
+  const { scripts, folder, main } = manifest;
+  if ([...scripts.values()].some((command) => command.includes('svc/register'))) return undefined;
+  const start = startOf(manifest)?.command;
+  if (start !== undefined) {
+    const command = start.replace(/^((?:\w+=\S+\s+)*(?:node|tsx))(?=\s)/, `$1 ${preloadOption}`);
+    return command === start || /[;&|]/.test(start) ? undefined : { name: scriptName, command };
+  }
+  const file = [
+    main,
+    'src/server.ts',
+    'src/index.ts',
+    'server.js',
+    'app.js',
+    'index.js',
+    'src/server.js',
+    'src/index.js',
+  ]
+    .filter((each) => each !== undefined)
+    .find((each) => entryAt(join(folder, each)) !== undefined);
+  return file === undefined ? undefined : { name: scriptName, command: `node ${preloadOption} ${file}` };
+}
+
+/** The command that starts the application with svc: an existing script, or the one that `svc init` would add. */
+export function startWithSvc(manifest: Manifest | undefined): string {
+  const [name] = [...(manifest?.scripts ?? [])].find(([, command]) => command.includes('svc/register')) ?? [];
+  if (name !== undefined) return name === 'start' ? 'npm start' : `npm run ${name}`;
+  return (manifest && scriptEntryOf(manifest)?.command) ?? `node ${preloadOption} <your file>`;
 }

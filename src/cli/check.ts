@@ -1,61 +1,37 @@
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import type { Node } from 'oxc-parser';
-import { formatInspection, keepOne, subjectOf, type TargetReport, writeMaps } from '../capture/report.ts';
-import {
-  type DeclaredEvent,
-  type DeclaredFunction,
-  type DeclaredRule,
-  findDeclared,
-} from '../capture/source/declared.ts';
-import { finder } from '../capture/source/find.ts';
-import { parse } from '../capture/source/parse-text.ts';
-import {
-  type AnyFunction,
-  isFunction,
-  keyOf,
-  parameterNames,
-  parametersOf,
-  walk,
-} from '../capture/source/syntax.ts';
-import { locate } from '../capture/source/target-files.ts';
-import { isProblem } from '../capture/source/wrapper-place.ts';
-import { declaredTypes, isTest, spelledOut } from '../catalog/declared.ts';
-import { mayMeet, merged, propertiesOf, type Shape, unknownShape } from '../catalog/shape.ts';
+import type { Command } from 'commander';
+import { formatInspection, type TargetReport, writeMaps } from '../capture/report.ts';
+import { type DeclaredFunction, type DeclaredRule, findDeclared } from '../capture/source/declared.ts';
 import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
-import type { TargetConfig } from '../config/schema/target.ts';
 import { nearestManifest } from '../ground/files.ts';
-import { type PathRule, piiStrategies } from '../ground/pii-rule.ts';
+import { clientOf } from '../ground/management.ts';
+import { piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
-import { printable, printableJson } from '../observe/logger.ts';
-import { inspectDrivers, inspectOtel } from '../start/commands/inspect.ts';
-import { inspectTargets } from '../start/commands/inspect-targets.ts';
-import { eventTypeOf, unusedSchemas } from '../start/settings.ts';
-import { annotationOf, importedFrom, isAboutSame, isCallOf, type Source } from './calls.ts';
+import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
 import {
-  checkOnline,
-  counted,
-  formatOnline,
-  type OnlineCheck,
-  rightTo,
-  stateLines,
-  unjoinedText,
-} from './check-online.ts';
+  inspectDrivers,
+  inspectOtel,
+  inspectOutbox,
+  inspectServices,
+  type TablesReport,
+} from '../start/commands/inspect.ts';
+import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import {
   checkBundle,
   checkStart,
   formatStart,
   isStartWell,
+  runManifest,
   type StartCheck,
   startOf,
+  startWithSvc,
 } from './check-start.ts';
-import { startWithSvc } from './commands-found.ts';
-import { inClearText, sayUnguarded } from './outbox.ts';
-import { program, settingsInCode } from './wrong-use.ts';
-
-// what would keep an application from starting, and what its services allow.
+import { doubtsOf } from './doubts.ts';
+import { formatTables, inClearText, sayUnguarded } from './outbox.ts';
+import { isInTheWay } from './recovery.ts';
+import { unjoinedIn } from './running.ts';
+import { counted, does, program, settingsInCode } from './terminal.ts';
 
 interface CheckOptions {
   readonly config?: string;
@@ -65,8 +41,8 @@ interface CheckOptions {
   readonly bundle?: readonly string[];
 }
 
-/** `svc check`: the patch report, without starting the application; with `--online` what the services that it uses would let it do. */
-export async function runCheck(options: CheckOptions, command: readonly string[]): Promise<number> {
+/** `svc check`: inspects the targets without starting the application. With `--online` it also checks the services. */
+async function runCheck(options: CheckOptions, command: readonly string[]): Promise<number> {
   const looksAtStart = options.bundle === undefined || command.length > 0;
   const application = inspectApplication(options.config, command, looksAtStart);
   if (typeof application === 'string') {
@@ -114,7 +90,7 @@ export async function runCheck(options: CheckOptions, command: readonly string[]
   return isWell ? 0 : 1;
 }
 
-/** What to do when nothing is wrong: build, name a function, or start. */
+/** The next step if nothing is wrong: build, name a function, or start. */
 function nextStart({ config, declared }: ApplicationCheck, again: string): string {
   const manifest = nearestManifest(config.baseDir);
   if (startOf(manifest)?.isUnbuilt) return `npm run build && ${again}`;
@@ -123,7 +99,7 @@ function nextStart({ config, declared }: ApplicationCheck, again: string): strin
   return startWithSvc(manifest);
 }
 
-/** What to do first, in the words that the lines above begin with. */
+/** The first step to fix problems. The words refer to the lines above. */
 function remedyOf({ problems, refused, reports, start }: ApplicationCheck): string {
   if (problems.length > 0 || refused.length > 0) return 'fix the error lines';
   if (reports.some(({ state }) => state === 'failed'))
@@ -138,15 +114,15 @@ function formatDeclared(declared: readonly DeclaredFunction[]): string {
   return `declared in code, found in the source: ${declared.length}\n${lines.join('')}`;
 }
 
-export interface DoctorOptions {
+interface DoctorOptions {
   readonly config?: string;
   readonly json?: true;
 }
 
 const labels = { ok: 'ok', warning: 'WARNING', error: 'ERROR' } as const;
 
-/** `svc doctor`: what svc needs here, in one list, each failure with its fix. Exit code 1: there is one. */
-export async function runDoctor(options: DoctorOptions, command: readonly string[]): Promise<number> {
+/** `svc doctor`: one list of all checks, each failure with its fix. Exit code 1: there is a failure. */
+async function runDoctor(options: DoctorOptions, command: readonly string[]): Promise<number> {
   const application = inspectApplication(options.config, command);
   const findings =
     typeof application === 'string'
@@ -189,17 +165,17 @@ const areas: readonly string[] = [
   ...['tables', 'triggers', 'transactions', 'keys', 'registry', 'folders'],
 ];
 
-/** One thing that `svc doctor` and `svc check --online` look at. */
+/** One result of `svc doctor` and `svc check --online`. */
 interface Finding {
   readonly area: string;
   readonly state: 'ok' | 'warning' | 'error';
   /** One line. */
   readonly text: string;
-  /** What to do; of all that is not ok. */
+  /** What to do. Required unless the state is ok. */
   readonly fix?: string;
 }
 
-/** What is in place where the message does not say what to do. */
+/** The default fix of each area. */
 const fixes = {
   configuration: 'correct the configuration file; its JSON Schema helps your editor',
   targets: `correct module and function in the configuration, then: ${program} check`,
@@ -217,14 +193,14 @@ const fixes = {
   folders: 'allow the user of the process to write there, or name another folder',
 } as const;
 
-/** In the form that the URLs of `pg` and `mysql2` take. */
+/** In the URL syntax of `pg` and `mysql2`. */
 const encrypted = (dialect: string | null): string =>
   `add ${dialect === 'mysql' ? '?ssl={"rejectUnauthorized":true}' : '?sslmode=verify-full'} to svc.outbox.datasource.url, and check the connections of the application too`;
 
-/** Everything that was looked at, in the order in which a start needs it. */
+/** All results, in the order in which a start needs them. */
 function findingsOf(application: ApplicationCheck, online: OnlineCheck): Finding[] {
   const all = [...ofApplication(application), ...ofBroker(online), ...ofServices(online)];
-  // Stable: in one area as they were found.
+  // The sort is stable: within an area, the order stays.
   return all.sort((a, b) => areas.indexOf(a.area) - areas.indexOf(b.area));
 }
 
@@ -338,14 +314,14 @@ function ofServices({ backup, serde, outbox, unjoined = [], keys, folders = [] }
   return found;
 }
 
-/** What reading shows of an application, without a service that it uses. */
+/** The checks that need no service. */
 interface ApplicationCheck {
   readonly config: Config;
   /** Of the configuration alone. */
   readonly ofConfig: readonly Problem[];
-  /** With those of Node, and of rules in code. */
+  /** Also those of Node and of rules in code. */
   readonly problems: readonly Problem[];
-  /** Warnings; some are lines alone. */
+  /** Warnings. Some are only a line. */
   readonly remarks: readonly (Problem | string)[];
   readonly reports: readonly TargetReport[];
   readonly refused: readonly { readonly id: string; readonly reason: string }[];
@@ -355,7 +331,7 @@ interface ApplicationCheck {
 }
 
 /**
- * A line where there is no configuration.
+ * Returns a line if there is no configuration.
  *
  * @throws WrongUse
  */
@@ -386,7 +362,7 @@ function inspectApplication(
   return { config, ofConfig, problems, remarks, reports, refused, declared, start, isWell };
 }
 
-/** What is wrong with a target is told once, and counted once. */
+/** A failed target is reported once. */
 function withoutKnown(start: StartCheck | undefined, failed: ReadonlySet<string>): StartCheck | undefined {
   if (start?.targets === undefined) return start;
   const { packages: _, ...shown } = start;
@@ -394,7 +370,7 @@ function withoutKnown(start: StartCheck | undefined, failed: ReadonlySet<string>
   return { ...shown, targets };
 }
 
-/** What `svc/register` would do nothing in. */
+/** With an unsupported Node, `svc/register` captures nothing. */
 function problemsOfNode(): Problem[] {
   const message = unsupportedNode(process.versions.node);
   if (message === undefined) return [];
@@ -407,7 +383,7 @@ function problemsOfNode(): Problem[] {
   ];
 }
 
-/** What rules in code need and the configuration does not have: the first event with such a value would be refused. */
+/** Keys or a salt that rules in code need and the configuration lacks. Otherwise the first matching event would be refused. */
 function problemsOfRules(
   found: readonly DeclaredRule[],
   file: string | undefined,
@@ -426,329 +402,237 @@ function problemsOfRules(
     .map((problem) => ({ ...problem, where }));
 }
 
-/** A target and its function in the source. */
-interface ReadTarget {
-  readonly target: TargetConfig;
-  readonly eventType: string;
-  readonly source: Source;
-  readonly node: AnyFunction | undefined;
-  /** Two targets with the same place capture the same function. */
-  readonly place: string;
+type Services = Awaited<ReturnType<typeof inspectServices>>;
+
+/** The document of `svc check --online --json`. */
+interface OnlineCheck {
+  readonly ok: boolean;
+  readonly client: string;
+  /** `host:port`, or the folder of topic files. Empty for memory and for brokers that the application has registered. */
+  readonly asked: readonly string[];
+  /** Why the broker could not be checked. */
+  readonly problem?: string;
+  readonly cluster?: { readonly id: string | null; readonly brokers: number };
+  readonly topics: readonly OnlineTopic[];
+  readonly group?: { readonly name: string; readonly mayUse: boolean | null; readonly problem?: string };
+  /** Present with `svc.broker.backup.s3-enabled`. */
+  readonly backup?: Services['backup'];
+  /** Present with `svc.serde.type: AVRO`. */
+  readonly serde?: Services['serde'];
+  /** Present with `svc.outbox.enabled`. */
+  readonly outbox?: TablesReport;
+  /** Processes started in this folder, with the number of events that each has stored outside a transaction. Without those at 0. */
+  readonly unjoined?: readonly { readonly pid: number; readonly count: number }[];
+  /** Present with `svc.pii.kms.enabled`. */
+  readonly keys?: Services['keys'];
+  /** Folders that a process writes to. */
+  readonly folders?: Services['folders'];
 }
 
-/** Warnings about targets and rules that are valid one by one and probably a mistake together. They may be meant, so none is an error. */
-export function doubtsOf(config: Config, declared: readonly DeclaredEvent[]): Problem[] {
-  const read = readTargets(config);
-  return [
-    ...doubledCalls(read),
-    ...differentKeys(config, declared),
-    ...unusedSchemas(config, declaredTypes(config).types.keys(), areTypesKnown(declared)),
-    ...(config.pii.enabled ? unmetRules(config, read, declared) : []),
-  ];
+interface OnlineTopic {
+  readonly topic: string;
+  readonly partitions: number | null;
+  /** `null`: unknown. */
+  readonly mayWrite: boolean | null;
+  readonly problem?: string;
 }
 
-function readTargets({ targets, baseDir }: Config): ReadTarget[] {
-  const sources = new Map<string, ReturnType<typeof readSource>>();
-  return targets.flatMap((target): ReadTarget[] => {
-    const located = locate(target.module, baseDir);
-    if (!('paths' in located)) return [];
-    return located.paths.flatMap((file) => {
-      if (!sources.has(file)) sources.set(file, readSource(file));
-      const source = sources.get(file);
-      const found = source?.find(target.function);
-      if (source === undefined || found === undefined || isProblem(found)) return [];
-      const { shown, parametersOf } = found;
-      const node = (parametersOf ?? shown) as AnyFunction | undefined;
-      const place = `${file} ${JSON.stringify(found.place)}`;
-      return [{ target, eventType: eventTypeOf(target), source, node, place }];
-    });
-  });
-}
-
-/** `undefined`: it cannot be read; `svc check` says so elsewhere. */
-function readSource(file: string): (Source & { find: ReturnType<typeof finder> }) | undefined {
-  try {
-    const text = readFileSync(file, 'utf8');
-    const parsed = parse(file, text, { goal: 'unknown', typed: /\.[cm]?tsx?$/.test(file) });
-    if (isProblem(parsed)) return undefined;
-    return { file, program: parsed.program, find: finder(parsed.program, text) };
-  } catch {
-    return undefined;
-  }
-}
-
-// Two events for one call.
-
-function doubledCalls(read: readonly ReadTarget[]): Problem[] {
-  const found: Problem[] = [];
-  for (const [at, outer] of read.entries())
-    for (const [index, inner] of read.entries()) {
-      const [a, b] = [outer.target, inner.target];
-      if (a === b) continue;
-      const name = `svc.targets[${a.index}]`;
-      if (at < index && outer.place === inner.place) {
-        const message = `${a.id} and ${b.id} name the same function: each call makes two events, ${outer.eventType} and ${inner.eventType}`;
-        found.push({ name, message, where: a.where, fix: 'Keep one of them' });
-      } else if (outer.place !== inner.place && callsFor(outer, inner)) {
-        const message = `${a.id} calls ${b.id}: one call makes two events, ${outer.eventType} and ${inner.eventType}`;
-        found.push({ name, message, where: a.where, fix: keepOne });
-      }
-    }
-  return found;
-}
-
-/** Whether a function calls another one about the same subject: their events name it, or the outer one returns the result. */
-function callsFor({ node, eventType, source }: ReadTarget, inner: ReadTarget): boolean {
-  if (node?.body == null) return false;
-  const isSame = isAboutSame(eventType, inner.eventType);
-  const place = { file: inner.source.file, path: inner.target.function };
-  for (const each of walk([node.body])) {
-    if (each.type !== 'CallExpression' || !isCallOf(each.callee, source, place)) continue;
-    if (isSame || isReturned(node.body, each)) return true;
-  }
-  return false;
-}
-
-function isReturned(body: Node, call: Node): boolean {
-  const plain = (node: Node | null): Node | null =>
-    node?.type === 'AwaitExpression' ? plain(node.argument) : node;
-  if (plain(body) === call) return true;
-  return [...walk([body])].some((each) => each.type === 'ReturnStatement' && plain(each.argument) === call);
-}
-
-// Keys that differ between events of one aggregate.
-
-interface Keyed {
-  readonly eventType: string;
-  /** As it is written; `undefined`: the id of the event. */
-  readonly key: string | undefined;
-  readonly name: string;
-  readonly where: string;
-}
-
-function differentKeys({ targets, broker, baseDir }: Config, declared: readonly DeclaredEvent[]): Problem[] {
-  const groups = new Map<string, Keyed[]>();
-  const add = (subject: string, topic: string, one: Keyed): void => {
-    if (subject === '') return;
-    const id = `${subject}\n${topic}`;
-    groups.set(id, [...(groups.get(id) ?? []), one]);
+/** Checks the services of the configuration: broker, backup bucket, schema registry, key service and outbox database. */
+async function checkOnline(config: Config, problems: readonly Problem[]): Promise<OnlineCheck> {
+  const { client } = config.broker;
+  const scene = { client, asked: clientOf(client).addresses(config.broker) };
+  const [wrong] = problems.filter(isInTheWay);
+  if (wrong !== undefined)
+    return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
+  const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
+  const [services, outbox, unjoined] = await Promise.all([
+    inspectServices(config, logger),
+    tablesOf(config),
+    lookAtProcesses(config),
+  ]);
+  const { backup, serde, keys, folders } = services;
+  const broker = documentOf(services.broker);
+  const areSchemasRight = serde?.schemas.every(({ problem }) => problem === undefined) ?? true;
+  const others = [backup, outbox, ...(keys?.keys ?? []), ...folders];
+  const ok = broker.ok && areSchemasRight && others.every((each) => each?.problem === undefined);
+  return {
+    ...scene,
+    ...broker,
+    ok,
+    ...(backup && { backup }),
+    ...(serde && { serde }),
+    ...(outbox && { outbox }),
+    ...(unjoined.length > 0 && { unjoined }),
+    ...(keys && { keys }),
+    folders,
   };
-  for (const target of targets) {
-    const { key: own, outbox, topic = broker.topic, index, where } = target;
-    const key = own ?? outbox?.aggregateId;
-    const eventType = eventTypeOf(target);
-    const subject = outbox?.aggregateType.toLowerCase() ?? subjectOf(eventType);
-    // Of a function only that there is one.
-    const shown = typeof key === 'function' ? anyKey : key;
-    add(subject, topic, { eventType, key: shown, name: `svc.targets[${index}].key`, where });
-  }
-  for (const { eventType, topic, key, file, line, name } of declared) {
-    if (eventType === undefined || topic === undefined || isTest(file)) continue;
-    const where = `${resolve(baseDir, file)}:${line}`.replace(`${baseDir}/`, '');
-    add(subjectOf(eventType), topic ?? broker.topic, {
-      eventType,
-      key: key === 'a function' ? anyKey : key,
-      name,
-      where,
-    });
-  }
-  return [...groups].flatMap(([id, all]): Problem[] => {
-    const subject = id.slice(0, id.indexOf('\n'));
-    for (const [at, a] of all.entries())
-      for (const b of all.slice(at + 1)) {
-        if (areAlike(a.key, b.key, subject)) continue;
-        const [bare, other] = a.key === undefined ? [a, b] : [b, a];
-        const message = `${other.eventType} has the key ${other.key === anyKey ? 'of a function' : other.key}, and ${bare.eventType} ${bare.key ?? 'none'}: Kafka keeps the order of events with the same key only`;
-        const fix = `Use the same key for all events about one ${subject}. Ignore this if both keys have the same value`;
-        return [{ name: bare.name, message, where: bare.where, fix }];
-      }
-    return [];
-  });
 }
 
-const anyKey = '*';
-
-function areAlike(a: string | undefined, b: string | undefined, subject: string): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  const [one, other] = [namesOfKey(a, subject), namesOfKey(b, subject)];
-  return one === undefined || other === undefined || one.some((name) => other.includes(name));
+async function lookAtProcesses(config: Config): Promise<{ pid: number; count: number }[]> {
+  if (!config.outbox.enabled || config.outbox.onNoTransaction !== 'autocommit') return [];
+  const { token, actionToken } = config.management.server;
+  const found = await unjoinedIn(process.cwd(), token ?? actionToken);
+  return found.filter(({ count }) => count > 0);
 }
 
-/**
- * Names for the value of a key: `#orderId` and `#order.id` are the id of the order, and so is `#result.orderId` of a result that has its own
- * id. `undefined` if the source does not tell.
- */
-function namesOfKey(key: string, subject: string): string[] | undefined {
-  const plain = key
-    .replace(/\s+/g, '')
-    .replaceAll('?.', '.')
-    .replace(/\.toString\(\)$/, '');
-  const chain = /^#?((?:[A-Za-z_$][\w$]*|args\[\d+\])(?:\.[A-Za-z_$][\w$]*)*)$/.exec(plain)?.[1];
-  if (chain === undefined) return key === anyKey ? undefined : [plain];
-  const names = chain.split('.');
-  const last = names.at(-1) ?? '';
-  if (/^(?:[pa]\d+|args\[\d+\]|result)$/.test(last)) return undefined;
-  const own = `${(subject.split(' ').at(-1) ?? '').toLowerCase()}id`;
-  const isOwn = [own, 'id'].includes(last.toLowerCase()) && names[0] !== 'result';
-  return isOwn ? ['id', own] : [last.toLowerCase() === own ? own : last];
+function unjoinedText({ pid, count }: { readonly pid: number; readonly count: number }): string {
+  return `process ${pid} has stored ${counted(count, 'event')} outside any transaction, not atomically with the writes of the calls (svc_outbox_unjoined_total)`;
 }
 
-// Rules for personal data that meet no field.
-
-function unmetRules(
-  config: Config,
-  read: readonly ReadTarget[],
-  declared: readonly DeclaredEvent[],
-): Problem[] {
-  const rules = config.pii.fields;
-  if (rules.length === 0 && config.targets.every(({ pii = [] }) => pii.length === 0)) return [];
-  const shapes = new Map(config.targets.map((target) => [target, shapeOfTarget(target, read)]));
-  const targets = new Set(config.targets.map(({ id }) => id));
-  const inCode = [...declaredTypes(config).types.values()].filter(
-    ({ from }) => !from.every((id) => targets.has(id)),
-  );
-  const all = [
-    ...shapes.values(),
-    ...inCode.map(({ payload }) => payload),
-    // It may have any field.
-    ...(areTypesKnown(declared) ? [] : [unknownShape]),
-  ];
-  const found =
-    all.length === 0
-      ? []
-      : rules.flatMap((rule, index) => unmet(rule, all, `svc.pii.fields[${index}]`, 'any payload'));
-  const ofTargets = config.targets.flatMap((target) =>
-    (target.pii ?? []).flatMap((rule, index) =>
-      unmet(
-        rule,
-        [shapes.get(target) ?? unknownShape],
-        `svc.targets[${target.index}].pii[${index}]`,
-        `the payload of ${eventTypeOf(target)}`,
-      ).map((each) => ({ ...each, where: target.where })),
-    ),
-  );
-  return [...found, ...ofTargets];
+/** Ignores missing tables that the process creates at its start. */
+async function tablesOf(config: Config): Promise<TablesReport | undefined> {
+  const { enabled, datasource, initializeSchema } = config.outbox;
+  if (!enabled || datasource.url === undefined) return undefined;
+  const report = await inspectOutbox(config);
+  const makesTables =
+    initializeSchema === 'always' || (initializeSchema === 'embedded' && report.dialect === 'sqlite');
+  if (report.code !== 'SVC_OUTBOX_TABLE_MISSING' || !makesTables) return report;
+  const { dialect, table } = report;
+  return { dialect, table, warning: `no table ${table} yet: the process makes it when it starts` };
 }
 
-/** No event type is computed in code. */
-const areTypesKnown = (declared: readonly DeclaredEvent[]): boolean =>
-  declared.every(({ eventType, file }) => eventType !== undefined || isTest(file));
-
-function unmet(rule: PathRule, shapes: readonly Shape[], name: string, of: string): Problem[] {
-  if (rule.path === '' || shapes.some((shape) => mayMeet(rule, shape))) return [];
-  const message = `the path "${rule.path}" matches no field of ${of}, according to the types in the source: the value may be published in clear`;
-  return [{ name, message, fix: 'Correct the path or remove it' }];
+function documentOf(broker: Services['broker']): Omit<OnlineCheck, 'client' | 'asked'> {
+  if ('problem' in broker) return { ok: false, problem: broker.problem, topics: [] };
+  const { cluster, topics, group, groupName } = broker;
+  const all = group === undefined ? topics : [...topics, group];
+  return {
+    ok: all.every(({ problem }) => problem === undefined),
+    ...(cluster && { cluster: { id: cluster.clusterId, brokers: cluster.nodeCount } }),
+    topics: topics.map(({ topic, partitionCount, isAllowed, problem }) => ({
+      ...{ topic, partitions: partitionCount ?? null, mayWrite: isAllowed ?? null },
+      ...(problem !== undefined && { problem }),
+    })),
+    ...(group !== undefined &&
+      groupName !== undefined && {
+        group: {
+          ...{ name: groupName, mayUse: group.isAllowed ?? null },
+          ...(group.problem !== undefined && { problem: group.problem }),
+        },
+      }),
+  };
 }
 
-/** By the types that the source of its function writes down. */
-function shapeOfTarget(
-  { payload, payloadIndex, params, id }: TargetConfig,
-  read: readonly ReadTarget[],
-): Shape {
-  const found = read.filter(({ target }) => target.id === id);
-  const [{ node, source } = { node: undefined, source: undefined }, ...more] = found;
-  if (typeof payload === 'function' || node === undefined || source === undefined || more.length > 0)
-    return unknownShape;
-  const names = params ?? parameterNames(node);
-  const expression = payload ?? (payloadIndex < 0 ? '#result' : `#p${payloadIndex}`);
-  return spelledOut(expression, (tokens) => {
-    const steps = tokens.filter(({ text }) => text !== '.' && text !== '?.').map(({ text }) => text);
-    const isChain = tokens.every(({ kind, text }, at) =>
-      at % 2 === 0 ? kind === 'name' || kind === 'variable' : text === '.' || text === '?.',
+/** One line per checked item. */
+function formatOnline({
+  client,
+  asked,
+  problem,
+  cluster,
+  topics,
+  group,
+  backup,
+  serde,
+  outbox,
+  unjoined = [],
+  keys,
+  folders = [],
+}: OnlineCheck): string {
+  const lines: string[] = [];
+  const where = asked.join(', ');
+  if (problem !== undefined) lines.push(`error: broker: ${problem}`);
+  else if (clientOf(client).staysInMemory)
+    lines.push(`broker: nothing to check, events stay in memory (svc.broker.client: ${client})`);
+  else if (asked.length === 0)
+    lines.push(`broker: nothing to check, svc does not know what "${client}" can do`);
+  else if (clientOf(client).isFiles)
+    lines.push(`broker: nothing to check; the topic files in ${where} can be written`);
+  else
+    lines.push(
+      `broker: ${where} answers, cluster ${cluster?.id}, ${counted(cluster?.brokers ?? 0, 'broker')}`,
     );
-    const [first = '', ...rest] = steps;
-    if (!isChain) return undefined;
-    const position = Number(/^[pa](\d+)$/.exec(first)?.[1] ?? names.lastIndexOf(first));
-    const type = first === 'result' ? node.returnType?.typeAnnotation : typeOfParameter(node, position);
-    const start = type == null ? unknownShape : shapeOfType(type, source, 0);
-    return rest.reduce<Shape | undefined>((shape, name) => shape?.properties?.[name], start);
-  });
+  for (const each of topics)
+    lines.push(
+      each.problem === undefined
+        ? `  topic ${each.topic}: ${counted(each.partitions ?? 0, 'partition')}, ${rightTo('write', each.mayWrite)}`
+        : `  error: ${each.problem}`,
+    );
+  if (group !== undefined)
+    lines.push(
+      group.problem === undefined
+        ? `  group ${group.name} for worker ids: ${rightTo('use it', group.mayUse)}`
+        : `  error: ${group.problem}`,
+    );
+  if (backup !== undefined) lines.push(bucketLine(backup));
+  if (serde !== undefined) lines.push(...schemaLines(serde));
+  if (keys !== undefined) lines.push(...keyLines(keys));
+  for (const { name, problem: why } of folders) if (why !== undefined) lines.push(`error: ${name}: ${why}`);
+  for (const each of unjoined) lines.push(`warning: ${unjoinedText(each)}`);
+  const tables = outbox === undefined ? '' : formatTables(outbox);
+  return `${lines.map(printable).join('\n')}\n${tables}`;
 }
 
-function typeOfParameter(node: AnyFunction, position: number): Node | undefined {
-  const each = parametersOf(node)[position];
-  const target = each?.type === 'AssignmentPattern' ? each.left : each;
-  return target && annotationOf(target);
+const stateLines = {
+  registered: 'is registered',
+  compatible: 'is registered, or would be a compatible version',
+  new: 'would be registered at the first event',
+} as const;
+
+function schemaLines({ registry, schemas }: NonNullable<Services['serde']>): string[] {
+  const lines = schemas.map(({ eventType, subject, state, problem }) =>
+    state === undefined
+      ? `  error: ${problem}`
+      : `  schema of ${eventType}, subject ${subject}: ${stateLines[state]}`,
+  );
+  return [`schema registry: ${registry}`, ...lines];
 }
 
-const kindsOfTypes: Readonly<Record<string, Shape>> = {
-  TSStringKeyword: { type: ['string'] },
-  TSLiteralType: { type: ['string'] },
-  TSNumberKeyword: { type: ['number'] },
-  TSBigIntKeyword: { type: ['string'] },
-  TSBooleanKeyword: { type: ['boolean'] },
-  TSNullKeyword: { type: ['null'] },
-  TSUndefinedKeyword: { type: ['null'] },
-  TSVoidKeyword: { type: ['null'] },
-};
-const deepestType = 12;
-
-function shapeOfType(type: Node, source: Source, depth: number): Shape {
-  const next = (each: Node): Shape => shapeOfType(each, source, depth + 1);
-  if (depth > deepestType) return unknownShape;
-  if (type.type === 'TSTypeLiteral') return shapeOfMembers(type.members, source, depth);
-  if (type.type === 'TSArrayType') return { type: ['array'], items: next(type.elementType) };
-  if (type.type === 'TSUnionType') return allOf(type.types.map(next));
-  if (type.type === 'TSIntersectionType') return allOf(type.types.map(next));
-  if (type.type !== 'TSTypeReference' || type.typeName.type !== 'Identifier')
-    return kindsOfTypes[type.type] ?? unknownShape;
-  const { name } = type.typeName;
-  const [argument] = type.typeArguments?.params ?? [];
-  if (argument && /^(?:Promise|Readonly|Required|Partial|NonNullable)$/.test(name)) return next(argument);
-  if (argument && /^(?:Array|ReadonlyArray)$/.test(name)) return { type: ['array'], items: next(argument) };
-  if (name === 'Date') return { type: ['string'] };
-  return argument ? unknownShape : shapeNamed(name, source, depth);
+function keyLines({ provider, keys }: NonNullable<Services['keys']>): string[] {
+  const lines = keys.map(({ id, problem }) =>
+    problem === undefined ? `  key ${id}: answers` : `  error: key ${id}: ${problem}`,
+  );
+  return [`keys: ${provider}`, ...lines];
 }
 
-/** If one of them is not known, the union may have any form. */
-function allOf(shapes: readonly Shape[]): Shape {
-  if (shapes.some(({ type }) => type === undefined)) return unknownShape;
-  return shapes.reduce(merged, unknownShape);
+function bucketLine({ bucket, left, problem }: NonNullable<Services['backup']>): string {
+  if (problem !== undefined) return `error: backup: ${problem}`;
+  const rest = left === undefined ? '' : `; the probe ${left} stays there, because svc may not delete it`;
+  return `backup: bucket ${bucket} takes events${rest}`;
 }
 
-function shapeNamed(name: string, source: Source, depth: number): Shape {
-  for (const statement of source.program.body) {
-    const declared =
-      (statement.type === 'ExportNamedDeclaration' || statement.type === 'ExportDefaultDeclaration') &&
-      statement.declaration
-        ? statement.declaration
-        : statement;
-    if (declared.type === 'TSInterfaceDeclaration' && declared.id.name === name)
-      return declared.extends.length > 0 ? unknownShape : shapeOfMembers(declared.body.body, source, depth);
-    if (declared.type === 'TSTypeAliasDeclaration' && declared.id.name === name)
-      return shapeOfType(declared.typeAnnotation, source, depth + 1);
-    if (declared.type === 'ClassDeclaration' && declared.id?.name === name)
-      return declared.superClass ? unknownShape : shapeOfMembers(declared.body.body, source, depth);
-  }
-  const imported = importedFrom(name, source);
-  const other = imported && readSource(imported.file);
-  if (imported === undefined || other === undefined || depth > deepestType) return unknownShape;
-  return shapeNamed(imported.path, other, depth + 1);
+function rightTo(what: string, isAllowed: boolean | null): string {
+  if (isAllowed === null)
+    return `svc could not check whether it may ${what}, because these brokers do not report it`;
+  return isAllowed ? `svc may ${what}` : `svc may not ${what}`;
 }
 
-/** A member that is not a plain property, such as `toJSON` or an index signature, may add others. */
-function shapeOfMembers(members: readonly Node[], source: Source, depth: number): Shape {
-  const entries: [string, Shape][] = [];
-  for (const member of members) {
-    const isMethod = member.type === 'TSMethodSignature' || member.type === 'MethodDefinition';
-    const key =
-      'key' in member && member.key
-        ? keyOf(member.key as Node, 'computed' in member && member.computed === true)
-        : undefined;
-    if (key === undefined || key === 'toJSON') return unknownShape;
-    if (isMethod && 'kind' in member && member.kind === 'constructor') {
-      const held = member.type === 'MethodDefinition' && isFunction(member.value) ? member.value.params : [];
-      for (const each of held) {
-        if (each.type !== 'TSParameterProperty') continue;
-        const target = each.parameter.type === 'AssignmentPattern' ? each.parameter.left : each.parameter;
-        if (target.type !== 'Identifier') return unknownShape;
-        const type = annotationOf(target);
-        entries.push([target.name, type ? shapeOfType(type, source, depth + 1) : unknownShape]);
-      }
-    }
-    if (isMethod) continue;
-    const type = annotationOf(member);
-    entries.push([key, type ? shapeOfType(type, source, depth + 1) : unknownShape]);
-  }
-  return { type: ['object'], properties: propertiesOf(entries), isClosed: true };
+export function addCheck(svc: Command): void {
+  const check = svc
+    .command('check')
+    .summary('check the targets; --online: also the broker and other services')
+    .description('Reports which publish targets of svc.config.* svc finds.')
+    .argument('[command...]', 'after --: the start command of the application')
+    .usage('[options] [-- node <file>]')
+    .option(
+      '--online',
+      'also checks the permissions on broker, bucket, schema registry and outbox database; writes no event',
+    )
+    .option(
+      '--bundle <paths...>',
+      'check that the source maps of these built files or folders lead to the targets',
+    )
+    .addHelpText(
+      'after',
+      `
+Put the start command of the application after -- (default: scripts.start of
+package.json). svc follows its imports. Exit 1 means that it loads a file
+compiled from the one that a target names.`,
+    );
+  does(check, (options, ...command) => runCheck(options, command));
+  const doctor = svc
+    .command('doctor')
+    .summary('find what is wrong, from Node to the broker, and how to fix it')
+    .description(
+      'Checks everything that svc needs, from Node to the broker, and names a fix for each failure.',
+    )
+    .argument('[command...]', 'after --: the start command of the application')
+    .usage('[options] [-- node <file>]');
+  does<DoctorOptions>(doctor, (options, ...command) => runDoctor(options, command));
+  const manifest = svc
+    .command('manifest')
+    .summary('list where the targets are, so that a start parses nothing')
+    .description(
+      'Writes svc.manifest.json beside the configuration, with the place of each target\nin the built files. Run it after each build, and ship it with the configuration.',
+    )
+    .argument('[paths...]', 'built files, or folders of them (dist, .next/server)');
+  does(manifest, (options, ...paths) => runManifest(options, paths));
 }

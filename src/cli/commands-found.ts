@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { basename, dirname, relative, resolve } from 'node:path';
 import type { Node, Program } from 'oxc-parser';
 import { followImports } from '../capture/inspect.ts';
 import { ownFunctions } from '../capture/source/find.ts';
@@ -16,7 +16,7 @@ import {
 } from '../capture/source/syntax.ts';
 import { locate } from '../capture/source/target-files.ts';
 import { isProblem } from '../capture/source/wrapper-place.ts';
-import { isFile, type Manifest } from '../ground/files.ts';
+import { isFile } from '../ground/files.ts';
 import {
   annotationOf,
   idOf,
@@ -26,101 +26,35 @@ import {
   type Source,
   Sources,
 } from './calls.ts';
-import { entryAt, startOf } from './check-start.ts';
-import { WrongUse } from './wrong-use.ts';
+import { WrongUse } from './terminal.ts';
 
-/** A function that is to be a target; `line` where its file shows it. */
+/** A function to become a target. `line`: if its file shows it. */
 export type NamedTarget = Omit<Candidate, 'distance' | 'line' | 'leaveOut'> & { readonly line?: number };
 
-/** What `svc init` was told. */
-export interface Answers {
-  readonly targets: readonly NamedTarget[];
-  /** `host:port`; none: events go to files. */
-  readonly brokers: readonly string[];
-  readonly topic: string;
-}
-
-/** `svc.config.yaml`, for people to go on with. @param schema where the JSON Schema lies, from the folder of the file */
-export function configText({ targets, brokers, topic }: Answers, schema: string): string {
-  const broker =
-    brokers.length === 0
-      ? [
-          '    # bootstrap-servers: [localhost:9092]   # Kafka; without it events go to files in ./svc-topics',
-          `    topic: ${quoted(topic)}`,
-        ]
-      : [`    bootstrap-servers: [${brokers.map(quoted).join(', ')}]`, `    topic: ${quoted(topic)}`];
-  const lines = [
-    `# yaml-language-server: $schema=${schema}`,
-    '#',
-    '# Which calls of this application become events. All settings: node_modules/svc/docs/configuration.md',
-    '# "npx --no svc check" finds each target, "npx --no svc doctor" asks the broker as well.',
-    'svc:',
-    '  broker:',
-    ...broker,
-    `    # dlq-topic: ${quoted(`${topic}.dlq`)}   # for events that the topic refuses`,
-    '    # async-mode: true   # calls do not wait for Kafka; kill -9 then loses the events in memory',
-    '',
-    '  # Expressions know #result, the parameters by name, and #self: node_modules/svc/docs/expressions.md',
-    '  # svc.pii.fields masks, encrypts or hashes personal data: node_modules/svc/docs/personal-data.md',
-    '  targets:',
-    ...targets.flatMap(targetLines),
-  ];
-  return `${lines.join('\n')}\n`;
-}
-
-function targetLines({ module, path, line, eventType, payload, key, leftOut }: NamedTarget): string[] {
-  return [
-    `    - module: ${quoted(module)}${line === undefined ? '' : `   # line ${line}`}`,
-    `      function: ${quoted(path)}`,
-    `      eventType: ${quoted(eventType)}`,
-    payload === undefined
-      ? '      # payload: "{ id: #result.id }"   # default: everything that the function returns'
-      : `      payload: ${JSON.stringify(payload)}`,
-    ...(leftOut.length === 0
-      ? []
-      : [
-          `      # left out: may be personal or secret, or no expression can name it: ${leftOut.map((name) => JSON.stringify(name).slice(1, -1)).join(', ')}`,
-        ]),
-    key === undefined
-      ? '      # key: "#result.id"   # events with the same key keep their order; default: the event id'
-      : `      key: ${JSON.stringify(key)}   # events with the same key keep their order`,
-  ];
-}
-
-/** Plain where YAML reads it as the same text. */
-function quoted(text: string): string {
-  return /^[A-Za-z./][\w./:-]*$/.test(text) &&
-    !/^(?:true|false|null|yes|no|on|off)$/i.test(text) &&
-    !/:$|: /.test(text)
-    ? text
-    : JSON.stringify(text);
-}
-
-/** A function that may become a target. */
 export interface Candidate extends Offer {
-  /** As a target names it: `./src/orders.ts`. */
+  /** As targets name it: `./src/orders.ts`. */
   readonly module: string;
   readonly path: string;
   readonly line: number;
   readonly eventType: string;
   readonly distance: number;
-  /** Why it is not proposed: another one makes the event of the same call. */
+  /** Why it is not proposed: another function makes the event of the same call. */
   readonly leaveOut?: string;
 }
 
 const tests =
   /(?:^|\/)(?:tests?|__tests__|__mocks__|specs?|e2e|fixtures|examples|scripts|migrations|seeds?)\/|\.(?:test|spec|e2e|mock|stories|config)\./;
 
-/** What may be offered, those nearest to the business first, and how many functions were read. */
+/** The candidates, domain functions first, and the number of functions read. */
 export interface Search {
   readonly candidates: readonly Candidate[];
   readonly functionCount: number;
 }
 
 /**
- * The functions of an application that look like commands, by reading alone. Those that are not proposed come last.
+ * Finds functions that look like commands, by their source text. Those that are not proposed come last.
  *
- * @param entries of its start: where they are known, only files that it loads are read
+ * @param entries of the start: if known, only files that it loads are read
  */
 export function findCommands(folder: string, entries: readonly string[] | undefined): Search {
   const loaded = entries === undefined ? [] : [...followImports(entries, folder).files];
@@ -153,7 +87,7 @@ export function findCommands(folder: string, entries: readonly string[] | undefi
     return leaveOut === undefined ? candidate : { ...candidate, leaveOut };
   });
   const lastOf = ({ leaveOut, distance }: Candidate) => (leaveOut === undefined ? 0 : 10) + distance;
-  // Stable: as they stand in the files.
+  // The sort is stable: otherwise the order of the files stays.
   return {
     candidates: candidates.sort((a, b) => lastOf(a) - lastOf(b)),
     functionCount: sources.functionCount,
@@ -162,14 +96,13 @@ export function findCommands(folder: string, entries: readonly string[] | undefi
 
 const nounOf = (eventType: string): string => eventType.replace(/_[^_]+$/, '');
 
-/** What the calls of an application say about a function that may become a target. */
 interface Called {
   readonly id: string;
-  /** It answers a request itself, or has nothing to put in an event: a function that it calls knows more. */
+  /** It answers a request itself, or has no data for an event: a function that it calls knows more. */
   readonly answers: boolean;
 }
 
-/** A request handler of Express, Fastify, Koa or Hono. One that answers 400 returns like one that answers 200. */
+/** A request handler of Express, Fastify, Koa or Hono. Its return does not tell 400 from 200. */
 function isHandler(node: AnyFunction): boolean {
   const names = parameterNames(node).map((name) => name.replace(/^_/, ''));
   const [first = '', second] = names;
@@ -177,7 +110,7 @@ function isHandler(node: AnyFunction): boolean {
   return /^(?:ctx|context|c)$/.test(first) && (second === undefined || second === 'next');
 }
 
-/** One call, one event: of functions that call each other the outermost stays that has something to say. */
+/** One call, one event: of functions that call each other, the outermost with data for an event stays. */
 function reasonToLeave(
   one: Candidate & Called,
   all: readonly (Candidate & Called)[],
@@ -195,11 +128,11 @@ function reasonToLeave(
     if (each.id === one.id || each.answers) return false;
     const isReturned = sources.reachedFrom(each.id).get(one.id);
     if (isReturned === undefined) return false;
-    // Two that call each other: the first one stays.
+    // If two call each other, the first one stays.
     if (below.has(each.id) && all.indexOf(each) > all.findIndex(({ id }) => id === one.id)) return false;
     return isReturned || isAboutSame(each.eventType, one.eventType) || isCovered();
   };
-  /** Nothing else calls it. */
+  /** All its callers make an event. */
   const isCovered = (): boolean => {
     const outer = all.filter(({ id, answers }) => id !== one.id && !answers && !below.has(id));
     const reached = new Set(outer.flatMap(({ id }) => [id, ...sources.reachedFrom(id).keys()]));
@@ -220,8 +153,8 @@ function reasonToLeave(
 }
 
 /**
- * The source of a built file by its source map, by which a start finds its functions as well: in what was built types are gone, and with them
- * what is known of fields. The file itself where there is no map, or it was made of several.
+ * The source of a built file, according to its source map, since built code has no types. The file itself if there is no map, or
+ * if the map has several sources.
  */
 function writtenAs(file: string): string {
   try {
@@ -236,7 +169,7 @@ function writtenAs(file: string): string {
   }
 }
 
-/** One for each event type, of those that are proposed; with why the others are not. */
+/** One proposal per event type, and the other candidates with reasons. */
 export function oneOfEach(candidates: readonly Candidate[]): {
   readonly targets: readonly Candidate[];
   readonly others: readonly Candidate[];
@@ -252,7 +185,7 @@ export function oneOfEach(candidates: readonly Candidate[]): {
   return { targets: [...byType.values()], others };
 }
 
-/** A value inside of a parameter or of the result, by a name for it in an event. */
+/** A value within a parameter or the result, with its name in an event. */
 interface Field {
   readonly name: string;
   readonly path: readonly string[];
@@ -260,7 +193,7 @@ interface Field {
 
 const isIdName = (name: string): boolean => /^id$|Id$|^_?uuid$/.test(name);
 
-/** What is inside of one, as its pattern, its type or the function's own reading shows; `undefined`: it is a value itself. */
+/** The fields of a parameter, by its pattern, its type or the function's accesses. `undefined`: the parameter is a plain value. */
 function fieldsOfParameter(
   parameter: Node,
   name: string,
@@ -278,14 +211,14 @@ function fieldsOfParameter(
   if (type !== undefined) return type.map(fieldNamed);
   const read = node.body ? fieldsRead(node.body, name) : [];
   if (read.length > 0) return read;
-  // What is of no known type may be an object, which could hold anything: JavaScript, or what was built of TypeScript.
+  // A parameter without a type may be an object that contains anything.
   return annotation || !isIdName(name) ? [] : undefined;
 }
 
-/** Follows what a function returns into the functions that it calls, this deep. */
+/** How deep calls are followed to find returned values. */
 const deepestCall = 4;
 
-/** What the function returns, as far as its type or its text shows, and that of the functions whose results it returns. */
+/** The fields of the result, by the return type or the returned values, following calls whose results are returned. */
 function fieldsOfResult(
   node: AnyFunction,
   source: Source | OwnSource,
@@ -325,7 +258,7 @@ function fieldsOfMade(made: Node, source: Source | OwnSource, depth: number): re
   return made.type === 'CallExpression' ? fieldsOfCall(made, source, depth) : [];
 }
 
-/** Returns what the function that it is given returns. */
+/** These functions return the result of their callback. */
 const transactional = /transaction|atomic|unitOfWork|retry|with(?:Client|Connection)/i;
 
 function fieldsOfCall(
@@ -346,7 +279,7 @@ function fieldsOfCall(
     : fieldsOfResult(found.node, other, depth + 1).fields;
 }
 
-/** `order.customer.id` and `const { id } = order.customer` read `customerId`. What is called is a method and no field. */
+/** `order.customer.id` and `const { id } = order.customer` read `customerId`. Called properties are methods, not fields. */
 function fieldsRead(body: Node, root: string): Field[] {
   const found = new Map<string, Field>();
   const add = (path: string): void => {
@@ -370,7 +303,7 @@ function fieldsRead(body: Node, root: string): Field[] {
       for (const each of node.arguments) visit(each);
       return;
     }
-    // What is written is not what the caller gave.
+    // An assigned property is not read.
     if (node.type === 'AssignmentExpression') {
       visit(node.right);
       return;
@@ -388,7 +321,7 @@ function fieldsRead(body: Node, root: string): Field[] {
   return [...found.values()];
 }
 
-/** What stands behind `return`, not in functions inside. */
+/** The returned expressions, without those of nested functions. */
 function returnedBy(body: Node): Node[] {
   if (body.type !== 'BlockStatement') return [plain(body)];
   const found: Node[] = [];
@@ -428,7 +361,7 @@ function keysOfPattern(pattern: Extract<Node, { type: 'ObjectPattern' }>): Field
   );
 }
 
-/** Those whose value is no object, list or function in the text. */
+/** Keys whose value is not an object, array or function literal. */
 function keysOfObject(object: Extract<Node, { type: 'ObjectExpression' }>): FieldNames {
   return object.properties.flatMap((each) => {
     if (
@@ -442,31 +375,31 @@ function keysOfObject(object: Extract<Node, { type: 'ObjectExpression' }>): Fiel
 
 const fieldNamed = (name: string): Field => ({ name, path: [name] });
 
-/** What a function offers for an event. */
+/** The proposed payload and key of an event. */
 interface Offer {
-  /** An expression; `undefined`: nobody has looked at the function. */
+  /** An expression. `undefined`: the function was not inspected. */
   readonly payload: string | undefined;
   readonly key: string | undefined;
-  /** Fields that may be secrets or personal data, or that no expression can name, which somebody has to decide on. */
+  /** Fields that may be secret or personal, or have no name in expressions. The user decides on them. */
   readonly leftOut: readonly string[];
 }
 
-/** What carries a call about, and says nothing of its matter. */
+/** Parameters that carry infrastructure, not data. */
 const carriers =
   /^(?:res|response|reply|next|ctx|context|tx|trx|transaction|t|client|conn|connection|db|database|pool|manager|em|session|options|opts|logger|log|signal|callback|cb|done|_.*)$/;
 const delicate =
   /passw|secret|token|credential|authori[sz]ation|cookie|\bpin\b|cvv|cvc|card|iban|\bssn\b|account|e-?mail|phone|mobile|(?:first|last|full|user|nick|maiden|given|family).?name|surname|holder|^(?:user|person|profile|owner|member|contact)$|recipient|beneficiary|guest|passport|tax.?id|salary|address|street|birth|\bip\b|gender|note|comment|message/i;
-/** Of these a `name` is that of a person. */
+/** The `name` of these is that of a person. */
 const people =
   /(?:^|_)(?:CUSTOMER|USER|PERSON|MEMBER|EMPLOYEE|PATIENT|GUEST|CONTACT|CLIENT|STUDENT|DRIVER|PASSENGER|SUBSCRIBER|PROFILE|OWNER|TENANT|APPLICANT|CANDIDATE|LEAD|ACCOUNT)$/;
 const reserved = /^(?:result|args|self|this|error|[pa]\d+)$/;
-/** Others have no name in an expression. */
+/** Other names do not work in expressions. */
 const plainName = /^[A-Za-z_$][\w$]*$/;
-const mostFields = 8;
+const maxFields = 8;
 
 const nothingToSay = '{ ok: true }';
 
-/** @param noun of the event type, `ORDER`: an `id` in the result is then `orderId` */
+/** @param noun of the event type, `ORDER`: an `id` in the result becomes `orderId` */
 export function offerOf(node: AnyFunction, program: Program, noun: string, own?: OwnSource): Offer {
   const fields = new Map<string, string>();
   const leftOut = new Set<string>();
@@ -475,7 +408,7 @@ export function offerOf(node: AnyFunction, program: Program, noun: string, own?:
     name !== idName && (delicate.test(name) || (name === 'name' && people.test(noun)));
   const add = ({ name, path }: Field, root: string): void => {
     if (isDelicate(name) || ![name, ...path].every((each) => plainName.test(each))) leftOut.add(name);
-    else if (!fields.has(name) && fields.size < mostFields) fields.set(name, [root, ...path].join('.'));
+    else if (!fields.has(name) && fields.size < maxFields) fields.set(name, [root, ...path].join('.'));
   };
   const idName = `${camel(noun)}Id`;
   const named = (field: Field): Field => (field.name === 'id' ? { ...field, name: idName } : field);
@@ -492,7 +425,7 @@ export function offerOf(node: AnyFunction, program: Program, noun: string, own?:
   for (const field of result.fields) add(named(field), '#result');
   const key = fields.get(idName);
   const all = [...fields].map(([name, expression]) => `${name}: ${expression}`);
-  // Of what a function returns, of which nothing is known, only the id: it could hold anything.
+  // An unknown result could contain anything, so only its id is proposed.
   const nothingKnown = result.isNothing ? nothingToSay : `{ ${idName}: #result?.id }`;
   const payload = all.length > 0 ? `{ ${all.join(', ')} }` : nothingKnown;
   return { payload, key, leftOut: [...leftOut].filter((name) => !fields.has(name)) };
@@ -500,7 +433,7 @@ export function offerOf(node: AnyFunction, program: Program, noun: string, own?:
 
 const isId = ({ name }: Field): boolean => name === 'id' || name.endsWith('Id');
 
-/** `ORDER_ITEM` as `orderItem`. */
+/** `ORDER_ITEM` -> `orderItem`. */
 function camel(noun: string): string {
   return noun.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
@@ -510,7 +443,7 @@ type FieldNames = readonly string[];
 const values = /^TS(?:String|Number|Boolean|BigInt|Literal)(?:Keyword|Type)$/;
 const nothings = /^TS(?:Void|Undefined|Null|Never)Keyword$/;
 
-/** The names of the plain values in a type that is written down; `value` for one itself, `undefined` where it is not known. */
+/** The names of the plain values in a type. `value`: the type itself is a plain value. `undefined`: unknown. */
 function typeOf(type: Node, source: Source | OwnSource, depth = 0): FieldNames | 'value' | undefined {
   if (values.test(type.type)) return 'value';
   if (nothings.test(type.type)) return [];
@@ -563,7 +496,7 @@ function typeNamed(
   return imported && other && typeNamed(imported.path, other, depth + 1);
 }
 
-/** Objects inside could hold anything: they are left to the person who writes the expression. */
+/** Nested objects could contain anything. The user adds them to the expression. */
 function fieldsIn(members: readonly Node[], source: Source, depth: number): FieldNames {
   return members.flatMap((member) => {
     if (member.type === 'MethodDefinition' && member.kind === 'constructor' && isFunction(member.value))
@@ -582,7 +515,7 @@ function fieldsIn(members: readonly Node[], source: Source, depth: number): Fiel
 }
 
 /**
- * What `--target ./lib/orders.ts#createOrder=ORDER_CREATED` names, with what its function offers. The event type may be left out.
+ * Parses `--target ./lib/orders.ts#createOrder=ORDER_CREATED` and inspects the function. The event type is optional.
  *
  * @throws WrongUse
  */
@@ -601,14 +534,14 @@ export function namedTarget(text: string, folder: string): NamedTarget {
   const source = readFileSync(file, 'utf8');
   const { program, functions } = ownFunctions(file, source);
   const found = functions.find((each) => each.path === path);
-  // A form that is found by its path alone, as `createRepository().insert`: whether it is there is said before it is written.
+  // A path such as `createRepository().insert` is checked before the file is written.
   if (found === undefined || program === undefined) return plain;
   const own = new Sources([file]).read(file);
   const offer = offerOf(found.node, program, nounOf(eventType), own);
   return { ...plain, ...offer, line: lineAt(source, found.node.start) };
 }
 
-/** `OrderService.prototype.mark` as `ORDER_SERVICE_MARK`. */
+/** `OrderService.prototype.mark` -> `ORDER_SERVICE_MARK`. */
 function constantOf(path: string): string {
   return path
     .replace(/\bprototype\b/g, '')
@@ -618,68 +551,7 @@ function constantOf(path: string): string {
     .toUpperCase();
 }
 
-/** A script for package.json that starts the application with svc. */
-export interface ScriptEntry {
-  readonly name: string;
-  readonly command: string;
-}
-
-/** Under a name of its own, so that the start of the application stays what it is. */
-const scriptName = 'start:svc';
-const preload = '--import svc/register';
-
-/** `undefined` where it is there already, or where what starts the application is not known. */
-export function scriptEntryOf(manifest: Manifest): ScriptEntry | undefined {
-  const { scripts, folder, main } = manifest;
-  if ([...scripts.values()].some((command) => command.includes('svc/register'))) return undefined;
-  const start = startOf(manifest)?.command;
-  if (start !== undefined) {
-    const command = start.replace(/^((?:\w+=\S+\s+)*(?:node|tsx))(?=\s)/, `$1 ${preload}`);
-    return command === start || /[;&|]/.test(start) ? undefined : { name: scriptName, command };
-  }
-  const file = [
-    main,
-    'src/server.ts',
-    'src/index.ts',
-    'server.js',
-    'app.js',
-    'index.js',
-    'src/server.js',
-    'src/index.js',
-  ]
-    .filter((each) => each !== undefined)
-    .find((each) => entryAt(join(folder, each)) !== undefined);
-  return file === undefined ? undefined : { name: scriptName, command: `node ${preload} ${file}` };
-}
-
-/** What starts the application with svc, to type: a script that does, or else the command that `svc init` would make one of. */
-export function startWithSvc(manifest: Manifest | undefined): string {
-  const [name] = [...(manifest?.scripts ?? [])].find(([, command]) => command.includes('svc/register')) ?? [];
-  if (name !== undefined) return name === 'start' ? 'npm start' : `npm run ${name}`;
-  return (manifest && scriptEntryOf(manifest)?.command) ?? `node ${preload} <your file>`;
-}
-
-/** The text of package.json with the entry, indented as it was: as npm itself would write it. */
-export function withScript(folder: string, { name, command }: ScriptEntry): string {
-  const text = readFileSync(join(folder, 'package.json'), 'utf8');
-  const mark = text.startsWith('\uFEFF') ? '\uFEFF' : '';
-  const manifest = JSON.parse(text.slice(mark.length)) as { scripts?: Record<string, string> };
-  const [, indent = '  '] = /^\s*\{\r?\n([ \t]+)/.exec(text.slice(mark.length)) ?? [];
-  const all = { ...manifest, scripts: { ...manifest.scripts, [name]: command } };
-  const [end = ''] = /\s*$/.exec(text) ?? [];
-  const written = JSON.stringify(all, null, indent);
-  return `${mark}${text.includes('\r\n') ? written.replaceAll('\n', '\r\n') : written}${end}`;
-}
-
-/** Where the schema lies, as editors take it from beside the file. */
-export function schemaPath(folder: string): string {
-  const file = 'node_modules/svc/svc.config.schema.json';
-  for (let up = '.', depth = 0; depth < 8; up = up === '.' ? '..' : `${up}/..`, depth++)
-    if (existsSync(join(folder, up, file))) return `${up}/${file}`;
-  return `./${file}`;
-}
-
-/** Past tenses that the rules do not make. */
+/** Irregular past tenses. */
 const irregular: Readonly<Record<string, string>> = {
   ...{ pay: 'PAID', send: 'SENT', withdraw: 'WITHDRAWN', cancel: 'CANCELLED', submit: 'SUBMITTED' },
   ...{
@@ -748,7 +620,7 @@ const verbs = new Set([
   ],
 ]);
 
-/** What functions of a program make for the program itself: a server, a repository. */
+/** Infrastructure that functions create, such as a server or a repository. */
 const plumbing =
   /(?:^|_)(?:SERVER|APP|APPLICATION|ROUTER|ROUTES?|MIDDLEWARE|LOGGER|CLIENT|CONNECTION|POOL|DATABASE|DB|REPOSITORY|SERVICE|CONTROLLER|FACTORY|STORE|CONTEXT|CONFIG|OPTIONS|ELEMENT|LISTENERS?|HANDLERS?|HOOKS?|WORKER|QUEUE|PRODUCER|CONSUMER|TRACER|SPAN|TIMER|HASH|SCHEMA|TABLES?|INDEX|STREAM|SOCKET|MODULE|PLUGIN|PROXY|INSTANCE|ERROR|TRANSACTION|MOCK|ID|URL|HEADERS?|PROCESS|REQUEST|RESPONSE|STATE|CACHE|LOCK|JWT)$/;
 
@@ -756,7 +628,7 @@ const roles = /(?:Service|Repository|Repo|Controller|Manager|Handler|Store|Dao|M
 const namelessFiles =
   /^(?:index|main|service|services|repository|controller|handlers?|commands?|app|server)$/;
 
-/** `ORDER_CREATED` for `createOrder`, and for `create` of `OrderService`; `undefined` where it does not look like a command. */
+/** `ORDER_CREATED` for `createOrder`, and for `create` of `OrderService`. `undefined`: not a command. */
 export function eventTypeOfCommand(path: string, file: string): string | undefined {
   const names = path.split('.').filter((name) => name !== 'prototype');
   const [verb = '', ...rest] = wordsOf(names.at(-1) ?? '');
@@ -767,7 +639,7 @@ export function eventTypeOfCommand(path: string, file: string): string | undefin
   return plumbing.test(named) ? undefined : [named, past].filter(Boolean).join('_');
 }
 
-/** Of two functions that publish the same, the one that stands nearer to the business comes first. */
+/** Of two functions with the same event type, domain code comes before storage and transport. */
 function distanceOf(path: string, file: string): number {
   return /repositor|repo\b|dao|model|store|controller|route|handler|client|gateway/i.test(`${file} ${path}`)
     ? 1
@@ -785,7 +657,7 @@ function ownerOf(names: readonly string[], file: string): string {
   return noun.length === 0 ? '' : singular(noun.join('_'));
 }
 
-/** `createOrderItem` and `create_order_item` alike. */
+/** Splits `createOrderItem` and `create_order_item` alike. */
 function wordsOf(name: string): string[] {
   return name
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')

@@ -1,34 +1,26 @@
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import type { Command } from 'commander';
 import { subjectOf } from '../capture/report.ts';
 import { formatProblem } from '../config/check/validate.ts';
-import { loadConfig } from '../config/read/load.ts';
-import { fileNames } from '../config/read/read-file.ts';
+import { fileNames, loadConfig } from '../config/read/load.ts';
 import { nextTurn } from '../ground/builtins.ts';
 import { type Manifest, nearestManifest } from '../ground/files.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
-import { startOf } from './check-start.ts';
+import { type ScriptEntry, scriptEntryOf, startOf } from './check-start.ts';
 import {
-  type Answers,
   type Candidate,
-  configText,
   findCommands,
   type NamedTarget,
   namedTarget,
   oneOfEach,
-  type ScriptEntry,
   type Search,
-  schemaPath,
-  scriptEntryOf,
-  withScript,
 } from './commands-found.ts';
-import { onStopSignal } from './progress.ts';
-import { program, WrongUse } from './wrong-use.ts';
+import { repeated } from './recovery.ts';
+import { does, onStopSignal, program, WrongUse } from './terminal.ts';
 
-// `svc init`, from an application to its first configuration.
-
-export interface InitOptions {
+interface InitOptions {
   readonly json?: true;
   readonly target?: readonly string[];
   readonly broker?: string;
@@ -45,11 +37,11 @@ const unchanged = 'stopped on request: nothing was written';
 const topicPattern = /^[A-Za-z0-9._-]{1,249}$/;
 
 /**
- * `svc init`: the first configuration of an application. Exit codes: 0 written, 1 there is one already, or it was stopped.
+ * `svc init`: writes the first configuration. Exit codes: 0 written, 1 a configuration exists, or it was stopped.
  *
  * @throws WrongUse
  */
-export async function runInit(options: InitOptions): Promise<number> {
+async function runInit(options: InitOptions): Promise<number> {
   let isStopped = false;
   const forget = onStopSignal(() => {
     isStopped = true;
@@ -66,7 +58,7 @@ export async function runInit(options: InitOptions): Promise<number> {
     const answers = await answersOf(options, manifest);
     const script = answers.withScript ? scriptEntryOf(manifest) : undefined;
     const text = configText(answers, schemaPath(manifest.folder));
-    // A signal that came while files were read is heard now.
+    // A signal that came during the synchronous reads arrives now.
     await nextTurn();
     if (isStopped) throw new Cancelled();
     write(manifest.folder, text, script, options.dryRun === true);
@@ -81,7 +73,7 @@ export async function runInit(options: InitOptions): Promise<number> {
   }
 }
 
-/** Why nothing is written here. A configuration of another form would go on being read, or not be read any more. */
+/** Why nothing is written. With a second file, svc would read only one of the two. */
 function existing(folder: string, { force, dryRun }: InitOptions): string | undefined {
   const found = fileNames.filter((name) => existsSync(join(folder, name)));
   const other = found.find((name) => name !== fileName);
@@ -104,24 +96,24 @@ async function answersOf(options: InitOptions, manifest: Manifest): Promise<Answ
   if (named.length > 0)
     return { ...known, targets: named.map((text) => namedTarget(text, manifest.folder)), others: [] };
   const ofStart = findCommands(manifest.folder, startOf(manifest)?.entries);
-  // A start may load files by names that only the running application knows.
+  // A start may load files by names that are known only at runtime.
   const search = ofStart.candidates.length > 0 ? ofStart : findCommands(manifest.folder, undefined);
   const { candidates } = search;
   if (candidates.length === 0) throw new WrongUse(nothingFound(search));
   if (yes) return { ...known, ...oneOfEach(candidates) };
-  // One of no width is none that somebody reads.
+  // A terminal without a width is not read by a person.
   if (process.stdin.isTTY && process.stderr.isTTY && process.stderr.columns > 0)
     return ask({ candidates, brokers, topic, script, problemOf });
   throw new WrongUse(
     `no terminal to ask on: give --yes for what was found, or name each: ${candidates
       .filter(({ leaveOut }) => leaveOut === undefined)
-      .slice(0, mostNamed)
+      .slice(0, maxNamed)
       .map(({ module, path, eventType }) => `--target '${module}#${path}=${eventType}'`)
       .join(' ')}`,
   );
 }
 
-const mostNamed = 5;
+const maxNamed = 5;
 
 function nothingFound({ functionCount }: Search): string {
   return `none of ${functionCount} functions looks like a command (create…, update…, cancel…, pay…): name one, as in --target ./src/orders.ts#createOrder=ORDER_CREATED. For a function without a name, use publishEvent() in code`;
@@ -135,12 +127,12 @@ function problemOf(brokers: string, topic: string): string | undefined {
     : 'a topic has letters, digits, ".", "_" and "-", 249 at most';
 }
 
-/** Without the scope; what Kafka takes no topic with becomes a dash. */
+/** The package name without its scope. Characters that topics do not allow become dashes. */
 function nameOf({ name = 'app' }: Manifest): string {
   return name.replace(/^@[^/]*\//, '').replace(/[^\w.-]+/g, '-') || 'app';
 }
 
-/** First beside its place, where it is read as `svc check` reads it: what does not pass is not left behind. */
+/** Writes a trial file first, so that an invalid configuration is not left behind. It is checked like `svc check`. */
 function write(folder: string, text: string, script: ScriptEntry | undefined, isDry: boolean): void {
   const trial = join(folder, `.svc-init-${process.pid}.yaml`);
   const manifestText = script && withScript(folder, script);
@@ -209,25 +201,25 @@ function report(
   process.stderr.write(`${lines.map(printable).join('\n')}\n`);
 }
 
-/** tsc builds what starts, and writes no source map by which svc finds the functions. */
+/** The start runs files built by tsc without source maps, so svc would not find the functions. */
 function buildsWithoutMaps(manifest: Manifest, targets: readonly NamedTarget[]): boolean {
   const file = join(manifest.folder, 'tsconfig.json');
   const command = startOf(manifest)?.command ?? 'tsx';
   if (/\btsx\b|\.[cm]?tsx?$/.test(command) || !existsSync(file)) return false;
   if (!targets.some(({ module }) => /\.[cm]?tsx?$/.test(module))) return false;
-  // A configuration that extends another one may have it from there.
+  // An extended configuration may set it.
   return !/"(?:inlineS|s)ourceMap"\s*:\s*true|"extends"/.test(readFileSync(file, 'utf8'));
 }
 
-const mostOthers = 10;
+const maxOthers = 10;
 
-/** What is not in the configuration, and why. */
+/** Candidates and fields that are not in the configuration, with reasons. */
 function leftOutLines(targets: readonly NamedTarget[], others: readonly Candidate[]): string[] {
-  const lines = others.slice(0, mostOthers).map(({ eventType, module, path, leaveOut }) => {
+  const lines = others.slice(0, maxOthers).map(({ eventType, module, path, leaveOut }) => {
     const place = `${module.slice(2)}#${path}`;
     return `  ${eventType}  ${place}: ${leaveOut}`;
   });
-  if (others.length > mostOthers) lines.push(`  and ${others.length - mostOthers} more: --json lists them`);
+  if (others.length > maxOthers) lines.push(`  and ${others.length - maxOthers} more: --json lists them`);
   const fields = [...new Set(targets.flatMap(({ leftOut }) => leftOut))];
   if (fields.length > 0) lines.push(`  fields that may be personal or secret: ${fields.join(', ')}`);
   const unkeyed = withoutKey(targets);
@@ -238,7 +230,7 @@ function leftOutLines(targets: readonly NamedTarget[], others: readonly Candidat
   return lines.length === 0 ? [] : ['left out:', ...lines];
 }
 
-/** Events without a key, beside others about the same thing that have one: their order is not kept with those. */
+/** Events without a key whose subject has other events with one: their order is not kept. */
 function withoutKey(targets: readonly NamedTarget[]): readonly string[] {
   const keyed = new Set(
     targets.filter(({ key }) => key !== undefined).map(({ eventType }) => subjectOf(eventType)),
@@ -248,12 +240,12 @@ function withoutKey(targets: readonly NamedTarget[]): readonly string[] {
     .map(({ eventType }) => eventType);
 }
 
-/** Somebody pressed Ctrl-C. */
+/** The user pressed Ctrl-C. */
 class Cancelled extends Error {}
 
 interface Answered extends Answers {
   readonly withScript: boolean;
-  /** Functions that look like commands too, and are no targets. */
+  /** Functions that look like commands, but become no targets. */
   readonly others: readonly Candidate[];
 }
 
@@ -262,14 +254,14 @@ interface Scene {
   readonly brokers: readonly string[];
   readonly topic: string;
   readonly script: ScriptEntry | undefined;
-  /** Why what was typed for brokers and topic cannot be taken. */
+  /** Why the entered brokers or topic are invalid. */
   readonly problemOf: (brokers: string, topic: string) => string | undefined;
 }
 
 const hintWidth = 60;
 
 /**
- * Asks on the terminal, on standard error.
+ * Asks on standard error.
  *
  * @throws Cancelled
  */
@@ -317,7 +309,7 @@ async function ask({ candidates, brokers, topic, script, problemOf }: Scene): Pr
     (await given(
       confirm({ ...streams, message: `Add "${script.name}": "${script.command}" to package.json?` }),
     ));
-  // What was left unticked needs no reason of ours, unless it was not proposed.
+  // Deselected proposals need no reason.
   const others = candidates.filter((each) => each.leaveOut !== undefined && !targets.includes(each));
   return { targets, others, brokers: listOf(where), topic: named.trim(), withScript };
 }
@@ -327,4 +319,107 @@ function listOf(text: string | undefined): string[] {
     .split(',')
     .map((each) => each.trim())
     .filter(Boolean);
+}
+
+/** The answers to `svc init`. */
+interface Answers {
+  readonly targets: readonly NamedTarget[];
+  /** `host:port`. Empty: events go to files. */
+  readonly brokers: readonly string[];
+  readonly topic: string;
+}
+
+/** The text of `svc.config.yaml`. @param schema path of the JSON Schema, relative to the file */
+function configText({ targets, brokers, topic }: Answers, schema: string): string {
+  const broker =
+    brokers.length === 0
+      ? [
+          '    # bootstrap-servers: [localhost:9092]   # Kafka; without it events go to files in ./svc-topics',
+          `    topic: ${quoted(topic)}`,
+        ]
+      : [`    bootstrap-servers: [${brokers.map(quoted).join(', ')}]`, `    topic: ${quoted(topic)}`];
+  const lines = [
+    `# yaml-language-server: $schema=${schema}`,
+    '#',
+    '# Which calls of this application become events. All settings: node_modules/svc/docs/configuration.md',
+    '# "npx --no svc check" finds each target, "npx --no svc doctor" asks the broker as well.',
+    'svc:',
+    '  broker:',
+    ...broker,
+    `    # dlq-topic: ${quoted(`${topic}.dlq`)}   # for events that the topic refuses`,
+    '    # async-mode: true   # calls do not wait for Kafka; kill -9 then loses the events in memory',
+    '',
+    '  # Expressions know #result, the parameters by name, and #self: node_modules/svc/docs/expressions.md',
+    '  # svc.pii.fields masks, encrypts or hashes personal data: node_modules/svc/docs/personal-data.md',
+    '  targets:',
+    ...targets.flatMap(targetLines),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function targetLines({ module, path, line, eventType, payload, key, leftOut }: NamedTarget): string[] {
+  return [
+    `    - module: ${quoted(module)}${line === undefined ? '' : `   # line ${line}`}`,
+    `      function: ${quoted(path)}`,
+    `      eventType: ${quoted(eventType)}`,
+    payload === undefined
+      ? '      # payload: "{ id: #result.id }"   # default: everything that the function returns'
+      : `      payload: ${JSON.stringify(payload)}`,
+    ...(leftOut.length === 0
+      ? []
+      : [
+          `      # left out: may be personal or secret, or no expression can name it: ${leftOut.map((name) => JSON.stringify(name).slice(1, -1)).join(', ')}`,
+        ]),
+    key === undefined
+      ? '      # key: "#result.id"   # events with the same key keep their order; default: the event id'
+      : `      key: ${JSON.stringify(key)}   # events with the same key keep their order`,
+  ];
+}
+
+/** Without quotes if YAML then reads the same text. */
+function quoted(text: string): string {
+  return /^[A-Za-z./][\w./:-]*$/.test(text) &&
+    !/^(?:true|false|null|yes|no|on|off)$/i.test(text) &&
+    !/:$|: /.test(text)
+    ? text
+    : JSON.stringify(text);
+}
+
+/** The text of package.json with the script. Keeps the indentation, as npm does. */
+function withScript(folder: string, { name, command }: ScriptEntry): string {
+  const text = readFileSync(join(folder, 'package.json'), 'utf8');
+  const mark = text.startsWith('\uFEFF') ? '\uFEFF' : '';
+  const manifest = JSON.parse(text.slice(mark.length)) as { scripts?: Record<string, string> };
+  const [, indent = '  '] = /^\s*\{\r?\n([ \t]+)/.exec(text.slice(mark.length)) ?? [];
+  const all = { ...manifest, scripts: { ...manifest.scripts, [name]: command } };
+  const [end = ''] = /\s*$/.exec(text) ?? [];
+  const written = JSON.stringify(all, null, indent);
+  return `${mark}${text.includes('\r\n') ? written.replaceAll('\n', '\r\n') : written}${end}`;
+}
+
+/** The path of the schema for editors, relative to the configuration file. */
+function schemaPath(folder: string): string {
+  const file = 'node_modules/svc/svc.config.schema.json';
+  for (let up = '.', depth = 0; depth < 8; up = up === '.' ? '..' : `${up}/..`, depth++)
+    if (existsSync(join(folder, up, file))) return `${up}/${file}`;
+  return `./${file}`;
+}
+
+export function addInit(svc: Command): void {
+  const init = svc
+    .command('init')
+    .summary('write svc.config.yaml for this application, from what it has')
+    .description('Writes svc.config.yaml, from the functions of the application that look like commands.')
+    .option(
+      '--target <module#function=TYPE>',
+      'this function, as ./src/orders.ts#createOrder=ORDER_CREATED; repeatable',
+      repeated,
+    )
+    .option('--broker <host:port,...>', 'of Kafka (default: none, events go to files)')
+    .option('--topic <topic>', 'of the events (default: <name of the package>.events.v1)')
+    .option('--yes', 'ask nothing: one function for each event type that was found')
+    .option('--no-script', 'leave package.json as it is')
+    .option('--force', 'replace an existing svc.config.yaml')
+    .option('--dry-run', 'print the file, write nothing');
+  does<InitOptions>(init, (options) => runInit(options), { config: false });
 }

@@ -2,9 +2,9 @@
 
 import { type Command, CommanderError } from 'commander';
 import { commandTree } from './commands.ts';
-import { WrongUse } from './wrong-use.ts';
+import { WrongUse } from './terminal.ts';
 
-/** Exit codes: 0 all is well, 1 the command found a problem, 2 it was called wrongly. */
+/** Exit codes: 0 success, 1 the command found a problem, 2 usage error. */
 async function main(args: readonly string[]): Promise<void> {
   const svc = commandTree();
   try {
@@ -22,7 +22,7 @@ async function main(args: readonly string[]): Promise<void> {
   }
 }
 
-/** `help`, `help tail` and `version` are for npx, which takes `--help` and `--version` before any command for its own. */
+/** `help`, `help tail` and `version` exist because npx takes `--help` and `--version` for itself. */
 function asOptions(args: readonly string[]): readonly string[] {
   const [first, ...rest] = args;
   if (first === 'help') return [...rest, '--help'];
@@ -30,12 +30,12 @@ function asOptions(args: readonly string[]): readonly string[] {
   return first === undefined ? ['--help'] : args;
 }
 
-/** The command that prints the help of this one. */
+/** The command that prints the help of this command. */
 function helpOf(command: Command): string {
   return command.parent === null ? `${command.name()} help` : `${nameOf(command)} --help`;
 }
 
-/** The one that was meant, as far as there is one. */
+/** The deepest subcommand that the arguments name. */
 function commandIn(command: Command, [name, ...rest]: readonly string[]): Command {
   const inside = command.commands.find((each) => each.name() === name);
   return inside === undefined ? command : commandIn(inside, rest);
@@ -45,7 +45,7 @@ function nameOf(command: Command): string {
   return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
 
-/** "error: unknown option '--jsn'\n(Did you mean --json?)" in one line. */
+/** Puts "error: unknown option '--jsn'\n(Did you mean --json?)" on one line. */
 function reasonOf({ message }: Error, command: Command): string {
   if (message !== '(outputHelp)')
     return message
@@ -55,12 +55,12 @@ function reasonOf({ message }: Error, command: Command): string {
   return `${command.name()} takes ${command.commands.map((each) => each.name()).join(', ')}`;
 }
 
-// Whoever reads the output has seen enough (`svc backup list | head`).
+// The reader has closed the pipe (`svc backup list | head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);
 });
 
-// Until the command has ended: a process that runs out of work before has not done it.
+// Stays 1 if the process runs out of work before the command has ended.
 process.exitCode = 1;
 void main(process.argv.slice(2));

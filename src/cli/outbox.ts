@@ -1,12 +1,13 @@
 import type { Command, OptionValues } from 'commander';
+import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
-import { createInbox, defaultInboxTable, inboxDdl } from '../consume/inbox.ts';
+import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { nextTurn } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { consoleLogger, type Logger, printable, printableJson } from '../observe/logger.ts';
 import { pagesOf } from '../outbox/batches.ts';
-import { erasesRows, partsOfTable } from '../outbox/insert-row.ts';
+import { erasesRows } from '../outbox/insert-row.ts';
 import {
   type OutboxStore,
   type RowFilter,
@@ -14,20 +15,24 @@ import {
   rowStatuses,
   type StoredRow,
 } from '../outbox/outbox-store.ts';
-import { debeziumConnector, debeziumSql, outboxDdl } from '../start/adapters.ts';
+import { adapterModules } from '../start/adapters.ts';
 import { inspectOutbox, type TablesReport } from '../start/commands/inspect.ts';
 import { attributeHeadersOf } from '../start/open-cloudevents.ts';
-import { replayOutbox, useConnection, useOutbox } from '../start/outbox/outbox-health.ts';
+import { relayAlone, replayOutbox, useOutbox } from '../start/outbox/outbox-commands.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
-import { createColumns } from './columns.ts';
-import { outboxConfig, sayStopping, sendingConfig, stoppable } from './outbox-config.ts';
-import { createProgress } from './progress.ts';
-import { onRequest, repeated, sinceText, timeOf } from './recovery.ts';
-import { does, group, WrongUse } from './wrong-use.ts';
+import { brokerOption, onRequest, recoveryConfig, repeated, sinceText, timeOf } from './recovery.ts';
+import {
+  counted,
+  createColumns,
+  createProgress,
+  does,
+  group,
+  onStopSignal,
+  settingsInCode,
+  WrongUse,
+} from './terminal.ts';
 
-// the commands of `svc outbox`.
-
-/** What a database or broker answers is no fault of svc: its message, and exit code 1. */
+/** Prints errors of the database or broker: exit code 1. */
 async function answered(command: () => Promise<number>): Promise<number> {
   try {
     return await command();
@@ -38,7 +43,6 @@ async function answered(command: () => Promise<number>): Promise<number> {
   }
 }
 
-/** `svc outbox stats`. */
 async function runStats(options: OutboxOptions): Promise<number> {
   const config = outboxConfig(options);
   const found = await useOutbox(config, consoleLogger('warn'), (store) => store.statistics());
@@ -64,8 +68,7 @@ async function runStats(options: OutboxOptions): Promise<number> {
 
 const dryRun = ['--dry-run', 'list the affected events, and change nothing'] as const;
 
-/** `svc outbox …`. */
-export function addOutbox(svc: Command, broker: readonly [flags: string, text: string]): void {
+export function addOutbox(svc: Command): void {
   const outbox = group(svc, 'outbox')
     .description('the table of the outbox: stats, list, replay, migrate, …')
     .addHelpText(
@@ -88,7 +91,7 @@ Ctrl-C stops after the current batch, and prints a summary.`,
     )
       .option('--after <number>', 'continue after this number, which a stopped replay prints', afterOf)
       .option(...dryRun)
-      .option(...broker),
+      .option(...brokerOption),
     runReplay,
   );
   runs(
@@ -153,12 +156,11 @@ Ctrl-C stops after the current batch, and prints a summary.`,
 
 const listLimit = 1_000;
 
-/** `svc outbox list`. */
 async function runList(options: OutboxOptions): Promise<number> {
   return listRows(options, filterOf(options), options.limit ?? listLimit);
 }
 
-/** `svc outbox retry-failed`: FAILED events are tried anew, with all their tries. */
+/** `svc outbox retry-failed`: makes FAILED rows PENDING, with all their tries. */
 async function runRetryFailed(options: OutboxOptions): Promise<number> {
   if (options.status?.some((status) => status !== 'FAILED'))
     throw new WrongUse('svc outbox retry-failed handles FAILED events only: remove --status');
@@ -166,7 +168,7 @@ async function runRetryFailed(options: OutboxOptions): Promise<number> {
   return changeRows(options, filter, (store, rows) => store.retry(rows), 'will be sent again', 'retried');
 }
 
-/** `svc outbox discard`: events are deleted, as if they had never been. FAILED ones, where no status is named. */
+/** `svc outbox discard`: deletes rows; FAILED ones unless `--status` is given. */
 async function runDiscard(options: OutboxOptions): Promise<number> {
   const { all } = options;
   const given = filterOf(options);
@@ -201,7 +203,7 @@ async function changeRows(
       });
     } catch (error) {
       counter.end();
-      process.stderr.write(`svc: ${eventsOf(count)} ${done} before this:\n`);
+      process.stderr.write(`svc: ${counted(count)} ${done} before this:\n`);
       throw error;
     }
     return isStopped();
@@ -211,12 +213,12 @@ async function changeRows(
   if (options.json) process.stdout.write(`${printableJson({ dryRun: false, [field]: count, stopped }, 2)}\n`);
   else
     process.stderr.write(
-      `${eventsOf(count)} ${done}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
+      `${counted(count)} ${done}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
     );
   return isInterrupted ? 1 : 0;
 }
 
-/** Changes nothing, so that nobody has to wait for what is under way. Exit code 1: it was interrupted. */
+/** Lists rows. Exit code 1: it was interrupted. */
 async function listRows(options: OutboxOptions, filter: RowFilter, limit: number): Promise<number> {
   const config = outboxConfig(options);
   const documents: object[] = [];
@@ -227,9 +229,9 @@ async function listRows(options: OutboxOptions, filter: RowFilter, limit: number
   await stoppable(
     async (isStopped) => {
       await useOutbox(config, consoleLogger('warn'), async (store) => {
-        // One more than is shown: whether there are more.
+        // One row more than shown tells whether there are more.
         for await (const rows of pagesOf(store, filter, limit + 1, options.after)) {
-          // With SQLite all is done at once: a signal is heard of in between only.
+          // With SQLite everything is synchronous, so signals arrive only between pages.
           await nextTurn();
           if (isStopped()) break;
           for (const row of rows) {
@@ -252,16 +254,16 @@ async function listRows(options: OutboxOptions, filter: RowFilter, limit: number
     table.end();
     const more = hasMore ? ', and there are more: use a larger --limit' : '';
     process.stderr.write(
-      `${eventsOf(count)}${more}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
+      `${counted(count)}${more}\n${isInterrupted ? `${onRequest}: there may be more\n` : ''}`,
     );
   }
   return isInterrupted ? 1 : 0;
 }
 
-/** As that of `POST /actuator/svc-outbox`. */
+/** As in `POST /actuator/svc-outbox`. */
 const defaultLimit = 1_000;
 
-/** `svc outbox replay`: events are sent again to their topics, whatever their status, and stay as they are. */
+/** `svc outbox replay`: sends events again, whatever their status. Rows do not change. */
 async function runReplay(options: OutboxOptions): Promise<number> {
   const { since: sinceMs, ...filter } = filterOf(options);
   const { limit = defaultLimit, after: afterId = 0 } = options;
@@ -287,13 +289,13 @@ async function runReplay(options: OutboxOptions): Promise<number> {
     },
   ).finally(counter.end);
   const { since, total, success, failed, failedEventIds, after } = result;
-  // Where all was sent by then, there is nothing to go on with.
+  // Everything was sent before the stop took effect.
   const isStopped = isInterrupted && after !== undefined;
   if (options.json) {
     const stopped = isStopped ? onRequest : null;
     process.stdout.write(`${printableJson({ dryRun: false, ...result, stopped }, 2)}\n`);
   } else {
-    const lines = [`${success} of ${eventsOf(total)} since ${since} sent again to their topics`];
+    const lines = [`${success} of ${counted(total)} since ${since} sent again to their topics`];
     for (const eventId of failedEventIds) lines.push(`not sent: ${eventId}`);
     if (after !== undefined)
       lines.push(
@@ -306,9 +308,9 @@ async function runReplay(options: OutboxOptions): Promise<number> {
 
 const dayMs = 86_400_000;
 
-/** `svc outbox ddl`: the tables as SQL, without a connection. */
+/** `svc outbox ddl`: prints the tables as SQL, without a connection. */
 async function runDdl(options: OutboxOptions): Promise<number> {
-  // Whatever is wrong in the file: the URL and the table of it are but defaults.
+  // Problems of the file are ignored: it only provides the default URL and table.
   const { outbox } = loadConfig({ file: options.config }).config;
   const dialect = dialectNamed(options) ?? dialectOf(outbox.datasource.url ?? '');
   if (dialect === undefined)
@@ -321,7 +323,7 @@ async function runDdl(options: OutboxOptions): Promise<number> {
   if (dialect === 'sqlite' && role.length > 0) throw new WrongUse('SQLite has no roles: remove --role');
   if (partitioned) refusePartitions(dialect);
   try {
-    const sql = await outboxDdl(dialect, table, {
+    const sql = (await adapterModules.sqlSchema()).ddl(dialect, table, {
       ...{ grants, from },
       ...(partitioned && { partitionedFrom: Date.now() }),
     });
@@ -358,13 +360,13 @@ function rolesOf(texts: readonly string[]): { application?: string; relay?: stri
   return roles;
 }
 
-/** `svc outbox migrate`: makes or updates the tables, as a user who may; in partitions those of the next days as well. */
+/** `svc outbox migrate`: creates or updates the tables, and the partitions of the next days. */
 async function runMigrate(options: OutboxOptions): Promise<number> {
   const config = outboxConfig(options);
   const { table, datasource, cleanupEnabled, retentionDays } = config.outbox;
   if (options.partitioned) refusePartitions(dialectOf(datasource.url ?? '') ?? 'postgres');
   let isChanged = false;
-  // What a store has made or dropped, and nothing else of it, it says at this level.
+  // The store logs at this level only if it has created or dropped something.
   const info = (): void => {
     isChanged = true;
   };
@@ -397,7 +399,7 @@ async function runMigrate(options: OutboxOptions): Promise<number> {
   return 0;
 }
 
-/** `svc outbox check`: whether the tables are there, fit the settings, and the user of the configuration may do what a relay does. */
+/** `svc outbox check`: checks that the tables exist and fit the settings, and that the user has the rights of a relay. */
 async function runTableCheck(options: OutboxOptions): Promise<number> {
   const { guard, ...report } = await inspectOutbox(outboxConfig(options));
   const { table, problem } = report;
@@ -411,17 +413,17 @@ async function runTableCheck(options: OutboxOptions): Promise<number> {
 export const inClearText = (address: string): string =>
   `the connection to the database at ${address} is not encrypted: rows and passwords can be read on the way`;
 
-/** As `svc check --online` shows it, too. */
+/** Also for `svc check --online`. */
 export function formatTables({ table, pending, warning, problem, inClearTo }: TablesReport): string {
   if (problem !== undefined) return `error: ${printable(problem)}\n`;
   const remark = [warning, inClearTo && inClearText(inClearTo)]
     .map((each) => (each === undefined ? '' : `warning: ${each}\n`))
     .join('');
   if (pending === undefined) return remark;
-  return `outbox: the tables of ${table} fit this version of svc, and its user has the permissions; ${eventsOf(pending)} pending\n${remark}`;
+  return `outbox: the tables of ${table} fit this version of svc, and its user has the permissions; ${counted(pending)} pending\n${remark}`;
 }
 
-/** MySQL and MariaDB make it by copying the table, which is not done to one of many rows while an application writes. */
+/** MySQL and MariaDB copy the table for the guard, so svc does not add it to a large table in use. */
 export function sayUnguarded(table: string, guard: string | undefined): void {
   if (guard === undefined) return;
   process.stderr.write(
@@ -448,7 +450,7 @@ const slotPattern = /^[a-z0-9_]{1,63}$/;
 const publicationPattern = /^[a-z_][a-z0-9_]{0,62}$/;
 const headerPattern = /^[A-Za-z0-9._-]+$/;
 
-/** `svc outbox debezium`: what makes Debezium send the rows as a relay would. */
+/** `svc outbox debezium`: prints the connector's configuration, or the SQL that it needs. */
 async function runDebezium(options: DebeziumOptions): Promise<number> {
   const text = (name: string, given: string, pattern: RegExp): string => {
     if (pattern.test(given)) return given;
@@ -460,9 +462,10 @@ async function runDebezium(options: DebeziumOptions): Promise<number> {
   const { table } = outbox;
   const headers = headersOf(config, options.header ?? []);
   const publication = text('publication', options.publication ?? 'svc_outbox', publicationPattern);
+  const { connectorConfig, connectorSql } = await adapterModules.debezium();
   if (options.sql) {
     const dialect = kind === 'postgres' ? kind : 'mysql';
-    const sql = await debeziumSql({ dialect, table, headers, publication, erases: erasesRows(outbox) });
+    const sql = connectorSql({ dialect, table, headers, publication, erases: erasesRows(outbox) });
     process.stdout.write(options.json ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
     return 0;
   }
@@ -481,7 +484,7 @@ async function runDebezium(options: DebeziumOptions): Promise<number> {
     throw new WrongUse(
       `--password takes a reference for Kafka Connect, such as ${passwordReference}, never the password itself`,
     );
-  const connector = await debeziumConnector({
+  const connector = connectorConfig({
     ...{ kind, table, headers, publication, bootstrapServers, name },
     database: { ...database, password },
     topicPrefix: text('topic-prefix', options.topicPrefix ?? name, topicPattern),
@@ -491,7 +494,7 @@ async function runDebezium(options: DebeziumOptions): Promise<number> {
   return 0;
 }
 
-/** Those of targets in the configuration, of the command line for those in code, and the attributes of CloudEvents. */
+/** Headers of configured targets, of `--header` for targets in code, and CloudEvents attributes. */
 function headersOf(config: Config, given: readonly string[]): readonly string[] {
   const ofTargets = config.targets
     .filter(({ outbox }) => outbox !== undefined)
@@ -507,7 +510,6 @@ function headersOf(config: Config, given: readonly string[]): readonly string[] 
 
 type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
 
-/** A database as a connector is told of it. */
 interface ConnectorDatabase {
   readonly kind: ConnectorKind;
   readonly host: string;
@@ -519,7 +521,7 @@ interface ConnectorDatabase {
 const ports: Readonly<Record<ConnectorKind, string>> = { postgres: '5432', mysql: '3306', mariadb: '3306' };
 
 /**
- * Of the URL of the outbox; MariaDB may be meant by `mysql://` as well, so it can be given.
+ * Reads the URL of the outbox. `mysql://` may also be MariaDB, so `--connector` overrides it.
  *
  * @throws WrongUse
  */
@@ -552,11 +554,10 @@ function kindNamed(text: string): ConnectorKind {
   throw new WrongUse('--connector takes postgres, mysql or mariadb');
 }
 
-/** As the worker's `config.providers` of Kafka name it. */
+/** A reference in the syntax of Kafka Connect's `config.providers`. */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: Kafka Connect has references so.
 export const passwordReference = '${env:SVC_OUTBOX_PASSWORD}';
 
-/** What a command of `svc outbox` is given. */
 interface OutboxOptions {
   readonly config?: string;
   readonly json?: true;
@@ -566,7 +567,7 @@ interface OutboxOptions {
   readonly dialect?: string;
   readonly table?: string;
   readonly role?: readonly string[];
-  /** The version that the tables have already. */
+  /** The version of the existing tables. */
   readonly from?: number;
   readonly partitioned?: true;
   readonly type?: string;
@@ -578,11 +579,10 @@ interface OutboxOptions {
   readonly before?: number;
   /** Only rows with a larger id; default: all. */
   readonly after?: number;
-  /** Rows at most. */
+  /** Limit of rows. */
   readonly limit?: number;
 }
 
-/** Which rows are meant. */
 function withFilters(command: Command): Command {
   return command
     .option('--type <event type>', 'only these')
@@ -634,7 +634,7 @@ function limitOf(text: string): number {
   return limit;
 }
 
-/** A row in a list: what it is and what became of it, never what is in it. In the order of the columns. */
+/** A row in a list, without its content, in the order of the columns. */
 function rowDocument(row: StoredRow): object {
   const { eventId, eventType, aggregateType, aggregateId, status, topic, retryCount, lastError } = row;
   return {
@@ -653,89 +653,123 @@ function rowColumns(row: StoredRow): readonly string[] {
   return [time, eventId, status, String(retryCount), eventType, aggregate, topic, lastError ?? '-'];
 }
 
-function eventsOf(count: number): string {
-  return count === 1 ? '1 event' : `${count} events`;
+const noOutbox = `no outbox: set svc.outbox.enabled: true, and svc.outbox.datasource.url or the variable DATABASE_URL. ${settingsInCode}`;
+
+/**
+ * The configuration for an outbox command. Problems elsewhere in it are ignored.
+ *
+ * @throws WrongUse
+ */
+function outboxConfig({ config: file }: { readonly config?: string | undefined }): Config {
+  const { config, problems } = loadConfig({ file });
+  refuse(problems.filter(isOfOutbox));
+  if (config.outbox.datasource.url === undefined) throw new WrongUse(noOutbox);
+  sayFile(config);
+  return config;
 }
 
-interface InboxOptions {
-  readonly json?: true;
-  readonly dialect?: string;
-  readonly table?: string;
-  readonly url?: string;
-  readonly consumer?: readonly string[];
-  readonly retentionDays?: number;
+/**
+ * The same, with the broker.
+ *
+ * @throws WrongUse
+ */
+function sendingConfig(options: {
+  readonly config?: string | undefined;
+  readonly broker?: string | undefined;
+}): Config {
+  outboxConfig(options);
+  const { config, checkBroker } = recoveryConfig(options);
+  checkBroker();
+  return config;
 }
 
-/** `svc inbox …`. */
-export function addInbox(svc: Command): void {
-  const inbox = group(svc, 'inbox').description('the inbox table of consumers: ddl, cleanup');
-  const ofTable = ['--table <name>', `the table (default: ${defaultInboxTable})`] as const;
-  does<InboxOptions>(
-    inbox
-      .command('ddl')
-      .description('print the table as SQL; makes no connection')
-      .requiredOption('--dialect <name>', 'postgres, mysql or sqlite')
-      .option(...ofTable),
-    runInboxDdl,
-    { config: false },
-  );
-  does<InboxOptions>(
-    inbox
-      .command('cleanup')
-      .description('delete old rows of handled events')
-      .requiredOption('--consumer <name>', 'as in createInbox(); repeatable', repeated)
-      .option('--retention-days <days>', 'days to keep (default: 30)', Number)
-      .option('--url <url>', 'URL of the database (default: the variable DATABASE_URL)')
-      .option(...ofTable),
-    runCleanup,
-    { config: false },
-  );
-}
-
-async function runInboxDdl({
-  dialect: name,
-  table = defaultInboxTable,
-  json,
-}: InboxOptions): Promise<number> {
-  const dialect = dialectOf(`${name}:`);
-  if (dialect === undefined) throw new WrongUse('--dialect takes postgres, mysql or sqlite');
-  if (partsOfTable(table) === undefined)
-    throw new WrongUse('--table takes a name of letters, digits and _, with or without schema and dot');
-  const sql = inboxDdl(dialect, table).map((statement) => `${statement};\n`);
-  process.stdout.write(
-    json ? `${printableJson({ dialect, table, sql: sql.join('') }, 2)}\n` : sql.join('\n'),
-  );
-  return 0;
-}
-
-/** Exit codes: 0 done, 1 the database cannot be used. */
-async function runCleanup(options: InboxOptions): Promise<number> {
-  const { url = process.env.DATABASE_URL, consumer = [], table, retentionDays, json } = options;
-  const dialect: Dialect | undefined = dialectOf(url ?? '');
-  if (url === undefined || dialect === undefined)
+/**
+ * The configuration for `svc relay`: log, management server and shutdown must also be valid, and the outbox enabled.
+ *
+ * @throws WrongUse
+ */
+function relayConfig(options: {
+  readonly config?: string | undefined;
+  readonly broker?: string | undefined;
+}): Config {
+  const { config, problems, notFound } = loadConfig({ file: options.config });
+  if (!config.enabled) throw new WrongUse('svc.enabled is false: there is nothing to relay');
+  refuse(problems.filter(({ name }) => /^(svc\.(log|shutdown)|management)\./.test(name)));
+  if (notFound !== undefined) throw new WrongUse(`${notFound} ${settingsInCode}`);
+  if (!config.outbox.enabled) throw new WrongUse('the outbox is off: set svc.outbox.enabled: true');
+  if (erasesRows(config.outbox) && dialectOf(config.outbox.datasource.url ?? '') !== 'sqlite')
     throw new WrongUse(
-      'svc inbox cleanup needs --url, or the variable DATABASE_URL: postgres://…, mysql://… or sqlite:<file>',
+      'svc.outbox.publisher-enabled: false with svc.outbox.retention-days: 0 is for Debezium, and deletes rows in the transaction that wrote them. For svc relay, set svc.outbox.retention-days to 1 or more',
     );
-  const forgotten: Record<string, number> = {};
+  return sendingConfig(options);
+}
+
+function isOfOutbox({ name }: Problem): boolean {
+  return name !== targetsName && (name.startsWith('svc.outbox.') || optionNamed(name) === undefined);
+}
+
+function refuse(wrong: readonly Problem[]): void {
+  if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
+}
+
+function sayFile({ file }: Config): void {
+  if (file !== undefined) process.stderr.write(`svc: configuration ${file}\n`);
+}
+
+/** Runs work that the first Ctrl-C stops in order. The second Ctrl-C ends the process. */
+async function stoppable<T>(work: (isStopped: () => boolean) => Promise<T>, onStop: () => void): Promise<T> {
+  let isStopped = false;
+  const forget = onStopSignal(() => {
+    isStopped = true;
+    onStop();
+  });
   try {
-    await useConnection(url, dialect, async (pool) => {
-      for (const name of consumer) {
-        const given = {
-          ...(table !== undefined && { table }),
-          ...(retentionDays !== undefined && { retentionDays }),
-        };
-        forgotten[name] = (await createInbox({ pool, consumer: name, ...given }).cleanup()) ?? 0;
-      }
-    });
+    return await work(() => isStopped);
+  } finally {
+    forget();
+  }
+}
+
+function sayStopping(): void {
+  process.stderr.write('\nsvc: stopping after the current batch\n');
+}
+
+interface RelayOptions {
+  readonly config?: string;
+  readonly broker?: string;
+}
+
+async function runRelayCommand(options: RelayOptions): Promise<number> {
+  const config = relayConfig(options);
+  const logger = consoleLogger(config.log.level, config.log.format);
+  const stopping = new AbortController();
+  // A second signal ends the process. Rows in flight are then sent again after the leases expire.
+  onStopSignal(() => stopping.abort());
+  try {
+    return (await relayAlone(config, logger, stopping.signal)) ? 0 : 1;
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;
-    if (error.code === 'SVC_CONSUME_OPTIONS') throw new WrongUse(error.message);
-    process.stderr.write(`svc: ${printable(error.message)}\n`);
+    logger.error(`relay: ${error.message}`, { code: error.code });
     return 1;
   }
-  if (json) process.stdout.write(`${printableJson({ forgotten }, 2)}\n`);
-  else
-    for (const [name, count] of Object.entries(forgotten))
-      process.stderr.write(`${name}: ${count} forgotten\n`);
-  return 0;
+}
+
+export function addRelay(svc: Command): void {
+  const relay = svc
+    .command('relay')
+    .description('send the events of the outbox without the application')
+    .option(...brokerOption)
+    .addHelpText(
+      'after',
+      `
+It runs until SIGTERM or Ctrl-C, then finishes the batch under way within
+svc.shutdown.timeout-ms and gives its rows back to other relays. Outages of the
+database and the broker it waits out. Set svc.outbox.publisher-enabled: false
+for the application that leaves the sending to it. Health and metrics are on
+the management port.
+
+Exit codes: 0 stopped in order, 1 it cannot begin or sends were under way at
+the end, 2 the outbox is off or the configuration wrong.`,
+    );
+  does(relay, runRelayCommand, { json: false });
 }

@@ -1,5 +1,5 @@
 import { basename, dirname, resolve } from 'node:path';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { formatProblem, type Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
@@ -8,10 +8,9 @@ import { SvcError } from '../ground/errors.ts';
 import { parsePast } from '../ground/event-fields.ts';
 import { clientOf, usualClient } from '../ground/management.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
-import { createTopicRefusal } from '../start/commands/inspect.ts';
 import {
   acceptedBy,
-  type ExportReport,
+  createTopicRefusal,
   exportBackup,
   type RecoveryPlace,
   type RecoveryResult,
@@ -19,15 +18,20 @@ import {
   type StoredEvent,
 } from '../start/commands/recovery.ts';
 import { recoveryGroup } from '../start/tiers/start-tiers.ts';
-import { createColumns } from './columns.ts';
-import { createProgress, onStopSignal } from './progress.ts';
-import { settingsInCode, WrongUse } from './wrong-use.ts';
-
-// what operators do with dead letters and backups.
+import {
+  counted,
+  createColumns,
+  createProgress,
+  does,
+  group,
+  onStopSignal,
+  settingsInCode,
+  WrongUse,
+} from './terminal.ts';
 
 type Action = 'list' | 'send';
 
-/** A list marks nothing, so that nobody has to wait for the batch under way. */
+/** A list marks nothing, so the command need not wait for the current batch. */
 const listEndsWithinMs = 500;
 
 function endList(): never {
@@ -36,7 +40,7 @@ function endList(): never {
 }
 
 /**
- * Lists or sends. Exit codes: 0 done, 1 something is left that was asked for, 2 wrong use.
+ * Lists or sends. Exit codes: 0 done, 1 some of the requested events are left, 2 usage error.
  *
  * @throws WrongUse
  */
@@ -59,11 +63,11 @@ async function runRecoveryCommand(
     [config.broker.dlqTopic, place.kind === 'dlq' ? place.topic : undefined],
   );
   const bar = createProgress(process.stderr);
-  // A list on the same terminal says by itself how far it is.
+  // A list on the same terminal shows the progress itself.
   const hasBar = isSending || options.json === true || process.stdout.isTTY !== true;
   let isStopped = false;
   const forget = onStopSignal(() => {
-    // A second time ends the process: at most the batch under way is then sent again.
+    // A second signal ends the process. At most the current batch is then sent again.
     isStopped = true;
     if (isSending) process.stderr.write('\nsvc: stopping after the current batch\n');
     else setTimeout(endList, listEndsWithinMs).unref();
@@ -107,42 +111,42 @@ async function runRecoveryCommand(
   }
 }
 
-/** The configuration of the application, with the brokers of the command line. Without a file, the command line is enough. */
-interface RecoveryConfig {
-  readonly config: Config;
-  /**
-   * Whether somebody has said which broker is meant: an application whose brokers stand in variables of its own machine would
-   * else get its events into files of this one.
-   *
-   * @throws WrongUse
-   */
-  checkBroker(): void;
-}
-
-/** @throws WrongUse */
+/**
+ * The configuration with the brokers of the command line. Works without a file, too.
+ *
+ * @throws WrongUse
+ */
 export function recoveryConfig({
   config: file,
   broker,
 }: {
   readonly config?: string | undefined;
   readonly broker?: string | undefined;
-}): RecoveryConfig {
+}) {
   const own = loadConfig({ file });
   const loaded = broker === undefined ? own : loadConfig({ file, code: withBroker(broker, own.config) });
   const wrong = loaded.problems.filter(isInTheWay);
   if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
-  return { config: loaded.config, checkBroker: () => checkBroker(loaded) };
+  return {
+    config: loaded.config,
+    /**
+     * Refuses the default broker, files: with brokers in the variables of another machine, the events would go to files here.
+     *
+     * @throws WrongUse
+     */
+    checkBroker: () => checkBroker(loaded),
+  };
 }
 
-/** The other client of Kafka stays: the configuration may ask for what only it can do. */
+/** Keeps a configured Kafka client, because the configuration may need its features. */
 function withBroker(broker: string, { broker: { client } }: Config): object {
   const kafka = clientOf(client).isKafka ? client : usualClient(true);
   return { svc: { broker: { client: kafka, bootstrapServers: broker.split(',') } } };
 }
 
 /**
- * Recovery needs the broker and a file that can be read. What else the application could not start with is no matter here:
- * keys that this machine does not have, targets, a topic of its own, for what is stored knows its topic.
+ * Recovery needs the broker and a readable file. It ignores missing keys, targets and the default topic, since stored events have
+ * their topics.
  */
 export function isInTheWay({ name }: Problem): boolean {
   if (name === 'svc.broker.topic' || name === targetsName) return false;
@@ -158,12 +162,11 @@ function checkBroker({ config, isGiven }: LoadedConfig): void {
 
 const howTo = `give --broker <host:port,...>, or set svc.broker.bootstrap-servers (svc.broker.client: file for topic files). ${settingsInCode}`;
 
-/** What `svc dlq` and `svc backup` are given. */
 export interface RecoveryOptions {
   readonly config?: string;
   readonly broker?: string;
   readonly type?: readonly string[];
-  /** Only events that are meant for these. */
+  /** Only events for these topics. */
   readonly topic?: readonly string[];
   readonly since?: number;
   readonly until?: number;
@@ -179,8 +182,7 @@ export interface RecoveryOptions {
   readonly s3?: true;
 }
 
-/** Which events are meant. */
-export function withFilters(command: Command): Command {
+function withFilters(command: Command): Command {
   return command
     .option('--type <event type>', 'only these; repeatable', repeated)
     .option('--topic <topic>', 'only events meant for this topic; repeatable', repeated)
@@ -188,14 +190,16 @@ export function withFilters(command: Command): Command {
     .option('--until <time>', 'only events stored before', timeOf('until'));
 }
 
-/** What both understand. */
+/** The options of `svc dlq` and `svc backup`. */
 export function withRecoveryOptions(command: Command): Command {
   return withFilters(command)
     .option('--to <topic>', 'topic of events whose own topic is unknown')
     .option('--rate <number>', 'events a second (default: as fast as the broker takes them)', rateOf)
     .option('--dry-run', 'list the events, and send nothing')
-    .option('--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers');
+    .option(...brokerOption);
 }
+
+export const brokerOption = ['--broker <host:port,...>', 'instead of svc.broker.bootstrap-servers'] as const;
 
 export const sinceText = 'only events stored since: 2026-03-04T10:00:00Z, or 90m (90 minutes ago)';
 
@@ -207,13 +211,13 @@ export function acceptOf(options: RecoveryOptions): (event: StoredEvent) => bool
   return acceptedBy({ types: options.type, topics: options.topic, since, until });
 }
 
-/** Of an option that may be given several times. */
+/** For a repeatable option. */
 export const repeated = (text: string, before: readonly string[] = []): readonly string[] => [
   ...before,
   text,
 ];
 
-/** Of an option that takes a time, or `90m`: that long ago. */
+/** For an option with a time, or `90m`: that long ago. */
 export function timeOf(name: string): (text: string) => number {
   return (text) => {
     const time = parsePast(text, Date.now());
@@ -233,7 +237,7 @@ function rateOf(text: string): number {
   return rate;
 }
 
-/** An event in a list: where it lies and what it is, never what is in it. In the order of the columns. */
+/** An event in a list, without its content, in the order of the columns. */
 function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): object {
   const time = storedAt === 0 ? null : new Date(storedAt).toISOString();
   return { storedAt: time, eventId, eventType, topic: topic ?? null, reason: reason ?? null, place };
@@ -275,9 +279,9 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
   const lines = [
     isSending
       ? `${source}: ${sent} of ${matched} events sent to their topics${filtered}`
-      : `${source}: ${eventsOf(matched)}${filtered}`,
+      : `${source}: ${counted(matched)}${filtered}`,
   ];
-  for (const [reason, events] of problems) lines.push(`not sent: ${eventsOf(events)}: ${reason}`);
+  for (const [reason, events] of problems) lines.push(`not sent: ${counted(events)}: ${reason}`);
   for (const { place, reason } of unreadable) lines.push(`not readable: ${place}: ${reason}`);
   if (stoppedBy !== undefined)
     lines.push('stopped: the broker is unreachable. Run the command again to go on from here');
@@ -291,12 +295,8 @@ export function summaryLines(result: RecoveryResult, isSending: boolean): string
   return `${lines.map(printable).join('\n')}\n`;
 }
 
-function eventsOf(count: number): string {
-  return count === 1 ? '1 event' : `${count} events`;
-}
-
-/** `svc dlq list|recover`: dead letters, and their way back to the topics that the events were meant for. */
-export function runDlq(options: RecoveryOptions, action: Action): Promise<number> {
+/** `svc dlq list|recover`: lists dead letters, or sends them to their original topics. */
+function runDlq(options: RecoveryOptions, action: Action): Promise<number> {
   return runRecoveryCommand(options, action, ({ broker }) => {
     const topic = options.dlqTopic ?? broker.dlqTopic;
     if (topic === undefined)
@@ -305,8 +305,8 @@ export function runDlq(options: RecoveryOptions, action: Action): Promise<number
   });
 }
 
-/** `svc backup list|restore`: events in backup files or in S3, and their way back to their topics. */
-export function runBackup(options: RecoveryOptions, action: Action): Promise<number> {
+/** `svc backup list|restore`: lists events in backup files or S3, or sends them to their topics. */
+function runBackup(options: RecoveryOptions, action: Action): Promise<number> {
   return runRecoveryCommand(options, action, (config) =>
     options.s3 ? s3Place(options, config) : localPlace(options, config, action === 'list'),
   );
@@ -328,23 +328,22 @@ function localPlace(
     const directory = dir === undefined ? broker.dlqBackupPath : resolve(dir);
     return { kind: 'local', directory, file, withAside: isList };
   }
-  // A bare name is one in the folder, anything else is a path.
+  // A bare name is a file in the backup folder. Everything else is a path.
   const isName = basename(file) === file;
   const folder = isName ? (dir ?? broker.dlqBackupPath) : dirname(resolve(file));
   return { kind: 'local', directory: resolve(folder), file: basename(file), withAside: false };
 }
 
-/** So many lines are held to be put in order; of more, each so many are in order among themselves. */
-export const mostSorted = 100_000;
+/** Limit of sorted rows. Beyond it, each chunk of this size is sorted separately. */
+export const maxSorted = 100_000;
 
-/** The events of a list, as text or for a JSON document. */
 interface Listing {
   add(event: StoredEvent): void;
-  /** Writes what is held. Gives what belongs in the JSON document. */
+  /** Writes the held events. Returns the events of the JSON document. */
   end(): readonly object[];
 }
 
-/** @param isSorted by the time at which events were stored: a topic gives them partition by partition */
+/** @param isSorted sorts by storage time, because a topic is read partition by partition */
 export function createListing(
   options: { readonly isJson: boolean; readonly isSorted: boolean },
   write: (text: string) => unknown,
@@ -355,7 +354,7 @@ export function createListing(
   let held: StoredEvent[] = [];
 
   function flush(): void {
-    // Stable: events of one time stay as they came.
+    // The sort is stable.
     if (isSorted) held.sort((a, b) => a.storedAt - b.storedAt);
     for (const event of held) {
       if (isJson) documents.push(listed(event));
@@ -367,7 +366,7 @@ export function createListing(
   return {
     add(event) {
       held.push(event);
-      if (!isSorted || held.length >= mostSorted) flush();
+      if (!isSorted || held.length >= maxSorted) flush();
     },
     end() {
       flush();
@@ -377,18 +376,18 @@ export function createListing(
   };
 }
 
-export interface ExportOptions extends RecoveryOptions {
+interface ExportOptions extends RecoveryOptions {
   readonly out: string;
   readonly format: 'event' | 'record';
 }
 
 /**
- * `svc backup export`: the events of the local backup as files, one each; the backup stays as it is.
- * Exit codes: 0 all of them, 1 something is missing there, 2 wrong use.
+ * `svc backup export`: copies the events of the local backup to files, one per event. The backup stays as it is.
+ * Exit codes: 0 all exported, 1 some are missing, 2 usage error.
  *
  * @throws WrongUse
  */
-export async function runExport(options: ExportOptions): Promise<number> {
+async function runExport(options: ExportOptions): Promise<number> {
   const accept = acceptOf(options);
   const { config } = recoveryConfig(options);
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
@@ -406,7 +405,7 @@ export async function runExport(options: ExportOptions): Promise<number> {
       onProgress: ({ exported, skipped }, total) => bar.show(exported + skipped, total),
     });
     bar.end();
-    if (options.json) process.stdout.write(`${printableJson(summaryOfOfExportBackup(report, out), 2)}\n`);
+    if (options.json) process.stdout.write(`${printableJson(exportSummary(report, out), 2)}\n`);
     else process.stderr.write(linesOf(report, out));
     return report.isInterrupted || report.unreadable.length > 0 ? 1 : 0;
   } catch (error) {
@@ -419,17 +418,55 @@ export async function runExport(options: ExportOptions): Promise<number> {
   }
 }
 
-function summaryOfOfExportBackup(
-  { exported, skipped, unreadable, isInterrupted }: ExportReport,
-  out: string,
-): object {
+type ExportReport = Awaited<ReturnType<typeof exportBackup>>;
+
+function exportSummary({ exported, skipped, unreadable, isInterrupted }: ExportReport, out: string): object {
   return { folder: out, exported, skipped, unreadable, stopped: isInterrupted ? onRequest : null };
 }
 
 function linesOf({ exported, skipped, unreadable, isInterrupted }: ExportReport, out: string): string {
   const filtered = skipped > 0 ? `, ${skipped} left out by the filters` : '';
-  const lines = [`${eventsOf(exported)} in ${out}${filtered}`];
+  const lines = [`${counted(exported)} in ${out}${filtered}`];
   for (const { place, reason } of unreadable) lines.push(`not exported: ${place}: ${reason}`);
   if (isInterrupted) lines.push(`${onRequest}: there are more`);
   return `${lines.map(printable).join('\n')}\n`;
+}
+
+export function addRecovery(svc: Command): void {
+  const toTopics = 'send them to their topics';
+  const dlq = group(svc, 'dlq').description('dead letters: list, recover');
+  for (const [action, text] of [
+    ['list', 'list the events in the dead letter topic'],
+    ['recover', toTopics],
+  ] as const) {
+    const command = withRecoveryOptions(dlq.command(action).description(text))
+      .option('--dlq-topic <topic>', 'instead of svc.broker.dlq-topic')
+      .option('--group <name>', 'consumer group that keeps the progress (default: svc-dlq-recovery)');
+    does(command, (options) => runDlq(options, action === 'list' ? 'list' : 'send'));
+  }
+  const backup = group(svc, 'backup').description(
+    'events in the backup, local or in S3: list, restore, export',
+  );
+  for (const [action, text] of [
+    ['list', 'list the events in the local backup; with --s3, in the bucket'],
+    ['restore', toTopics],
+  ] as const) {
+    const command = withRecoveryOptions(backup.command(action).description(text))
+      .option('--dir <folder>', 'instead of svc.broker.dlq-backup-path')
+      .option('--file <file>', 'this file alone')
+      .option('--s3', 'the bucket of svc.broker.backup.s3-bucket');
+    does(command, (options) => runBackup(options, action === 'list' ? 'list' : 'send'));
+  }
+  const toFiles = withFilters(
+    backup.command('export').description('copy the events of the local backup to files, one file each'),
+  )
+    .requiredOption('--out <folder>', 'target: a new or empty folder')
+    .addOption(
+      new Option('--format <form>', 'the event itself (<eventId>.json), or with reason and time')
+        .choices(['event', 'record'])
+        .default('event'),
+    )
+    .option('--dir <folder>', 'instead of svc.broker.dlq-backup-path')
+    .option('--file <file>', 'this file alone');
+  does<ExportOptions>(toFiles, runExport);
 }

@@ -17,29 +17,25 @@ import { circuitStates, usualPorts } from '../ground/management.ts';
 import { version as ownVersion } from '../ground/version.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { type Outcome, outcomes, outcomeTable } from '../observe/outcomes.ts';
-import { onStopSignal } from './progress.ts';
-import { program, WrongUse } from './wrong-use.ts';
+import { does, group, onStopSignal, program, WrongUse } from './terminal.ts';
 
 const timeoutMs = 5_000;
-/** Of tens of thousands of series. */
+/** Enough for tens of thousands of series. */
 const longestAnswerBytes = 32 * 1024 * 1024;
 
 interface ProcessAnswer {
   readonly status: number;
   readonly text: string;
-  /** What the JSON says, an object; `undefined` for none. */
+  /** The JSON object. `undefined`: the text is not one. */
   readonly body: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Why a process could not be asked, with what to do: exit code 1. */
+/** Why a process could not be asked, and what to do: exit code 1. */
 export class NoAnswer extends Error {}
 
 /**
- * One request to the management server of a process. What it answers is no matter here, but for a token that it wants: that is proven
- * and never sent, for anybody may listen where no process of svc does any more.
- *
- * @param proves whether it is asked with a token, as far as there is one. Default: only where it wants one
- * @throws NoAnswer
+ * Sends a request to the management server of a process. The token is proven but never sent, because another program may listen on the
+ * port of an ended process.
  */
 export async function askProcess(
   found: ManagedProcess,
@@ -86,7 +82,7 @@ function keyOf(token: string): Promise<Buffer> {
   return key;
 }
 
-/** First the server proves that it has the token, and that it is the process that is meant. */
+/** The server first proves that it has the token and is the expected process. */
 async function proofFor(
   { url, stamp }: ManagedProcess,
   token: string,
@@ -119,7 +115,7 @@ function refusal(url: string, method: 'GET' | 'POST'): NoAnswer {
   );
 }
 
-/** @throws NoAnswer where another server, or an endpoint that is not exposed, has answered */
+/** @throws NoAnswer if another server answered, or the endpoint is not exposed */
 function expectFound({ status }: ProcessAnswer, { url }: ManagedProcess, endpoint: string): void {
   if (status === 404)
     throw new NoAnswer(
@@ -127,7 +123,7 @@ function expectFound({ status }: ProcessAnswer, { url }: ManagedProcess, endpoin
     );
 }
 
-/** A process of another version may know less, or more. */
+/** Another version may show less or more. */
 function sayOtherVersion(found: unknown, own: string): void {
   if (typeof found === 'string' && found !== own)
     process.stderr.write(
@@ -148,9 +144,8 @@ function reasonOf({ code = 'no HTTP' }: NodeJS.ErrnoException): string {
   return code === 'TIMEOUT' ? `no answer within ${timeoutMs / 1_000} s` : code;
 }
 
-// commands that ask a process over its management server.
+// Commands that ask a process through its management server.
 
-/** Which process is meant, and what it is asked with. */
 interface ProcessOptions {
   readonly config?: string;
   readonly json?: true;
@@ -159,7 +154,7 @@ interface ProcessOptions {
   readonly tokenFile?: string;
 }
 
-export function withProcess(command: Command): Command {
+function withProcess(command: Command): Command {
   return command
     .option(
       '--url <url>',
@@ -170,20 +165,20 @@ export function withProcess(command: Command): Command {
 }
 
 interface ManagedProcess {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly url: string;
   readonly pid?: number;
   readonly token: string | undefined;
-  /** How the process names itself, where its process file says it. */
+  /** The identity of the process, from its process file. */
   readonly stamp?: string | undefined;
 }
 
 /**
- * @param acts needs the token for what acts
+ * @param acts whether the action token is needed
  * @throws WrongUse
  */
 function findProcess(options: ProcessOptions, acts = false): ManagedProcess {
-  // What else is wrong with the configuration does not matter here.
+  // Other problems of the configuration are ignored.
   const { server } = loadConfig({ file: options.config }).config.management;
   const token =
     options.tokenFile === undefined
@@ -212,14 +207,18 @@ function findProcess(options: ProcessOptions, acts = false): ManagedProcess {
   return { url: urlOf({ address, port: port > 0 ? port : usualPorts.first }), token };
 }
 
-/** All of this user that were started in a folder. */
-export function processesIn(folder: string, token: string | undefined): readonly ManagedProcess[] {
-  return processes()
-    .filter(({ cwd }) => cwd === folder)
-    .map((entry) => ({
-      ...{ url: urlOf(entry), pid: entry.pid, token },
-      stamp: entry.stamp && stampText(entry.stamp),
-    }));
+/** Processes of this user that were started in a folder, each with the events that it has stored outside a transaction. */
+export function unjoinedIn(
+  folder: string,
+  token: string | undefined,
+): Promise<{ readonly pid: number; readonly count: number }[]> {
+  const found = processes().filter(({ cwd }) => cwd === folder);
+  return Promise.all(
+    found.map(async (entry) => {
+      const stamp = entry.stamp && stampText(entry.stamp);
+      return { pid: entry.pid, count: await unjoinedOf({ url: urlOf(entry), pid: entry.pid, token, stamp }) };
+    }),
+  );
 }
 
 function tokenIn(file: string): string {
@@ -237,7 +236,7 @@ function urlGiven(text: string): string {
   return `${origin}${pathname}`.replace(/\/+$/, '');
 }
 
-/** An address for all of the host's is reached over its loopback. */
+/** A wildcard address is reached through loopback. */
 function urlOf({
   address,
   port,
@@ -247,7 +246,7 @@ function urlOf({
   return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** A folder that others can write to says nothing: a file there could lead a token to their port. */
+/** Ignores a folder that others can write to: a file there could lead a token to their port. */
 function processes(): readonly ProcessEntry[] {
   try {
     return readProcessFiles();
@@ -269,8 +268,8 @@ interface Reset {
 }
 type Resets = Readonly<Record<'broker' | 'outbox', Reset | null>>;
 
-/** `svc breaker reset`: closes the circuit breakers of a running process. With `--dry-run` it only says how they are. */
-export async function runBreakerReset(options: BreakerOptions): Promise<number> {
+/** `svc breaker reset`: closes the circuit breakers of a running process. `--dry-run` only shows their state. */
+async function runBreakerReset(options: BreakerOptions): Promise<number> {
   const found = findProcess(options, options.dryRun !== true);
   try {
     if (options.dryRun) {
@@ -304,7 +303,7 @@ function say({ json, dryRun = false }: { json?: true; dryRun?: boolean }, resets
   return 0;
 }
 
-/** Outcomes that operators watch, and `failed`: those that are no success. */
+/** Outcomes with a status text. `failed` counts all unsuccessful ones. */
 type Total =
   | 'failed'
   | { [Each in Outcome]: (typeof outcomeTable)[Each]['status'] extends string ? Each : never }[Outcome];
@@ -314,20 +313,20 @@ const { published, ...others } = Object.fromEntries(
 const names = { published, failed: 'failed', ...others } as Readonly<Record<Total, string>>;
 const totals = Object.keys(names) as readonly Total[];
 
-/** A process at one moment. `null`: it does not know, or has no such part. */
+/** The state of a process at one moment. `null`: unknown, or there is no such part. */
 export interface Sample {
   readonly atMs: number;
   readonly status: string;
   /** One line of its health. */
   readonly remark: string | null;
-  /** `HEALTHY`, `WARNING` or `CRITICAL`, by the last five minutes; `null` of a process that does not say. */
+  /** `HEALTHY`, `WARNING` or `CRITICAL`, for the last five minutes. */
   readonly state: string | null;
-  /** Thresholds that are crossed, and what to do about each. */
+  /** Exceeded thresholds, with a remedy for each. */
   readonly findings: readonly string[];
   /** Since the start of the process. */
   readonly events: Readonly<Record<Total, number | null>>;
   readonly breakers: Readonly<Record<'broker' | 'outbox', string | null>>;
-  /** Its relay is not needed, as others send all rows. */
+  /** Its relay is on standby, because others send all rows. */
   readonly relayStandsBy: boolean;
   readonly backlog: {
     readonly memoryEvents: number | null;
@@ -339,7 +338,7 @@ export interface Sample {
 }
 
 /**
- * Health, and the numbers of `/actuator/prometheus`.
+ * Reads health and the metrics of `/actuator/prometheus`.
  *
  * @throws NoAnswer
  */
@@ -350,7 +349,7 @@ export async function takeSample(process: ManagedProcess): Promise<Sample> {
   ]);
   expectFound(health, process, 'health');
   expectFound(metrics, process, 'prometheus');
-  // The bare status is for anybody. Where no token says more, it is all there is.
+  // The status needs no token, its details may. Without a valid token, the status is used alone.
   const isBare = health.body?.details === undefined && process.token !== undefined;
   const { body } = isBare
     ? await askProcess(process, '/actuator/health/svc', 'GET', true).catch(() => health)
@@ -383,13 +382,13 @@ export async function takeSample(process: ManagedProcess): Promise<Sample> {
   };
 }
 
-/** Events that it has stored by themselves, not atomic with what their calls wrote; 0 where it does not answer. */
-export async function unjoinedOf(process: ManagedProcess): Promise<number> {
+/** Events that the process stored outside a transaction, not atomically with its writes; 0 if it does not answer. */
+async function unjoinedOf(process: ManagedProcess): Promise<number> {
   const answer = await askProcess(process, '/actuator/prometheus').catch(() => undefined);
   return answer?.status === 200 ? (sumOf(answer.text, 'svc_outbox_unjoined_total', '') ?? 0) : 0;
 }
 
-/** Over all labels, or those that have this one; `null` where there is no such series. */
+/** Sums all series, or those with this label. `null`: there is no such series. */
 function sumOf(text: string, name: string, label: string): number | null {
   let sum: number | null = null;
   for (const line of text.split('\n')) {
@@ -400,7 +399,7 @@ function sumOf(text: string, name: string, label: string): number | null {
   return sum;
 }
 
-/** Events a second between two samples; `null` where one does not know, or the process was started anew. */
+/** Events a second between two samples. `null`: unknown, or the process was restarted. */
 export function ratesOf(before: Sample, now: Sample): Readonly<Record<Total, number | null>> {
   const seconds = (now.atMs - before.atMs) / 1_000;
   const rate = (name: Total): number | null => {
@@ -415,15 +414,15 @@ interface StatusOptions extends ProcessOptions {
   readonly once?: true;
 }
 
-/** A rate needs a time to be of. */
+/** The interval of the rates. */
 const onceMs = 1_000;
 const everyMs = 2_000;
 const fallbackColumns = 80;
 const toTop = '\u001b[H\u001b[J';
 const ownScreen = ['\u001b[?1049h\u001b[?25l', '\u001b[?25h\u001b[?1049l'] as const;
 
-/** `svc status`: whether events flow in a running process, and what waits. Exit code 1: it is DOWN, or does not answer. */
-export async function runStatus(options: StatusOptions): Promise<number> {
+/** `svc status`: rates, backlog and health of a running process. Exit code 1: it is DOWN or does not answer. */
+async function runStatus(options: StatusOptions): Promise<number> {
   const found = findProcess(options);
   const stopping = new AbortController();
   const forget = onStopSignal(() => stopping.abort());
@@ -451,7 +450,7 @@ export async function runStatus(options: StatusOptions): Promise<number> {
   }
 }
 
-/** Until somebody ends it. A process that goes away may come back. */
+/** Runs until Ctrl-C. Keeps asking a process that does not answer. */
 async function watch(
   found: ManagedProcess,
   first: Sample,
@@ -478,7 +477,7 @@ async function watch(
   return 0;
 }
 
-/** The next one that it gives; what is in its place meanwhile stays on the screen. */
+/** The next successful sample. Until then the screen keeps the last one. */
 async function next(
   found: ManagedProcess,
   isScreen: boolean,
@@ -524,13 +523,13 @@ interface Shown {
   readonly perSecond: Readonly<Record<Total, number | null>>;
 }
 
-/** As `--json` shows it. */
+/** The document of `--json`. */
 function statusDocument({ url, name, version, sample, perSecond }: Shown): object {
   const { atMs, ...rest } = sample;
   return { at: new Date(atMs).toISOString(), url, name, version, ...rest, perSecond };
 }
 
-/** A screen, in lines that 40 columns hold; longer ones are cut. */
+/** A screen of lines that fit 40 columns. Longer lines are cut. */
 export function statusScreen({ url, name, version, sample, perSecond }: Shown, columns: number): string {
   const { status, remark, state, findings, events, breakers, relayStandsBy, backlog } = sample;
   const lines = [
@@ -563,7 +562,7 @@ export function statusScreen({ url, name, version, sample, perSecond }: Shown, c
   return `${lines.map((line) => printable(line).slice(0, columns)).join('\n')}\n`;
 }
 
-/** What to do is read to its end, so nothing is cut: a word that is longer than a line takes several. */
+/** Wraps instead of cutting. A word that is longer than a line is split. */
 function wrapped(text: string, columns: number): string[] {
   const width = Math.max(10, columns);
   const lines: string[] = [];
@@ -576,7 +575,7 @@ function wrapped(text: string, columns: number): string[] {
   return lines;
 }
 
-/** For a log, or a pipe. */
+/** For a log or a pipe. */
 function statusLine({ sample, perSecond }: Shown): string {
   const { atMs, status, state, breakers, backlog, events } = sample;
   const rates = totals.map((each) => `${each} ${text(perSecond[each])}/s`);
@@ -593,3 +592,17 @@ function statusLine({ sample, perSecond }: Shown): string {
 }
 
 const text = (value: number | null): string => (value === null ? '-' : String(Math.round(value * 10) / 10));
+
+export function addRunning(svc: Command): void {
+  const status = withProcess(
+    svc.command('status').description('show a running process: rates, backlog, breakers, health'),
+  ).option('--once', 'print once, over one second, instead of until Ctrl-C');
+  does(status, runStatus);
+  const reset = withProcess(
+    group(svc, 'breaker')
+      .description('circuit breakers of a running process: reset')
+      .command('reset')
+      .description('close the circuit breakers of a running process'),
+  ).option('--dry-run', 'show their state, and change nothing');
+  does(reset, runBreakerReset);
+}

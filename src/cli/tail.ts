@@ -1,5 +1,6 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import type { Command } from 'commander';
 import { formatProblem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
@@ -23,11 +24,8 @@ import {
   tailTopic,
   valueReader,
 } from '../start/commands/inspect.ts';
-import { createProgress, onStopSignal } from './progress.ts';
-import { onRequest, recoveryConfig } from './recovery.ts';
-import { WrongUse } from './wrong-use.ts';
-
-// `svc tail`, the events of a topic as they come.
+import { brokerOption, onRequest, recoveryConfig, repeated, timeOf } from './recovery.ts';
+import { createProgress, does, onStopSignal, WrongUse } from './terminal.ts';
 
 interface TailOptions {
   readonly config?: string;
@@ -44,7 +42,7 @@ interface TailOptions {
   readonly keyId?: readonly string[];
 }
 
-/** As it is shown; `problem` where its value, or a field of it, cannot be read. */
+/** `problem`: why the value, or a field of it, cannot be read. */
 interface Shown {
   readonly record: TopicRecord;
   readonly value: unknown;
@@ -52,18 +50,18 @@ interface Shown {
 }
 
 /** @throws WrongUse */
-export function limitOf(text: string): number {
+function limitOf(text: string): number {
   const limit = Number(text);
   if (Number.isInteger(limit) && limit >= 1) return limit;
   throw new WrongUse('--limit takes a number of events, from 1');
 }
 
 /**
- * `svc tail <topic>`. Exit codes: 0 it ended as it was told, Ctrl-C included, 1 the broker cannot be read, or a value.
+ * `svc tail <topic>`. Exit codes: 0 it ended as requested, Ctrl-C included, 1 the broker or a value cannot be read.
  *
  * @throws WrongUse
  */
-export async function runTail(options: TailOptions, topic: string): Promise<number> {
+async function runTail(options: TailOptions, topic: string): Promise<number> {
   const { since, until, limit = Number.POSITIVE_INFINITY } = options;
   if (since !== undefined && until !== undefined && since >= until)
     throw new WrongUse('--since is not before --until');
@@ -72,7 +70,7 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
   if (options.follow && until !== undefined) throw new WrongUse('--follow and --until contradict each other');
   const accept = acceptHeaders(options);
   const { config, checkBroker } = recoveryConfig(options);
-  // An application that nobody has told of a broker writes to files: they are there to be read.
+  // Without a configured broker, an application writes to files, which can be read.
   const { client, file } = config.broker;
   if (!clientOf(client).isFiles || (config.file === undefined && !existsSync(file.path))) checkBroker();
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
@@ -97,7 +95,7 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
       counts.shown++;
       await write(options.json ? documentOf(shown) : lineOf(shown));
     };
-    // Whoever wants so many events, and does not say when: the newest.
+    // A limit without a time means the newest events.
     const isOfNewest = limit < Number.POSITIVE_INFINITY && !options.follow && (since ?? until) === undefined;
     if (isOfNewest) {
       const asked = { topic, count: limit, accept: isWanted };
@@ -124,7 +122,7 @@ export async function runTail(options: TailOptions, topic: string): Promise<numb
   return counts.failed === 0 ? 0 : 1;
 }
 
-/** Reads values, and decrypts them where somebody gave keys. */
+/** Reads values, and decrypts them if keys are given. */
 function opener(
   { config: file, decrypt, keysFile, keyId }: TailOptions,
   config: Config,
@@ -186,7 +184,7 @@ function summaryOf(
   return `${parts.join(', ')}${isInterrupted ? `; ${onRequest}` : ''}`;
 }
 
-/** A reader that is slower than the topic is waited for. */
+/** Waits for a slow reader. */
 async function write(text: string): Promise<void> {
   if (process.stdout.write(text)) return;
   await new Promise<void>((resolve) => process.stdout.once('drain', resolve));
@@ -195,8 +193,7 @@ async function write(text: string): Promise<void> {
 type Headers = Readonly<Record<string, string>>;
 
 /**
- * Which records are wanted, by their headers alone: a value that nobody wants is not decoded. Of one name any value will do, of
- * several names each has to be there.
+ * Selects records by their headers, before values are decoded. All given names must match; of one name, any of its values.
  *
  * @throws WrongUse
  */
@@ -228,7 +225,7 @@ interface Failure {
   readonly message: string;
 }
 
-/** Where results go: line by line, or into the one document of `--json`. */
+/** Results as lines, or as the document of `--json`. */
 interface Output {
   record(record: object): Promise<void>;
   failure(failure: Failure): void;
@@ -250,15 +247,15 @@ interface DecryptKeyOptions {
   readonly json?: true;
 }
 
-/** `svc decrypt [file]`: envelopes with their encrypted fields readable, on standard output; what fails, on standard error. */
-export async function runDecrypt(options: DecryptKeyOptions, file: string | undefined): Promise<number> {
+/** `svc decrypt [file]`: prints envelopes with decrypted fields. Failures go to standard error. */
+async function runDecrypt(options: DecryptKeyOptions, file: string | undefined): Promise<number> {
   // A closed pipe (`| head`) ends the command.
   process.stdout.once('error', () => process.exit(1));
 
   const counts: Counts = { records: 0, decrypted: 0, failed: 0 };
   const output = options.json ? oneDocument() : lines();
   const progress = createProgress(process.stderr);
-  // Nobody waits for what is typed, or is seen on the same terminal.
+  // Typed input, and output on the same terminal, need no progress.
   const hasProgress = process.stdout.isTTY !== true && (file !== undefined || process.stdin.isTTY !== true);
   try {
     const config = configOf(options);
@@ -280,12 +277,12 @@ export async function runDecrypt(options: DecryptKeyOptions, file: string | unde
   return counts.failed === 0 ? 0 : 1;
 }
 
-/** A keys file alone is enough, so that events can be read on a machine without the application. */
+/** A keys file is enough, so that events can be read on a machine without the application. */
 function configOf({ config: file, keysFile }: DecryptKeyOptions): Config | undefined {
   return keysFile !== undefined && file === undefined ? undefined : loadKeys(file);
 }
 
-/** Keys of the file, of the environment and of the configuration: each opens what it made. */
+/** Keys of the file, the environment and the configuration. Each opens what it encrypted. */
 function openKeys(
   { keysFile, keyId: keyIds = [] }: DecryptKeyOptions,
   config: Config | undefined,
@@ -294,7 +291,7 @@ function openKeys(
   return openDecryption({ config, keys, defaultKey: process.env.PII_ENCRYPTION_KEY, keyIds });
 }
 
-/** Format v0 opens where the caller says so, else where the rules of the configuration encrypt. */
+/** Format v0 is decrypted in the given fields, or else where rules of the configuration encrypt. */
 function fieldsOf({ field, anyField }: DecryptKeyOptions, config: Config | undefined): DecryptOptions {
   for (const path of field ?? []) {
     const steps = parseRulePath(path);
@@ -304,11 +301,11 @@ function fieldsOf({ field, anyField }: DecryptKeyOptions, config: Config | undef
   return field === undefined ? { v0: config && encryptedFields(config) } : { only: field };
 }
 
-/** Throws `WrongUse` for what is wrong with the file, or with its settings for keys; others do not matter here. */
+/** Throws `WrongUse` if the file or its key settings are invalid. Other problems are ignored. */
 function loadKeys(file: string | undefined): Config {
   const { config, problems, isReadable } = loadConfig({ file });
   const isOther = (name: string) => /^(svc|management)\./.test(name) && !isOfKeys(name);
-  // The file is called svc.… as its settings are.
+  // The first problem of an unreadable file has the file's name, which may begin with `svc.` as well.
   const wrong = problems.filter(({ name }, index) => !isOther(name) || (!isReadable && index === 0));
   if (wrong.length > 0) throw new WrongUse(wrong.map(formatProblem).join('\nsvc: '));
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
@@ -341,7 +338,7 @@ async function decryptOne(
     for (const { error, path } of result.failures) fail(error, path);
     await output.record(withEnvelope(result.envelope));
   } catch (error) {
-    // Nested too deep to be written, for one. One bad document must not end the rest.
+    // For example, it is nested too deep to write. One bad document must not end the rest.
     fail(error instanceof SvcError ? error : unreadable('this cannot be read or written'));
   }
 }
@@ -374,7 +371,7 @@ function oneDocument(): Output {
   };
 }
 
-/** What is in its place and no event id is not shown. */
+/** Only a valid event id is shown. */
 function idOf(envelope: object): string | undefined {
   const eventId = isCloudEvent(envelope) ? envelope.id : (envelope as { eventId?: unknown }).eventId;
   return typeof eventId === 'string' && isEventId(eventId) ? eventId : undefined;
@@ -384,7 +381,7 @@ function unreadable(why: string): SvcError {
   return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', why);
 }
 
-/** On standard error, where nothing out of a file may steer a terminal. */
+/** Standard error, without control characters from the input. */
 function complain(line: string): void {
   process.stderr.write(`svc: ${printable(line)}\n`);
 }
@@ -395,7 +392,7 @@ function describe(error: unknown, file: string | undefined): string {
   return `${file === undefined ? 'standard input' : `"${file}"`} cannot be read (${reason})`;
 }
 
-/** A JSON document of the input, or the line that is none. */
+/** A JSON document of the input, or a line that is not JSON. */
 interface InputDocument {
   readonly line: number;
   readonly isJson: boolean;
@@ -403,12 +400,12 @@ interface InputDocument {
 }
 
 /**
- * JSON documents, one a line; or one that fills the whole input, where an array counts as its elements. A line that only looks
- * like the beginning of such a one is a bad line among others.
+ * Reads one JSON document per line, or one that fills the whole input, where an array counts as its elements. If the whole is not JSON,
+ * each line is read separately.
  */
 async function* readDocuments(file: string | undefined): AsyncGenerator<InputDocument> {
   const input = file === undefined ? process.stdin : createReadStream(file);
-  // Opening is waited for, so that a missing file is an error here and not an event that nobody listens to.
+  // Awaits the open, so that a missing file is an error here and not an unhandled event.
   if (file !== undefined) await opened(input);
   let line = 0;
   let isFirst = true;
@@ -444,7 +441,7 @@ function* elementsOf(found: InputDocument): Generator<InputDocument> {
   for (const document of found.document as unknown[]) yield { ...found, document };
 }
 
-/** Whether a line is a document of its own. */
+/** Whether a line is a complete JSON object or array. */
 function isObject(text: string): boolean {
   const { document } = parse(text, 0);
   return typeof document === 'object' && document !== null;
@@ -468,4 +465,58 @@ function opened(input: NodeJS.ReadableStream): Promise<void> {
     input.once('open', () => resolve());
     input.once('error', reject);
   });
+}
+
+export function addTail(svc: Command): void {
+  const tail = svc
+    .command('tail')
+    .summary('show the events of a topic as they arrive')
+    .description('Shows the events of a topic as they arrive, until Ctrl-C. It joins no consumer group.')
+    .argument('<topic>')
+    .option(
+      '--since <time>',
+      'begin with events stored since: 2026-03-04T10:00:00Z, or 90m (90 minutes ago); default: new events only',
+      timeOf('since'),
+    )
+    .option('--until <time>', 'end with events stored before', timeOf('until'))
+    .option(
+      '--limit <number>',
+      'end after this many, or at the end of the topic; without --since: the newest',
+      limitOf,
+    )
+    .option('--follow', 'with --limit: wait for new events')
+    .option('--type <event type>', 'only these; repeatable', repeated)
+    .option('--header <name=value>', 'only events with this header; repeatable', repeated)
+    .option('--decrypt', 'decrypt with the keys of the configuration and of PII_ENCRYPTION_KEY')
+    .option('--keys-file <file>', 'decrypt with the keys of this file, in the format of svc decrypt')
+    .option('--key-id <id>', 'a key to request from svc.pii.kms; repeatable', repeated)
+    .option(...brokerOption);
+  does(tail, runTail);
+}
+
+export function addDecrypt(svc: Command): void {
+  const decrypt = svc
+    .command('decrypt')
+    .summary('show envelopes with their encrypted fields readable')
+    .description('Shows envelopes with their encrypted fields readable; exit 1 if a field or line fails.')
+    .argument(
+      '[file]',
+      'one envelope or record of the file broker per line, or one JSON document (default: standard input)',
+    )
+    .option(
+      '--keys-file <file>',
+      'JSON, { "keys": [{ "id": "…", "key": "<Base64>" }] }, besides the key in PII_ENCRYPTION_KEY; replaces the configuration, unless --config is given',
+    )
+    .option(
+      '--key-id <id>',
+      'a key to request from svc.pii.kms, besides the configured keys; repeatable',
+      repeated,
+    )
+    .option(
+      '--field <path>',
+      'a field to decrypt, as rules write it (customer.email, **.iban); repeatable (default: format v1 anywhere, v0 only where the configuration encrypts)',
+      repeated,
+    )
+    .option('--any-field', 'decrypt format v0 anywhere, even where others copied it to');
+  does(decrypt, runDecrypt);
 }

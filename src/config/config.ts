@@ -1,29 +1,29 @@
-// config/: what can be set (`schema/`), what of it is wrong (`check/`), and where it comes from (`read/`).
+// config/: the options (`schema/`), their checks (`check/`) and their sources (`read/`).
 
 import type { PathRule } from '../ground/pii-rule.ts';
 import type { EncryptionKeyConfig, Names } from './check/validate.ts';
 import type { OptionTable, Row } from './schema/schema.ts';
 import type { TargetConfig } from './schema/target.ts';
 
-/** The whole configuration, checked, with its defaults. Paths are absolute. Durations are milliseconds. */
+/** The checked configuration with defaults. Paths are absolute, durations are in milliseconds. */
 export interface Config extends OptionValues {
-  /** The valid ones of `svc.targets`. */
+  /** The valid entries of `svc.targets`. */
   readonly targets: readonly TargetConfig[];
-  /** Folder that relative paths start from: that of the configuration file, else the working directory. */
+  /** The base of relative paths: the folder of the configuration file, or else the working directory. */
   readonly baseDir: string;
-  /** The configuration file that was read. */
+  /** The configuration file. `undefined`: there is no file. */
   readonly file: string | undefined;
 }
 
-/** What the list of options says, each at its place: `svc.broker.client-id` at `broker.clientId`. */
+/** The options of the table as nested values: `svc.broker.client-id` at `broker.clientId`. */
 export type OptionValues = Nested<Omit<ByPath, keyof FoundByPath> & FoundByPath>;
 
-/** Options that have a value although nothing is given and there is no default. */
+/** Options that always have a value, although they have no default. */
 interface FoundByPath {
   readonly 'broker.client': NonNullable<ByPath['broker.client']>;
-  /** Empty only when there are problems, no configuration, or svc is off. */
+  /** Empty only if there are problems, there is no configuration, or svc is off. */
   readonly 'broker.topic': string;
-  /** `null`: not configured; `context/source.ts` knows where else to look. */
+  /** `null`: not configured. `context/source.ts` then looks elsewhere. */
   readonly 'service.name': string | null;
   readonly 'service.version': string | null;
   readonly 'pii.crypto.keys': readonly EncryptionKeyConfig[];
@@ -31,14 +31,14 @@ interface FoundByPath {
 
 type ByPath = { readonly [Name in keyof OptionTable as PathOf<Name>]: ValueOf<OptionTable[Name]> };
 
-// Inferred, so that messages of the compiler show the value and not how it is come by.
+// The `infer` makes compiler messages show the resulting type.
 type ValueOf<One extends Row> =
   | GivenOf<One>
   | (One extends { readonly default: NonNullable<unknown> } ? never : undefined) extends infer Value
   ? Value
   : never;
 
-/** What an option may be set to in code, checked. */
+/** The checked type of an option set in code. */
 export type GivenOf<One extends Row> =
   | TypesOf<One>[One['type']]
   | (One extends { readonly orFunction: true } ? (request: unknown) => unknown : never) extends infer Value

@@ -2,7 +2,7 @@ import type { OptionsInCode } from 'options-in-code';
 import type { PiiRules } from '../ground/pii-rule.ts';
 import type { Expression, TargetFields } from './schema/target.ts';
 
-/** What `svc.config.ts` and `svc.config.mjs` export. Names may be written in camelCase or with hyphens. */
+/** The default export of `svc.config.ts` and `svc.config.mjs`. Names are in camelCase or with hyphens. */
 export interface SvcConfig {
   readonly svc?: SvcSection | undefined;
   readonly management?: Given<OptionsInCode['management']> | undefined;
@@ -17,7 +17,7 @@ export interface SvcTarget extends TargetFields<Expression, PiiRules | false> {
   readonly params?: readonly string[] | undefined;
 }
 
-/** Gives what it is given: editors complete and check the configuration in it. */
+/** Returns its argument. It gives editors the type of the configuration. */
 export function defineConfig(config: SvcConfig): SvcConfig {
   return config;
 }
@@ -27,11 +27,11 @@ type Options = OptionsInCode['svc'];
 type SvcSection = Given<Omit<Options, 'pii'>> & {
   readonly targets?: readonly SvcTarget[] | undefined;
   readonly pii?: (Given<Options['pii']> & { readonly fields?: PiiRules | undefined }) | undefined;
-  /** Comes with a later version. */
+  /** Any object, since this type does not check it. */
   readonly serde?: object | undefined;
 };
 
-/** Every name may be left out, or written with hyphens. Editors show the comments of those that are as they were. */
+/** Every name is optional, and may be written with hyphens. The first part keeps the comments for editors. */
 type Given<T> = { readonly [Name in keyof T]?: Value<T[Name]> | undefined } & {
   readonly [Name in keyof T as Kebab<Name>]?: Value<T[Name]> | undefined;
 };

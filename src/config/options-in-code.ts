@@ -3,8 +3,8 @@ import type { Camel, GivenOf, Nested } from './config.ts';
 import type { OptionTable, Row } from './schema/schema.ts';
 
 /**
- * The options as `defineConfig` takes them; those with a form of their own are in `define-config.ts`. In the package they
- * stand one by one, with their comments, for editors (`scripts/config-types.ts`).
+ * The options of `defineConfig`, except those that `define-config.ts` writes out. `scripts/config-types.ts` generates this file's type for
+ * the package, with a comment per option.
  */
 export type OptionsInCode = Nested<{
   readonly [Name in keyof OptionTable as OptionTable[Name]['type'] extends 'rules'

@@ -1,5 +1,5 @@
+import fs from 'node:fs';
 import type { AwsKmsOptions } from '../adapters/aws-kms/aws-kms-key-provider.ts';
-import type { Connector, ConnectorOptions, ConnectorSqlOptions } from '../adapters/debezium/connector.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
 import type { LoadTransport } from '../adapters/kafka/transport.ts';
 import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
@@ -7,15 +7,18 @@ import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/local-source.ts';
 import type { S3Settings } from '../adapters/s3-backup/s3-backup.ts';
 import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
-import type { DdlOptions } from '../adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
+import type { Names } from '../config/check/validate.ts';
+import type { Config } from '../config/config.ts';
 import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
 import { systemClock } from '../ground/clock.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
 import type { ClientName } from '../ground/management.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
-import type { KeyProvider } from '../protect/keys/key-provider.ts';
+import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
+import { defaultKeyId } from '../protect/keys/key-ring.ts';
+import { ownKeyProvider } from '../protect/own-key-provider.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { AskAccess, Broker, SendResult } from '../publish/broker.ts';
 import { openOwnBroker } from '../publish/own-broker.ts';
@@ -24,13 +27,13 @@ import type { TailRange, TopicReader, TopicTail } from '../publish/topic-reader.
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
 
-/** What every broker adapter is made from; each takes what it needs. */
+/** The settings of all broker adapters. */
 export interface BrokerSettings extends KafkaClientOptions {
   /** Directory of the `file` broker. */
   readonly directory: string;
 }
 
-/** Methods of a port, which load what is behind it at their first use. */
+/** Methods of a port. The first call loads the implementation. */
 function lazy<Port extends object, const Name extends keyof Port>(
   load: () => Promise<Port>,
   names: readonly Name[],
@@ -52,18 +55,18 @@ interface TopicAccess {
   tail(settings: BrokerSettings & TailRange): Promise<TopicTail>;
 }
 
-/** What is loaded of a client, each at its first use. */
+/** The parts of a client. Each is loaded at its first use. */
 interface ClientAdapter {
   open(settings: BrokerSettings): Promise<Broker>;
-  /** What it would let this process do. Left out: it cannot be asked. */
+  /** The permissions of this process on the broker. Omitted: the broker cannot be asked. */
   access?(settings: BrokerSettings): Promise<AskAccess>;
-  /** Left out: svc does not read its topics. */
+  /** Omitted: svc does not read its topics. */
   readonly topics?: TopicAccess;
-  /** Of Kafka: what is below its producers. */
+  /** Kafka only: the connection below its producers. */
   readonly transport?: LoadTransport;
 }
 
-/** Every client of Kafka writes topics that kafkajs reads. */
+/** kafkajs reads the topics of every Kafka client. */
 const kafkaAdapter = (name: ClientName, transport: LoadTransport): ClientAdapter => ({
   open: async (settings) =>
     (await import('../adapters/kafka/kafka-broker.ts')).createKafkaBroker(name, settings, transport),
@@ -78,7 +81,7 @@ const kafkaAdapter = (name: ClientName, transport: LoadTransport): ClientAdapter
   transport,
 });
 
-/** The one place that names adapters. A new broker is one row here, one folder under `adapters/`, one call of the contract suite. */
+/** The one table of adapters. A new broker is one row here, one folder under `adapters/` and one call of the contract suite. */
 const adapters: Readonly<Record<ClientName, ClientAdapter>> = {
   kafkajs: kafkaAdapter('kafkajs', async (options) =>
     (await import('../adapters/kafkajs/kafkajs-transport.ts')).loadKafkajsTransport(options),
@@ -101,13 +104,13 @@ const adapters: Readonly<Record<ClientName, ClientAdapter>> = {
   },
 };
 
-/** Of a broker of the application's own as well. */
+/** Includes brokers that the application has registered. */
 const adapterOf = (name: string): ClientAdapter =>
   Object.hasOwn(adapters, name)
     ? adapters[name as ClientName]
     : { open: (settings) => openOwnBroker(name, settings) };
 
-/** A broker whose adapter and vendor are loaded at its first use, so that start-up pays for neither. */
+/** A broker whose adapter and vendor are loaded at its first use, so that the start pays for neither. */
 export function openBroker(name: string, settings: BrokerSettings): Broker {
   let opened: Broker | undefined;
   const load = loadOnce(async () => {
@@ -139,15 +142,15 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
   };
 }
 
-/** Of memory, and of a broker of the application's own. */
+/** Memory, and brokers that the application has registered. */
 const nobody: AskAccess = async () => ({ cluster: undefined, topics: [], group: undefined });
 
-/** What a broker would let this process do, by the values of `svc.broker.client`. */
+/** The permissions of this process on a broker. `client`: a value of `svc.broker.client`. */
 export async function openBrokerAccess(client: string, settings: BrokerSettings): Promise<AskAccess> {
   return (await adapterOf(client).access?.(settings)) ?? nobody;
 }
 
-/** Worker ids through a group in Kafka, loaded when they are asked for. */
+/** Worker ids through a group in Kafka. The adapter is loaded at `start`. */
 export function openWorkerIdLease(client: string, settings: BrokerSettings, group: string): WorkerIdLease {
   let opening: Promise<WorkerIdLease> | undefined;
   const open = async (): Promise<WorkerIdLease> => {
@@ -174,6 +177,16 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
   };
 }
 
+/** Modules of adapters for commands, each loaded at its first use. */
+export const adapterModules = {
+  avroReader: () => import('../adapters/schema-registry/avro-reader.ts'),
+  backupFolder: () => import('../adapters/local-backup/backup-directory.ts'),
+  debezium: () => import('../adapters/debezium/connector.ts'),
+  localBackup: () => import('../adapters/local-backup/local-backup.ts'),
+  s3: () => import('../adapters/s3-backup/s3-backup.ts'),
+  sqlSchema: () => import('../adapters/sql/schema.ts'),
+};
+
 type LocalBackup = LocalBackups.LocalBackup;
 
 const outboxStores: Readonly<Record<Dialect, (options: SqlStoreOptions) => Promise<OutboxStore>>> = {
@@ -183,7 +196,7 @@ const outboxStores: Readonly<Record<Dialect, (options: SqlStoreOptions) => Promi
   sqlite: async (options) => (await import('../adapters/sqlite/sqlite-store.ts')).createSqliteStore(options),
 };
 
-/** The table of the outbox, by the scheme of its URL. Loaded at its first use. */
+/** The outbox table. The scheme of its URL selects the store, which is loaded at its first use. */
 export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
   const dialect = dialectOf(options.url) ?? 'postgres';
   const load = loadOnce(() => outboxStores[dialect](options));
@@ -222,34 +235,10 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
   };
 }
 
-/** The tables of the outbox as text; see `ddl` in `adapters/sql/schema.ts`. Rejects with an `SvcError` where the name can be none. */
-export async function outboxDdl(dialect: Dialect, table: string, options: DdlOptions): Promise<string> {
-  return (await import('../adapters/sql/schema.ts')).ddl(dialect, table, options);
-}
-
-/** What Debezium's connector for an outbox is configured with. */
-export async function debeziumConnector(options: ConnectorOptions): Promise<Connector> {
-  return (await import('../adapters/debezium/connector.ts')).connectorConfig(options);
-}
-
-/** What it needs in the database. */
-export async function debeziumSql(options: ConnectorSqlOptions): Promise<string> {
-  return (await import('../adapters/debezium/connector.ts')).connectorSql(options);
-}
-
-/** The check of the start: why the folder of the local backup cannot be used, in one line. */
-export async function checkBackupFolder(path: string): Promise<string | undefined> {
-  const { checkBackupDirectory } = await import('../adapters/local-backup/backup-directory.ts');
-  return checkBackupDirectory(path).then(
-    () => undefined,
-    ({ message }: Error) => message,
-  );
-}
-
-/** A script that is over by then needs no backup, unless an event goes there. */
+/** A script that ends earlier does not load the backup, unless an event goes there. */
 const backupAfterMs = 50;
 
-/** Local backup files. The adapter is loaded a little later, or by the first who needs it. Until then `state` is `undefined`. */
+/** Local backup files. The adapter is loaded after `backupAfterMs` or at its first use. Until then `state` returns `undefined`. */
 export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<LocalBackup, 'state'> & {
   state(): ReturnType<LocalBackup['state']> | undefined;
 } {
@@ -259,13 +248,13 @@ export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<
     loaded ??= createLocalBackup(options);
     return loaded;
   });
-  // Whoever stores hears of what fails.
+  // An error reaches the caller of `store`.
   setTimeout(() => load().catch(() => {}), backupAfterMs).unref();
   return {
     name: 'local files',
     store: async (event) => (loaded ?? (await load())).store(event),
     storeSync(events) {
-      // The process ends in its very first turn.
+      // The process ends in its first tick.
       loaded ??= loadLocalBackups().createLocalBackup(options);
       loaded.storeSync(events);
     },
@@ -284,8 +273,6 @@ export async function openLocalSource(options: LocalSourceOptions): Promise<Reco
   return (await import('../adapters/local-backup/local-source.ts')).createLocalSource(options);
 }
 
-export const loadEventFiles = () => import('../adapters/local-backup/local-backup.ts');
-
 /** Backup to S3, loaded at the first event that needs it. */
 export function openS3Backup(settings: S3Settings): EventBackupStrategy {
   const load = loadOnce(async () =>
@@ -298,58 +285,90 @@ export function openS3Backup(settings: S3Settings): EventBackupStrategy {
   };
 }
 
-/** The key of what stays there. */
-export async function probeS3(settings: S3Settings): Promise<string | undefined> {
-  return (await import('../adapters/s3-backup/s3-backup.ts')).probeS3(settings);
-}
-
-export async function openS3Source(settings: S3Settings): Promise<RecoverySource> {
-  return (await import('../adapters/s3-backup/s3-backup.ts')).createS3Source(settings);
-}
-
 export type { S3Settings };
 
-/** Whether svc can read what a client has written. */
+/** Whether svc can read the topics of a client. */
 export const readsTopics = (client: string): boolean => adapterOf(client).topics !== undefined;
 
-/** Only of a client that `readsTopics`. */
+/** Only for a client that `readsTopics`. */
 export const openTopicReader = async (client: string, settings: TopicReaderSettings): Promise<TopicReader> =>
   (adapterOf(client).topics as TopicAccess).reader(settings);
 
-/** The same: reads a topic as it grows; `fromMs` and `untilMs`: by when records were stored. */
+/** Follows a topic, only for a client that `readsTopics`. `fromMs` and `untilMs` compare with the time at which records were stored. */
 export const openTopicTail = async (
   client: string,
   settings: BrokerSettings & TailRange,
 ): Promise<TopicTail> => (adapterOf(client).topics as TopicAccess).tail(settings);
 
-/** What every key provider is made from, as `svc.pii.kms` has it; each takes what it needs. Left out: its own default. */
-export type KeyProviderSettings = AwsKmsOptions & VaultKeyProviderOptions;
-
-type LoadKeyProvider = (settings: KeyProviderSettings) => Promise<KeyProvider>;
-
-/** By the values of `svc.pii.kms.type`. */
-const keyProviders: Record<'aws' | 'vault', LoadKeyProvider> = {
-  aws: async (settings) =>
+/** Keys: the values of `svc.pii.kms.type`. Each rejects with an `SvcError` for invalid settings. The first call loads the vendor's package. */
+const keyProviders = {
+  aws: async (settings: AwsKmsOptions): Promise<KeyProvider> =>
     (await import('../adapters/aws-kms/aws-kms-key-provider.ts')).createAwsKmsKeyProvider(settings),
-  vault: async (settings) =>
+  vault: async (settings: VaultKeyProviderOptions): Promise<KeyProvider> =>
     (await import('../adapters/vault/vault-key-provider.ts')).createVaultKeyProvider(settings),
 };
 
-/** Rejects with an `SvcError` where the settings cannot work. The vendor's package is loaded at the first call of the provider. */
-export function openKeyProvider(name: 'aws' | 'vault', settings: KeyProviderSettings): Promise<KeyProvider> {
-  return keyProviders[name](settings);
-}
-
-/** The schema registry, loaded when it is asked. */
+/** The schema registry, loaded at its first use. */
 export function openSchemaRegistry(options: SchemaRegistryOptions): () => Promise<SchemaRegistry> {
   return loadOnce(async () =>
     (await import('../adapters/schema-registry/schema-registry.ts')).createSchemaRegistry(options),
   );
 }
 
-/** Reads values of Avro, loaded when it is asked. */
-export async function openAvroReader(
-  options: SchemaRegistryOptions,
-): Promise<{ read(value: Uint8Array): Promise<unknown> }> {
-  return (await import('../adapters/schema-registry/avro-reader.ts')).createAvroReader(options);
+/**
+ * The key service of `svc.pii.kms`, loaded at its first use, or the provider that the application has registered. Invalid settings
+ * are an error of every call.
+ */
+export function openProvider({ keys, aws, vault }: Config['pii']['kms'], type: string): KeyProvider {
+  if (type !== 'aws' && type !== 'vault') return ownKeyProvider(type);
+  const defaultKey = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
+  const named: Names = defaultKey === undefined ? { ...keys } : { [defaultKeyId]: [defaultKey], ...keys };
+  const engine = vault.mode === 'kv' ? 'kv-v2' : vault.mode;
+  const settings =
+    type === 'aws'
+      ? {
+          keys: named,
+          region: aws.region,
+          endpoint: aws.endpoint,
+          encryptionContext: single(aws.encryptionContext),
+        }
+      : { ...vault, keys: named, engine, mount: vault.mountPath };
+  let opening: Promise<KeyProvider> | undefined;
+  const open = <P extends KeyProvider>(): Promise<P> => {
+    opening ??= keyProviders[type](settings);
+    return opening as Promise<P>;
+  };
+  const { tokenFile } = vault;
+  const watch =
+    type === 'vault' && tokenFile !== undefined
+      ? (onChange: () => void) => watchFile(tokenFile, onChange)
+      : undefined;
+  const close = async () => (await opening?.catch(() => undefined))?.close?.();
+  if (type === 'vault' && engine !== 'transit') {
+    return {
+      name: `vault-${engine}`,
+      supportsEnvelopeEncryption: false,
+      getKey: async (keyId) => (await open<StaticKeyProvider>()).getKey(keyId),
+      ...(watch && { watch }),
+      close,
+    };
+  }
+  return {
+    name: type === 'aws' ? 'aws-kms' : 'vault-transit',
+    supportsEnvelopeEncryption: true,
+    generateDataKey: async (keyId) => (await open<EnvelopeKeyProvider>()).generateDataKey(keyId),
+    decryptDataKey: async (keyId, key) => (await open<EnvelopeKeyProvider>()).decryptDataKey(keyId, key),
+    ...(watch && { watch }),
+    close,
+  };
+}
+
+/** Polls once a second, which also sees symbolic links that Kubernetes swaps, and files created later. */
+function watchFile(file: string, onChange: () => void): () => void {
+  fs.watchFile(file, { interval: 1_000, persistent: false }, onChange);
+  return () => fs.unwatchFile(file, onChange);
+}
+
+function single(names: Names | undefined): Record<string, string> | undefined {
+  return names && Object.fromEntries(Object.entries(names).map(([name, [text = '']]) => [name, text]));
 }

@@ -14,7 +14,7 @@ import type { Logger } from '../observe/logger.ts';
 import { watchDriver } from '../outbox/api/functions.ts';
 import { createConnections } from '../transaction/connection.ts';
 import { type Connections, type Dialect, type DriverPatch, dialectOf } from '../transaction/driver.ts';
-import { type ForeignDriver, foreignDrivers, foreignText } from './outbox/outbox-health.ts';
+import { foreignDrivers, foreignText } from './outbox/outbox-health.ts';
 
 export { createOutboxFunctions } from '../outbox/api/functions.ts';
 
@@ -25,23 +25,12 @@ const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
 };
 const all = Object.values(drivers).flat();
 
-/** Of all drivers and ORMs whose transactions svc follows: it sees them where Node loads them. */
+/** The packages of all drivers and ORMs that svc patches as Node loads them. */
 export function followedSpecifiers(): string[] {
   return [...all, ...ormPatches].map(({ specifier }) => specifier);
 }
 
-/** What follows the transactions of the application. */
-export interface Following {
-  /** What the hooks change as it is loaded. */
-  readonly patches: readonly PackagePatch[];
-  readonly connections: Connections;
-  /** Follows a driver that no hook has seen. Throws where it is none that is known, or cannot be followed. */
-  watch(driver: unknown): void;
-  /** A line for each loaded driver that is not followed, or that there is none that is. */
-  remarks(): readonly string[];
-}
-
-/** A driver is patched once: what it tells its first start of svc, it tells the later ones. */
+/** A driver is patched once in a process: the state is shared with later starts of svc. */
 const followed = shared('followed', () => {
   const state: { logger: Logger | undefined; isFollowing: boolean; readonly connections: Connections } = {
     logger: undefined,
@@ -57,8 +46,8 @@ const followed = shared('followed', () => {
   return state;
 });
 
-/** Through the driver of this database, or of all that are known. */
-export function followDrivers(dialect: Dialect | undefined, logger: Logger): Following {
+/** Follows the transactions of the application. `dialect`: `undefined` follows all known drivers. */
+export function followDrivers(dialect: Dialect | undefined, logger: Logger) {
   const { connections } = followed;
   followed.logger = logger;
   const wanted = dialect === undefined ? all : drivers[dialect];
@@ -66,11 +55,11 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
   const ofDrivers = wanted.map(({ specifier, patch }) => ({
     specifier,
     patch(exports: object) {
-      // Of an import: what it was made of comes by itself.
+      // An import's namespace. The CommonJS exports behind it are patched separately.
       if ('default' in exports) return;
       try {
         patch(exports, connections);
-        // svc loads one for itself, too, wherever that of the application is.
+        // A driver that svc loads for its own work does not count.
         if (!isOwnWork()) followed.isFollowing = true;
       } catch (error) {
         sayOnce(logger, `transactions through ${specifier} cannot be followed: ${reasonOf(error)}`);
@@ -82,13 +71,16 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
     .filter((one) => dialect === undefined || one.dialect === dialect)
     .map((driver) => foreignPatch(driver, foreign, logger));
   return {
+    /** Applied as the packages are loaded. */
     patches: [...ofDrivers, ...others, ...ormPatches.map((orm) => ormPatch(orm, logger))],
     connections,
-    watch(driver) {
+    /** Follows a driver that no hook has seen. Throws if the driver is unknown or cannot be followed. */
+    watch(driver: unknown): void {
       watchDriver(driver, all, connections);
       followed.isFollowing = true;
     },
-    remarks() {
+    /** A line for each loaded driver that svc does not follow, or one line if svc follows no driver yet. */
+    remarks(): readonly string[] {
       const lines = [...foreign].map((specifier) => `outbox: ${inUse(specifier)}`);
       return lines.length === 0 && !followed.isFollowing ? [noneFollowed(wanted)] : lines;
     },
@@ -96,11 +88,11 @@ export function followDrivers(dialect: Dialect | undefined, logger: Logger): Fol
 }
 
 /**
- * Lets a driver call back in the context of whoever called it, where svc follows no transactions through it: else an event of a callback
- * would name the user whose request has opened the connection. Never throws.
+ * Binds callbacks of a driver that svc does not follow to their callers. Otherwise an event made in a callback would name
+ * the user whose request opened the connection. Never throws.
  */
 export function bindCallbacks(specifier: string, exports: object, logger: Logger): void {
-  // Of an import: what it was made of comes by itself.
+  // As in `followDrivers`.
   if ('default' in exports) return;
   try {
     all.find((driver) => driver.specifier === specifier)?.bindCallbacks?.(exports);
@@ -112,9 +104,9 @@ export function bindCallbacks(specifier: string, exports: object, logger: Logger
   }
 }
 
-/** Only says so, where the application loads it. */
+/** Warns when the application loads it. */
 function foreignPatch(
-  { specifier, dialect }: ForeignDriver,
+  { specifier, dialect }: (typeof foreignDrivers)[number],
   foreign: Set<string>,
   logger: Logger,
 ): PackagePatch {
@@ -137,20 +129,19 @@ function noneFollowed(wanted: readonly DriverPatch[]): string {
   return `outbox: svc follows no driver yet, because the application has not loaded a known one (${names}). If the driver is in a bundle, pass it to outbox.watch at the start. For other drivers, call functions with events inside outbox.withTransaction(transaction, fn)`;
 }
 
-/**
- * The tables of an embedded database are there before the application's first turn. What is wrong with them the store tells
- * when it is prepared.
- */
+/** Makes the tables of an embedded database before the application's first tick. */
 export function prepareEmbedded({ datasource, table, initializeSchema }: Config['outbox']): void {
   if (initializeSchema === 'never' || dialectOf(datasource.url ?? '') !== 'sqlite') return;
   try {
     runOwnWork(() => prepareSqliteAtOnce(datasource.url ?? '', table));
   } catch {
-    // Said by the store.
+    // The store reports it when it is prepared.
   }
 }
 
-/** Without it a function is still found in its transaction, one aside that sends nothing itself while several run side by side. */
+/**
+ * Patches an ORM. Without the patch, svc still finds transactions, but not a call that runs beside others and sends no statement itself.
+ */
 function ormPatch({ specifier, patch }: OrmPatch, logger: Logger): PackagePatch {
   const say = (reason: string): void =>
     logger.debug(`transactions of ${specifier} are followed through the driver only: ${reason}`);
@@ -171,7 +162,7 @@ function ormPatch({ specifier, patch }: OrmPatch, logger: Logger): PackagePatch 
 
 const said = new Set<string>();
 
-/** Each connection of a driver is like the others, and each copy of it. */
+/** One line for all connections and copies of a driver. */
 function sayOnce(logger: Logger | undefined, line: string): void {
   if (said.has(line)) return;
   said.add(line);

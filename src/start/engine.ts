@@ -16,7 +16,7 @@ import { bindMeter, type MetricSources } from '../observe/metrics.ts';
 import { isolate, meterProvider } from '../observe/otel-api.ts';
 import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
 import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../observe/thread-counts.ts';
-import { createPipeline, type Pipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
+import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
 import { createKeyWait } from '../publish/api/caller-wait.ts';
 import { type Broker, throttledMs } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/breaker.ts';
@@ -26,7 +26,7 @@ import { createLossAlert } from '../publish/tiers/loss-alert.ts';
 import { openBroker } from './adapters.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
-import { type Protection, savedRules, startProtection } from './protection.ts';
+import { savedRules, startProtection } from './protection.ts';
 import { openSerde } from './serde.ts';
 import {
   brokerSettingsOf,
@@ -44,20 +44,7 @@ import { dlqWaitingOf, startTiers } from './tiers/start-tiers.ts';
 export { declaredRules } from '../capture/declare/make-plan.ts';
 export { planOfDeclaration, planOfTarget, unusedSchemas } from './settings.ts';
 
-/** What is made at the first event, or soon after the start: a start pays for hooks only. */
-export interface Engine {
-  readonly pipeline: Pipeline;
-  flush(deadlineMs: number): Promise<boolean>;
-  finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
-  storeSync(): number;
-  readonly protection: Protection;
-  /** Events that wait for the end of their transaction: nobody waits for them. */
-  joined(): number;
-  /** The relay of the outbox has something to finish. */
-  isBusy(): boolean;
-  close(deadlineMs: number): Promise<void>;
-}
-
+/** Built at the first event, or soon after the start, because a start pays for hooks only. */
 export function startEngine(
   config: Config,
   contextOptions: ContextOptions,
@@ -65,7 +52,7 @@ export function startEngine(
   report: () => readonly TargetReport[],
   workers: WorkerCounts | undefined,
   logger: Logger,
-): Engine {
+) {
   const clock = systemClock;
   const durations = createPublishDurations();
   const alert = createLossAlert(logger, clock);
@@ -152,7 +139,7 @@ export function startEngine(
     outbox: outbox?.state,
     captureTargets: () => report().map(({ id, ...target }) => ({ target: id, ...target })),
     lastPublishedMs: queue.lastPublishedMs,
-    // The same topic for all threads of a process: one of them asks.
+    // All threads of a process share the topic, so only the main thread asks.
     dlqWaiting: workers === undefined ? () => null : dlqWaitingOf(config, logger),
     recentDlqEvents: tiers.recentDlqEvents,
   };
@@ -188,26 +175,27 @@ export function startEngine(
     finishBackup: tiers.finishBackup,
   });
   let isClosing = false;
-  // Aside, and after it: what is wrong with the connection is said once.
+  // The lease of a worker id starts afterwards, so that a connection error is logged once.
   void connectEarly(broker, queue, logger, () => isClosing).then(ids.lease);
   serde.prepare();
 
   return {
     pipeline,
     protection,
-    flush(deadlineMs) {
+    flush(deadlineMs: number): Promise<boolean> {
       queue.flush();
       return within(deadlineMs, pipeline.soFar());
     },
-    isBusy: () => outbox?.isUnfinished() === true || management.isRunning(),
-    async finish(deadlineMs, isWanted) {
+    /** The relay of the outbox, or a recovery, has something to finish. */
+    isBusy: (): boolean => outbox?.isUnfinished() === true || management.isRunning(),
+    async finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean> {
       const finishQueue = async (): Promise<boolean> => {
         const end = clock.monotonic() + deadlineMs;
-        // Half of the time is for the keys, and the rest for the broker.
+        // Half of the time is for the keys, the rest for the broker.
         const isSealed = keyWait === undefined || (await within(deadlineMs / 2, keyWait.settled()));
         if (!isSealed && isWanted?.() !== false) keyWait?.endWaiting();
         const isFinished = await queue.finish(end - clock.monotonic(), isWanted);
-        // Whoever waits for an event's outcome hears of it right after the queue.
+        // Callers that wait for an outcome are told right after the queue.
         await within(0, pipeline.idle());
         return isFinished;
       };
@@ -218,12 +206,13 @@ export function startEngine(
       ]);
       return isFinished && isRelayed;
     },
-    joined: () => outbox?.join.pending() ?? 0,
-    storeSync: () => tiers.storeSync(queue.takeOver(shutDown, tiers.storeLateSync)),
-    async close(deadlineMs) {
+    /** Events that wait for the end of their transaction. A flush does not wait for them. */
+    joined: (): number => outbox?.join.pending() ?? 0,
+    storeSync: (): number => tiers.storeSync(queue.takeOver(shutDown, tiers.storeLateSync)),
+    async close(deadlineMs: number): Promise<void> {
       const end = clock.monotonic() + deadlineMs;
       isClosing = true;
-      // First: the next start of this process may want its port.
+      // First: the next start in this process may use the same port.
       const managementClosed = Promise.all([management.close(), management.stopRuns(deadlineMs)]);
       keyWait?.endWaiting();
       await queue.close(deadlineMs);
@@ -240,7 +229,7 @@ export function startEngine(
   };
 }
 
-/** A process without an outbox loads nothing of it. */
+/** A process without an outbox does not load it. */
 function outboxParts(): typeof Outboxes {
   return loadChunk(import.meta.url, './outbox.ts') as typeof Outboxes;
 }
@@ -253,7 +242,7 @@ function whereTo(config: Config): string {
   return `publishing ${where}, default topic ${topic}${hint}`;
 }
 
-/** So that a wrong password is said at start, not at the first event. */
+/** Reports a wrong password at the start rather than at the first event. */
 async function connectEarly(
   broker: Broker,
   queue: Queue,
@@ -262,41 +251,32 @@ async function connectEarly(
 ): Promise<void> {
   const sinceMs = systemClock.monotonic();
   const result = await isolate(() => broker.connect());
-  // What svc closes itself tells nothing of the broker.
+  // An error after svc has closed the connection says nothing about the broker.
   if (result.ok || isClosing()) return;
   const { kind, message, cause } = result.failure;
   logger.error(`broker: ${message}`, { cause });
-  // Events that are there already have their retries.
+  // Events in the queue have their own retries.
   if (kind !== 'fatal' && queue.state().events === 0) queue.clusterAway(message, sinceMs);
 }
 
-/** Nothing but refusals for so long: it is not one caller with one bad argument. */
+/** Only refusals for this long are more than one caller with a bad argument. */
 export const refusalsMs = 10_000;
-/** An instance that gets no requests makes no events: so long after its last refusal it is tried again. */
-export const restMs = 30_000;
-
-export interface RefusalAlert {
-  /** Why the last event was refused: one line. Those of worker threads are only counted. */
-  refused(reason: string): void;
-  /** Looks at the counts, and says in one line that events are refused and nothing else; for the health endpoint. */
-  state(): string | undefined;
-  /** Whether that is so, and one was refused lately; for the readiness endpoint. */
-  isGoingOn(): boolean;
-}
+/** An instance without requests makes no events: it becomes ready again this long after its last refusal. */
+const restMs = 30_000;
 
 const others = outcomes.filter((outcome) => outcome !== 'refused');
 
 /**
- * The alarm of what no tier ever sees. It has no timer: the counts are compared whenever health is asked for, so that refusals have to be
- * seen twice, `refusalsMs` apart, and one event with another outcome ends it.
+ * Detects that all events are refused, which no tier sees. There is no timer: each health request compares the counts. The alarm needs
+ * two looks with new refusals, `refusalsMs` apart. One event with another outcome ends it.
  */
-export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock: Clock): RefusalAlert {
+export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock: Clock) {
   let seen = { refused: 0, other: 0 };
-  /** How many were refused when something else happened last. */
+  /** Refusals at the last other outcome. */
   let refusedBefore = 0;
-  /** First look that found a refusal since then. */
+  /** The first look that found a refusal since then. */
   let firstAtMs: number | undefined;
-  /** Last look that found one more. */
+  /** The last look that found a new refusal. */
   let lastAtMs = Number.NEGATIVE_INFINITY;
   let isAlarm = false;
   let reason: string | undefined;
@@ -327,14 +307,17 @@ export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock:
   }
 
   return {
-    isGoingOn() {
+    /** Whether all events are refused and the last refusal was within `restMs`; for the readiness endpoint. */
+    isGoingOn(): boolean {
       look();
       return isAlarm && clock.monotonic() - lastAtMs < restMs;
     },
-    refused(message) {
+    /** `message`: one line, shown until another event succeeds. Refusals of worker threads are only counted. */
+    refused(message: string): void {
       reason = message;
     },
-    state() {
+    /** Compares the counts. Returns one line if all events are refused; for the health endpoint. */
+    state(): string | undefined {
       look();
       if (!isAlarm || firstAtMs === undefined) return undefined;
       const since = isoSeconds(clock.now() - (clock.monotonic() - firstAtMs));

@@ -5,30 +5,22 @@ import type { Managed } from './management.ts';
 
 const managementAfterMs = 50;
 
-/** The server of an earlier start gives its port back before the next one takes it. */
+/** The server of an earlier start releases its port before the next server opens it. */
 let closing: Promise<void> | undefined;
 
-export interface Later {
-  /** Whether something runs on behalf of somebody: it holds no process, and has to stop in order. */
-  isRunning(): boolean;
-  /** Ends what runs on behalf of somebody. */
-  stopRuns(deadlineMs: number): Promise<void>;
-  close(): Promise<void>;
-}
-
-/** Aside: what the application waits for at its start comes first, and a script that is over by then needs no server. */
-export function manageLater(config: Config, logger: Logger, managed: Managed): Later {
+/** Starts the management server after the application's own start. A script that ends earlier starts no server. */
+export function manageLater(config: Config, logger: Logger, managed: Managed) {
   const open = async () => {
     await closing;
     return (await import('./management.ts')).startManagement(config, logger, managed);
   };
   let opening: ReturnType<typeof open> | undefined;
   let opened: Awaited<ReturnType<typeof open>>;
-  // Not even loaded where it would serve nothing.
+  // A server without endpoints is not even loaded.
   const { server, endpoints } = config.management;
   const isOff = server.port === -1 || endpoints.web.exposure.include?.length === 0;
   if (!isMainThread || isOff)
-    return { isRunning: () => false, stopRuns: async () => {}, close: async () => {} };
+    return { isRunning: () => false, stopRuns: async (_deadlineMs: number) => {}, close: async () => {} };
   const timer = setTimeout(() => {
     opening = open();
     opening.then(
@@ -40,9 +32,11 @@ export function manageLater(config: Config, logger: Logger, managed: Managed): L
   }, managementAfterMs);
   timer.unref();
   return {
+    /** Whether a recovery runs. It does not keep the process alive, and must be stopped in order. */
     isRunning: () => opened?.isRunning() ?? false,
-    stopRuns: async (deadlineMs) => (await opening?.catch(() => undefined))?.stopRuns(deadlineMs),
-    close() {
+    stopRuns: async (deadlineMs: number): Promise<void> =>
+      (await opening?.catch(() => undefined))?.stopRuns(deadlineMs),
+    close(): Promise<void> {
       clearTimeout(timer);
       const ending = async () => (await opening?.catch(() => undefined))?.close();
       closing = ending();

@@ -1,24 +1,32 @@
 import cluster from 'node:cluster';
+import { randomUUID } from 'node:crypto';
 import type { Config } from '../config/config.ts';
 import { environmentName } from '../context/source.ts';
 import { isLoopback } from '../ground/addresses.ts';
 import { ownStamp } from '../ground/claims.ts';
-import { inTime, systemClock } from '../ground/clock.ts';
-import type { SvcError } from '../ground/errors.ts';
+import { inTime, systemClock, within } from '../ground/clock.ts';
+import { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files.ts';
-import { endpointIds, usualPorts } from '../ground/management.ts';
+import { clientOf, endpointIds, usualPorts } from '../ground/management.ts';
 import { askSlowly, createTrends, levelsOf, totalsByType } from '../manage/console.ts';
 import {
   type BreakerReset,
   type Controls,
   countsOf,
+  type DeadLetterAsk,
+  type DeadLettersOfTopic,
+  type DeadLetterTopic,
   flatMetricsReport,
   type Info,
   type KeyHealth,
   metricsReport,
   type Recent,
+  type RecoveryAsk,
+  type RecoveryControls,
+  type RecoveryRun,
   type ReportParts,
   recentDlqOf,
+  type StoredDeadLetter,
   throttleFinding,
   watchRecent,
 } from '../manage/controls.ts';
@@ -30,23 +38,23 @@ import { isolate } from '../observe/otel-api.ts';
 import { tellThreads } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/breaker.ts';
-import {
-  backupPlace,
-  createRecoveryRuns,
-  deadLetterPlace,
-  deadLetterTopicOf,
-} from './commands/recovery-runs.ts';
+import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-message.ts';
+import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
+import { openTopicTail, readsTopics } from './adapters.ts';
+import type { RecoverReport, RecoveryPlace, RecoveryResult } from './commands/recovery.ts';
 import type { ManagedOutbox } from './outbox/outbox-health.ts';
+import { brokerSettingsOf } from './settings.ts';
+import { recoveryGroup } from './tiers/start-tiers.ts';
 
 export interface Managed {
   readonly broker: Broker;
-  /** The broker was asked, from `sinceMs` on, and does not answer. */
+  /** The broker has been asked since `sinceMs` and does not answer. */
   readonly onAway: (message: string, sinceMs: number) => void;
-  /** Why events are lost, or cannot be made; one line. */
+  /** Why events are lost or refused; one line. */
   readonly problem: () => string | undefined;
-  /** Something to look at that makes nothing DOWN; one line. */
+  /** A warning that does not make health DOWN; one line. */
   readonly remark?: () => string | undefined;
-  /** Events are refused now, and nothing else becomes of any. */
+  /** All events are refused at present. */
   readonly refusesAll?: () => boolean;
   readonly keys: () => readonly KeyHealth[];
   readonly invalidateKeys: () => Promise<void>;
@@ -54,33 +62,32 @@ export interface Managed {
   readonly info: Info;
   readonly outbox: ManagedOutbox | undefined;
   readonly breakers: ManagedBreakers;
-  /** What this process still writes to the local backup becomes readable. `undefined`: it empties its own. */
+  /** Makes the open files of the local backup readable for others. `undefined`: only this process empties its backup. */
   readonly finishBackup?: (() => Promise<void>) | undefined;
 }
 
-export interface RunningManagement extends ManagementServer {
-  /** Whether a recovery is under way. */
+interface RunningManagement extends ManagementServer {
   isRunning(): boolean;
-  /** Ends recoveries after the batch under way; no others begin. */
+  /** Ends recoveries after the current batch. New ones are refused. */
   stopRuns(deadlineMs: number): Promise<void>;
 }
 
-/** The circuit breakers of this process, each where there is one. */
-export interface ManagedBreakers {
+/** The circuit breakers of this process. */
+interface ManagedBreakers {
   readonly broker?: ResettableBreaker;
   readonly outbox?: () => ResettableBreaker | undefined;
 }
 
 export type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 
-/** Who invalidates keys waits so long for new ones. */
+/** How long an invalidation waits for new keys. */
 const keysMs = 5_000;
-/** Pages that are open side by side share what was read for one of them; each asks every two seconds. */
+/** Open pages share one answer for this long. Each page asks every two seconds. */
 const pageFreshMs = 900;
-/** Of a cluster each process takes one. */
+/** Each process of a cluster takes one port. */
 const clusterTries = 100;
 
-/** Processes of one program that were given the same port: those of `node:cluster`, whichever comes first, and those of pm2. */
+/** Processes of one program with the same port: `node:cluster`, both primary and workers, and pm2. */
 function isOneOfSeveral(): boolean {
   return cluster.isWorker || Object.keys(cluster.workers ?? {}).length > 0 || process.env.pm_id !== undefined;
 }
@@ -94,7 +101,7 @@ function portsOf(
   return { port, portTries: named === undefined ? usualPorts.count : 1 };
 }
 
-/** Starts the management server and says where it is; `undefined` where it cannot listen, or this is a worker thread. */
+/** Starts the management server and logs its address. `undefined`: it cannot listen. */
 export async function startManagement(
   config: Config,
   logger: Logger,
@@ -199,7 +206,10 @@ export async function startManagement(
   };
 }
 
-/** So that other programs of the same user find it. Returns what ends that, which the end of the process does as well. */
+/**
+ * Registers the process for other programs of the same user. Returns a function that removes the entry; the exit of the process does so
+ * too.
+ */
 function nameProcess({ address, port }: ManagementServer, info: Info, logger: Logger): () => void {
   try {
     const { name } = info.service;
@@ -213,14 +223,14 @@ function nameProcess({ address, port }: ManagementServer, info: Info, logger: Lo
       remove();
     };
   } catch (error) {
-    // The server runs, whatever this says: it is closed with the others.
+    // The server runs without the entry.
     const { code, message } = error as SvcError;
     logger.info(`svc status cannot find this process: ${message}`, { code });
     return () => {};
   }
 }
 
-/** What serializes is loaded at the first scrape: many applications are never scraped here. */
+/** The serializer is loaded at the first scrape, because many applications are never scraped here. */
 async function metricsText({ sources, info }: Managed): Promise<string> {
   const { renderMetrics } = await import('../observe/prometheus.ts');
   return renderMetrics(sources, info.service);
@@ -274,4 +284,279 @@ function healthOf(
     outbox: outbox?.health,
     onAway,
   });
+}
+
+interface RecoveryRunsOptions {
+  readonly config: Config;
+  readonly logger: Logger;
+  /** For log lines: `dead letters`, `backup`. */
+  readonly name: string;
+  /** The source of the recovery, or one line on why recovery is impossible. */
+  readonly placeOf: (ask: Pick<RecoveryAsk, 'from'>) => RecoveryPlace | string;
+  /** Makes this process's open files readable. */
+  readonly prepare?: () => Promise<void>;
+}
+
+interface RecoveryRuns extends RecoveryControls {
+  isRunning(): boolean;
+  /** Ends each run after its current batch. The next run continues from there. */
+  stop(deadlineMs: number): Promise<void>;
+}
+
+/** Recoveries within an application. They do not keep the process alive. */
+function createRecoveryRuns(options: RecoveryRunsOptions): RecoveryRuns {
+  const { config, logger, name } = options;
+  const latest: { run: RecoveryRun | null; dryRun: RecoveryRun | null } = { run: null, dryRun: null };
+  const inFlight = new Set<Promise<void>>();
+  /** A counter, because a process may go on after `stop`. */
+  let stops = 0;
+
+  async function work(place: RecoveryPlace, ask: RecoveryAsk, keep: (now: Partial<RecoveryRun>) => void) {
+    const stopsBefore = stops;
+    const { runRecovery, acceptedBy, createTopicRefusal } = await import('./commands/recovery.ts');
+    const { types, topics, since, until, to, limit, rate = 0, dryRun } = ask;
+    const deadLetters = [config.broker.dlqTopic];
+    if (place.kind === 'local' && !dryRun) await options.prepare?.();
+    return runRecovery(config, logger, {
+      ...{ place, isSending: !dryRun, keepsAlive: false, fallbackTopic: to, ratePerSecond: rate, limit },
+      accept: acceptedBy({ types, topics, since, until }),
+      refusalOf: createTopicRefusal(config, [...(topics ?? []), to], deadLetters, '"topic":'),
+      isStopped: () => stops > stopsBefore,
+      onProgress: (report, total) => keep({ ...reportCounts(report), total: total ?? null }),
+    });
+  }
+
+  return {
+    latest: () => latest,
+    missing(ask) {
+      const place = options.placeOf(ask);
+      return typeof place === 'string' ? place : undefined;
+    },
+    start(ask, by) {
+      const slot = ask.dryRun ? 'dryRun' : 'run';
+      const place = options.placeOf(ask);
+      if (latest[slot]?.state === 'RUNNING' || typeof place === 'string') return undefined;
+      const begun = newRun(ask.dryRun);
+      const keep = (now: Partial<RecoveryRun>): void => {
+        latest[slot] = { ...(latest[slot] ?? begun), ...now };
+      };
+      latest[slot] = begun;
+      const what = `${name}: ${ask.dryRun ? 'dry run' : 'recovery'} ${begun.id}, requested by ${by}`;
+      logger.info(`${what}, has begun`);
+      const ending = work(place, ask, keep)
+        .then(endOf, (error: unknown) => ({ state: 'FAILED' as const, error: lineOf(error) }))
+        .then((end) => {
+          keep({ ...end, endedAt: new Date().toISOString() });
+          inFlight.delete(ending);
+          const { state, matched, sent, failed, error } = latest[slot] ?? begun;
+          const why = error === null ? '' : `: ${error}`;
+          const counts = ask.dryRun ? `${matched} events match` : `${sent} of ${matched} events sent`;
+          const line = `${what}: ${state}, ${counts}, ${failed} failed${why}`;
+          logger[state === 'DONE' || state === 'LIMIT' ? 'info' : 'warn'](printable(line));
+        });
+      inFlight.add(ending);
+      return begun;
+    },
+    isRunning: () => inFlight.size > 0,
+    async stop(deadlineMs) {
+      stops++;
+      if (inFlight.size > 0) await within(deadlineMs, Promise.all(inFlight));
+    },
+  };
+}
+
+function newRun(dryRun: boolean): RecoveryRun {
+  return {
+    ...{ id: randomUUID(), state: 'RUNNING', dryRun, startedAt: new Date().toISOString(), endedAt: null },
+    ...{ total: null, matched: 0, skipped: 0, sent: 0, failed: 0, unreadable: 0, problems: [], error: null },
+  };
+}
+
+function reportCounts(report: RecoverReport): Partial<RecoveryRun> {
+  const { matched, skipped, sent, failed, unreadable, problems } = report;
+  return {
+    ...{ matched, skipped, sent, failed, unreadable: unreadable.length },
+    problems: [...problems].map(([reason, events]) => ({ reason: printable(reason), events })),
+  };
+}
+
+function endOf(result: RecoveryResult): Partial<RecoveryRun> {
+  const counts = reportCounts(result);
+  const { stoppedBy, isInterrupted, isAtLimit } = result;
+  if (stoppedBy !== undefined)
+    return { ...counts, state: 'STOPPED', error: `the broker is away: ${printable(stoppedBy.message)}` };
+  if (isInterrupted) return { ...counts, state: 'STOPPED', error: 'the process was shutting down' };
+  return { ...counts, state: isAtLimit ? 'LIMIT' : 'DONE' };
+}
+
+function lineOf(error: unknown): string {
+  if (error instanceof SvcError) return printable(error.message);
+  return (error as NodeJS.ErrnoException)?.code ?? (error instanceof Error ? error.name : 'unknown error');
+}
+
+/** The dead letter topic, or why it cannot be recovered. */
+function deadLetterPlace(config: Config): RecoveryPlace | string {
+  const { client, dlqTopic } = config.broker;
+  if (dlqTopic === undefined)
+    return 'There is no dead letter topic in this application: set svc.broker.dlq-topic.';
+  if (!readsTopics(client))
+    return `svc reads dead letters from Kafka and from files only. For those of "${client}", use the tools of that broker.`;
+  return { kind: 'dlq', topic: dlqTopic, group: recoveryGroup };
+}
+
+/** The dead letter topic for queries. */
+function deadLetterTopicOf(config: Config, logger: Logger): DeadLetterTopic {
+  const place = deadLetterPlace(config);
+  const { client, dlqTopic: topic = '' } = config.broker;
+  return {
+    missing: () => (typeof place === 'string' ? place : undefined),
+    ...createNewestDeadLetters(topic, (fromMs) =>
+      openTopicTail(client, { ...brokerSettingsOf(config, logger), topic, fromMs, untilMs: undefined }),
+    ),
+  };
+}
+
+/** The source of the backup, or one line on why recovery is impossible. */
+function backupPlace({ broker }: Config, { from }: Pick<RecoveryAsk, 'from'>): RecoveryPlace | string {
+  const { backup, client } = broker;
+  if (clientOf(client).staysInMemory) return `svc.broker.client: ${client} reaches no broker.`;
+  const place = from ?? (backup.localEnabled || backup.s3Bucket === undefined ? 'local' : 's3');
+  if (place === 'local')
+    return { kind: 'local', directory: broker.dlqBackupPath, file: undefined, withAside: false };
+  return backup.s3Bucket === undefined
+    ? 'There is no bucket in this application: set svc.broker.backup.s3-bucket.'
+    : { kind: 's3' };
+}
+
+/** Longest wait of a caller. Then it gets what was found, or an error if the broker has not answered. */
+const answerMs = 5_000;
+
+/** Most records read for one question, to spare the application. `svc dlq list` has no limit. */
+const maxRead = 20_000;
+
+/** Queries the newest dead letters of a topic, from its end. One question at a time; others get `undefined`. */
+export function createNewestDeadLetters(
+  topic: string,
+  openTail: (sinceMs: number) => Promise<TopicTail>,
+  limits = { answerMs, maxRead },
+): Pick<DeadLetterTopic, 'newest'> {
+  let isAsked = false;
+
+  async function look(ask: DeadLetterAsk, found: Found, signal: AbortSignal): Promise<void> {
+    const tail = await openTail(ask.since ?? 0);
+    try {
+      await tail.open();
+      let count = ask.limit;
+      while (!signal.aborted && found.read < limits.maxRead && !found.isEnough(tail.partitionsLeft())) {
+        for await (const records of tail.older(count, signal)) found.add(records);
+        count *= 2;
+      }
+      found.isComplete = !signal.aborted && tail.partitionsLeft().length === 0;
+    } finally {
+      await tail.close();
+    }
+  }
+
+  return {
+    newest(ask) {
+      if (isAsked) return undefined;
+      isAsked = true;
+      const stopping = new AbortController();
+      const found = collect(ask);
+      const looked = isolate(() => look(ask, found, stopping.signal));
+      const over = (): void => {
+        isAsked = false;
+      };
+      looked.then(over, over);
+      const late = (): void => {
+        stopping.abort();
+        if (found.read === 0)
+          throw new SvcError(
+            'SVC_ADAPTERS_NOT_REACHABLE',
+            `topic "${topic}" could not be read within ${limits.answerMs / 1_000} s`,
+          );
+      };
+      const answered = inTime(looked, { limitMs: limits.answerMs, keepsAlive: false, late });
+      return answered.then(() => found.result(topic));
+    },
+  };
+}
+
+type Row = StoredDeadLetter & { readonly atMs: number };
+
+type Found = ReturnType<typeof collect>;
+
+/** Collects matching rows up to the limit. Records do not stay in memory. */
+function collect({ types, reasons, topics, since, until, limit }: DeadLetterAsk) {
+  let rows: Row[] = [];
+  /** Partition -> time of the oldest record read. */
+  const oldest = new Map<number, number>();
+  const isWanted = ({ eventType, topic, storedAt }: DeadLetterHead, reason: string | null): boolean =>
+    (types === undefined || types.includes(eventType)) &&
+    (reasons === undefined || (reason !== null && reasons.includes(reason))) &&
+    (topics === undefined || (topic !== undefined && topics.includes(topic))) &&
+    (since === undefined || storedAt >= since) &&
+    (until === undefined || storedAt < until);
+  return {
+    read: 0,
+    unreadable: 0,
+    matched: 0,
+    isComplete: false,
+    add(records: readonly TopicRecord[]): void {
+      for (const record of records) {
+        const { partition, offset, timestamp } = record;
+        this.read++;
+        oldest.set(partition, Math.min(timestamp, oldest.get(partition) ?? timestamp));
+        const head = headOfDlqRecord(record);
+        if (typeof head === 'string') {
+          this.unreadable++;
+          continue;
+        }
+        const reason = className(head.reason);
+        if (!isWanted(head, reason)) continue;
+        this.matched++;
+        rows.push(rowOf(head, reason, partition, offset));
+      }
+      if (rows.length > 2 * limit) rows = newestOf(rows, limit);
+    },
+    /** Records still unread are older than the rows. */
+    isEnough(left: readonly number[]): boolean {
+      if (left.length === 0) return true;
+      rows = newestOf(rows, limit);
+      const last = rows[limit - 1];
+      return last !== undefined && left.every((partition) => (oldest.get(partition) ?? 0) <= last.atMs);
+    },
+    result(topic: string): DeadLettersOfTopic {
+      const deadLetters = newestOf(rows, limit).map(({ atMs: _, ...row }) => row);
+      const { read, unreadable, matched, isComplete } = this;
+      return { topic, deadLetters, read, unreadable, complete: isComplete && matched <= limit };
+    },
+  };
+}
+
+function newestOf(rows: readonly Row[], limit: number): Row[] {
+  return [...rows].sort((one, other) => other.atMs - one.atMs || other.offset - one.offset).slice(0, limit);
+}
+
+function rowOf(
+  { eventId, eventType, topic, storedAt }: DeadLetterHead,
+  failureReason: string | null,
+  partition: number,
+  offset: number,
+): Row {
+  return {
+    ...{ eventId: shown(eventId), eventType: eventType === '' ? null : shown(eventType), failureReason },
+    originalTopic: topic === undefined ? null : shown(topic),
+    ...{ timestamp: new Date(storedAt).toISOString(), partition, offset, atMs: storedAt },
+  };
+}
+
+const maxCharacters = 200;
+
+const shown = (text: string): string => printable(text).slice(0, maxCharacters);
+
+/** The class name of `TimeoutException: late`, written by others. The rest may contain anything. */
+function className(reason: string | undefined): string | null {
+  const [, name] = /^([\w.$-]{1,200})(:|$)/.exec(reason ?? '') ?? [];
+  return name ?? null;
 }

@@ -3,15 +3,22 @@ import type { Config } from '../config/config.ts';
 import { systemClock } from '../ground/clock.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
-import { avroContentType, createAvroSerializer, createCodecs, createSchemaIds, type EventCodec, fromWaiting } from '../serialize/avro/avro.ts';
+import type { BrokerRecord } from '../publish/broker.ts';
+import {
+  avroContentType,
+  createAvroSerializer,
+  createCodecs,
+  createSchemaIds,
+  type EventCodec,
+  fromWaiting,
+} from '../serialize/avro/avro.ts';
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
-import { schemaHeader } from '../serialize/serializer.ts';
+import { type Serializer, schemaHeader } from '../serialize/serializer.ts';
 import { openSchemaRegistry } from './adapters.ts';
-import { type Encode, encodingBroker, registryOptionsOf, type Serde } from './serde.ts';
-import { eventTypeOf } from './settings.ts';
+import { eventTypeOf, registryOptionsOf } from './settings.ts';
 
-/** Avro with the registry of a configuration. */
-export function openAvro(config: Config, logger: Logger): Serde {
+/** Avro with the registry of the configuration. */
+export function openAvro(config: Config, logger: Logger) {
   const { subjectNameStrategy: strategy, autoRegister, onRegistryUnavailable } = config.serde;
   const where = onRegistryUnavailable === 'wait' ? 'wait for it' : 'go to the backup';
   const codecOf = codecsOf(config);
@@ -22,16 +29,20 @@ export function openAvro(config: Config, logger: Logger): Serde {
     onRefused: ({ code, message }) => logger.error(`serde: ${message}`, { code }),
   });
   const mayWait = !config.outbox.enabled || config.outbox.publisherEnabled;
-  const encode: Encode = async (topic, { key, value, timestamp, headers: given }) => {
+  /** Makes the record to send. Rejects with an `SvcError`. */
+  const encode = async (
+    topic: string,
+    { key, value, timestamp, headers: given }: BrokerRecord,
+  ): Promise<BrokerRecord> => {
     const { [schemaHeader]: _, ...headers } = given;
     const codec = codecOf(headers.eventType ?? '');
     const encoded = fromWaiting(codec, await ids.ask(codec, topic), value);
     return { key, value: encoded, timestamp, headers: { ...headers, 'content-type': avroContentType } };
   };
   return {
-    serializerOf: () => createAvroSerializer({ codecOf, ids, mayWait }),
-    sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp),
-    prepare() {
+    serializerOf: (): Serializer => createAvroSerializer({ codecOf, ids, mayWait }),
+    encode,
+    prepare(): void {
       for (const target of config.targets) {
         try {
           ids.ask(codecOf(eventTypeOf(target)), target.topic ?? config.broker.topic).catch(() => {});
@@ -43,7 +54,7 @@ export function openAvro(config: Config, logger: Logger): Serde {
   };
 }
 
-/** Its requests are svc's own work. */
+/** Requests run isolated from the application's context. */
 export function openRegistry(config: Config): SchemaRegistry {
   const { serde } = config;
   const registry = openSchemaRegistry(registryOptionsOf(config));
@@ -56,7 +67,7 @@ export function openRegistry(config: Config): SchemaRegistry {
   };
 }
 
-/** With the files of `svc.serde.schemas`. */
+/** Uses the files of `svc.serde.schemas`. */
 export function codecsOf({ serde: { schemas }, baseDir }: Config): (eventType: string) => EventCodec {
   return createCodecs((eventType) => {
     const file = schemas?.[eventType]?.[0];

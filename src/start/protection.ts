@@ -18,22 +18,23 @@ import { defaultKeyId, type KeyUse } from '../protect/keys/key-ring.ts';
 import { watchMarks } from '../protect/marks/class-marks.ts';
 import { createDetector, createPolicies, type UnmetRule } from '../protect/marks/policies.ts';
 import { createProtector, type Protect } from '../protect/protect.ts';
-import { configuredKeys, openProvider } from './settings.ts';
+import { openProvider } from './adapters.ts';
+import { configuredKeys } from './settings.ts';
 
 export interface Protection {
   readonly protect: Protect;
-  /** Rules for the payloads of one event type, declared in code. */
+  /** Adds rules for the payloads of one event type, declared in code. */
   addRules(eventType: string, rules: readonly PathRule[], owner: string): void;
-  /** For health: each key, and the salt, that rules and marks have needed so far. */
+  /** For health: each key, and the salt, that rules and marks have used. */
   keys(): readonly KeyHealth[];
-  /** For the report at the end: path rules that have met nothing so far. */
+  /** For the report at the end: path rules that matched no payload. */
   remarks(): readonly string[];
   /** See `invalidateEncryptionKeys`. */
   invalidateKeys(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Rules, keys and salt as they are configured, put together. Keys of a service are asked for at once. */
+/** Builds rules, keys and salt from the configuration. Starts to fetch the keys of a key service. */
 export function startProtection(config: Config, logger: Logger): Protection {
   const { pii } = config;
   const keepsTypes = config.serde.type === 'AVRO';
@@ -65,7 +66,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     for (const id of weakKeys(pii)) logger.warn(weakLine(id));
   });
 
-  /** A rule that cannot be served is said when it shows up; its events are refused one by one. */
+  /** A rule with an unusable key is logged once. Its events are refused. */
   function prepare({ strategy, keyId }: FieldRule): void {
     const id = `${strategy} ${keyId}`;
     if (asked.has(id)) return;
@@ -77,7 +78,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     }
     try {
       if (strategy === 'HASH') sealer.hash('');
-      // Of a key service this begins to fetch the key.
+      // This starts to fetch the key of a key service.
       if (strategy === 'ENCRYPT') sealer.encrypt('', { keyId, eventType: '', path: '' });
     } catch (error) {
       if (!(error instanceof SvcError) || error.code === 'SVC_PROTECT_KEY_UNAVAILABLE') return;
@@ -97,7 +98,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     for (const rule of rules) prepare(rule);
   }
 
-  // Fetches the keys of a service. What fails is told by `onFailure`, key by key.
+  // Starts to fetch the keys. `onFailure` reports each failed key.
   sealer.ready().catch(() => {});
   for (const rule of pii.fields) prepare(rule);
   watchMarks(prepare);
@@ -121,14 +122,14 @@ export function startProtection(config: Config, logger: Logger): Protection {
   };
 }
 
-/** Fields that are said to be unreadable at most. */
-const mostUnreadable = 100;
+/** Limit of logged fields. */
+const maxUnreadable = 100;
 
 function sayUnreadable(logger: Logger): (eventType: string, field: string) => void {
   const said = new Set<string>();
   return (eventType, field) => {
     const id = `${eventType} ${field}`;
-    if (said.has(id) || said.size >= mostUnreadable) return;
+    if (said.has(id) || said.size >= maxUnreadable) return;
     said.add(id);
     logger.warn(
       `personal data: the marked field ${field} in ${eventType} holds an object whose text svc cannot read. svc therefore protects all values beside it in the toJSON of its owner. Give the class of that object a toJSON`,
@@ -144,7 +145,7 @@ function sealerOptions({ pii, targets }: Config, logger: Logger): SealerOptions 
     return { keys: configuredKeys(crypto), format, use: { onWorn } };
   const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
   const keyIds = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ keyId }) => keyId);
-  // Of a provider of the application's own: as for AWS.
+  // A provider registered by the application has the settings of AWS.
   const { dekCacheTtlMs: ttlMs, dekCacheMaxSize: maxEntries } = kms.type === 'vault' ? kms.vault : kms.aws;
   return {
     provider: openProvider(kms, kms.type),
@@ -159,7 +160,7 @@ function unmetLine({ path, owner, events }: UnmetRule): string {
   return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: check it`;
 }
 
-/** The event that is refused for want of a key may come much later. */
+/** Logged at once, because an event that needs the key may come much later. */
 function sayFailure({ keyId, error: { code, message }, usable }: KeyFailure, logger: Logger): void {
   if (usable)
     logger.warn(`personal data: the key "${keyId}" cannot be replaced and stays in use: ${message}`, {
@@ -192,14 +193,14 @@ function sayWorn({ keyId, messages, isUsedUp }: KeyUse, logger: Logger): void {
     );
 }
 
-const mostLines = 20;
+const maxLines = 20;
 
 function unmetReport(rules: readonly UnmetRule[]): string[] {
   if (rules.length === 0) return [];
   const lines = rules
-    .slice(0, mostLines)
+    .slice(0, maxLines)
     .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
-  if (rules.length > mostLines) lines.push(`  and ${rules.length - mostLines} more`);
+  if (rules.length > maxLines) lines.push(`  and ${rules.length - maxLines} more`);
   return [['personal data: these paths were in no payload', ...lines].join('\n')];
 }
 
@@ -221,7 +222,7 @@ const noSealer: Pick<ManagedSealer, 'encrypt' | 'hash'> = {
   hash: () => '',
 };
 
-/** The `pii` of events that are saved: each set of rules of an event type is taken in once. */
+/** Adds the `pii` rules of saved events, once per set of rules and event type. */
 export function savedRules(config: Config, protection: Pick<Protection, 'addRules'>) {
   const known = new Set<string>();
   return ({ eventType, pii, mistake }: CheckedEvent): void => {

@@ -6,55 +6,50 @@ import type { Logger } from '../observe/logger.ts';
 import type { Broker, BrokerRecord, SendFailure } from '../publish/broker.ts';
 import { jsonSerializer, needsAvro } from '../serialize/json.ts';
 import { type Serializer, schemaHeader } from '../serialize/serializer.ts';
+import type * as Avro from './open-avro.ts';
+import type * as CloudEvents from './open-cloudevents.ts';
 
-// the form of record values, as `svc.serde` says.
+// the form of record values, as configured in `svc.serde`.
 
-export interface Serde {
+interface Serde {
   serializerOf(service: Source): Serializer;
   /**
-   * A broker that sends no record in another form: what still waits for its schema is encoded first.
-   * `givesUp`: where the registry is away it fails for good, else it may be tried again.
+   * Wraps a broker so that records that wait for their schema are encoded before the send.
+   * `givesUp`: an unavailable registry fails the send for good; otherwise the send may be retried.
    */
   sends(broker: Broker, givesUp?: boolean): Broker;
-  /** Gets what the first events need, aside. */
+  /** Fetches schema ids for the first events in the background. */
   prepare(): void;
 }
 
 const json: Serde = {
   serializerOf: () => jsonSerializer,
-  // Of a process with Avro, out of a backup, a dead letter or a row.
+  // A record of a process with Avro, from a backup, a dead letter or an outbox row.
   sends: (broker) => encodingBroker(broker, (_, { headers }) => Promise.reject(needsAvro(headers)), true),
   prepare() {},
 };
 
 /** JSON loads nothing of the other forms. */
 export function openSerde(config: Config, logger: Logger): Serde {
-  if (config.serde.envelope === 'cloudevents')
+  if (config.serde.envelope === 'cloudevents') {
+    const cloudEvents = () => loadChunk(import.meta.url, './open-cloudevents.ts') as typeof CloudEvents;
     return { ...json, serializerOf: (service) => cloudEvents().openCloudEvents(config, service) };
+  }
   if (config.serde.type === 'JSON') return json;
-  const { openAvro } = loadChunk(import.meta.url, './open-avro.ts') as {
-    openAvro(config: Config, logger: Logger): Serde;
-  };
-  return openAvro(config, logger);
+  const { openAvro } = loadChunk(import.meta.url, './open-avro.ts') as typeof Avro;
+  const { encode, ...avro } = openAvro(config, logger);
+  return { ...avro, sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp) };
 }
 
-function cloudEvents(): { openCloudEvents(config: Config, service: Source): Serializer } {
-  return loadChunk(import.meta.url, './open-cloudevents.ts') as ReturnType<typeof cloudEvents>;
-}
+type Encode = ReturnType<typeof Avro.openAvro>['encode'];
 
-/** Makes the record that is sent. Rejects with an `SvcError` that says why there is none. */
-export type Encode = (topic: string, record: BrokerRecord) => Promise<BrokerRecord>;
-
-/** Dead letters stay as they are, JSON around what was to be sent. */
+/** Dead letters stay JSON around the original record. */
 const isWaiting = ({ headers }: BrokerRecord): boolean =>
   headers[schemaHeader] !== undefined && headers.originalTopic === undefined;
 
-/**
- * A broker that encodes what still waits for its schema, wherever it comes from, before it is sent: never in another form.
- * `givesUp`: a registry that is away is the end of a send, else it may be tried again.
- */
-export function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean): Broker {
-  /** The same record for the same event at each try: that is how a broker knows a batch that it was given before. */
+/** Encodes each record that waits for its schema. `givesUp`: see `Serde.sends`. */
+function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean): Broker {
+  /** The same record at each retry: brokers recognize a batch that they already have by its bytes. */
   const made = new WeakMap<BrokerRecord, BrokerRecord>();
   const encodedOnce = async (topic: string, record: BrokerRecord): Promise<BrokerRecord> => {
     const known = made.get(record);
@@ -89,13 +84,3 @@ function failureOf(error: unknown, givesUp: boolean): SendFailure {
   const passes = code === 'SVC_SERIALIZE_REGISTRY_AWAY' && !givesUp;
   return { kind: passes ? 'retriable' : 'fatal', cause: code, message };
 }
-
-/** How the registry of the configuration is reached. */
-export const registryOptionsOf = ({ serde }: Config) => ({
-  url: serde.schemaRegistryUrl ?? '',
-  username: serde.schemaRegistryUsername,
-  password: serde.schemaRegistryPassword,
-  token: serde.schemaRegistryToken,
-  tokenFile: serde.schemaRegistryTokenFile,
-  caFile: serde.schemaRegistryCaFile,
-});

@@ -1,4 +1,3 @@
-import fs from 'node:fs';
 import type { CapturePlan } from '../capture/call.ts';
 import type { Declaration } from '../capture/declare/declarations.ts';
 import {
@@ -8,7 +7,7 @@ import {
   refuseInClear,
   withOutbox,
 } from '../capture/declare/make-plan.ts';
-import type { Names, Problem } from '../config/check/validate.ts';
+import type { Problem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import {
@@ -24,16 +23,14 @@ import { clientOf } from '../ground/management.ts';
 import { nearestNames } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
-import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
 import { type ConfiguredKey, defaultKeyId } from '../protect/keys/key-ring.ts';
-import { ownKeyProvider } from '../protect/own-key-provider.ts';
 import { createRetryPolicy, defaultBreaker } from '../publish/main/breaker.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
-import { type BrokerSettings, openKeyProvider, openWorkerIdLease, type S3Settings } from './adapters.ts';
+import { type BrokerSettings, openWorkerIdLease, type S3Settings } from './adapters.ts';
 
-// What the configuration means for the parts that engine.ts builds.
+// Translates the configuration into the settings of the parts that engine.ts builds.
 
-/** The end of `svc.broker.delivery-timeout-ms`, which is for the tiers behind the topic: a quarter of it, two seconds at most. */
+/** The share of `svc.broker.delivery-timeout-ms` for the tiers behind the topic: a quarter, two seconds at most. */
 export function tiersTimeMs({ broker }: Config): number {
   return Math.min(Math.floor(broker.deliveryTimeoutMs / 4), 2_000);
 }
@@ -56,10 +53,10 @@ export function queueSettingsOf(
   };
 }
 
-/** Not to files, to memory, or to a broker of the application's own. */
+/** False for files, memory and brokers registered by the application. */
 export const goesToKafka = ({ broker }: Config): boolean => clientOf(broker.client).isKafka;
 
-/** Where events go, as lines of the log say it; `undefined`: that is not known. */
+/** The destination of events for log lines. `undefined`: unknown. */
 export function placeOf({ broker }: Config): string | undefined {
   const { isKafka, isFiles, addresses } = clientOf(broker.client);
   const where = addresses(broker).join(', ');
@@ -83,7 +80,7 @@ export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSett
   };
 }
 
-/** `undefined` where no backup goes to a bucket. */
+/** `undefined`: no backup goes to a bucket. */
 export function s3SettingsOf({ broker }: Config): S3Settings | undefined {
   const {
     s3Enabled,
@@ -110,20 +107,19 @@ function saslOf({
   return { mechanism, ...oauthbearer, extensions: Object.fromEntries(pairs) };
 }
 
-/** Where event ids come from. */
 export interface EventIds {
   next(): string;
-  /** Why there are none at the moment: the clock. A worker id there always is, that of the host or a derived one. */
+  /** Why no id can be made: the clock was set back. `undefined`: ids are made. */
   problem(): string | undefined;
-  /** What the ids of this moment carry; `undefined` where they have none. */
+  /** The worker id of current event ids. `undefined`: ids carry no worker id. */
   worker(): WorkerId | undefined;
-  /** Asks for a worker id that no other process has, on whatever host. Ids do not wait for it. */
+  /** Requests a worker id that is unique across hosts. Ids do not wait for it. */
   lease(): void;
-  /** Gives back what the process leased for them. */
+  /** Releases the leases. */
   close(deadlineMs: number): Promise<void>;
 }
 
-/** A process that is over by then is not worth it that all the others hear of it. */
+/** A process that ends earlier does not make the others of its group rebalance. */
 const leaseAfterMs = 1_000;
 
 export function startIds(config: Config, clock: Clock, logger: Logger): EventIds {
@@ -160,7 +156,7 @@ export function startIds(config: Config, clock: Clock, logger: Logger): EventIds
       }
     },
     lease() {
-      // A broker that hung may answer after the end.
+      // `lease` may be called after `close`, when a broker answers late.
       if (!isClosed && isLeasedInKafka(config)) timer = setTimeout(start, leaseAfterMs).unref();
     },
     async close(deadlineMs) {
@@ -180,13 +176,11 @@ function ownOf(
   return { workerId, source: exclusive ? 'host' : 'derived' };
 }
 
-/** Whether a worker id is asked for in Kafka. */
+/** Whether the worker id is leased through Kafka. */
 export function isLeasedInKafka(config: Config): boolean {
   const { idGenerator } = config;
   return goesToKafka(config) && idGenerator.workerId === undefined && idGenerator.lease !== 'host';
 }
-
-// What targets of the configuration and of the code publish.
 
 /** Throws `SvcError` when the target's expressions do not fit the function. */
 export function planOfTarget(
@@ -196,7 +190,7 @@ export function planOfTarget(
 ): CapturePlan {
   const eventType = defaultEventType(target.function, target.module);
   const params = target.params ?? parameterNames;
-  // The configuration did not know the names of the parameters.
+  // The check of the configuration did not know the parameter names.
   const { key, outbox, headers, payload, payloadIndex, pii } = target;
   refuseInClear({ key, outbox, headers, payload, payloadIndex, params }, pii ?? [], config);
   return makePlan(target.id, 'configuration', target, eventType, params);
@@ -211,12 +205,12 @@ export function planOfDeclaration(
   return makePlan(name, origin, withOutbox(options, config), name, parameterNames);
 }
 
-/** So that their counters begin at 0. */
+/** Their counters start at 0. */
 export function eventTypesOf({ targets }: Config): string[] {
   return targets.map(eventTypeOf);
 }
 
-/** Those of them that go to the outbox. */
+/** Event types of targets that use the outbox. */
 export function storedTypesOf({ targets }: Config): string[] {
   return targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf);
 }
@@ -229,8 +223,7 @@ export function eventTypeOf({ eventType, function: name, module }: TargetConfig)
  * Warnings about event types with a schema in `svc.serde.schemas` that nothing publishes.
  *
  * @param published the known event types
- * @param areAll whether there are no others. If there may be others, only a name that is nearly that of an event type without a
- * schema is reported
+ * @param areAll whether `published` is complete. If not, only a near miss of an event type without a schema is reported
  */
 export function unusedSchemas(
   { serde }: Pick<Config, 'serde'>,
@@ -266,59 +259,18 @@ export function configuredKeys({
   return [{ id: defaultKeyId, key: readKeyText(defaultKey).bytes, status }, ...others];
 }
 
-type KmsConfig = Config['pii']['kms'];
+/** The settings of the schema registry client. */
+export const registryOptionsOf = ({ serde }: Config) => ({
+  url: serde.schemaRegistryUrl ?? '',
+  username: serde.schemaRegistryUsername,
+  password: serde.schemaRegistryPassword,
+  token: serde.schemaRegistryToken,
+  tokenFile: serde.schemaRegistryTokenFile,
+  caFile: serde.schemaRegistryCaFile,
+});
 
-/** The key service of `svc.pii.kms`, loaded at its first use, or what the application has registered. What cannot work with these settings is an error of every call. */
-export function openProvider({ keys, aws, vault }: KmsConfig, type: string): KeyProvider {
-  if (type !== 'aws' && type !== 'vault') return ownKeyProvider(type);
-  const defaultKey = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
-  const named: Names = defaultKey === undefined ? { ...keys } : { [defaultKeyId]: [defaultKey], ...keys };
-  const engine = vault.mode === 'kv' ? 'kv-v2' : vault.mode;
-  const settings =
-    type === 'aws'
-      ? {
-          keys: named,
-          region: aws.region,
-          endpoint: aws.endpoint,
-          encryptionContext: single(aws.encryptionContext),
-        }
-      : { ...vault, keys: named, engine, mount: vault.mountPath };
-  let opening: Promise<KeyProvider> | undefined;
-  const open = <P extends KeyProvider>(): Promise<P> => {
-    opening ??= openKeyProvider(type, settings);
-    return opening as Promise<P>;
-  };
-  const { tokenFile } = vault;
-  const watch =
-    type === 'vault' && tokenFile !== undefined
-      ? (onChange: () => void) => watchFile(tokenFile, onChange)
-      : undefined;
-  const close = async () => (await opening?.catch(() => undefined))?.close?.();
-  if (type === 'vault' && engine !== 'transit') {
-    return {
-      name: `vault-${engine}`,
-      supportsEnvelopeEncryption: false,
-      getKey: async (keyId) => (await open<StaticKeyProvider>()).getKey(keyId),
-      ...(watch && { watch }),
-      close,
-    };
-  }
-  return {
-    name: type === 'aws' ? 'aws-kms' : 'vault-transit',
-    supportsEnvelopeEncryption: true,
-    generateDataKey: async (keyId) => (await open<EnvelopeKeyProvider>()).generateDataKey(keyId),
-    decryptDataKey: async (keyId, key) => (await open<EnvelopeKeyProvider>()).decryptDataKey(keyId, key),
-    ...(watch && { watch }),
-    close,
-  };
-}
-
-/** By looking once a second: links that Kubernetes swaps, and files that are not there yet, are seen as well. */
-function watchFile(file: string, onChange: () => void): () => void {
-  fs.watchFile(file, { interval: 1_000, persistent: false }, onChange);
-  return () => fs.unwatchFile(file, onChange);
-}
-
-function single(names: Names | undefined): Record<string, string> | undefined {
-  return names && Object.fromEntries(Object.entries(names).map(([name, [text = '']]) => [name, text]));
+/** The topics that the configuration sends events to. */
+export function topicsOf({ broker, targets }: Config): string[] {
+  const named = [broker.topic, ...targets.map(({ topic }) => topic)];
+  return [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
 }

@@ -31,48 +31,50 @@ import type { Protection } from './protection.ts';
 export interface Service {
   readonly producer: Producer;
   readonly brokerClient: string;
-  /** What the application calls for transactions that are not found by themselves; `undefined`: svc follows none. */
+  /** The public outbox functions. `undefined`: svc follows no transactions. */
   readonly outbox: RunningOutbox | undefined;
-  /** What became of the publish targets, configured ones and those declared in code. `isOver`: at the end of the process. */
+  /** The state of the publish targets, configured and declared. `isOver`: the process is ending. */
   report(isOver?: boolean): readonly TargetReport[];
   /** Events without an outcome yet. */
   pending(): number;
-  /** Whether the relay of the outbox has rows to send, or shards to give back, or a recovery is to stop in order, before the process ends. */
+  /** Whether the process must not end yet: outbox rows to send, shards to release, or a recovery to stop. */
   isBusy(): boolean;
-  /** Waits for the events so far; gives none of them up. Returns whether all have their outcome. */
+  /** Waits for the events so far without giving up any. Resolves to whether all have their outcome. */
   flush(deadlineMs: number): Promise<boolean>;
-  /** Forgets the keys of a key service, and fetches them anew. */
+  /** Drops the cached keys of a key service and fetches them again. */
   invalidateEncryptionKeys(): Promise<void>;
-  /** Resolves when no event is under way, and what is committed in the outbox is sent. Towards the deadline, what is not acknowledged goes to the next tier, while `isWanted`. */
+  /**
+   * Resolves when no event is in flight and the committed outbox rows are sent. Near the deadline, unacknowledged events go to the
+   * next tier, while `isWanted`.
+   */
   finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean>;
   /**
-   * The last word of a process that ends: writes what has no outcome yet to the backup, synchronously, and from then on
-   * each event of the application's own exit handlers. Returns how many were written now.
+   * For the exit of the process: writes events without an outcome to the backup, synchronously. Events of later exit handlers go
+   * there, too. Returns how many were written now.
    */
   storeSync(): number;
-  /** What is not as events for the outbox need it, a line each; for the report at the start. */
+  /** Problems with the outbox's drivers, a line each, for the report at the start. */
   startRemarks(): readonly string[];
-  /** What else the report at the end says, a line each. */
+  /** More lines for the report at the end. */
   remarks(): readonly string[];
-  /** Captures nothing until `resume`: calls of captured functions are plain calls. What is under way goes on. */
+  /** Captures nothing until `resume`. Events in flight continue. */
   pause(): void;
   resume(): void;
-  /** Stops draft, flushes up to the deadline, disconnects and closes the management server. */
+  /** Stops capture, flushes up to the deadline, disconnects and closes the management server. */
   stop(deadlineMs: number): Promise<void>;
 }
 
 let parts: typeof Engines | undefined;
 
 /**
- * What makes plans and publishes, two thirds of svc: loaded when the first function is captured, so that a process without
- * one need not wait for it, and the first event need not either.
+ * Plans and publishing, two thirds of svc. Loaded when the first function is captured, so that neither a process without
+ * targets nor the first event waits for it.
  */
 function engineParts(): typeof Engines {
   parts ??= loadChunk(import.meta.url, './engine.ts') as typeof Engines;
   return parts;
 }
 
-/** The only place where objects are built: configuration -> adapters -> pipeline -> handle. */
 export function start(config: Config, logger: Logger): Service {
   const ledger = createLedger(isMainThread ? undefined : shareRow);
   const contextOptions = contextOptionsOf(config, logger);
@@ -86,13 +88,13 @@ export function start(config: Config, logger: Logger): Service {
   const declared: CaptureSlot[] = [];
   const report = (isOver?: boolean) => [...capture.report(isOver), ...declared.map(reportOf)];
   const early: Parameters<Protection['addRules']>[] = [];
-  let engine: Engines.Engine | undefined;
+  let engine: ReturnType<typeof Engines.startEngine> | undefined;
   let isOver = false;
   let isPaused = false;
   let isStopped = false;
-  // The first event may start it: its timers and connections must not keep the context of that one call.
+  // The first event may start the engine: timers and connections must not keep the context of that call.
   const outside = new AsyncResource('svc');
-  const running = (): Engines.Engine => {
+  const running = () => {
     if (engine === undefined) {
       engine = outside.runInAsyncScope(() =>
         engineParts().startEngine(config, contextOptions, ledger, report, workers, logger),
@@ -132,8 +134,8 @@ export function start(config: Config, logger: Logger): Service {
         ),
     );
   }
-  // Without an event so far, the broker and the management server start once the application's first turn is over.
-  // Whoever requires svc hears of what fails before the application does anything.
+  // Without an event, the broker and the management server start after the application's first tick.
+  // With `svc.required` they start at once, so that the application fails before it does anything.
   if (config.required) running();
   const startSoon = (): void =>
     void setImmediate(() => {
@@ -169,7 +171,7 @@ export function start(config: Config, logger: Logger): Service {
     storeSync: () => {
       isOver = true;
       const stored = engine?.storeSync() ?? 0;
-      // Nobody looks at those of the main thread any more.
+      // The counts in the main thread are no longer read.
       if (!isMainThread) ledger.saved(stored);
       return stored;
     },
@@ -221,8 +223,8 @@ function startCapture(config: Config, patches: readonly PackagePatch[], logger: 
   return prepare(captured, { baseDir, logger, patches });
 }
 
-/** Transactions are followed where an event may belong to one, and nowhere else. */
-function followTransactions({ outbox, targets }: Config, logger: Logger): Drivers.Following | undefined {
+/** Transactions are followed only if an event may belong to one. */
+function followTransactions({ outbox, targets }: Config, logger: Logger) {
   if (!outbox.enabled && !targets.some(({ afterCommit }) => afterCommit)) return undefined;
   const { followDrivers, prepareEmbedded } = driverParts();
   if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
@@ -232,7 +234,7 @@ function followTransactions({ outbox, targets }: Config, logger: Logger): Driver
 /** Drivers that call back from a socket, which another request may have opened. */
 const callingBack = ['pg', 'mysql2', 'mysql2/promise'];
 
-/** Of those that are not followed. Nobody else pays for it: where none is installed, nothing is hooked. */
+/** For drivers that svc does not follow. Without an installed driver, nothing is hooked. */
 function callbackPatches(
   { baseDir }: Config,
   followed: readonly PackagePatch[],
@@ -254,7 +256,7 @@ function driverParts(): typeof Drivers {
   return loadChunk(import.meta.url, './drivers.ts') as typeof Drivers;
 }
 
-/** Drivers are patched when they are loaded: what code declares comes too late. */
+/** Drivers are patched when they are loaded, so a declaration in code comes too late. */
 function unfollowed(): SvcError {
   return new SvcError(
     'SVC_CAPTURE_RULE',

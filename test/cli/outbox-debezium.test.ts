@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commandTree } from '../../src/cli/commands.ts';
 import { passwordReference } from '../../src/cli/outbox.ts';
-import { WrongUse } from '../../src/cli/wrong-use.ts';
+import { WrongUse } from '../../src/cli/terminal.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createProgress } from '../../src/cli/progress.ts';
+import { createProgress } from '../../src/cli/terminal.ts';
 
 function shown(
   columns: number | undefined,

@@ -2,8 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { formatProblem, type Problem } from '../../src/config/check/validate.ts';
-import { type LoadedConfig, loadConfig } from '../../src/config/read/load.ts';
-import type { Environment } from '../../src/config/read/read-file.ts';
+import { type Environment, type LoadedConfig, loadConfig } from '../../src/config/read/load.ts';
 
 const folders: string[] = [];
 

@@ -7,7 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import kafkajs from 'kafkajs';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
-import { debeziumSql, outboxDdl } from '../../src/start/adapters.ts';
+import { connectorSql } from '../../src/adapters/debezium/connector.ts';
+import { ddl } from '../../src/adapters/sql/schema.ts';
 import { newTopic } from '../contract/broker.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
 import { keepEnvironment } from '../support/environment.ts';
@@ -321,7 +322,7 @@ requiring('postgres', 'svc check --online, with an outbox', function () {
     const later = await asked(url, { initializeSchema: 'always' });
     assert.equal(later.code, 0, later.stdout);
     assert.match(later.online, new RegExp(`^warning: no table ${table} yet: the process makes it`, 'm'));
-    await server.query(url, await outboxDdl('postgres', table, {}));
+    await server.query(url, ddl('postgres', table, {}));
     const well = await asked();
     assert.deepEqual([well.code, well.stderr], [0, ''], well.stdout);
     assert.match(
@@ -344,7 +345,7 @@ requiring('postgres', 'svc check --online, with an outbox', function () {
       publication: 'svc_outbox',
       erases: true,
     } as const;
-    await server.query(url, await debeziumSql(printed));
+    await server.query(url, connectorSql(printed));
     const erasing = await asked();
     assert.equal(erasing.code, 1, erasing.stdout);
     assert.match(erasing.online, /^error: a trigger of the table svc_outbox_events deletes each row/m);

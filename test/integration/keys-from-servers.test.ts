@@ -13,7 +13,7 @@ import {
   type SealerOptions,
 } from '../../src/protect/keys/create-sealer.ts';
 import type { KeyProvider } from '../../src/protect/keys/key-provider.ts';
-import { openProvider } from '../../src/start/settings.ts';
+import { openProvider } from '../../src/start/adapters.ts';
 import { codeOf, rejection } from '../contract/key-provider.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { type HttpFront, startHttpFront } from '../support/http-front.ts';

@@ -11,7 +11,7 @@ import {
 } from '../../src/adapters/postgres/postgres-store.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { Relay } from '../../src/outbox/relay/relay.ts';
-import { tellOfRows } from '../../src/start/outbox/relay-alone.ts';
+import { tellOfRows } from '../../src/start/outbox.ts';
 import { collectLines, createFakeBroker, relayOver, rowOf, until } from '../outbox/relay/relay-under-test.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -163,7 +163,7 @@ requiring('postgres', 'outbox: rows of another process', function () {
       },
       undefined,
     );
-    const file = JSON.stringify(new URL('../../src/start/outbox/relay-alone.ts', import.meta.url).href);
+    const file = JSON.stringify(new URL('../../src/start/outbox/outbox-commands.ts', import.meta.url).href);
     const worker = new Worker(
       `import(${file}).then(({ tellOfRows }) => { const told = tellOfRows(); told.tell(17); setTimeout(() => told.close(), 50); });`,
       { eval: true },

@@ -18,9 +18,7 @@ import {
   wrongKey,
 } from './validate.ts';
 
-// what options ask of each other, a file for each part of the configuration.
-
-/** What options ask of each other. */
+/** Checks options that depend on each other. */
 export function checkAcrossOptions(
   input: CheckInput,
   targets: readonly TargetConfig[],
@@ -106,7 +104,7 @@ export function checkAcrossOptions(
   return findings;
 }
 
-/** Keys, tokens, certificates and schemas, by their options. */
+/** The configured files with keys, tokens, certificates and schemas, by option. */
 function namedFiles({ values, settings }: Findings): [name: string, path: string][] {
   const single = [...settings.keys()].filter((name) => name.endsWith('-file'));
   const schemas = Object.values((values.get('svc.serde.schemas') ?? {}) as Names).flat();
@@ -122,27 +120,27 @@ function namedFiles({ values, settings }: Findings): [name: string, path: string
 interface CheckInput {
   readonly values: Values;
   readonly invalid: ReadonlySet<string>;
-  /** What was given, valid or not. */
+  /** All given settings, valid or not. */
   readonly settings: ReadonlyMap<string, Setting>;
   readonly baseDir: string;
-  /** Those for personal data that stand in code, as far as they are known. */
+  /** Rules for personal data in code, if known. */
   readonly rules: readonly Pick<PathRule, 'strategy' | 'keyId'>[];
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** What is given, and what is found to be wrong with it. */
+/** The input of a check, and what it has found. */
 interface Findings extends CheckInput {
   readonly problems: Problem[];
   readonly warnings: Problem[];
   isGiven(name: string): boolean;
   isEmpty(list: string): boolean;
   where(name: string): string | undefined;
-  /** `at`: the option whose place is said. Default: the one that is wrong. */
+  /** `at`: the option whose place is reported. Default: `name`. */
   add(name: string, message: string, fix?: string, at?: string): void;
   warn(name: string, message: string, fix?: string): void;
-  /** A problem where the option is not given. */
+  /** Reports a missing option. */
   require(name: string, message: string): void;
-  /** A problem where the option names a file that cannot be read. */
+  /** Reports an option that names an unreadable file. */
   mustBeReadable(name: string): void;
 }
 
@@ -171,7 +169,7 @@ function openFindings(input: CheckInput): Findings {
   };
 }
 
-/** Why a file that is named cannot be read; `undefined`: it can. */
+/** Why a file cannot be read. `undefined`: it can be read. */
 function unreadable(path: string): string | undefined {
   try {
     accessSync(path, constants.R_OK);
@@ -181,7 +179,7 @@ function unreadable(path: string): string | undefined {
   }
 }
 
-/** Whether the client for Kafka that was chosen can do what it is asked for. */
+/** Checks that the Kafka client supports its settings. */
 function checkKafkaClient({ values, invalid, isEmpty, isGiven, add, warn }: Findings): void {
   const servers = 'svc.broker.bootstrap-servers';
   const given = values.get('svc.broker.client') as string | undefined;
@@ -217,7 +215,7 @@ const chain =
   /^#?[A-Za-z_$][\w$]*(?:\?\.|\.[A-Za-z_$][\w$]*|\[(?:\d+|'[^']*'|"[^"]*")\]|\?\.[A-Za-z_$][\w$]*)*$/;
 const texts = /'(?:[^']|'')*'|"(?:[^"]|"")*"/g;
 
-/** Which of the key, the aggregate id and the headers of a target would show a marked field in clear, and why. */
+/** Fields of a target (key, aggregate id, headers) that would publish a protected value in clear, with a message. */
 export function shownInClear(
   { key, outbox, headers, payload, payloadIndex, params }: KeyFields,
   rules: readonly PathRule[],
@@ -233,16 +231,13 @@ export function shownInClear(
     if (rule === undefined) return [];
     const { path, strategy } = rule;
     const what = path === '' ? 'the rule for the payload' : `the rule for ${path}`;
-    // A text in it may be a secret.
+    // A text literal may be a secret.
     const shown = printable((value as string).replace(texts, "'…'"));
     return [{ field, message: `shows in clear what ${what} protects (${strategy}): "${shown}"` }];
   });
 }
 
-/**
- * The rule whose value an expression reads, by whatever method. What cannot be known here, as of functions, is compared at each
- * event.
- */
+/** The rule for a value that the expression reads. Functions cannot be checked here; their values are compared at each event. */
 function ruleOf(
   expression: string,
   { payload, payloadIndex, params }: Pick<KeyFields, 'payload' | 'payloadIndex' | 'params'>,
@@ -251,7 +246,7 @@ function ruleOf(
   const base =
     payload ?? (payloadIndex === undefined || payloadIndex < 0 ? 'result' : `args[${payloadIndex}]`);
   const sources = typeof base === 'string' ? readsOf(base, params) : [];
-  // Of a plain field elsewhere, the value is compared; what is made of a value is not like it any more.
+  // A plain field elsewhere is compared at each event. A value derived from a field would not be recognized there.
   const isGuessed = typeof base !== 'string' || !chain.test(expression.trim());
   const reads = readsOf(expression, params);
   return rules.find(({ path }) => {
@@ -274,9 +269,9 @@ function ruleOf(
 
 /** A value that an expression reads. */
 interface Read {
-  /** From the name of a value of the call on; `anyKey` for one that is computed. */
+  /** Starts with the name of a value of the call. `anyKey`: a computed key. */
   readonly keys: readonly string[];
-  /** Keys of the maps that it stands in. */
+  /** Keys of the enclosing map literals. */
   readonly labels: readonly string[];
 }
 
@@ -287,9 +282,9 @@ const isName = (part = ''): boolean => /^#?[\p{ID_Start}$_]/u.test(part);
 const isText = (part = ''): boolean => /^['"]/.test(part);
 const bare = (part: string): string => part.replace(/^(['"])(.*)\1$/s, '$2');
 
-/** Whatever it is, it is read to its end: whether it is an expression is checked where it is compiled. */
+/** Reads any text to its end. The compiler checks the syntax. */
 function readsOf(text: string, params: readonly string[] = []): readonly Read[] {
-  // Here, as each start would pay half a millisecond for the classes of Unicode.
+  // Created here, because the Unicode classes would cost each start half a millisecond.
   const token =
     /'(?:[^']|'')*'|"(?:[^"]|"")*"|#?[\p{ID_Start}$_][\p{ID_Continue}$]*|\d+(?:\.\d+)?|\?\.|\?:|\?\?|\S/gu;
   const tokens = text.match(token) ?? [];
@@ -301,7 +296,7 @@ function readsOf(text: string, params: readonly string[] = []): readonly Read[] 
     return position === '-1' ? [name] : ['args', position];
   }
 
-  /** Up to the closing symbol, which is taken too. Gives what its operands end in. */
+  /** Reads up to and including the closing symbol. Returns the paths of its operands. */
   function sequence(close: string | undefined, labels: readonly string[], element: Paths): Paths {
     const ends: (readonly string[])[] = [];
     let inside = labels;
@@ -323,7 +318,7 @@ function readsOf(text: string, params: readonly string[] = []): readonly Read[] 
     return ends;
   }
 
-  /** What follows a value: properties, elements, methods, projections. */
+  /** Reads what follows a value: properties, elements, methods, projections. */
   function accesses(start: Paths, labels: readonly string[], element: Paths): Paths {
     let paths = start;
     for (;;) {
@@ -362,7 +357,7 @@ function append(paths: Paths, key: string): Paths {
   return paths.map((keys) => [...keys, key]);
 }
 
-/** Whether a rule means the value at these keys, or something that it stands in. */
+/** Whether a rule covers the value at these keys or a parent of it. */
 function covers(steps: readonly PathStep[], keys: readonly string[]): boolean {
   const [step, ...rest] = steps;
   if (step === undefined) return true;
@@ -378,7 +373,7 @@ type Rule = Pick<PathRule, 'strategy' | 'keyId'>;
 const crypto = 'svc.pii.crypto';
 const kms = 'svc.pii.kms';
 
-/** What rules for personal data ask of keys and salt. Whatever cannot be protected later is refused here. */
+/** Checks the keys and the salt that rules need. A value that cannot be protected later is refused here. */
 function checkPii(findings: Findings, targets: readonly TargetConfig[]): void {
   const { values, settings, invalid, isGiven, add } = findings;
   if (values.get('svc.pii.enabled') === false) {
@@ -470,11 +465,11 @@ const sources = ['token-endpoint-url', 'token-file', 'token'].map(inTokens);
 const ofEndpoint = ['client-id', 'client-secret'].map(inTokens);
 const user = ['username', 'password'].map((name) => prefix + name);
 
-/** What signing in to the brokers needs, by its mechanism. */
+/** Checks the authentication with the brokers, by mechanism. */
 function checkSasl(findings: Findings): void {
   const { values, settings, invalid, isGiven, require, warn } = findings;
   const mechanismName = `${prefix}mechanism`;
-  // An empty list asks for nothing.
+  // An empty list has no effect.
   const isEmpty = (name: string): boolean => Array.isArray(values.get(name)) && `${values.get(name)}` === '';
   const all = [...settings.keys()].filter((name) => name.startsWith(prefix) && !isEmpty(name));
   if (all.length === 0) return;
@@ -515,7 +510,7 @@ const inClear: Readonly<Record<string, string>> = {
   plain: 'sends the password unencrypted',
   [byToken]: 'sends the token unencrypted',
 };
-/** SCRAM sends no password, but what it sends is enough to try passwords with, and the events go in clear beside it. */
+/** SCRAM sends no password, but enough to test guesses, and the events themselves are unencrypted. */
 const guessable = 'lets anyone on the network guess passwords and read the events';
 
 const isOfTokens = (name: string): boolean => name.startsWith(inTokens(''));
@@ -524,7 +519,7 @@ const type = 'svc.serde.type';
 const ofSchemas = 'svc.serde.schemas';
 const ofRegistry = (part: string): string => `svc.serde.schema-registry-${part}`;
 
-/** What a CloudEvent cannot hold. */
+/** Checks the limits of CloudEvents. */
 function checkCloudEvents({ values, isGiven, add, warn }: Findings, targets: readonly TargetConfig[]): void {
   const envelope = 'svc.serde.envelope';
   if (values.get(envelope) !== 'cloudevents') {
@@ -551,13 +546,13 @@ function checkCloudEvents({ values, isGiven, add, warn }: Findings, targets: rea
   }
 }
 
-/** What AVRO needs, and what JSON does not. */
+/** Checks the settings of AVRO, and settings without effect with JSON. */
 function checkSerde(input: Findings, targets: readonly TargetConfig[]): void {
   const { values, settings, baseDir, ...findings } = input;
   const { isGiven, where, add, warn } = findings;
   checkCloudEvents(input, targets);
   if (values.get(type) !== 'AVRO') {
-    // A variable that other programs know as well asks nothing of svc.
+    // A variable that other programs use, too, causes no warning.
     const isShared = (name: string): boolean => /(?<!SVC_SERDE_)SCHEMA_REGISTRY_URL/.test(where(name) ?? '');
     const given = [...settings.keys()].find((name) => name.startsWith('svc.serde.schema') && !isShared(name));
     if (given !== undefined)
@@ -598,7 +593,7 @@ function checkSerde(input: Findings, targets: readonly TargetConfig[]): void {
   }
 }
 
-/** Whether its types are right, the library says that reads it. */
+/** The Avro library checks the types of the schema. */
 function noSchema(path: string): string | undefined {
   const why = unreadable(path);
   if (why !== undefined) return why;

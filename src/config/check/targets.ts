@@ -32,11 +32,11 @@ import {
   shownName,
 } from './validate.ts';
 
-/** A target that cannot be used, and everything that is wrong with it. The other targets are not affected. */
+/** An invalid target and all its problems. The other targets are not affected. */
 export interface TargetProblem {
   /** Position in `svc.targets`, from 0. */
   readonly index: number;
-  /** As in `TargetConfig`, as far as it is known. */
+  /** As in `TargetConfig`. Unknown parts are `?`. */
   readonly id: string;
   readonly problems: readonly Problem[];
 }
@@ -45,18 +45,17 @@ interface CheckedTargets {
   readonly targets: readonly TargetConfig[];
   readonly targetProblems: readonly TargetProblem[];
   readonly warnings: readonly Problem[];
-  /** Mistakes of the list as a whole. */
+  /** Problems of the list as a whole. */
   readonly problems: readonly Problem[];
 }
 
-/** What the rest of the configuration says that targets depend on. */
+/** Other settings that targets depend on. */
 export interface AroundTargets {
   /** Rules for all payloads. */
   readonly fields: readonly PathRule[];
   readonly isOutboxOn: boolean;
 }
 
-/** Checks the entries of `svc.targets` one by one. */
 export function checkTargets(
   setting: Setting | undefined,
   { fields, isOutboxOn }: AroundTargets,
@@ -104,7 +103,7 @@ function checkKey(one: CheckedTarget, fields: readonly PathRule[]): void {
   }
 }
 
-/** No field of a target is a secret, and what looks like the name of one is shown: it may be that of another version. */
+/** Fields of targets are not secret, so a plain name is shown: it may be one of another version. */
 const shownField = (key: string): string =>
   /^[a-z][a-z_-]{0,39}$/i.test(key) ? key : shownName(key, fieldNames);
 
@@ -114,7 +113,7 @@ type Values = ReadonlyMap<string, unknown>;
 
 interface CheckedTarget {
   readonly id: string;
-  /** True when module and function are known, so that the id means something. */
+  /** Module and function are known, so the id is unique. */
   readonly isNamed: boolean;
   readonly name: string;
   readonly problems: Problem[];
@@ -149,7 +148,7 @@ function targetOf(values: Values, id: string, index: number, where: () => string
     name,
     values.get(name) ?? implied.get(name) ?? byDefault,
   ]);
-  // Looked for only when somebody asks.
+  // Computed only for a message.
   const place = {
     id,
     index,
@@ -182,7 +181,7 @@ function readFields(
     }
     if (value === undefined) continue;
     if (value === null) {
-      // That it is required is said below.
+      // The check for required fields reports it.
       if (field.required) continue;
       add(emptyValue(`${key}: "#result.id"`));
       continue;
@@ -229,9 +228,7 @@ function warningsOf(target: TargetConfig, name: string): Problem[] {
   return warnings;
 }
 
-// Fields of a target that have a form of their own.
-
-/** `headers` of a target: expressions or functions by the names of headers. */
+/** Checks `headers` of a target: expressions or functions by header name. */
 export function checkHeadersOf(value: unknown): Checked {
   if (!isNamedValues(value)) {
     const fix = 'Write name: expression for each header';
@@ -241,7 +238,7 @@ export function checkHeadersOf(value: unknown): Checked {
   const mistakes: Mistake[] = [];
   if (given.length > maxHeaders) mistakes.push({ message: `must hold at most ${maxHeaders} headers` });
   for (const [index, [name, expression]] of given.entries()) {
-    // By its number: in the place of a name may stand what nobody may read.
+    // By number, because the name may be a misplaced secret.
     const header = `header ${index + 1}`;
     const problem = headerNameProblem(name);
     if (problem !== undefined) mistakes.push({ message: `${header} ${problem}` });
@@ -274,7 +271,7 @@ function checkAggregateType(value: unknown): Checked {
   return { ok: false, message: `must have at most ${longestOutboxText} bytes in UTF-8` };
 }
 
-/** `outbox` of a target: its fields by themselves. `false`: none. */
+/** Checks `outbox` of a target. `false`: no outbox. */
 export function checkOutboxOf(value: unknown): Checked {
   if (value === false) return { ok: true, value: undefined };
   if (!isNamedValues(value)) {
@@ -290,7 +287,7 @@ export function checkOutboxOf(value: unknown): Checked {
       const fix = nearest === undefined ? `Known are ${names.join(', ')}` : `Did you mean ${nearest}?`;
       mistakes.push({ message: 'has an unknown field', fix });
     } else if (given === null) {
-      // That it is required is said below.
+      // The check for required fields reports it.
       if (required.includes(name)) continue;
       const { message, fix } = emptyValue(`${key}: "…"`);
       mistakes.push({ message: `${name} ${message}`, fix });
@@ -312,10 +309,7 @@ interface FieldMistake extends Mistake {
   readonly fix: string;
 }
 
-/**
- * What `outbox` does not go together with. Of the configuration and of code alike, where `given` holds only what somebody
- * wrote: without the defaults.
- */
+/** Fields that cannot be combined with `outbox`, in the configuration or in code. `given` contains no defaults. */
 export function outboxMistakes(given: Given, isOutboxOn: boolean): FieldMistake[] {
   const { outbox, afterCommit, phase = 'AFTER_RETURNING', callback, failOnError } = given;
   if (outbox === undefined) return [];

@@ -1,4 +1,4 @@
-// check/: all that can be wrong with a configuration, found together and said without a value.
+// check/: finds all problems of a configuration at once. Messages do not contain values.
 
 import { types } from 'node:util';
 import { keyIdPattern, keyIdProblem, keyLengthBytes, readKeyText } from '../../ground/event-fields.ts';
@@ -27,17 +27,17 @@ import {
   targetsName,
 } from '../schema/schema.ts';
 
-/** Option name -> checked value, defaults included. A bad value is replaced by its default. */
+/** Option name -> checked value, defaults included. The default replaces an invalid value. */
 export type Values = ReadonlyMap<string, unknown>;
 
 interface Validated {
   readonly values: Values;
-  /** Names whose value is refused, and reported already. */
+  /** Options with an invalid value, already reported. */
   readonly invalid: ReadonlySet<string>;
   readonly problems: readonly Problem[];
 }
 
-/** Checks every setting by itself: type, bounds and form. Reports all problems. */
+/** Checks each setting by itself: type, bounds and format. Reports all problems. */
 export function validate(settings: ReadonlyMap<string, Setting>): Validated {
   const values = new Map<string, unknown>();
   const invalid = new Set<string>();
@@ -58,7 +58,7 @@ export function validate(settings: ReadonlyMap<string, Setting>): Validated {
   return { values, invalid, problems };
 }
 
-/** A blank topic is a missing one. */
+/** A blank topic counts as missing. */
 function wordOfSpecification(option: Option, setting: Setting): string | undefined {
   const isBlankTopic =
     option.name === 'svc.broker.topic' && typeof setting.value === 'string' && setting.value.trim() === '';
@@ -67,10 +67,10 @@ function wordOfSpecification(option: Option, setting: Setting): string | undefin
 
 export const topicRequired = 'Kafka topic is required';
 
-/** `value` in the type that the option has, or all that is wrong with it. */
+/** The value in the option's type, or all its mistakes. */
 export type Checked = { readonly ok: true; readonly value: unknown } | ({ readonly ok: false } & Mistakes);
 
-/** Checks one value against type, bounds and form of its option. */
+/** Checks a value against type, bounds and format of its option. */
 export function checkValue(option: Option, value: unknown): Checked {
   if (option.orFunction && typeof value === 'function') return { ok: true, value };
   const checked = checkType(option, value);
@@ -135,7 +135,7 @@ function checkEnum(option: Option, value: unknown): Checked {
   const { registeredBy } = option;
   const orOwn = registeredBy === undefined ? '' : `, or a name that ${registeredBy}() has`;
   const message = `must be one of ${values.join(', ')}${orOwn}`;
-  // YAML makes a number of `acks: 1`.
+  // YAML reads `acks: 1` as a number.
   if (typeof value === 'number' && values.includes(String(value))) return { ok: true, value: String(value) };
   if (typeof value !== 'string') return wrongType(message, value);
   const exact = sameWord(value, values);
@@ -146,7 +146,7 @@ function checkEnum(option: Option, value: unknown): Checked {
     return { ok: false, message: why, got: describeValue(value), fix: `Use one of ${values.join(', ')}` };
   }
   const nearest = nearestName(value, values);
-  // A name next to one of svc's is a slip.
+  // A near miss of a built-in name is a typo.
   if (registeredBy !== undefined && nearest === undefined && ownName.test(value)) return { ok: true, value };
   return { ok: false, message, got: describeValue(value), fix: nearest && `Did you mean ${nearest}?` };
 }
@@ -188,19 +188,19 @@ function wrongType(message: string, value: unknown, fix?: string | undefined): C
   return { ok: false, message, got: describeTyped(value), fix };
 }
 
-/** Rules, or everything that is wrong with them, as problems say it. */
+/** Rules, or all their mistakes. */
 type CheckedRules = ReturnType<typeof orMistakes<readonly PathRule[]>>;
 
 const ruleFields = ['type', 'strategy', 'level', 'keyId', 'masker'] as const;
 type RuleParts = { readonly [field in (typeof ruleFields)[number]]?: string };
-/** Notes a mistake; reading goes on. */
+/** Adds a mistake; reading continues. */
 type Say = (message: string, got?: string, fix?: string) => void;
 
 /**
- * Path rules in any of their forms: a list of paths (`customer.email`), of `path=TYPE:STRATEGY:LEVEL`, and of objects with `path`;
- * or an object of paths. A text (from the environment) is JSON, or paths with commas between them.
+ * Path rules in any form: a list of paths (`customer.email`), of `path=TYPE:STRATEGY:LEVEL` or of objects with `path`; or an object by
+ * path. A text (from the environment) is JSON, or paths separated by commas.
  *
- * @param forWhole accepts `{ type: EMAIL }` and `EMAIL` as well, for the payload as a whole
+ * @param forWhole also accepts `{ type: EMAIL }` and `EMAIL`, for the whole payload
  */
 export function checkRulesOf(value: unknown, forWhole: boolean): CheckedRules {
   const mistakes: Mistake[] = [];
@@ -271,7 +271,7 @@ function readPaths(paths: object, say: Say): PathRule[] {
   });
 }
 
-/** A path that is none is said, and stands for the payload as a whole. */
+/** An invalid path is reported, and replaced by the whole payload. */
 function checkPath(path: string, say: Say): string {
   const steps = parseRulePath(path);
   if (typeof steps !== 'string') return path.trim();
@@ -339,7 +339,7 @@ function word<T extends string>(
   return undefined;
 }
 
-/** One of `svc.pii.crypto.keys`. */
+/** An entry of `svc.pii.crypto.keys`. */
 export interface EncryptionKeyConfig {
   readonly id: string;
   readonly key: string;
@@ -347,16 +347,16 @@ export interface EncryptionKeyConfig {
 }
 
 const fields = ['id', 'key', 'status'];
-/** Readers try them one by one. */
-const most = 8;
+/** Readers try each key. */
+const maxKeys = 8;
 
-/** `svc.pii.crypto.keys`, and all that is wrong with it; a text is JSON. No message holds a key. */
-export function checkKeys(given: unknown): ReturnType<typeof orMistakes<readonly EncryptionKeyConfig[]>> {
+/** Checks `svc.pii.crypto.keys`; a text is JSON. Messages never contain a key. */
+function checkKeys(given: unknown): ReturnType<typeof orMistakes<readonly EncryptionKeyConfig[]>> {
   const value = typeof given === 'string' ? parsed(given) : given;
   const only = (message: string) => orMistakes([], [{ message }]);
   if (value === undefined) return only('is not valid JSON');
   if (!Array.isArray(value)) return only('must be a list of { id, key, status }');
-  if (value.length > most) return only(`must hold at most ${most} keys`);
+  if (value.length > maxKeys) return only(`must hold at most ${maxKeys} keys`);
   const keys: EncryptionKeyConfig[] = [];
   const mistakes: Mistake[] = [];
   for (const [index, item] of Array.from(value as unknown[]).entries()) {
@@ -397,51 +397,48 @@ function checkKey(item: unknown, name: string): EncryptionKeyConfig | string {
   return { id, key, status: known ?? undefined };
 }
 
-/** What is wrong with a key, or `undefined`. The kind of error is the one that the specification names. */
+/** The mistake of a key, or `undefined`. The specification defines the error name. */
 export function wrongKey(key: string): string | undefined {
   const { bytes, spelling } = readKeyText(key);
   if (bytes.length === keyLengthBytes) return undefined;
   return `must be exactly ${keyLengthBytes} bytes, written in Base64; found ${bytes.length}, read as ${spelling} (IllegalArgumentException)`;
 }
 
-/** One mistake in the configuration, or one thing worth a warning. Never holds the value of a secret. */
+/** A mistake in the configuration, or a warning. Never contains a secret. */
 export interface Problem {
-  /** The option as the documentation writes it (`svc.broker.topic`), or the file or variable that is the trouble. */
+  /** The documented option name (`svc.broker.topic`), or the file or variable. */
   readonly name: string;
-  /** What is wrong. Texts of the specification stand here word for word. */
+  /** Texts of the specification are verbatim. */
   readonly message: string;
-  /** The value that was found, ready to print. */
+  /** The value, ready to print. */
   readonly got?: string | undefined;
   /** `svc.config.yaml:7`, `environment variable SVC_BROKER_TOPIC`, `code`. */
   readonly where?: string | undefined;
-  /** What to do: a sentence, its full stop left out. */
+  /** The remedy: a sentence without its full stop. */
   readonly fix?: string | undefined;
 }
 
-/** What is wrong with a value, before its name and place are known. */
+/** A mistake of a value, before its name and place are added. */
 export interface Mistake {
   readonly message: string;
   readonly got?: string | undefined;
   readonly fix?: string | undefined;
-  /** Of a list: which item, from 0. */
+  /** The index of the list item, from 0. */
   readonly index?: number | undefined;
 }
 
-/**
- * A name with nothing behind it: in YAML, what begins with # is a comment. Taken for a name that is not there, a target would publish
- * everything, and without a key.
- */
+/** A name without a value: YAML reads `#…` as a comment. If svc ignored it, a target would publish everything, and without a key. */
 export function emptyValue(example: string): Mistake {
   const fix = `If it begins with #, put it in quotes, as in ${example}, or remove the line`;
   return { message: 'is empty: YAML reads text after # as a comment', fix };
 }
 
-/** A mistake, and the others of the same value: all are said at once. */
-export interface Mistakes extends Mistake {
+/** A mistake with the others of the same value. */
+interface Mistakes extends Mistake {
   readonly more?: readonly Mistake[] | undefined;
 }
 
-/** The value, or the first mistake with the others behind it. */
+/** The value, or its mistakes. */
 export function orMistakes<T>(
   value: T,
   mistakes: readonly Mistake[],
@@ -450,7 +447,7 @@ export function orMistakes<T>(
   return first === undefined ? { ok: true, value } : { ok: false, ...first, more };
 }
 
-/** One problem for each mistake; of an item of a list, with its place in it. */
+/** A problem for each mistake. A list item has its own place. */
 export function problemsOf(
   name: string,
   { more = [], ...first }: Mistakes,
@@ -473,20 +470,20 @@ export function formatProblem(problem: Problem): string {
   return `${printable(problem.name)}: ${problem.message}${got}${where}.${fix}`;
 }
 
-/** A value for a message. Of texts only that they are some: a password may stand anywhere by mistake. */
-export function describeValue(value: unknown): string {
+/** A value for a message. Texts are only named as such, because they may be passwords. */
+function describeValue(value: unknown): string {
   if (typeof value === 'number' || typeof value === 'bigint') return shorten(String(value));
   if (typeof value === 'boolean' || value === null || value === undefined) return String(value);
   return describeType(value);
 }
 
-/** `7 (number)`: for a value of the wrong type. */
+/** `7 (number)`, for a value of the wrong type. */
 export function describeTyped(value: unknown): string {
   const says = describeValue(value);
   return ['number', 'boolean', 'bigint'].includes(typeof value) ? `${says} (${typeof value})` : says;
 }
 
-/** `a number`: for what stands where no single value belongs, and may be one of any option. */
+/** `a number`, for a value whose option is unknown. */
 export function describeType(value: unknown): string {
   if (value === '') return 'an empty string';
   if (value === null || value === undefined) return String(value);
@@ -496,7 +493,7 @@ export function describeType(value: unknown): string {
 
 const invisible = lazyPattern(String.raw`\p{C}`, 'gu');
 
-/** A name that somebody else wrote, on one line. */
+/** A user-defined name on one line, shortened. */
 export function printable(text: string): string {
   return shorten(text.replace(invisible(), '?'), 200);
 }
@@ -516,18 +513,18 @@ const kinds = [
   'AggregateError',
 ];
 
-/** What was thrown, by a name that the thrower did not choose: the text of an error may quote anything. */
+/** A known class name of an error. Its message may quote anything. */
 export function kindOfError(error: unknown): string {
   if (!types.isNativeError(error)) return 'it threw something that is not an error';
   const name: unknown = error.name;
   return kinds.find((kind) => kind === name) ?? 'Error';
 }
 
-/** Names and what stands for each. */
+/** Names with one or more texts each. */
 export type Names = Readonly<Record<string, readonly string[]>>;
 
-/** `{ customer: arn:…, old: [a, b] }`, or a text: JSON, or `customer=arn:…,other=…`; and all that is wrong with it. */
-export function checkNames(given: unknown): ReturnType<typeof orMistakes<Names>> {
+/** Checks `{ customer: arn:…, old: [a, b] }`, or a text: JSON, or `customer=arn:…,other=…`. */
+function checkNames(given: unknown): ReturnType<typeof orMistakes<Names>> {
   const value = typeof given === 'string' ? readTextOfProblem(given.trim()) : given;
   if (!isNamedValues(value)) {
     return orMistakes({}, [{ message: 'must be an object of names', got: describeTyped(given) }]);
@@ -556,19 +553,19 @@ function readTextOfProblem(text: string): unknown {
 }
 
 /**
- * A name that somebody wrote and that is none of the known ones, as a message may show it: words that are known, begin a known
- * one or are nearly one. Others become `?`: what stands in the place of a name may be a password with its colon forgotten.
+ * Masks an unknown name for a message: only known words, their beginnings and near misses are shown, others become `?`.
+ * It may be a password whose colon is missing.
  */
 export function shownName(name: string, known: Iterable<string>): string {
   const words = new Set(['svc', ...known].flatMap((each) => each.split('.').flatMap(wordsOf)));
   return name
-    .slice(0, mostCharacters)
+    .slice(0, maxCharacters)
     .split('.')
     .map((part) => (isShown(part, words) ? part : '?'))
     .join('.');
 }
 
-const mostCharacters = 200;
+const maxCharacters = 200;
 
 function isShown(part: string, words: ReadonlySet<string>): boolean {
   const own = wordsOf(part);
@@ -578,7 +575,7 @@ function isShown(part: string, words: ReadonlySet<string>): boolean {
   });
 }
 
-/** `requestTimeoutMs`, `request-timeout-ms` and `request_timeout_ms` have the same words, which a user may also write as one. */
+/** `requestTimeoutMs`, `request-timeout-ms` and `request_timeout_ms` have the same words. */
 function wordsOf(part: string): string[] {
   const words = kebabCase(part).split(/[-_]/);
   return [...words.filter((word) => word !== '')];
@@ -590,14 +587,14 @@ function isNear(word: string, known: string): boolean {
   return editDistance(word, known) <= (word.length < 6 ? 1 : 2);
 }
 
-/** A value as one source gives it, not yet checked. */
+/** An unchecked value of one source. */
 export interface Setting {
-  /** As the documentation writes it. */
+  /** The documented name. */
   readonly name: string;
   readonly value: unknown;
-  /** For messages. A function, because the line of a file is only looked for when there is something to say. */
+  /** For messages. A function, because finding a line of the file takes time. */
   readonly where: () => string;
-  /** Where a list holds targets: where the target of that index stands. */
+  /** The place of a list item. */
   readonly whereItem: (index: number) => string;
 }
 
@@ -606,12 +603,12 @@ export interface Settings {
   readonly problems: readonly Problem[];
 }
 
-/** Keys as they are written, outermost first. */
+/** Keys as written, outermost first. */
 export type RawPath = readonly (string | number)[];
 
 /**
- * Takes an object apart into settings. Keys may be nested or dotted, kebab-case or camelCase. Unknown names, names that
- * are given twice and values in the place of a section become problems. Reads every property once.
+ * Splits an object into settings. Keys may be nested or dotted, in kebab-case or camelCase. Reports unknown names, duplicates and values
+ * in place of a section. Reads each property once.
  */
 export function flatten(root: object, where: (path: RawPath) => string): Settings {
   const settings = new Map<string, Setting & { readonly spelled: string }>();
@@ -629,7 +626,7 @@ export function flatten(root: object, where: (path: RawPath) => string): Setting
 
   const take = (name: string, value: unknown, rawPath: RawPath): void => {
     if (value === undefined) return;
-    // A list of targets of which each one is commented out; a topic that is missing where one is needed is said by its own words.
+    // All targets may be commented out. A missing topic has its own message.
     if (value === null && (name === targetsName || name === 'svc.broker.topic')) return;
     const spelled = rawPath.join('.');
     if (value === null) {

@@ -1,4 +1,4 @@
-// schema/: the list of everything that can be set; documentation, types and JSON Schema are made from it.
+// schema/: the table of all options. Documentation, types and JSON Schema are generated from it.
 
 import { readTrustedProxy, trustedProxyForm } from '../../ground/addresses.ts';
 import { nodeNet } from '../../ground/builtins.ts';
@@ -14,48 +14,47 @@ import {
   usualPorts,
 } from '../../ground/management.ts';
 
-/** What an option takes, and how it is written: a row of the tables beside this file. */
+/** A row of the option table: type, default and form. */
 export interface Row {
   /**
-   * - `integer`, `number`: within `min` and `max`, both accepted;
-   * - `enum`: one of `values`, upper or lower case, or a name as `own-parts.ts` has them where there is `registeredBy`;
-   * - `list`: of strings, each in `format` or one of `values`; a text with commas is taken apart;
-   * - `rules`: rules for personal data , `keys`: encryption keys, `names`: of keys.
+   * - `integer`, `number`: within `min` and `max`, inclusive;
+   * - `enum`: one of `values`, in any case, or with `registeredBy` a registered name (`own-parts.ts`);
+   * - `list`: of strings, each in `format` or one of `values`; a text is split at commas;
+   * - `rules`: rules for personal data, `keys`: encryption keys, `names`: names of keys.
    */
   readonly type: 'boolean' | 'integer' | 'number' | 'string' | 'enum' | 'list' | 'rules' | 'keys' | 'names';
-  /** Left out: unset. */
+  /** Omitted: unset. */
   readonly default?: boolean | number | string | readonly string[] | undefined;
-  /** In words, where the default is no fixed value. */
+  /** The documented default, if it is not a fixed value. */
   readonly defaultText?: string;
   readonly unit?: 'ms' | 's' | 'days' | 'events' | 'sends' | 'rows' | 'files' | 'bytes' | 'events/s';
   readonly min?: number;
   readonly max?: number;
-  /** The message names both bounds, as the specification does. */
+  /** The message names both bounds, as the specification requires. */
   readonly namesBothBounds?: true;
   readonly values?: readonly string[];
-  /** The function with which an application adds values of its own. */
+  /** The function that registers further values. */
   readonly registeredBy?: string;
-  /** Values that will be accepted by a later version, and why not by this one. */
+  /** Values of later versions, with the reason why they are not supported yet. */
   readonly laterValues?: Readonly<Record<string, string>>;
-  /** Form of a string, or of each item of a list. */
+  /** Format of a string, or of each item of a list. */
   readonly format?: FormatName | undefined;
-  /** A function is accepted as well (from code, `.mjs` and `.ts`). */
+  /** Accepts a function (from code, `.mjs` and `.ts`). */
   readonly orFunction?: true;
-  /** A password or key: its value is in no message. */
+  /** A password or key: messages never contain its value. */
   readonly secret?: true;
-  /** Further environment variables, asked after the derived one. */
+  /** Further environment variables, in order of precedence after the derived name. */
   readonly aliases?: readonly string[];
-  /** A variable that belongs to the application as well: asked last of all, and only while that switch is true. */
+  /** A variable that the application may use itself. It has the lowest precedence, and is read only if `switch` is true. */
   readonly shared?: { readonly variable: string; readonly switch: string };
 }
 
 /**
- * Options by their names as users write them: `svc.broker.request-timeout-ms`. The comment of each is its text in docs, JSON
+ * Options by their documented names: `svc.broker.request-timeout-ms`. The comment of each is its text in documentation, JSON
  * Schema and types (`scripts/option-words.ts`).
  */
 type Rows = Readonly<Record<string, Row>>;
 
-/** One configuration option: all that the check knows about it. */
 export interface Option extends Row {
   readonly name: string;
 }
@@ -71,10 +70,10 @@ const flag = <const Default extends boolean | undefined, const M extends More = 
 const integer = <const M extends More = None>(min: number, max: number, more: M) =>
   ({ type: 'integer', min, max, ...more }) as const;
 
-/** Longest wait of a Node timer: one more, and it fires at once. */
+/** The longest delay of a Node timer. A longer one fires at once. */
 const maxTimerMs = 2_147_483_647;
 
-/** A wait, as long as a timer of Node can. */
+/** A duration up to the longest delay of a timer. */
 const ms = (min: number, byDefault: number) => integer(min, maxTimerMs, { unit: 'ms', default: byDefault });
 
 const text = <const M extends More = None>(format: FormatName, more?: M) =>
@@ -111,23 +110,22 @@ export function kebabCase(text: string): string {
   return text.replace(/[A-Z]/g, (capital) => `-${capital.toLowerCase()}`);
 }
 
-/** `svc.broker.request-timeout-ms` -> `requestTimeoutMs`, as messages name it. */
+/** `svc.broker.request-timeout-ms` -> `requestTimeoutMs`, for messages. */
 export function shortName(name: string): string {
   return camelCase(name.slice(name.lastIndexOf('.') + 1));
 }
 
 export interface Format {
-  /** Also in the JSON Schema, so no flags. */
+  /** Also used in the JSON Schema, so without flags. */
   readonly pattern: RegExp;
-  /** What the pattern cannot say. */
+  /** Checks beyond the pattern. */
   readonly check?: (text: string) => boolean;
-  /** Ends the sentence "topic …". */
+  /** Continues the sentence "topic …". */
   readonly says: string;
 }
 
 const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 
-/** The forms that strings can be asked to have. */
 export const formats = {
   text: { pattern: /[^\s]/, says: 'must not be empty' },
   topic: {
@@ -143,7 +141,7 @@ export const formats = {
     pattern: /^[A-Za-z]+=[!-~]+$/,
     says: 'must be name=value: letters, and visible ASCII characters without spaces',
   },
-  // A line end is what a key or certificate has that stands in the place of its file.
+  // A line break means that a key or certificate was given instead of its file.
   path: { pattern: /^[^\0\n\r]*[^\s\0][^\0\n\r]*$/, says: 'must be a path' },
   'header-name': { pattern: headerName, says: 'must be the name of an HTTP header' },
   'actor-source': {
@@ -174,13 +172,13 @@ export const formats = {
     says: 'must be an http or https URL, without user and password',
   },
   'uri-reference': {
-    // RFC 3986: without a scheme, no colon in the first part of the path.
+    // RFC 3986: without a scheme, the first segment has no colon.
     pattern:
       /^(?=.)([A-Za-z][A-Za-z0-9+.-]*:|(?![^/?#]*:))(\/\/([A-Za-z0-9._~!$&'()*+,;=:%-]*@)?\[[0-9A-Fa-f:.]+\](:[0-9]*)?(?=[/?#]|$))?([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*(\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?(#([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?$/,
     says: 'must be a URI-reference (RFC 3986), such as https://example.com/orders or /orders, other characters percent-encoded',
   },
   'datasource-url': {
-    // Not `sqlite://name`: a host for some, a path for others. A database in memory is seen by its own connection only.
+    // Not `sqlite://name`, which is a host for some and a path for others. A database in memory is visible to its own connection only.
     pattern:
       /^((postgres|postgresql|mysql|mariadb):\/\/[^\s]+|sqlite:(?!\/\/[^/]|:memory:)[^\0\n\r]*[^\s\0])$/,
     check: (text) => text.startsWith('sqlite:') || URL.canParse(text),
@@ -194,7 +192,6 @@ export const formats = {
 
 export type FormatName = keyof typeof formats;
 
-/** True for what stands in the form that is asked for. */
 export function hasFormat(name: FormatName, text: string): boolean {
   const format: Format = formats[name];
   return format.pattern.test(text) && (format.check?.(text) ?? true);
@@ -575,13 +572,13 @@ const table = {
   ...managementOptions,
 } as const satisfies Rows;
 
-/** As it stands there, for the types of the values. */
+/** The literal type, from which the types of the values are derived. */
 export type OptionTable = typeof table;
 
-/** Every option there is, `svc.targets` apart: the only list, read by validation, documentation and JSON Schema. */
+/** All options except `svc.targets`, for validation, documentation and JSON Schema. */
 export const options: readonly Option[] = Object.entries<Row>(table).map(([name, row]) => ({ name, ...row }));
 
-/** The list of publish targets: a name like the options', with checks of its own (`target.ts`). */
+/** The list of publish targets. It has its own checks (`target.ts`). */
 export const targetsName = 'svc.targets';
 
 const byName: ReadonlyMap<string, Option> = new Map(options.map((option) => [option.name, option]));
@@ -592,17 +589,17 @@ export function optionNamed(name: string): Option | undefined {
   return byName.get(name);
 }
 
-/** True for `svc.broker`, which holds options but is none. */
+/** True for `svc.broker`, which contains options. */
 export function isSection(name: string): boolean {
   return sections.has(name);
 }
 
-/** Whatever a user can write a name for: options, sections and `svc.targets`. */
+/** All names that users may write: options, sections and `svc.targets`. */
 export function knownNames(): string[] {
   return [...byName.keys(), targetsName, ...sections];
 }
 
-/** Each process makes them as it starts: the loop costs a tenth of what splitting all names does. */
+/** Runs at each start: the loop takes a tenth of the time of splitting all names. */
 function sectionsOf(all: readonly Option[]): Set<string> {
   const found = new Set<string>();
   for (const { name } of all)

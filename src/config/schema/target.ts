@@ -2,7 +2,7 @@ import { type Severity, severities } from '../../ground/event-fields.ts';
 import type { PathRule, PiiRules } from '../../ground/pii-rule.ts';
 import type { Row } from './schema.ts';
 
-/** What a function in the place of an expression is given. */
+/** The argument of a function that replaces an expression. */
 interface CallValues {
   readonly args: readonly unknown[];
   readonly result: unknown;
@@ -12,31 +12,31 @@ interface CallValues {
 /** An expression, or (from code, `.mjs` and `.ts`) a function. */
 export type Expression = string | ((call: CallValues) => unknown);
 
-/** The fields of a target that a record key, an aggregate id and headers depend on; also those of a target in code. */
+/** The fields that record key, aggregate id and headers depend on, in the configuration and in code. */
 export type KeyFields = Pick<
   TargetFields<unknown>,
   'key' | 'outbox' | 'headers' | 'payload' | 'payloadIndex'
 > & {
-  /** Names of the parameters, as far as they are known. */
+  /** Parameter names, if known. */
   readonly params?: readonly string[] | undefined;
 };
 
 type Fields = TargetFields<Expression, readonly PathRule[]>;
 
-/** `undefined`: not given, and without a default. */
+/** `undefined`: not given, and no default. */
 type CheckedFields = {
   readonly [Name in keyof Fields]-?: Name extends keyof typeof targetDefaults
     ? NonNullable<Fields[Name]>
     : Fields[Name] | undefined;
 };
 
-/** One valid entry of `svc.targets`, defaults filled in. */
+/** A valid entry of `svc.targets`, with defaults. */
 export interface TargetConfig extends CheckedFields {
-  /** `src/orders.ts#createOrder`, as reports and logs name it. */
+  /** `src/orders.ts#createOrder`, as in reports and logs. */
   readonly id: string;
   /** Position in the list, from 0. */
   readonly index: number;
-  /** As configured; relative to `Config.baseDir`. */
+  /** As configured, relative to `Config.baseDir`. */
   readonly module: string;
   readonly function: string;
   readonly params: readonly string[] | undefined;
@@ -112,19 +112,19 @@ export const targetDefaults = {
   afterCommit: false,
 } as const satisfies TargetFields<never>;
 
-/** What validation, documentation and the JSON Schema know about a field. */
+/** A field as validation, documentation and JSON Schema need it. */
 export interface TargetField extends Pick<Row, 'orFunction' | 'values' | 'min' | 'max' | 'format'> {
   readonly name: keyof TargetFields<never> | 'module' | 'function' | 'params';
   readonly type: 'string' | 'enum' | 'integer' | 'boolean' | 'list' | 'rules' | 'headers' | 'outbox';
   readonly required?: true;
-  /** Not a field of a target in code, which has its function. */
+  /** Not available for targets in code. */
   readonly configuredOnly?: true;
   readonly default?: string | number | boolean | undefined;
 }
 
 const expression = { type: 'string', format: 'text', orFunction: true } as const;
 
-/** As the options: the comment of each is its text in docs, JSON Schema and types. */
+/** The comment of each row is its text in documentation, JSON Schema and types. */
 const rows: Readonly<Record<TargetField['name'], Omit<TargetField, 'name'>>> = {
   /** Path relative to the configuration file (`./src/orders.ts`), package name, or `#import`. */
   module: { type: 'string', required: true, configuredOnly: true, format: 'text' },

@@ -2,19 +2,15 @@ import { rewrite, type SourceEvents, type SourceTarget } from '../../capture/sou
 import { locate, targetFileLookup } from '../../capture/source/target-files.ts';
 import { loadConfig } from '../../config/read/load.ts';
 
-/** The text of one module with the calls of its targets; `undefined` where it has none. `path` may end in a query. */
-export type InsertTargets = (
-  path: string,
-  text: string,
-  warn: (message: string) => void,
-) => string | undefined;
+/** Inserts the calls of a module's targets. `undefined`: nothing to insert. `path` may end in a query. */
+type InsertTargets = (path: string, text: string, warn: (message: string) => void) => string | undefined;
 
 /**
- * For tools that read the application's files themselves, so that Node does not load them: what svc would insert, where `svc/register`
- * runs the result with the same configuration. Texts are ES modules, without types. Never throws.
+ * For tools that read the application's files themselves, so that Node does not load them. The result needs `svc/register` with the same
+ * configuration. Texts are ES modules without types. Never throws.
  */
 export function insertTargets(directory: string): InsertTargets {
-  // Also where svc is switched off for the tool.
+  // Works also if svc is switched off for the tool.
   const { targets, baseDir } = loadConfig({ cwd: directory, code: { svc: { enabled: true } } }).config;
   const files = new Map<string, SourceTarget[]>();
   for (const { id, module, function: functionPath } of targets) {
@@ -34,7 +30,7 @@ export function insertTargets(directory: string): InsertTargets {
   };
 }
 
-/** None of a package, nor where something is wrong: that is said where svc runs. */
+/** Empty for a package, and for an invalid target, which svc reports when it runs. */
 function pathsOf(module: string, baseDir: string): readonly string[] {
   try {
     const located = locate(module, baseDir);

@@ -12,7 +12,7 @@ import type { TargetConfig } from '../../config/schema/target.ts';
 import { planOfTarget } from '../settings.ts';
 import { scriptsBelow } from './write-list.ts';
 
-/** Which targets of the configuration are there, without loading the application. `loadedBy`: what its start says of packages. */
+/** Finds the configured targets without loading the application. `loadedBy`: how its start loads packages. */
 export function inspectTargets(config: Config, loadedBy?: LoadedBy): TargetReport[] {
   const { targets, baseDir } = config;
   const all = targets.map((target) => ({
@@ -30,24 +30,27 @@ function expressionsOf({ payload, payloadIndex, key, when, headers }: TargetConf
   return [chosen, key, when, ...Object.values(headers ?? {})].filter((each) => typeof each === 'string');
 }
 
-/** What a start of the application loads, as far as reading shows it. */
+/** The modules that a start of the application loads, as far as static imports show. */
 export interface StartReport {
-  /** Those in files of the application's own. */
+  /** Targets in the application's own files. */
   readonly targets: readonly StartedTarget[];
-  /** Places that name a module which reading does not find. */
+  /** Places that import a module whose name is computed. */
   readonly unknown: readonly string[];
-  /** How it loads packages: `import`, `require`, or both. */
+  /** How packages are loaded: `import`, `require`, or both. */
   readonly packages: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 interface StartedTarget {
   readonly id: string;
-  /** `unloaded`: a file that is made of the target's is loaded in its place; `pending`: no import leads there, and the running application may load it. */
+  /**
+   * `unloaded`: another file, compiled from the target's, is loaded. `pending`: no import leads there, but the running application may load
+   * it.
+   */
   readonly state: 'loaded' | 'unloaded' | 'pending';
   readonly reason?: string;
 }
 
-/** Which targets are in files that a start with these entries loads: whoever runs `dist/main.js` loads nothing of `src`. */
+/** Which targets are in files that these entries load: `node dist/main.js` loads nothing of `src`. */
 export function inspectStart({ targets, baseDir }: Config, entries: readonly string[]): StartReport {
   const { files, unknown, packages } = followImports(entries, baseDir);
   const unseen = targets.filter((target) => !pathsOf(target, baseDir).some((path) => files.has(path)));
@@ -77,7 +80,7 @@ const startedOf = (id: string, { isFound, remark }: InBuilt): StartedTarget => (
   reason: remark,
 });
 
-/** The files that a target names, whether they are there or not; none for a package of others. */
+/** The candidate files of a target, existing or not; empty for a package. */
 function pathsOf({ module }: TargetConfig, baseDir: string): readonly string[] {
   const located = locate(module, baseDir);
   if ('paths' in located) return located.paths;
@@ -85,14 +88,14 @@ function pathsOf({ module }: TargetConfig, baseDir: string): readonly string[] {
   return missing === undefined ? [] : [missing];
 }
 
-/** Which targets are in built files, by the source maps of these. */
+/** Which targets are in built files, according to their source maps. */
 export function inspectBundle({ targets, baseDir }: Config, files: readonly string[]): StartedTarget[] {
   const own = targets.filter((target) => pathsOf(target, baseDir).length > 0);
   const built = inspectBuilt(files, own, baseDir);
   return own.map(({ id }) => startedOf(id, built.get(id) ?? { isFound: false, remark: 'in no source map' }));
 }
 
-/** Those of a build to which no import leads that reading could follow: what `svc manifest` lists, and what Next.js loads. */
+/** Targets of a build that imports do not reach: those listed by `svc manifest`, and those of Next.js. */
 function targetsBuilt(config: Config): ReadonlySet<string> {
   const { baseDir } = config;
   const files = [...readList(baseDir, () => {}).files].filter(
@@ -107,8 +110,8 @@ function targetsBuilt(config: Config): ReadonlySet<string> {
 }
 
 /**
- * Of the application that this process runs: targets that cannot be captured, and those whose file is not the one that it loads. Reading its imports takes time, so
- * it is done where there may be such a target: one in TypeScript, and an application that is JavaScript.
+ * For the running application: targets that cannot be captured, and targets whose file is not the loaded one. Following imports takes
+ * time, so it happens only for a TypeScript target in a JavaScript application.
  */
 export function targetsUnloaded(
   config: Config,
@@ -126,7 +129,7 @@ export function targetsUnloaded(
   if (entry === undefined || isTyped(entry) || !config.targets.some(({ module }) => isTyped(module)))
     return failed;
   const { targets } = inspectStart(config, [entry]);
-  // Where the sources are not shipped, what was built of them is enough.
+  // If the sources are not shipped, the built file counts.
   const isLoaded = new Set(targets.filter(({ state }) => state === 'loaded').map(({ id }) => id));
   return [
     ...failed.filter(({ id }) => !isLoaded.has(id)),

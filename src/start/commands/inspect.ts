@@ -17,57 +17,50 @@ import type { AccessReport } from '../../publish/broker.ts';
 import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { subjectOf } from '../../serialize/avro/avro.ts';
 import { type Dialect, dialectOf } from '../../transaction/driver.ts';
-import {
-  checkBackupFolder,
-  openAvroReader,
-  openBrokerAccess,
-  openTopicTail,
-  probeS3,
-  readsTopics,
-} from '../adapters.ts';
+import { adapterModules, openBrokerAccess, openProvider, openTopicTail, readsTopics } from '../adapters.ts';
 import { codecsOf, openRegistry } from '../open-avro.ts';
-import { foreignDrivers, foreignText, useOutbox } from '../outbox/outbox-health.ts';
+import { useOutbox } from '../outbox/outbox-commands.ts';
+import { foreignDrivers, foreignText } from '../outbox/outbox-health.ts';
 import { refusalOf, remarkOf } from '../outbox/senders.ts';
-import { registryOptionsOf } from '../serde.ts';
 import {
   brokerSettingsOf,
   configuredKeys,
   eventTypeOf,
   isLeasedInKafka,
-  openProvider,
+  registryOptionsOf,
   s3SettingsOf,
+  topicsOf,
 } from '../settings.ts';
 
-/** What became of a probe in the bucket of the backup. */
-export interface BucketReport {
+interface BucketReport {
   readonly bucket: string;
-  /** The key of the probe, where svc may not delete it. */
+  /** The key of a probe that could not be deleted. */
   readonly left?: string;
-  /** Why it was not stored; one line. */
+  /** Why the probe was not stored; one line. */
   readonly problem?: string;
 }
 
-/** Stores a probe where the events would go, and deletes it. `undefined`: there is no bucket. Never rejects. */
-export async function inspectBackup(config: Config): Promise<BucketReport | undefined> {
+/** Stores a probe in the bucket of the backup and deletes it. `undefined`: no bucket is configured. Never rejects. */
+async function inspectBackup(config: Config): Promise<BucketReport | undefined> {
   const settings = s3SettingsOf(config);
   if (settings === undefined) return undefined;
   const { bucket } = settings;
   try {
-    const left = await probeS3(settings);
+    const left = await (await adapterModules.s3()).probeS3(settings);
     return { bucket, ...(left !== undefined && { left }) };
   } catch (error) {
     return { bucket, problem: (error as Error).message };
   }
 }
 
-/** With the group that was asked for. */
-export type BrokerReport = AccessReport & { readonly groupName: string | undefined };
+/** Includes the group that was asked for. */
+type BrokerReport = AccessReport & { readonly groupName: string | undefined };
 
 const longestMs = 15_000;
 
 /**
- * What the broker of the configuration would let the application do. Writes nothing. Rejects with an `Error` of one line where
- * the broker does not answer, at the latest after `limitMs`.
+ * The permissions of the application on the configured broker. Writes nothing. Rejects with a one-line `Error` if the broker does not
+ * answer within `limitMs`.
  */
 export async function inspectBroker(
   config: Config,
@@ -84,7 +77,7 @@ export async function inspectBroker(
   };
   try {
     const ask = await openBrokerAccess(broker.client, brokerSettingsOf(config, logger));
-    // Connections do not keep the process alive.
+    // Connections are unref'd.
     const report = await inTime(ask({ topics, group }, ending.signal), { limitMs, keepsAlive: true, late });
     return { ...report, groupName: group };
   } finally {
@@ -92,7 +85,7 @@ export async function inspectBroker(
   }
 }
 
-/** Drivers that the application's package.json names, and that svc cannot follow: a line each. */
+/** Drivers in the application's package.json that svc cannot follow: a line each. */
 export function inspectDrivers({ outbox, baseDir }: Config): string[] {
   if (!outbox.enabled) return [];
   const wanted = dialectOf(outbox.datasource.url ?? '');
@@ -102,9 +95,8 @@ export function inspectDrivers({ outbox, baseDir }: Config): string[] {
     .map(({ specifier }) => `svc.outbox: package.json names ${specifier}; ${foreignText(specifier)}`);
 }
 
-/** A folder that a process writes to. */
-export interface FolderReport {
-  /** As the documentation writes the option. */
+interface FolderReport {
+  /** The option's name in the documentation. */
   readonly name: string;
   readonly folder: string;
   /** One line. */
@@ -112,10 +104,10 @@ export interface FolderReport {
 }
 
 /**
- * Whether this user may write where the configuration has files go: of the backup by the check of the start, which corrects the
- * rights of a folder of svc's own. Makes nothing.
+ * Whether this user may write to the configured folders. The check of the backup folder is that of the start, which corrects the rights of
+ * svc's own folder. Creates nothing.
  */
-export async function inspectFolders({ broker, idGenerator }: Config): Promise<FolderReport[]> {
+async function inspectFolders({ broker, idGenerator }: Config): Promise<FolderReport[]> {
   const { backup, dlqBackupPath } = broker;
   const named: readonly (readonly [name: string, folder: string | undefined])[] = [
     ['svc.broker.file.path', clientOf(broker.client).isFiles ? broker.file.path : undefined],
@@ -125,7 +117,11 @@ export async function inspectFolders({ broker, idGenerator }: Config): Promise<F
     folder === undefined ? [] : reportOf(name, folder, problemOf(folder)),
   );
   if (!backup.localEnabled) return others;
-  const problem = await checkBackupFolder(dlqBackupPath);
+  const { checkBackupDirectory } = await adapterModules.backupFolder();
+  const problem = await checkBackupDirectory(dlqBackupPath).then(
+    () => undefined,
+    ({ message }: Error) => message,
+  );
   return [reportOf('svc.broker.dlq-backup-path', dlqBackupPath, problem), ...others];
 }
 
@@ -133,7 +129,7 @@ function reportOf(name: string, folder: string, problem: string | undefined): Fo
   return { name, folder, ...(problem !== undefined && { problem }) };
 }
 
-/** One that is not there yet is made in the nearest folder above that is. */
+/** A missing folder would be created in its nearest existing parent. */
 function problemOf(folder: string): string | undefined {
   for (let at = folder; ; at = dirname(at)) {
     try {
@@ -150,17 +146,17 @@ function problemOf(folder: string): string | undefined {
   }
 }
 
-/** What the key service says to the keys that the configuration names. */
-export interface KeysReport {
+/** The answers of the key service for the configured keys. */
+interface KeysReport {
   readonly provider: string;
   readonly keys: readonly { readonly id: string /** One line. */; readonly problem?: string }[];
 }
 
 /**
- * Asks for each key as an event would, and keeps none. `undefined`: there is no service, or one that only the application has
- * registered. Never rejects.
+ * Requests each key as an event would, and keeps none. `undefined`: there is no key service, or the application registers the provider.
+ * Never rejects.
  */
-export async function inspectKeys(config: Config): Promise<KeysReport | undefined> {
+async function inspectKeys(config: Config): Promise<KeysReport | undefined> {
   const { kms } = config.pii;
   if (!kms.enabled || (kms.type !== 'aws' && kms.type !== 'vault')) return undefined;
   const provider = openProvider(kms, kms.type);
@@ -182,7 +178,7 @@ export async function inspectKeys(config: Config): Promise<KeysReport | undefine
   return { provider: provider.name, keys };
 }
 
-/** A line where an SDK of OpenTelemetry that the application's package.json names finds a copy of the API that gives svc nothing. */
+/** A line for each OpenTelemetry SDK in the application's package.json that uses a copy of the API that svc cannot see. */
 export function inspectOtel({ baseDir }: Config): string[] {
   const manifest = nearestManifest(baseDir);
   if (manifest === undefined) return [];
@@ -202,24 +198,24 @@ function fileOf(name: string, place: string): string | undefined {
   }
 }
 
-/** What a relay finds in the database of the outbox. */
+/** The outbox tables as a relay finds them. */
 export interface TablesReport {
   readonly dialect: Dialect | null;
   readonly table: string;
   readonly pending?: number;
-  /** A statement that keeps rows out which no relay finds, where it is missing. */
+  /** The missing statement that keeps out rows that a relay cannot find. */
   readonly guard?: string | undefined;
   readonly warning?: string;
-  /** The address of a database on another machine, if the connection to it is not encrypted. */
+  /** The address of a database on another machine, if the connection is not encrypted. */
   readonly inClearTo?: string | undefined;
-  /** Why a relay could not send from it. */
+  /** Why a relay could not send. */
   readonly code?: string;
   readonly problem?: string;
 }
 
 /**
- * Whether the tables are there, fit the settings, and the user of the configuration may do what a relay does. Rejects with
- * what is no `SvcError` alone.
+ * Checks that the tables exist and fit the settings, and that the user has the rights of a relay. Rejects only with errors that are not
+ * an `SvcError`.
  */
 export async function inspectOutbox(config: Config): Promise<TablesReport> {
   const { table, datasource } = config.outbox;
@@ -249,8 +245,7 @@ export async function inspectOutbox(config: Config): Promise<TablesReport> {
   }
 }
 
-/** What the registry says to the schemas of the configured targets. */
-export interface SchemasReport {
+interface SchemasReport {
   readonly registry: string;
   readonly schemas: readonly SchemaReport[];
 }
@@ -258,14 +253,14 @@ export interface SchemasReport {
 interface SchemaReport {
   readonly eventType: string;
   readonly subject?: string;
-  /** `registered`: it is there. `compatible`: it would be a new version. `new`: it would be the first. */
+  /** `registered`: exists. `compatible`: would be a new version. `new`: would be the first version. */
   readonly state?: 'registered' | 'compatible' | 'new';
   /** One line. */
   readonly problem?: string;
 }
 
-/** Registers nothing. `undefined`: events are no Avro. Never rejects. */
-export async function inspectSchemas(config: Config): Promise<SchemasReport | undefined> {
+/** Checks the targets' schemas in the registry without registering any. `undefined`: events are not Avro. Never rejects. */
+async function inspectSchemas(config: Config): Promise<SchemasReport | undefined> {
   const { type, subjectNameStrategy, autoRegister, schemaRegistryUrl = '' } = config.serde;
   if (type === 'JSON') return undefined;
   const registry = openRegistry(config);
@@ -300,11 +295,21 @@ export async function inspectSchemas(config: Config): Promise<SchemasReport | un
   return { registry: schemaRegistryUrl, schemas };
 }
 
+/** Checks broker, backup bucket, schema registry, key service and folders side by side. Never rejects. */
+export async function inspectServices(config: Config, logger: Logger) {
+  const [broker, backup, serde, keys, folders] = await Promise.all([
+    inspectBroker(config, logger).catch(({ message }: Error) => ({ problem: message })),
+    inspectBackup(config),
+    inspectSchemas(config),
+    inspectKeys(config),
+    inspectFolders(config),
+  ]);
+  return { broker, backup, serde, keys, folders };
+}
+
 export type { TailRange, TopicRecord };
 
-/**
- * Gives the records of a topic as they come, batch by batch, until the signal or `range.untilMs`. Rejects with one-line errors.
- */
+/** Follows a topic, batch by batch, until the signal or `range.untilMs`. Rejects with one-line errors. */
 export function tailTopic(
   config: Config,
   logger: Logger,
@@ -317,7 +322,7 @@ export function tailTopic(
   });
 }
 
-/** The newest `count` records that `accept` takes, the oldest of them first. Rejects with one-line errors. */
+/** The newest `count` records that `accept` takes, oldest first. Rejects with one-line errors. */
 export async function newestOf(
   config: Config,
   logger: Logger,
@@ -338,7 +343,7 @@ export async function newestOf(
   return newest.sort(byTime).slice(-count);
 }
 
-/** Of each partition. */
+/** Records per partition. */
 const newestAtOnce = 1_000;
 
 async function withTail(
@@ -353,7 +358,7 @@ async function withTail(
       'SVC_PUBLISH_BROKER',
       `svc reads topics from Kafka and from files only. For topics of "${client}", use the tools of that broker`,
     );
-  // Nothing else does: a connection must not keep an application alive.
+  // Keeps the process alive, because connections are unref'd.
   const hold = setInterval(() => {}, 60_000);
   const tail = await openTopicTail(client, { ...brokerSettingsOf(config, logger), ...range });
   try {
@@ -365,18 +370,20 @@ async function withTail(
   }
 }
 
-/** What a value says: JSON, a CloudEvent as the envelope that it stands for, or Avro of the registry of the configuration. Rejects with one-line errors. */
+/** Decodes a value: JSON, a CloudEvent as its envelope, or Avro of the configured registry. Rejects with one-line errors. */
 export function valueReader(config: Config): (record: TopicRecord) => Promise<unknown> {
+  const openAvroReader = async () =>
+    (await adapterModules.avroReader()).createAvroReader(registryOptionsOf(config));
   let avro: ReturnType<typeof openAvroReader> | undefined;
   return async ({ value, headers, timestamp }) => {
     if (value.length === 0) return null;
-    // Confluent's form begins with a byte that no JSON begins with.
+    // Confluent's wire format starts with a zero byte, which JSON never does.
     if (value[0] !== 0) {
       return toEnvelope(parsed(value), headers, timestamp);
     }
     if (config.serde.schemaRegistryUrl === undefined)
       throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its value is Avro: set svc.serde.schema-registry-url');
-    avro ??= openAvroReader(registryOptionsOf(config));
+    avro ??= openAvroReader();
     return (await avro).read(value);
   };
 }
@@ -389,56 +396,22 @@ function parsed(value: Buffer): unknown {
   }
 }
 
-/** Reasons are kept by their text: whoever writes dead letters may name any number of topics. */
-const mostNamed = 100;
-
-/**
- * Why events are not sent to a topic: a dead letter, a file or an object names whichever it likes, and is sent with the rights of
- * whoever runs svc. Only topics of the configuration and those that are named by whoever asks are written to, and never one of dead
- * letters, where it would come back.
- *
- * @param naming how a topic is named: `--topic`, or `"topic":`
- */
-export function createTopicRefusal(
-  config: Config,
-  named: readonly (string | undefined)[],
-  deadLetterTopics: readonly (string | undefined)[],
-  naming = '--topic',
-): (topic: string) => string | undefined {
-  const allowed = new Set([...topicsOf(config), ...named]);
-  const told = new Set<string>();
-  return (topic) => {
-    if (deadLetterTopics.includes(topic)) return `topic "${topic}" is the dead letter topic itself`;
-    if (allowed.has(topic)) return undefined;
-    if (told.size >= mostNamed && !told.has(topic))
-      return `more than ${mostNamed} topics that the configuration does not have: the list names them, ${naming} sends one`;
-    told.add(topic);
-    return `the configuration has no topic "${topic}". If the events belong there, send them with ${naming} ${topic}`;
-  };
-}
-
-/** Those that the configuration sends events to. */
-export function topicsOf({ broker, targets }: Config): string[] {
-  const named = [broker.topic, ...targets.map(({ topic }) => topic)];
-  return [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
-}
-
 interface DecryptionRequest {
-  /** `undefined`: none is used. */
+  /** `undefined`: no configuration is used. */
   readonly config: Config | undefined;
-  /** Keys beside those of the configuration, which they go before where ids are the same. */
+  /** More keys. They override keys of the configuration with the same id. */
   readonly keys: readonly ConfiguredKey[];
-  /** As in `PII_ENCRYPTION_KEY`: the key with the id `default`. Part of the configuration where there is one. */
+  /** As in `PII_ENCRYPTION_KEY`: the key with the id `default`. Ignored with a configuration, which contains it. */
   readonly defaultKey: string | undefined;
-  /** Ids to ask a key service for, beside those that the configuration names. */
+  /** More ids to request from the key service. */
   readonly keyIds: readonly string[];
 }
 
-/** Everything that can open ciphertexts, as one command needs it. Throws what is wrong with the keys. */
+/** All keys for one command. Throws errors of the keys. */
 export function openDecryption({ config, keys, defaultKey, keyIds }: DecryptionRequest): DecryptionKeys {
   const ofConfig = config === undefined ? ofEnvironment(defaultKey) : configuredKeys(config.pii.crypto);
   const own = new Set(keys.map(({ id }) => id));
-  // For reading, no key is the primary one.
+  // Reading needs no primary key.
   const all = [...keys, ...ofConfig.filter(({ id }) => !own.has(id))].map(({ id, key }) => ({ id, key }));
   const kms = config?.pii.kms;
   if (config === undefined || kms?.enabled !== true || kms.type === undefined) {
@@ -459,7 +432,7 @@ function ofEnvironment(key: string | undefined): ConfiguredKey[] {
   return key === undefined ? [] : [{ id: defaultKeyId, key }];
 }
 
-/** Keys that rules encrypt with, and those that the configuration has names for: marks of classes can use them. */
+/** Keys that rules encrypt with and keys named in the configuration, which marks of classes may use. */
 function namedKeyIds({ pii, targets }: Config): string[] {
   const { keys, aws, vault, type } = pii.kms;
   const hasDefault = type === 'aws' ? aws.defaultKeyArn : vault.defaultKeyPath;
@@ -471,14 +444,14 @@ function namedKeyIds({ pii, targets }: Config): string[] {
   ];
 }
 
-/** Where rules of the configuration encrypt; marks of classes and rules in code it does not know. */
+/** Paths that rules of the configuration encrypt. Marks of classes and rules in code are unknown here. */
 export function encryptedFields({ pii, targets }: Config): readonly string[] {
   const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
   const paths = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ path }) => path);
   return [...paths, ...paths.map(underValue).filter((path) => typeof parseRulePath(path) !== 'string')];
 }
 
-/** A payload that is no object is published as `{ "value": … }`. */
+/** A payload that is not an object is published as `{ "value": … }`. */
 function underValue(path: string): string {
   const bare = path.replace(/^\$(\.|(?=\[))/, '');
   return bare.startsWith('[') ? `value${bare}` : `value.${bare}`;

@@ -6,22 +6,21 @@ import { loadConfig } from '../../config/read/load.ts';
 import { installedManifest, readManifest } from '../../ground/files.ts';
 import { followedSpecifiers } from '../drivers.ts';
 
-/** What a bundler has to know of an application with svc. */
-export interface NeededPackages {
-  /** Names of packages that svc reaches where Node loads them, not in a bundle: svc itself, what it follows, and those of targets. */
+interface NeededPackages {
+  /** Packages that svc patches as Node loads them, so they must not be bundled: svc, the drivers and ORMs, and packages of targets. */
   readonly unbundled: readonly string[];
-  /** Absolute folders that svc loads from, each with what it depends on; links beside what they lead to. */
+  /** Absolute folders that svc loads from, with their dependencies. Contains symbolic links and their destinations. */
   readonly folders: readonly string[];
-  /** Absolute; the configuration, where it is a file. */
+  /** Absolute: the configuration file, if there is one. */
   readonly files: readonly string[];
 }
 
 /**
- * `root`: absolute, and nothing beyond it counts; default: the outermost folder with packages that svc is installed in. Never throws:
- * what is wrong with the configuration is said where the application starts.
+ * `root`: absolute; folders outside it are left out. Default: the outermost folder with packages that svc is installed in. Never throws:
+ * svc reports errors of the configuration when the application starts.
  */
 export function neededPackages(directory: string, root?: string): NeededPackages {
-  // Also where svc is switched off for the build.
+  // Works also if svc is switched off for the build.
   const { file, targets } = loadConfig({ cwd: directory, code: { svc: { enabled: true } } }).config;
   const named = [...followedSpecifiers(), ...targets.map(({ module }) => module)]
     .filter((specifier) => !/^[./#]|^[A-Za-z]:/.test(specifier) && !isBuiltin(specifier))
@@ -38,7 +37,7 @@ export function neededPackages(directory: string, root?: string): NeededPackages
   };
 }
 
-/** Optional ones and peers count where they are installed: which of them are loaded is a matter of the configuration. */
+/** Optional and peer dependencies count if installed, because the configuration decides which are loaded. */
 function addPackage(name: string, from: string, folders: Set<string>): void {
   const link = installedManifest(name, from)?.folder;
   if (link === undefined) return;
@@ -50,7 +49,7 @@ function addPackage(name: string, from: string, folders: Set<string>): void {
   for (const each of [...dependencies, ...peerDependencies]) addPackage(each, folder, folders);
 }
 
-/** pnpm keeps packages at the root of the workspace, and a link where they are needed. */
+/** pnpm keeps packages at the root of the workspace, with links to them. */
 function rootOf(places: readonly string[]): string {
   const roots = places.map((place) => place.split(`${path.sep}node_modules${path.sep}`, 1)[0] ?? place);
   return roots.sort((one, other) => one.length - other.length)[0] ?? '';

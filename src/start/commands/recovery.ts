@@ -1,4 +1,4 @@
-// commands/: what operators do beside the outbox: it looks at targets and brokers, restores and decrypts.
+// commands/: operator commands beside the outbox: inspect targets and brokers, recover, decrypt.
 
 import type { Config } from '../../config/config.ts';
 import { sleep } from '../../ground/builtins.ts';
@@ -10,16 +10,9 @@ import type { Broker } from '../../publish/broker.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createDlqSource, type RecoverReport, recover } from '../../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import {
-  loadEventFiles,
-  openBroker,
-  openLocalSource,
-  openS3Source,
-  openTopicReader,
-  readsTopics,
-} from '../adapters.ts';
+import { adapterModules, openBroker, openLocalSource, openTopicReader, readsTopics } from '../adapters.ts';
 import { openSerde } from '../serde.ts';
-import { brokerSettingsOf } from '../settings.ts';
+import { brokerSettingsOf, topicsOf } from '../settings.ts';
 
 export type { RecoverReport, StoredEvent };
 
@@ -33,39 +26,39 @@ export type RecoveryPlace =
     }
   | { readonly kind: 's3' };
 
-export interface RecoveryRequest {
+interface RecoveryRequest {
   readonly place: RecoveryPlace;
-  /** `false`: nothing is sent and nothing is marked. */
+  /** `false`: nothing is sent or marked. */
   readonly isSending: boolean;
   readonly accept: (event: StoredEvent) => boolean;
-  /** Where events go whose topic is not known. */
+  /** The destination of events whose topic is unknown. */
   readonly fallbackTopic: string | undefined;
-  /** Why nothing is written to a topic; one line. */
+  /** Why a topic must not be written to; one line. */
   readonly refusalOf?: ((topic: string) => string | undefined) | undefined;
   /** Events a second; 0: no limit. */
   readonly ratePerSecond: number;
-  /** So many events that are accepted, and no more. */
+  /** Limit of accepted events. */
   readonly limit?: number | undefined;
-  /** Whether the process lives on until the end. Default: true. */
+  /** Whether the recovery keeps the process alive. Default: true. */
   readonly keepsAlive?: boolean;
   readonly isStopped: () => boolean;
-  /** `total` is how many events lie there, filters aside. */
+  /** `total`: events in the source, before filters. `undefined`: unknown. */
   readonly onProgress: (report: RecoverReport, total: number | undefined) => void;
   readonly onEvent?: (event: StoredEvent) => void;
 }
 
 export interface RecoveryResult extends RecoverReport {
-  /** As messages name it. */
+  /** Its name in messages. */
   readonly source: string;
   /** The limit was reached, and there may be more. */
   readonly isAtLimit: boolean;
 }
 
-export interface Wanted {
+interface Wanted {
   readonly types: readonly string[] | undefined;
-  /** Those that events are meant for. */
+  /** Original topics. */
   readonly topics: readonly string[] | undefined;
-  /** When they were stored, in milliseconds since the epoch: from then on, and before. */
+  /** When the event was stored, in milliseconds since the epoch; `until` is exclusive. */
   readonly since: number | undefined;
   readonly until: number | undefined;
 }
@@ -80,13 +73,13 @@ export function acceptedBy({ types, topics, since, until }: Wanted): (event: Sto
 
 const holdMs = 60_000;
 
-/** Builds what one recovery command needs, runs it, and takes it down again. Rejects with one-line errors. */
+/** Runs one recovery command. Rejects with one-line errors. */
 export async function runRecovery(
   config: Config,
   logger: Logger,
   request: RecoveryRequest,
 ): Promise<RecoveryResult> {
-  // Nothing else does: a connection must not keep an application alive.
+  // Keeps the process alive, because connections are unref'd.
   const hold = request.keepsAlive === false ? undefined : setInterval(() => {}, holdMs);
   try {
     return await openAndRun(config, logger, request);
@@ -106,7 +99,7 @@ async function openAndRun(config: Config, logger: Logger, request: RecoveryReque
     const report = await isolate(() => run(source, broker, request, limited, total));
     report.skipped -= limited.beyond();
     const seen = report.matched + report.skipped + report.unreadable.length;
-    // It was told to stop while the last of them was under way.
+    // The stop came during the last batch.
     const isAll = total !== undefined && seen >= total;
     if (isAll) report.isInterrupted = false;
     const isAtLimit = limited.isOver() && !isAll;
@@ -117,7 +110,7 @@ async function openAndRun(config: Config, logger: Logger, request: RecoveryReque
   }
 }
 
-/** What is beyond the limit stays where it is, as if it had not been read. */
+/** Events beyond the limit stay in place, as if unread. */
 function limitedBy({ limit = Number.POSITIVE_INFINITY, accept }: RecoveryRequest) {
   let accepted = 0;
   let beyond = 0;
@@ -171,7 +164,7 @@ async function openSource(
   }
   if (place.kind === 's3') {
     const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;
-    return openS3Source({ bucket, prefix, region, endpoint });
+    return (await adapterModules.s3()).createS3Source({ bucket, prefix, region, endpoint });
   }
   if (!readsTopics(client))
     throw new SvcError(
@@ -185,37 +178,37 @@ async function openSource(
   return createDlqSource(topic, reader);
 }
 
-export interface ExportRequest {
+interface ExportRequest {
   readonly directory: string;
   readonly file: string | undefined;
-  /** A folder that is empty, or not there yet. */
+  /** A folder that is empty or does not exist. */
   readonly out: string;
   readonly format: 'event' | 'record';
   readonly accept: (event: StoredEvent) => boolean;
   readonly isStopped: () => boolean;
-  /** `total` is how many events lie there, filters aside. */
+  /** `total`: events in the source, before filters. `undefined`: unknown. */
   readonly onProgress: (report: ExportReport, total: number | undefined) => void;
 }
 
-export interface ExportReport {
+interface ExportReport {
   exported: number;
   /** Left out by the filters. */
   skipped: number;
   readonly unreadable: Unreadable[];
-  /** It was told to stop, and there may be more. */
+  /** It was stopped, and there may be more. */
   isInterrupted: boolean;
 }
 
 const exportedAtOnce = 500;
 
-/** Copies what is in a backup folder to files, one an event. Nothing is marked there. Rejects with one-line errors. */
+/** Copies a backup folder to files, one per event. The source is not marked. Rejects with one-line errors. */
 export async function exportBackup(request: ExportRequest): Promise<ExportReport> {
   const { directory, file, accept } = request;
   const source = await openLocalSource({ directory, file, now: systemClock.now });
   const report: ExportReport = { exported: 0, skipped: 0, unreadable: [], isInterrupted: false };
   await source.open(false);
   try {
-    const { openEventFiles } = await loadEventFiles();
+    const { openEventFiles } = await adapterModules.localBackup();
     const files = openEventFiles(request.out, request.format);
     const total = await source.count();
     for await (const { events, unreadable } of source.read(exportedAtOnce)) {
@@ -233,4 +226,31 @@ export async function exportBackup(request: ExportRequest): Promise<ExportReport
   } finally {
     await source.close();
   }
+}
+
+/** Limit of reasons, because the text contains the topic and stored events may name any number. */
+const maxNamed = 100;
+
+/**
+ * Why events are not sent to a topic. Stored events may name any topic, and would be sent with the rights of the user who runs svc.
+ * Only topics of the configuration and of the request are allowed, and never a dead letter topic.
+ *
+ * @param naming how the request names a topic: `--topic`, or `"topic":`
+ */
+export function createTopicRefusal(
+  config: Config,
+  named: readonly (string | undefined)[],
+  deadLetterTopics: readonly (string | undefined)[],
+  naming = '--topic',
+): (topic: string) => string | undefined {
+  const allowed = new Set([...topicsOf(config), ...named]);
+  const told = new Set<string>();
+  return (topic) => {
+    if (deadLetterTopics.includes(topic)) return `topic "${topic}" is the dead letter topic itself`;
+    if (allowed.has(topic)) return undefined;
+    if (told.size >= maxNamed && !told.has(topic))
+      return `more than ${maxNamed} topics that the configuration does not have: the list names them, ${naming} sends one`;
+    told.add(topic);
+    return `the configuration has no topic "${topic}". If the events belong there, send them with ${naming} ${topic}`;
+  };
 }

@@ -9,10 +9,10 @@ import { loadConfig } from '../../config/read/load.ts';
 import { isFile } from '../../ground/files.ts';
 import { printable } from '../../observe/logger.ts';
 
-/** What `svc manifest` has written. */
-export interface WrittenList {
+/** The result of `svc manifest`. */
+interface WrittenList {
   readonly file: string;
-  /** Targets by id, with the files that they are in; none where reading did not find them. */
+  /** Targets by id, with the built files that contain them. `reason`: why a target is in no file. */
   readonly targets: readonly {
     readonly id: string;
     readonly files: readonly string[];
@@ -57,14 +57,14 @@ export function writeList({ targets, baseDir }: Config, searched: readonly strin
   };
 }
 
-/** Bundlers look for the files that they copy before the build has ended: an empty list, until there is one. */
+/** Writes an empty list if the file does not exist: bundlers look for the files to copy before the build has ended. */
 export function reserveList(directory: string): void {
   const file = join(directory, listName);
   const empty: PlaceList = { version: 1, searched: [], files: {} };
   if (!existsSync(file)) writeFileSync(file, `${JSON.stringify(empty)}\n`);
 }
 
-/** The same for the configuration of a folder, at the end of its build, which goes on whatever happens here. */
+/** Writes the list at the end of a build. Never throws: the build goes on. */
 export function writeListOf(directory: string, searched: readonly string[]): void {
   try {
     const { config } = loadConfig({ cwd: directory, code: { svc: { enabled: true } } });
@@ -76,7 +76,7 @@ export function writeListOf(directory: string, searched: readonly string[]): voi
   }
 }
 
-/** JavaScript below a folder, without packages. Empty where there is no such folder. */
+/** JavaScript below a folder, without packages. Empty if the folder does not exist. */
 export function scriptsBelow(folder: string): string[] {
   try {
     return readdirSync(folder, { recursive: true, encoding: 'utf8' })

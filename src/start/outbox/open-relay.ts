@@ -11,7 +11,7 @@ import type { RelayCounters } from '../../outbox/relay/pipeline.ts';
 import type { Relay } from '../../outbox/relay/relay.ts';
 import type { Broker } from '../../publish/broker.ts';
 
-/** A relay as configured, loaded when it is asked for. Each has a name of its own among all that share the table. */
+/** A relay as configured, with a unique owner name. Its code is loaded here. */
 export async function openRelay(
   { outbox }: Config,
   store: OutboxStore,
@@ -38,10 +38,10 @@ export async function openRelay(
   });
 }
 
-/** At most so many are named in one line. */
-const mostNamed = 5;
+/** Limit of names in one line. */
+const maxNamed = 5;
 
-/** Leases of processes that are gone do not hold it up where that is known; where it is not, a line at its start says whose they are. */
+/** Takes over the leases of ended processes of this host. At the start, logs which other relays hold shards. */
 function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
   const taken = new Set<string>();
   let isFirst = true;
@@ -63,7 +63,7 @@ function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
     ...store,
     async claim(owner, leaseMs, onTime) {
       const shards = await store.claim(owner, leaseMs, onTime, isGone);
-      // It is but a line.
+      // A log line only, so errors are ignored.
       if (isFirst) sayOthers(owner).catch(() => {});
       isFirst = false;
       return shards;
@@ -72,11 +72,11 @@ function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
 }
 
 function heldText(others: readonly ShardHolder[]): string {
-  const named = others.slice(0, mostNamed).map(({ owner, shards, leaseMs }) => {
+  const named = others.slice(0, maxNamed).map(({ owner, shards, leaseMs }) => {
     const until = new Date(systemClock.now() + leaseMs).toISOString().slice(11, 19);
     return `${shards} by ${shownOwner(owner)} until ${until}Z (${Math.ceil(leaseMs / 1_000)} s)`;
   });
-  const more = others.length > mostNamed ? `, and by ${others.length - mostNamed} more` : '';
+  const more = others.length > maxNamed ? `, and by ${others.length - maxNamed} more` : '';
   const count = others.reduce((sum, { shards }) => sum + shards, 0);
   return `${count} of ${shardCount} shards are held by other relays: ${named.join(', ')}${more}. A live relay renews its shards and sends their rows. Rows of a dead relay wait until then`;
 }
@@ -84,8 +84,8 @@ function heldText(others: readonly ShardHolder[]): string {
 const ownerPattern = /^(.*:\d+):([0-9a-f]{32})\.(\d+)\.(\d+)\.(\d+):[0-9a-f-]{36}$/;
 
 /**
- * A name of its own among all relays that share a table: `<host>:<pid>:<thread>:<random>`. The thread, where the system tells all of
- * it, so that relays of the same host know when it is gone.
+ * A unique name among relays that share a table: `<host>:<pid>:<thread>:<random>`. `<thread>` identifies the thread on its host, so that
+ * other relays there know when it has ended. It is omitted if the system does not tell all of it.
  */
 export function newOwner(): string {
   const stamp = exactStamp();
@@ -93,7 +93,7 @@ export function newOwner(): string {
   return `${hostname()}:${process.pid}:${thread}${randomUUID()}`;
 }
 
-/** True only where the thread was of this host and container, and is certainly gone: nobody sends for that owner any more. */
+/** True only if the owner was a thread of this host and container, and has certainly ended. */
 export function isOwnerGone(owner: string): boolean {
   const own = exactStamp();
   const [, , space, pid, task, began] = ownerPattern.exec(owner) ?? [];
@@ -101,7 +101,7 @@ export function isOwnerGone(owner: string): boolean {
   return !isAlive({ space, pid: Number(pid), task: Number(task), began: Number(began) }, own);
 }
 
-/** As a person looks for it: the host and the number of the process. */
+/** For people: host and process id. */
 export function shownOwner(owner: string): string {
   return ownerPattern.exec(owner)?.[1] ?? /^.*?:\d+(?=:)/.exec(owner)?.[0] ?? owner.slice(0, 100);
 }

@@ -1,50 +1,42 @@
 // outbox/: the outbox as the management server and the command line see it, and its relay.
 
 import type { Config } from '../../config/config.ts';
-import { backoffMs, type Clock, inTime, systemClock } from '../../ground/clock.ts';
-import { SvcError } from '../../ground/errors.ts';
+import { type Clock, inTime, systemClock } from '../../ground/clock.ts';
 import { isoSeconds } from '../../ground/event-fields.ts';
-import { loadOwnCopy } from '../../ground/files.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { OutboxControls, OutboxHealth } from '../../manage/controls.ts';
 import { type Logger, printable } from '../../observe/logger.ts';
 import type { OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { reasonOf } from '../../outbox/relay/pacing.ts';
 import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
-import type { Replay, ReplayOptions, ReplayRequest, ReplayResult } from '../../outbox/replay.ts';
+import type { Replay, ReplayOptions } from '../../outbox/replay.ts';
 import { createStatistics, type Statistics } from '../../outbox/statistics.ts';
-import { isPassing, packageMissing } from '../../outbox/store-error.ts';
 import type { Broker } from '../../publish/broker.ts';
 import { type Breaker, circuitStates } from '../../publish/main/breaker.ts';
 import type { Dialect } from '../../transaction/driver.ts';
-import { openBroker, openOutboxStore } from '../adapters.ts';
-import { openSerde } from '../serde.ts';
-import { brokerSettingsOf } from '../settings.ts';
-import type { SenderWatch } from './senders.ts';
 
 interface OutboxHealthOptions {
-  /** Quick in a table of any size: whether it answers is whether the database does. */
+  /** Fast in a table of any size, so an error means that the database is down. */
   readonly countPending: () => Promise<number>;
-  /** May take too long for a large table, which is no fault of the database. */
+  /** May time out for a large table, which is not an error. */
   readonly statistics: Pick<Statistics, 'report' | 'oldestPendingMs'>;
-  /** Of the relay in this process. */
+  /** The relay of this process. */
   readonly relay: () => RelayState | undefined;
-  /** Something else that makes it DOWN: one line. */
+  /** Another reason for DOWN: one line. */
   readonly problem?: (() => string | undefined) | undefined;
-  /** Something that does not: one line. */
+  /** A warning: one line. */
   readonly remark?: (() => string | undefined) | undefined;
-  /** A FAILED row keeps back the later ones of its aggregate. */
+  /** A FAILED row blocks later rows of its aggregate. */
   readonly failedBlocks?: boolean;
   readonly clock: Clock;
 }
 
-/** What the table said, for so long at least. */
+/** How long answers of the table are reused, at least. */
 const freshMs = 5_000;
-/** A count that took long is not repeated for so many times its length: a large table is not scanned all the time for a probe. */
+/** The pause after a count, as a multiple of its duration: probes must not scan a large table all the time. */
 const restTimes = 10;
-/** Who asks waits no longer, and hears what was known before. */
+/** How long a caller waits before it gets the last known answer. */
 const answerMs = 500;
 
 interface Found {
@@ -55,7 +47,7 @@ interface Found {
   readonly error?: string;
 }
 
-/** Health of an outbox that costs its database one question at a time, however often it is asked for. */
+/** Health of an outbox. At most one question at a time goes to the database. */
 export function createOutboxHealth({
   countPending,
   statistics,
@@ -66,9 +58,9 @@ export function createOutboxHealth({
   clock,
 }: OutboxHealthOptions): {
   ask(): Promise<OutboxHealth>;
-  /** Rows wait, and the relay of this process does nothing about it. As quick as `ask`. */
+  /** Rows wait, and the relay of this process neither claims nor sends. As fast as `ask`. */
   standsStill(): Promise<boolean>;
-  /** For metrics, as `failed`: `null` of a relay that stands by, as those at work count for all. */
+  /** For metrics, as `failed`. `null` for a standby relay, since the active relays count for all. */
   oldestPendingMs(): number | null;
   /** FAILED rows, as last counted. */
   failed(): number | null;
@@ -104,7 +96,7 @@ export function createOutboxHealth({
     return asking;
   }
 
-  /** It grows older while nobody counts. */
+  /** The age grows between counts. */
   function oldestPendingMs(): number | null {
     if (last === undefined || last.oldestPendingMs === null) return null;
     return Math.round(last.oldestPendingMs + clock.monotonic() - last.atMs);
@@ -173,7 +165,6 @@ interface StateParts {
   readonly unjoined: () => number;
 }
 
-/** What the metrics read of an outbox. */
 export function outboxState({
   relay,
   oldestPendingMs,
@@ -198,7 +189,7 @@ export function outboxState({
   };
 }
 
-/** The breaker of a relay, as an operator sees it; `undefined`: no relay runs at the moment. */
+/** The breaker of a relay for operators. `undefined`: no relay runs at the moment. */
 export function breakerOf(
   relay: (Pick<Relay, 'resetBreaker'> & { state(): RelayState | undefined }) | undefined,
 ): Pick<Breaker, 'state' | 'reset'> | undefined {
@@ -212,27 +203,25 @@ export function breakerOf(
   };
 }
 
-/** What the management server shows of an outbox, and does with it. */
 export interface ManagedOutbox extends OutboxControls {
-  /** False while this process makes its tables: until they are there calls fail. */
+  /** False while this process makes its tables: calls fail until they exist. */
   isReady(): boolean;
   /** Never rejects, and answers within half a second. */
   health(): Promise<OutboxHealth>;
-  /** Age of the oldest event that waits, as last asked for; `null`: not known. */
+  /** Age of the oldest pending row, as last counted; `null`: unknown. */
   oldestPendingMs(): number | null;
-  /** FAILED rows, as last counted; `null`: not known. */
+  /** FAILED rows, as last counted; `null`: unknown. */
   failed(): number | null;
-  /** Rows wait, and the relay of this process does nothing about it. Never rejects, and answers within half a second. */
+  /** Rows wait, and the relay of this process neither claims nor sends. Never rejects, and answers within half a second. */
   standsStill(): Promise<boolean>;
-  /** Ends a replay that runs. */
+  /** Stops a running replay. */
   close(): void;
 }
 
-/** What else than its database makes an outbox unfit. */
 interface OutboxFitness {
-  /** Makes its health DOWN: one line. */
+  /** Makes health DOWN: one line. */
   problem(): string | undefined;
-  /** Shown beside it: one line. */
+  /** A warning: one line. */
   remark(): string | undefined;
   isReady?(): boolean;
 }
@@ -271,7 +260,7 @@ export function manageOutbox(
           throw error;
         });
       const { total, success, after } = result;
-      // Whoever asked may not be there any more.
+      // The requester may have disconnected, so the result is logged.
       const stopped = after === undefined ? '' : `; it ended early, continue with after: ${after}`;
       const sent = dryRun ? 'a dry run, nothing sent' : `${success} sent again`;
       logger.info(`outbox: replay of ${total} events ${what}: ${sent}${stopped}`);
@@ -286,7 +275,7 @@ export function manageOutbox(
   };
 }
 
-async function openReplay(
+export async function openReplay(
   { outbox }: Config,
   store: OutboxStore,
   broker: Broker,
@@ -304,155 +293,8 @@ async function openReplay(
   });
 }
 
-/** A command may take longer than a relay, which others wait for: it counts large tables, and locks can hold it up. */
-const timeoutMs = 30_000;
-const closeMs = 5_000;
-const holdMs = 60_000;
-
-interface UseOptions {
-  /** Makes and updates the tables, where `prepare` is called. Default: it only looks at them. */
-  readonly makesTables?: boolean;
-  /** With a partition for each day, where it makes them. */
-  readonly partitioned?: boolean;
-}
-
-/** Opens the outbox of a configuration for one command. Rejects with one-line errors, and as `work` does. */
-export async function useOutbox<T>(
-  { outbox: { datasource, table } }: Config,
-  logger: Logger,
-  work: (store: OutboxStore) => Promise<T>,
-  { makesTables = false, partitioned = false }: UseOptions = {},
-): Promise<T> {
-  // Nothing else does: a connection must not keep an application alive.
-  const hold = setInterval(() => {}, holdMs);
-  const initializeSchema = makesTables ? 'always' : 'never';
-  const store = openOutboxStore({
-    ...{ url: datasource.url ?? '', table, initializeSchema, logger, timeoutMs, partitioned },
-  });
-  try {
-    return await isolate(() => work(store));
-  } finally {
-    await store.close(closeMs);
-    clearInterval(hold);
-  }
-}
-
-interface RunningReplay {
-  readonly result: Promise<ReplayResult>;
-  /** Ends it after the batch under way. */
-  stop(): void;
-}
-
-/** Sends rows again, from the command line. */
-export function replayOutbox(
-  config: Config,
-  logger: Logger,
-  request: ReplayRequest,
-  onProgress: (sentCount: number, failedCount: number) => void,
-): RunningReplay {
-  const stopping = new AbortController();
-  const result = useOutbox(config, logger, async (store) => {
-    const broker = openSerde(config, logger).sends(
-      openBroker(config.broker.client, brokerSettingsOf(config, logger)),
-    );
-    try {
-      const replay = await openReplay(config, store, broker, onProgress);
-      if (stopping.signal.aborted) replay.stop();
-      stopping.signal.addEventListener('abort', replay.stop);
-      return await replay.run(request);
-    } finally {
-      await broker.close(closeMs);
-    }
-  });
-  return { result, stop: () => stopping.abort() };
-}
-
-interface PgModule {
-  readonly Client: new (
-    options: object,
-  ) => {
-    connect(): Promise<unknown>;
-    end(): Promise<void>;
-    on(event: 'error', listener: () => void): void;
-  };
-}
-
-interface MysqlModule {
-  createConnection(options: object): { connect(done: (error: unknown) => void): void; destroy(): void };
-}
-
-interface SqliteModule {
-  readonly DatabaseSync: new (path: string, options: object) => { close(): void };
-}
-
-const timeoutMsOfUseConnection = 10_000;
-
-/** One connection of the application's driver, for one command. Rejects with one-line errors of svc, and as `work` does. */
-export async function useConnection(
-  url: string,
-  dialect: Dialect,
-  work: (connection: object) => Promise<void>,
-): Promise<void> {
-  const { connection, connected, end } = open(url, dialect);
-  try {
-    await connected().catch((error: { code?: unknown }) => {
-      throw new SvcError(
-        'SVC_OUTBOX_UNREACHABLE',
-        `the database cannot be reached${typeof error?.code === 'string' ? ` (${error.code})` : ''}: check its URL, and that it runs`,
-      );
-    });
-    await work(connection);
-  } finally {
-    await end();
-  }
-}
-
-interface Opened {
-  readonly connection: object;
-  connected(): Promise<unknown>;
-  end(): unknown;
-}
-
-function open(url: string, dialect: Dialect): Opened {
-  if (dialect === 'postgres') {
-    const { Client } = load<PgModule>('pg');
-    const client = new Client({ connectionString: url, connectionTimeoutMillis: timeoutMsOfUseConnection });
-    client.on('error', () => {});
-    return { connection: client, connected: () => client.connect(), end: () => client.end().catch(() => {}) };
-  }
-  if (dialect === 'mysql') {
-    const { createConnection } = load<MysqlModule>('mysql2');
-    const connection = createConnection({
-      ...{ uri: url.replace(/^mariadb:/, 'mysql:'), connectTimeout: timeoutMsOfUseConnection },
-    });
-    const connected = (): Promise<unknown> =>
-      new Promise((resolve, reject) =>
-        connection.connect((error) => (error ? reject(error) : resolve(null))),
-      );
-    return { connection, connected, end: () => connection.destroy() };
-  }
-  const { DatabaseSync } = process.getBuiltinModule('node:sqlite') as unknown as SqliteModule;
-  const handle = new DatabaseSync(url.replace(/^sqlite:(?:\/\/(?=\/))?/, ''), {
-    timeout: timeoutMsOfUseConnection,
-  });
-  return { connection: handle, connected: async () => {}, end: () => handle.close() };
-}
-
-function load<T>(name: string): T {
-  try {
-    return loadOwnCopy(name) as T;
-  } catch (error) {
-    throw packageMissing(name, error as NodeJS.ErrnoException);
-  }
-}
-
-export interface ForeignDriver {
-  readonly specifier: string;
-  readonly dialect: Dialect;
-}
-
-/** Drivers that applications use, and that svc cannot follow. */
-export const foreignDrivers: readonly ForeignDriver[] = [
+/** Drivers whose transactions svc cannot follow. */
+export const foreignDrivers: readonly { readonly specifier: string; readonly dialect: Dialect }[] = [
   { specifier: 'postgres', dialect: 'postgres' },
   { specifier: 'mariadb', dialect: 'mysql' },
   { specifier: 'sqlite3', dialect: 'sqlite' },
@@ -461,95 +303,4 @@ export const foreignDrivers: readonly ForeignDriver[] = [
 
 export function foreignText(specifier: string): string {
   return `svc does not follow transactions of the driver ${specifier}. Call functions with outbox events inside outbox.withTransaction(transaction, fn), or open the transaction with outbox.runInTransaction`;
-}
-
-const firstPauseMs = 1_000;
-const longestPauseMs = 30_000;
-
-interface PrepareOptions {
-  readonly store: Pick<OutboxStore, 'prepare'>;
-  /** Looks whether the tables fit the settings, once they are there. */
-  readonly senders: Pick<SenderWatch, 'look' | 'refusal'>;
-  /** This process makes the tables where there are none. */
-  readonly makesTables: boolean;
-  /** The longest that an event waits for them. */
-  readonly maxWaitMs: number;
-  readonly logger: Logger;
-}
-
-/** The tables of an outbox, looked at or made. */
-interface StorePreparation {
-  /** Resolves when that was tried once, whatever came of it. */
-  readonly tried: Promise<void>;
-  /**
-   * Before a row is written. `undefined`: it may be. Else it is to wait, `maxWaitMs` at most: for the first look at the tables, or until
-   * they are made. Throws, or rejects, where the event would be lost.
-   */
-  ready(): Promise<void> | undefined;
-  /** False while tables that this process makes are not there. */
-  isReady(): boolean;
-  /** It is not tried again. */
-  stop(): void;
-}
-
-/**
- * A database that is away, or takes no writes yet, is asked again until it is otherwise: its tables may have to be made. What else is
- * wrong is said once.
- */
-export function prepareStore(options: PrepareOptions): StorePreparation {
-  const { store, senders, makesTables, maxWaitMs, logger } = options;
-  let failures = 0;
-  let failedAtMs = 0;
-  let isPrepared = false;
-  let isGivenUp = false;
-  let inFlight: Promise<void> | undefined;
-  let timer: NodeJS.Timeout | undefined;
-
-  async function attempt(): Promise<void> {
-    try {
-      await store.prepare();
-    } catch (error) {
-      if (isGivenUp) return;
-      failedAtMs = systemClock.monotonic();
-      if (failures++ === 0) logger.error(`outbox: ${reasonOf(error)}`);
-      isGivenUp = !isPassing(error);
-      if (!isGivenUp) timer = setTimeout(begin, backoffMs(failures, firstPauseMs, longestPauseMs)).unref();
-      return;
-    }
-    if (!isGivenUp) await senders.look();
-    isPrepared = true;
-  }
-
-  function begin(): Promise<void> {
-    clearTimeout(timer);
-    inFlight = isolate(attempt).finally(() => {
-      inFlight = undefined;
-    });
-    return inFlight;
-  }
-
-  function refuse(): void {
-    const refusal = senders.refusal();
-    if (refusal !== undefined) throw new SvcError(refusal.code, refusal.message);
-  }
-
-  const tried = begin();
-  return {
-    tried,
-    ready() {
-      refuse();
-      if (isPrepared || isGivenUp) return undefined;
-      if (failures > 0 && !makesTables) return undefined;
-      // An application that has come so far has a database that answers: the rest of a long pause is not waited for.
-      const isPause = inFlight === undefined && systemClock.monotonic() - failedAtMs < firstPauseMs;
-      if (isPause) return undefined;
-      const looked = (inFlight ?? begin()).then(refuse);
-      return inTime(looked, { limitMs: maxWaitMs, keepsAlive: false, late: () => undefined });
-    },
-    isReady: () => isPrepared || !makesTables,
-    stop() {
-      isGivenUp = true;
-      clearTimeout(timer);
-    },
-  };
 }

@@ -22,10 +22,10 @@ export interface SenderSettings extends ErasureSettings {
   readonly table: string;
 }
 
-/** Rows that wait for so long have nobody who sends them, where no relay is alive either: one that is started again takes less. */
+/** Without a live relay, rows that wait this long have no sender. A relay restarts faster. */
 const waitingMs = 60_000;
 
-/** Why events must not be stored: with these settings on this table they would be lost. */
+/** Why events must not be stored: with these settings, this table would lose them. */
 export function refusalOf(
   settings: SenderSettings,
   { erases, isRouted, log }: Senders,
@@ -46,7 +46,7 @@ export function refusalOf(
   );
 }
 
-/** What somebody has to look at, though no event is lost by it. `isRelay`: this process has a relay itself. */
+/** A warning for the operator; no event is lost. `isRelay`: this process runs a relay. */
 export function remarkOf(settings: SenderSettings, senders: Senders, isRelay: boolean): string | undefined {
   const { dialect, table } = settings;
   const { erases, isRouted, log, relays, oldestMs } = senders;
@@ -60,12 +60,12 @@ export function remarkOf(settings: SenderSettings, senders: Senders, isRelay: bo
   if (isRelay || relays > 0 || (!isWaiting && !erases)) return undefined;
   if (!isRouted)
     return `rows of ${table} wait for ${spanOf(oldestMs ?? 0)}, but no relay of it runs. Start "npx --no svc relay", or a process with svc.outbox.publisher-enabled: true and this table`;
-  // Who reads a binary log, nobody here knows.
+  // Whether a connector reads a binary log is unknown here.
   if (dialect !== 'postgres' || log === 'read') return undefined;
   return `no relay of ${table} runs, and currently no connector reads the log of its database: check Kafka Connect (GET /connectors/<name>/status)`;
 }
 
-/** No connector reads SQLite: its rows stay, whatever is set. */
+/** No connector reads SQLite: its rows stay with any setting. */
 const isForDebezium = (settings: SenderSettings): boolean =>
   erasesRows(settings) && settings.dialect !== 'sqlite';
 
@@ -79,35 +79,23 @@ function erasedText(table: string): string {
   return `a trigger of the table ${table} deletes each row in the transaction that wrote it, so no relay would find an event. That is for Debezium only, with svc.outbox.publisher-enabled: false and retention-days: 0. Run DROP TRIGGER ${trigger} ON ${quoteTable('postgres', table)}, or set both options if Debezium sends`;
 }
 
-/** Somebody else may change the table, or begin or stop to send, at any time; while calls fail for it, each look may end that. */
+/** Others may change the table, or start and stop sending, at any time. While events are refused, the next look may end that. */
 export const lookMs = 60_000;
 export const refusedLookMs = 5_000;
 
-interface SenderWatchOptions {
+/** Checks that the settings of this process fit its table and that the rows have a sender. Also reads the database's traits. */
+export function watchSenders({
+  store,
+  settings,
+  isRelay,
+  logger,
+}: {
   readonly store: Pick<OutboxStore, 'senders' | 'traits'>;
   readonly settings: SenderSettings;
   /** This process has a relay. */
   readonly isRelay: boolean;
   readonly logger: Logger;
-}
-
-/**
- * Whether the settings of this process fit its table, and whether anybody sends the rows; and what of the database the statements of
- * the application hang on.
- */
-export interface SenderWatch {
-  /** The first time, and then by itself from time to time. Never rejects: what cannot be asked is as it was. */
-  look(): Promise<void>;
-  /** Events would be lost. */
-  refusal(): SvcError | undefined;
-  /** The largest packet that the database takes, as far as there is a limit and it is known. */
-  maxPacketBytes(): number | undefined;
-  /** One line: nothing is lost, and somebody has to look at it. */
-  remark(): string | undefined;
-  stop(): void;
-}
-
-export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOptions): SenderWatch {
+}) {
   let refusal: SvcError | undefined;
   let remark: string | undefined;
   let maxPacketBytes: number | undefined;
@@ -124,7 +112,7 @@ export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOp
       logger.error(`outbox: ${refusal.message}`, { code: refusal.code });
     if (refusal === undefined && wasRefused !== undefined)
       logger.info(`outbox: the table ${settings.table} fits the settings again: events are stored`);
-    // How long rows wait is said once.
+    // The text contains how long rows wait, so it is logged once.
     if (remark !== undefined && last === undefined) logger.warn(`outbox: ${remark}`);
   }
 
@@ -146,36 +134,33 @@ export function watchSenders({ store, settings, isRelay, logger }: SenderWatchOp
   }
 
   return {
+    /** Looks once, and then schedules the next look. Never rejects: after an error the last answers stay. */
     look,
+    /** Why events would be lost. */
     refusal: () => refusal,
+    /** The largest packet that the database accepts. `undefined`: no limit, or unknown. */
     maxPacketBytes: () => maxPacketBytes,
+    /** A warning in one line; no event is lost. */
     remark: () => remark,
-    stop() {
+    stop(): void {
       isStopped = true;
       clearTimeout(timer);
     },
   };
 }
 
-interface TellsUnjoined {
-  /** `target`: as reports name it, such as `src/orders.ts#placeOrder`; `undefined`: the application called `outbox.save()`. */
-  tell(row: { readonly eventType: string }, target: string | undefined): void;
-  count(): number;
-  /** One line for health and the doctor, as soon as there was one. */
-  remark(): string | undefined;
-}
+const maxTold = 100;
 
-const mostTold = 100;
-
-/** Says once for each target that its events are stored by themselves, and counts them. */
-export function tellUnjoined(logger: Logger): TellsUnjoined {
+/** Counts events that are stored outside a transaction, and warns once per target. */
+export function tellUnjoined(logger: Logger) {
   const told = new Set<string>();
   let count = 0;
   return {
-    tell({ eventType }, target) {
+    /** `target`: as reports name it, such as `src/orders.ts#placeOrder`. `undefined`: the application called `outbox.save()`. */
+    tell({ eventType }: { readonly eventType: string }, target: string | undefined): void {
       count++;
       const whose = target ?? `outbox.save() of ${eventType}`;
-      if (told.has(whose) || told.size >= mostTold) return;
+      if (told.has(whose) || told.size >= maxTold) return;
       told.add(whose);
       logger.warn(
         `outbox: an event of ${printable(whose)} was made outside any transaction. svc stores it right after the call, not atomically: a process that ends in between loses the event. Call the function within a transaction, or let such calls fail with svc.outbox.on-no-transaction: error (docs/outbox.md). svc logs this once for each target`,
@@ -183,7 +168,8 @@ export function tellUnjoined(logger: Logger): TellsUnjoined {
       );
     },
     count: () => count,
-    remark() {
+    /** One line for health and the doctor, once there was such an event. */
+    remark(): string | undefined {
       if (count === 0) return undefined;
       const first = [...told].slice(0, 5).map(printable).join(', ');
       const more = told.size > 5 ? ` and ${told.size - 5} more` : '';

@@ -11,18 +11,18 @@ import { type openLocalBackup, openLocalSource } from '../adapters.ts';
 
 type OwnSegments = Awaited<ReturnType<NonNullable<Parameters<typeof openLocalSource>[0]['own']>>>;
 
-export interface DrainParts {
+interface DrainParts {
   readonly broker: Broker;
   readonly logger: Logger;
-  /** The cluster has taken events out of the backup. */
+  /** The cluster has accepted events from the backup. */
   readonly onAnswered: () => void;
-  /** `undefined`: what is sent from there is in no order with new events. */
+  /** `undefined`: events from the backup have no order with new events. */
   readonly order: BackupOrder | undefined;
-  /** Whether an earlier process may have left something. */
+  /** Whether an earlier process may have left events. */
   readonly mayHaveBacklog: boolean;
 }
 
-/** What empties the local backup into the topics. */
+/** Drains the local backup into the topics. */
 export function startDrain(
   { dlqBackupPath, backup }: Config['broker'],
   files: ReturnType<typeof openLocalBackup>,
@@ -34,7 +34,7 @@ export function startDrain(
     lazySource('local files', () =>
       openLocalSource({
         directory: dlqBackupPath,
-        // A tenth more than what the backup may hold anyway.
+        // A tenth on top of the limit of the backup.
         maxAsideBytes: maxBytes / 10,
         now: clock.now,
         own,
@@ -54,7 +54,7 @@ export function startDrain(
     left,
     mayHaveBacklog,
     async hasLeft() {
-      // Others fill and empty the folder, too.
+      // Other processes fill and empty the folder, too.
       await files.recount();
       return left.hasEvents();
     },
@@ -64,7 +64,7 @@ export function startDrain(
     partitionOf,
     sleep: (ms: number) => sleep(ms, undefined, { ref: false }),
     ratePerSecond: backup.drain.rate,
-    // Not by the breaker: without new events nobody tests the cluster for it, and it stays open.
+    // The breaker does not tell: without new events it stays open.
     ask: () => isolate(() => broker.describe()),
     onAnswered,
     onDrained: files.recount,

@@ -1,4 +1,4 @@
-// tiers/: what is behind the main topic, and the way back, built of the configuration.
+// tiers/: the tiers behind the main topic, and the drain, built from the configuration.
 
 import { AsyncResource } from 'node:async_hooks';
 import { readdirSync } from 'node:fs';
@@ -14,14 +14,13 @@ import type { Broker } from '../../publish/broker.ts';
 import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
 import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
 import type { Drain } from '../../publish/recovery/drain.ts';
-import type { FailedEvent, NextTier } from '../../publish/tier.ts';
+import type { FailedEvent } from '../../publish/tier.ts';
 import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
 import {
   createBackupTier,
   createDlqTier,
   createKeptEvents,
   createTierChain,
-  type TierLog,
 } from '../../publish/tiers/tiers.ts';
 import type { TopicReader } from '../../publish/topic-reader.ts';
 import { openLocalBackup, openS3Backup, openTopicReader, readsTopics } from '../adapters.ts';
@@ -33,34 +32,16 @@ interface TiersParts {
   readonly ledger: Ledger;
   readonly alert: LossAlert;
   readonly logger: Logger;
-  /** While the cluster is known to be away, the dead letter topic in it is not tried. */
+  /** While the cluster is known to be away, its dead letter topic is skipped. */
   readonly isAway: () => boolean;
-  /** The cluster has taken events out of the backup. */
+  /** The cluster has accepted events from the backup. */
   readonly onAnswered: () => void;
-}
-
-/** What is behind the main topic: dead letter topic, backup, lost; and the way back. */
-interface StartedTiers {
-  readonly next: NextTier;
-  /** Keeps what is published in order with what is in the backup. `undefined`: nothing does. */
-  readonly order: KeyOrder | undefined;
-  /** At the end of the process, synchronously: these, and what is on its way through the tiers. Returns how many are stored. */
-  storeSync(failed: Iterable<FailedEvent>): number;
-  /** One that came after that. Returns whether it is stored; if not, its loss has been said. */
-  storeLateSync(failed: FailedEvent): boolean;
-  /** A thread of this process has ended: what it left in the backup is sent at once. */
-  threadEnded(): void;
-  /** What this process still writes to the local backup becomes readable. `undefined`: nobody but this process empties that. */
-  readonly finishBackup: (() => Promise<void>) | undefined;
-  /** What waits in the local backup, and what was sent from there. */
-  backup(): BackupState;
-  readonly recentDlqEvents: TierLog['recentDlq'];
-  close(deadlineMs: number): Promise<void>;
 }
 
 const nothingWaits = { files: 0, events: 0, bytes: 0, tooLarge: 0 };
 
-export function startTiers(config: Config, parts: TiersParts): StartedTiers {
+/** The tiers behind the main topic: dead letter topic, backup, lost; and the drain. */
+export function startTiers(config: Config, parts: TiersParts) {
   const { broker, ledger, alert, logger } = parts;
   const { dlqTopic, dlqFormat, dlqBackupPath, backup } = config.broker;
   const clock = systemClock;
@@ -117,38 +98,44 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
       : undefined;
 
   return {
-    async next(failed) {
+    async next(failed: FailedEvent) {
       const outcome = await chain.next(failed);
       if (outcome === 'backup') drain?.stored();
       return outcome;
     },
-    order,
+    /** Keeps new events in order with those in the backup. `undefined`: there is no such order. */
+    order: order as KeyOrder | undefined,
+    /** Makes the open files of the local backup readable for others. `undefined`: only this process empties its backup. */
     finishBackup: isJournal ? undefined : local?.finishSegments,
-    threadEnded() {
+    /** A thread of this process has ended: its events in the backup are sent at once. */
+    threadEnded(): void {
       void local?.recount();
       drain?.look();
     },
-    backup: () => ({
+    /** The contents of the local backup, and how many events were drained. */
+    backup: (): BackupState => ({
       ...nothingWaits,
       ...local?.state(),
       drained: drain?.count() ?? 0,
       oldestMs: order?.oldestMs() ?? 0,
     }),
     recentDlqEvents: recentDlq,
-    storeSync(failed) {
+    /** At the exit of the process, synchronously: stores these events and those in the tiers. Returns how many were stored. */
+    storeSync(failed: Iterable<FailedEvent>): number {
       const count = backupTier.storeSync([...new Set([...failed, ...chain.inFlight()])]);
       local?.endSync();
       return count;
     },
-    storeLateSync(failed) {
+    /** Stores a later event. Returns `false` after it has reported the loss. */
+    storeLateSync(failed: FailedEvent): boolean {
       const isStored = backupTier.storeSync([failed]) === 1;
       if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
       return isStored;
     },
-    async close(deadlineMs) {
+    async close(deadlineMs: number): Promise<void> {
       const end = clock.monotonic() + deadlineMs;
       const draining = drain?.close();
-      // What it has under way is noted before the files are handed over.
+      // The drain notes its events in flight before the files are handed over.
       if (order !== undefined && draining !== undefined) await within(deadlineMs / 2, draining);
       await chain.close(Math.max(0, end - clock.monotonic()));
       if (draining !== undefined) await within(Math.max(0, end - clock.monotonic()), draining);
@@ -156,7 +143,7 @@ export function startTiers(config: Config, parts: TiersParts): StartedTiers {
   };
 }
 
-/** Whether another process may have left something: looked for at once, so that no event waits where nothing is. */
+/** Whether another process may have left events. They are drained from the start. */
 function mayHoldEvents(path: string): boolean {
   try {
     return readdirSync(path).some((name) => /\.(json|ndjson)(\.open)?$|^svc-backup-/.test(name));
@@ -165,16 +152,16 @@ function mayHoldEvents(path: string): boolean {
   }
 }
 
-/** How soon what other processes leave is looked for where there was nothing at the start. */
+/** The first look for events of other processes, if the folder was empty at the start. */
 const firstLookMs = 60_000;
 
-/** Most processes never have anything in the backup: what empties it is loaded with the first event there. */
+/** Loads the drain at the first event in the backup, because most processes never have one. */
 function drainLater(
   mayHoldEvents: () => boolean,
   start: (mayHaveBacklog: boolean) => Drain,
   nothingLeft: () => void,
 ): Drain {
-  // An event may start it: its timers and sends must not keep the context of that one call.
+  // An event may start it: timers and sends must not keep the context of that call.
   const outside = new AsyncResource('svc');
   const mayHaveBacklog = mayHoldEvents();
   let drain: Drain | undefined;
@@ -207,13 +194,13 @@ function drainParts(): typeof Drains {
   return loadChunk(import.meta.url, './drains.ts') as typeof Drains;
 }
 
-/** The consumer group under which a recovery remembers what it has sent, where it is given no other. */
+/** The default consumer group of recoveries, which records what they have sent. */
 export const recoveryGroup = 'svc-dlq-recovery';
 
-/** For so long an answer is the answer, and a broker that gave none is not asked again. */
+/** How long an answer, or the lack of one, is reused. */
 const freshMs = 60_000;
 
-/** Counts dead letters that no recovery has sent yet: at most once in a minute, aside, and only while somebody wants to know. */
+/** Counts unrecovered dead letters in the background, at most once a minute and only on request. `null`: unknown. */
 export function createDlqWaiting(
   openReader: () => Promise<Pick<TopicReader, 'open' | 'count' | 'close'>>,
   clock: Clock,
@@ -251,7 +238,7 @@ export function createDlqWaiting(
   };
 }
 
-/** Those of the configured topic, where the broker can be asked. */
+/** Counts for the configured topic, if the broker can be read. */
 export function dlqWaitingOf(config: Config, logger: Logger): () => number | null {
   const { client, dlqTopic: topic } = config.broker;
   if (topic === undefined || !readsTopics(client)) return () => null;

@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
-import { outboxDdl } from '../../../src/start/adapters.ts';
+import { ddl } from '../../../src/adapters/sql/schema.ts';
 import { newTopic } from '../../contract/broker.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { type SecureKafka, startSecureKafka } from '../../support/kafka.ts';
@@ -116,7 +116,7 @@ for (const [need, dialect, start, drop] of [
       const server = await start();
       const url = await server.freshDatabase();
       const outbox = { outbox: { enabled: true, datasource: { url } } };
-      for (const sql of (await outboxDdl(dialect, table, {})).split(/;\s*$/m))
+      for (const sql of ddl(dialect, table, {}).split(/;\s*$/m))
         if (/\w/.test(sql.replace(/^--.*$/gm, ''))) await server.query(url, sql);
       assert.deepEqual(of((await doctor(outbox)).findings, 'triggers'), [
         { area: 'triggers', state: 'ok', text: `${table} is guarded` },
@@ -140,7 +140,7 @@ for (const [need, dialect, start, drop] of [
       const address = networkAddress();
       const server = await start();
       const own = new URL(await server.freshDatabase());
-      for (const sql of (await outboxDdl(dialect, table, {})).split(/;\s*$/m))
+      for (const sql of ddl(dialect, table, {}).split(/;\s*$/m))
         if (/\w/.test(sql.replace(/^--.*$/gm, ''))) await server.query(own.href, sql);
       const proxy = createServer((socket) => {
         const onward = connect(Number(own.port), own.hostname);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { findDeclared } from '../../../src/capture/source/declared.ts';
-import { doubtsOf } from '../../../src/cli/check.ts';
+import { doubtsOf } from '../../../src/cli/doubts.ts';
 import { formatProblem } from '../../../src/config/check/validate.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { eventTypesOf, unusedSchemas } from '../../../src/start/settings.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createListing, mostSorted } from '../../../src/cli/recovery.ts';
+import { createListing, maxSorted } from '../../../src/cli/recovery.ts';
 import type { StoredEvent } from '../../../src/start/commands/recovery.ts';
 
 function stored(eventId: string, storedAt: number): StoredEvent {
@@ -47,8 +47,8 @@ describe('a list of events', () => {
   });
 
   it('holds so many and no more to put them in order', () => {
-    const many = Array.from({ length: mostSorted + 1 }, (_, index) => stored(String(index), -index));
+    const many = Array.from({ length: maxSorted + 1 }, (_, index) => stored(String(index), -index));
     const ids = idsOf(true, many);
-    assert.deepEqual([ids[0], ids.at(-2), ids.at(-1)], [String(mostSorted - 1), '0', String(mostSorted)]);
+    assert.deepEqual([ids[0], ids.at(-2), ids.at(-1)], [String(maxSorted - 1), '0', String(maxSorted)]);
   });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { recoveryConfig } from '../../../src/cli/recovery.ts';
-import { WrongUse } from '../../../src/cli/wrong-use.ts';
+import { WrongUse } from '../../../src/cli/terminal.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { recoveryOptions } from '../support/recovery-options.ts';
 

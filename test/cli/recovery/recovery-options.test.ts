@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { acceptOf } from '../../../src/cli/recovery.ts';
-import { WrongUse } from '../../../src/cli/wrong-use.ts';
+import { WrongUse } from '../../../src/cli/terminal.ts';
 import type { StoredEvent } from '../../../src/start/commands/recovery.ts';
 import { recoveryOptions } from '../support/recovery-options.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { createColumns } from '../../../src/cli/columns.ts';
 import { listColumns, listHead, summaryLines, summaryOf } from '../../../src/cli/recovery.ts';
+import { createColumns } from '../../../src/cli/terminal.ts';
 import type { RecoveryResult } from '../../../src/start/commands/recovery.ts';
 
 const result: RecoveryResult = {

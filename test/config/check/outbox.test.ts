@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { formatProblem } from '../../../src/config/check/validate.ts';
-import { loadConfig } from '../../../src/config/read/load.ts';
-import type { Environment } from '../../../src/config/read/read-file.ts';
+import { type Environment, loadConfig } from '../../../src/config/read/load.ts';
 import { folderWith, lines, loadCode, loadYaml, removeFolders } from '../config-folder.ts';
 
 const name = 'svc.outbox.datasource.url';

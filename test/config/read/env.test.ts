@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { loadConfig } from '../../../src/config/read/load.ts';
-import { readEnvironment } from '../../../src/config/read/read-file.ts';
+import { loadConfig, readEnvironment } from '../../../src/config/read/load.ts';
 import { options, variableOf } from '../../../src/config/schema/schema.ts';
 import { folderWith, lines, removeFolders } from '../config-folder.ts';
 

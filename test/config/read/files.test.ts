@@ -290,7 +290,7 @@ function asOrdinaryUser(work: () => void): void {
 }
 
 function runWithoutTypeScript(cwd: string): string {
-  const reader = fileURLToPath(new URL('../../../src/config/read/read-file.ts', import.meta.url));
+  const reader = fileURLToPath(new URL('../../../src/config/read/load.ts', import.meta.url));
   const script = `
     import { registerHooks, stripTypeScriptTypes } from 'node:module';
     import { readFileSync } from 'node:fs';

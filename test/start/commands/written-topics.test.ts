@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Config } from '../../../src/config/config.ts';
-import { createTopicRefusal } from '../../../src/start/commands/inspect.ts';
+import { createTopicRefusal } from '../../../src/start/commands/recovery.ts';
 
 const config = {
   broker: { topic: 'orders', dlqTopic: 'dead' },

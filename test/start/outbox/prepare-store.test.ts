@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type sinon from 'sinon';
 import { SvcError } from '../../../src/ground/errors.ts';
-import { prepareStore } from '../../../src/start/outbox/outbox-health.ts';
+import { prepareStore } from '../../../src/start/outbox.ts';
 import { fakeTime } from '../../support/fake-time.ts';
 
 describe('the tables of an outbox at the start', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { DeadLetterAsk } from '../../../src/manage/controls.ts';
 import type { TopicRecord, TopicTail } from '../../../src/publish/topic-reader.ts';
-import { createNewestDeadLetters } from '../../../src/start/commands/recovery-runs.ts';
+import { createNewestDeadLetters } from '../../../src/start/management.ts';
 
 const headers = { eventType: 'PAID', originalTopic: 'orders', exceptionType: 'TimeoutException' };
 const value = Buffer.from('{"customer":"Jane"}');
@@ -27,7 +27,7 @@ describe('the newest dead letters of a topic', () => {
       ...more,
     });
   };
-  const limits = { patienceMs: 20_000, mostRead: 1_000 };
+  const limits = { answerMs: 20_000, maxRead: 1_000 };
   const look = (
     partitions: readonly (readonly TopicRecord[])[],
     ask: Partial<DeadLetterAsk> = {},
@@ -120,7 +120,7 @@ describe('the newest dead letters of a topic', () => {
 
   it('end with so many records that were looked at', async () => {
     const found = await look([run(0, 0, 5_000)], { types: ['NONE'] });
-    assert.ok(found.read >= limits.mostRead && found.read < 3 * limits.mostRead, String(found.read));
+    assert.ok(found.read >= limits.maxRead && found.read < 3 * limits.maxRead, String(found.read));
     assert.deepEqual([found.deadLetters, found.complete], [[], false]);
   });
 
@@ -134,7 +134,7 @@ describe('the newest dead letters of a topic', () => {
 
   it('are not waited for for long: what was found is said, and where nothing was, that', async () => {
     const never = new Promise<void>(() => {});
-    const soon = { ...limits, patienceMs: 30 };
+    const soon = { ...limits, answerMs: 30 };
     const hangs = createNewestDeadLetters('dead', tailOf([], { open: () => never }), soon);
     await assert.rejects(hangs.newest({ limit: 1 }) ?? assert.fail(), {
       code: 'SVC_ADAPTERS_NOT_REACHABLE',
