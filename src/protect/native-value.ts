@@ -1,4 +1,4 @@
-/** A value that JSON has as text only, for a form of events that has it as it is. In JSON it is that text. */
+/** A value that JSON has as text only (bytes, a BigInt), for an event format with a native type. JSON gets the text. */
 export class NativeValue {
   readonly #text: string;
   readonly #isBigInt: boolean;

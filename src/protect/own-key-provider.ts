@@ -17,11 +17,10 @@ const providers = ownParts<KeyProvider>({
 const longestMs = 10_000;
 
 /**
- * Adds a key provider of the application's own, for `svc.pii.kms.type: <name>` with `svc.pii.kms.enabled: true`. Until it is
- * registered, events with fields to encrypt are refused, so do it before the first one: at the start of the application, or in
- * a configuration in code, where commands (`svc decrypt`) find it as well. Returns the way to take it out again.
- *
- * @throws SvcError `SVC_PROTECT_KEY_PROVIDER` for a name that is taken or none, and for what is no provider.
+ * Adds a key provider of the application, for `svc.pii.kms.type: <name>` with `svc.pii.kms.enabled: true`. Events with fields
+ * to encrypt are refused until it is registered, so register it at the start of the application. In a configuration in code,
+ * commands (`svc decrypt`) find it as well. Returns a function that removes it.
+ * @throws SvcError `SVC_PROTECT_KEY_PROVIDER` for an invalid or taken name, and for an object that is not a provider
  */
 export function registerKeyProvider(name: string, provider: KeyProvider): () => void {
   const { supportsEnvelopeEncryption, generateDataKey, decryptDataKey, getKey } = (provider ??
@@ -38,7 +37,7 @@ export function registerKeyProvider(name: string, provider: KeyProvider): () => 
 /** The provider of that name, which may be registered later. */
 export function ownKeyProvider(name: string): KeyProvider {
   const found = <P extends KeyProvider>(): P => providers.get(name) as P;
-  // Each call of the port ends by itself; of another's code that is not certain.
+  // The port limits the time of each call, but code of the application may not comply.
   const late = (): never => {
     throw keyProviderError(
       'SVC_PROTECT_KEY_UNAVAILABLE',

@@ -1,4 +1,4 @@
-// protect/: from an envelope to something that may leave the process. The walk on top, what it asks in rooms.
+// protect/: from an envelope to an event that may leave the process.
 
 import type { Envelope } from '../envelope/envelope.ts';
 import { isTooBig } from '../ground/bounds.ts';
@@ -33,10 +33,10 @@ import type { SealedField, Sealer } from './sealer.ts';
 
 declare const protectedMark: unique symbol;
 
-/** An envelope that may leave the process. Only a protector makes one, and serializers take nothing else. */
+/** An envelope that may leave the process. Only a protector makes one, and serializers accept nothing else. */
 export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
   readonly payload: Readonly<Record<string, unknown>>;
-  /** The ciphertexts and hashes in it: whoever writes it marks all else that looks so, see `own-text.ts`. */
+  /** The ciphertexts and hashes in it. Serializers mark all other texts that look like one: see `own-text.ts`. */
   readonly sealed: readonly string[];
   readonly [protectedMark]: true;
 }
@@ -45,12 +45,11 @@ export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
 export type Unsealed = UnsealedError<ProtectedEnvelope>;
 
 /**
- * The only way from an envelope to something that can be serialized. It fails closed: what cannot be represented or protected
- * safely throws an `SvcError` that names no value, and the event is refused. A payload that is no object becomes
- * `{ "value": … }`.
- *
- * @param clearTexts what the application lets out in clear beside the payload, such as the record key; the event is refused where
- *   one of them is a protected value, or holds one
+ * The only way from an envelope to something that can be serialized. Fails closed: if a value cannot be represented or
+ * protected safely, it throws an `SvcError` that names no value, and the event is refused. A payload that is not an object
+ * becomes `{ "value": … }`.
+ * @param clearTexts texts that leave in clear beside the payload, such as the record key. The event is refused if one of them
+ * is or holds a protected value.
  */
 export type Protect = (envelope: Envelope, clearTexts?: readonly ClearText[]) => ProtectedEnvelope;
 
@@ -58,21 +57,21 @@ export interface ProtectorOptions {
   /** The rules of an event type. Called once per event. */
   readonly policyOf: (eventType: string) => Policy;
   readonly sealer: Sealer;
-  /** Told of unmarked values: `svc.pii.detect: report`. */
+  /** Called for unmarked values: `svc.pii.detect: report`. */
   readonly detect?: Detect | undefined;
-  /** Told of marked fields that hold objects whose text nobody but their class can read. */
+  /** Called for marked fields that hold objects whose text only their class can read. */
   readonly onUnreadable?: ((eventType: string, field: string) => void) | undefined;
-  /** False: marks of classes have no effect. Default: true. */
+  /** False: class marks have no effect. Default: true. */
   readonly usesMarks?: boolean;
-  /** The form of events has bytes and BigInts of its own: they are not made text. Default: false. */
+  /** The event format has native bytes and BigInts, so they stay as they are. Default: false. */
   readonly keepsTypes?: boolean;
-  /** Where a key cannot be had for now, the event is an `UnsealedError`, which can be sealed later. Default: false. */
+  /** If a key is temporarily unavailable, an `UnsealedError` is thrown, which can be sealed later. Default: false. */
   readonly defers?: boolean;
-  /** Default: that of the system. */
+  /** Default: the system clock. */
   readonly clock?: Pick<Clock, 'monotonic'>;
 }
 
-/** Looks at one unmarked value. `keys` lead to it from the root of the payload. */
+/** Called with one unmarked value. `keys` is its path from the root of the payload. */
 export type Detect = (eventType: string, value: string | number, keys: readonly Step[]) => void;
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
@@ -124,16 +123,16 @@ export function createProtector(options: ProtectorOptions): Protect {
 }
 
 /**
- * A payload that was read, and whose key cannot be had for now. Whoever knows nothing of waiting refuses the event, as with any
- * other error. It holds values in clear: in memory only, and in no text.
+ * A payload that was read, but whose key is temporarily unavailable. Callers that cannot wait refuse the event, as with any
+ * other error. It holds values in clear: keep it in memory only, and out of any text.
  */
 export class UnsealedError<Sealed> extends SvcError {
-  /** What the event is once the key is there; throws the reason again until then. */
+  /** Returns the sealed event; throws the same reason while the key is unavailable. */
   readonly seal: () => Sealed;
 
   constructor({ code, message, name }: SvcError, seal: () => Sealed) {
     super(code, message, { name });
-    // In no dump of the error.
+    // Not in a dump of the error.
     Object.defineProperty(this, 'seal', { enumerable: false });
     this.seal = seal;
   }
@@ -145,7 +144,7 @@ interface Deferred {
   readonly field: SealedField;
 }
 
-/** Seals the values of one event, and leaves tokens for those whose key is not there. */
+/** Seals the values of one event, and leaves tokens for those whose key is unavailable. */
 class DeferringSealer implements Sealer {
   readonly hash: Sealer['hash'];
   readonly #sealer: Sealer;
@@ -157,7 +156,7 @@ class DeferringSealer implements Sealer {
     this.hash = (plain) => sealer.hash(plain);
   }
 
-  /** Why a key is missing; `undefined`: none is. */
+  /** Why a key is missing; `undefined` if no key is. */
   get reason(): SvcError | undefined {
     return this.#reason;
   }
@@ -175,7 +174,7 @@ class DeferringSealer implements Sealer {
     }
   }
 
-  /** Puts ciphertexts in the place of the tokens: of all or of none, where it throws. */
+  /** Replaces the tokens by ciphertexts: all of them, or none if it throws. */
   fill(payload: Record<string, unknown>, sealed: string[]): void {
     const texts = new Map(
       this.#deferred.map(({ token, plain, field }) => [token, this.#sealer.encrypt(plain, field)]),
@@ -185,7 +184,7 @@ class DeferringSealer implements Sealer {
   }
 }
 
-/** In the copy that the walk has made. */
+/** `parts` belongs to the copy that the walk has made. */
 function replaceIn(parts: Record<string, unknown> | unknown[], texts: ReadonlyMap<string, string>): void {
   const all = parts as Record<string, unknown>;
   for (const key of Object.keys(all)) {
@@ -197,17 +196,16 @@ function replaceIn(parts: Record<string, unknown> | unknown[], texts: ReadonlyMa
   }
 }
 
-/** Objects nested deeper than this are refused; a cycle is found by it as well. */
+/** Objects nested deeper are refused; this also finds cycles. */
 export const maxDepth = 64;
 
 /**
- * A payload as JSON can carry it without losing anything in silence, its marked values protected: `Map` becomes an object, `Set`
- * an array, `Date` ISO text, `BigInt` text, bytes Base64; `toJSON` is honoured. Everything is read once, into a copy, before anything is
- * decided: a getter or proxy could give another value, or other keys, when asked again.
- *
- * @throws SvcError with a code and no value: `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR`
- * (a getter, `toJSON` or proxy threw), `SVC_PROTECT_UNSUPPORTED_TYPE` (errors, promises and others whose JSON is empty or
- * unsafe), and the errors of the sealer.
+ * A payload as JSON can carry it without silent loss, its marked values protected. `Map` becomes an object, `Set` an array,
+ * `Date` ISO text, `BigInt` text, bytes Base64; `toJSON` is honored. Everything is read once, into a copy, before anything is
+ * decided: a getter or proxy could return something else the second time.
+ * @throws SvcError without any value: `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR` (a
+ * getter, `toJSON` or proxy threw), `SVC_PROTECT_UNSUPPORTED_TYPE` (errors, promises and others whose JSON is empty or unsafe),
+ * and the errors of the sealer.
  */
 export function walkPayload(payload: unknown, rules: WalkRules): unknown {
   const budget = new Budget(rules.monotonic);
@@ -241,7 +239,7 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
   }
 }
 
-/** Whether somebody has put something on the prototype of all objects, where a `for … in` would find it. */
+/** Whether the prototype of all objects has enumerable keys, which a `for … in` would find. */
 function isPolluted(): boolean {
   for (const _ in Object.prototype) return true;
   return false;
@@ -295,7 +293,7 @@ function visitKind(
       const after = leaf(plain, depth, walk, place);
       if (kind === 'bytes' && walk.keepsTypes && after === plain)
         return new NativeValue(plain as string, 'bytes');
-      // A text is handed on as one, so that it can still be marked.
+      // A text is returned as one, so that it can still be marked.
       return kind === 'raw json' && after === plain && !isRawText(value) ? value : after;
     }
   }
@@ -310,7 +308,7 @@ function visitMap(map: ReadonlyMap<unknown, unknown>, depth: number, walk: Walk,
   return result;
 }
 
-/** Nothing of it is published, but what leaves in clear may show it. */
+/** Nothing of it is published, but a clear text may show it. */
 function leaveOut(value: unknown, { clear, budget }: Walk): typeof excluded {
   if (clear !== undefined) compareLeftOut(value, clear, budget);
   return excluded;
@@ -351,7 +349,7 @@ function visitCopy(
   return copy;
 }
 
-/** Where no rule can hold any more, as in most of a payload. */
+/** For places that no rule can reach, which is most of a payload. */
 function visitFree(copy: Record<string, unknown>, depth: number, walk: Walk): unknown {
   let nodes = 0;
   for (const key in copy) {
@@ -371,14 +369,14 @@ function hasParts(value: unknown): boolean {
   return (type === 'object' && value !== null) || type === 'function' || isBigIntWithToJson(value);
 }
 
-/** Nothing has to be done about it where no rule holds. */
+/** Published unchanged if no rule applies. */
 function isPlainLeaf(value: unknown): boolean {
   const type = typeof value;
   return type === 'string' || type === 'number' || type === 'boolean' || value === null;
 }
 
 function visitArray(array: readonly unknown[], depth: number, walk: Walk, place: Place): unknown {
-  // It may grow while its elements are visited.
+  // The array may grow while its elements are visited.
   const { length } = array;
   walk.budget.spend(length);
   const next = placeOfElements(array, place);
@@ -399,7 +397,7 @@ function visitArray(array: readonly unknown[], depth: number, walk: Walk, place:
   return copy;
 }
 
-/** Of a list that `toJSON` returned, the characters or bytes of a marked value, if it is one. */
+/** For a list from `toJSON`: it may be the characters or bytes of a marked value. */
 function placeOfElements(array: readonly unknown[], place: Place): Place {
   const next = elementPlace(place);
   const { state, rule, json } = next;
@@ -412,13 +410,12 @@ function placeOfElements(array: readonly unknown[], place: Place): Place {
 }
 
 const indexLike = /^\d{1,6}$/;
-/** Of eight characters in Base64. */
+/** The Base64 length of eight characters. */
 const shortestEncodedKey = 10;
 
 /**
- * Keys are not protected: a marked value may not be one of what `toJSON` returned, or stand in one. What looks like the name of a
- * field, or an index, is taken for one, as models hold the names of their fields as values; but not where it is a value in Base64
- * or hexadecimal.
+ * Keys are not protected, so a key of a `toJSON` result must not be or hold a marked value. A field name or an index is allowed
+ * unless it is an encoded value: models hold the names of their fields as values.
  */
 function checkKey(key: string, json: MarkedValues): void {
   if (nameLike.test(key) || indexLike.test(key) || json.marks.has(key)) {
@@ -460,7 +457,9 @@ function visitToJson(
   return visitKind(result, kindOf(result, prototype), depth, walk, place, own ?? marks);
 }
 
-/** What native serialization tells `toJSON`: the key, the index in an array, or nothing for the payload itself. */
+/**
+ * The argument that native serialization passes to `toJSON`: the key, the index in an array, or an empty text for the payload.
+ */
 function keyAt(depth: number, walk: Walk): string {
   const key = depth === 0 ? '' : (walk.keys[depth - 1] as Step);
   return key === element ? String(walk.index) : key;
@@ -472,8 +471,8 @@ function hidesMarks(result: unknown, json: MarkedValues | undefined): boolean {
 }
 
 /**
- * Compares all that stands in a value which is left out with the texts that leave in clear. What cannot be read there hides
- * nothing; it may refer to itself, but is refused where it is too large to be compared.
+ * Compares everything in an excluded value with the clear texts. Unreadable parts hide nothing. It may contain cycles, but is
+ * refused if it is too large to compare.
  */
 function compareLeftOut(value: unknown, clear: ClearTexts, budget: Budget): void {
   const seen = new Set<object>();
@@ -495,50 +494,49 @@ function isFair(part: unknown): boolean {
   return typeof part === 'bigint' && !isTooBig(part);
 }
 
-/** What the walk applies on its way. */
 interface WalkRules {
   readonly eventType: string;
   readonly policy: Policy;
   readonly sealer: Sealer;
-  /** False: marks of classes have no effect. */
+  /** False: class marks have no effect. */
   readonly usesMarks: boolean;
-  /** Bytes and BigInts that no rule means become a `NativeValue`. Default: their text. */
+  /** Bytes and BigInts that no rule matches become a `NativeValue`. Default: their text. */
   readonly keepsTypes?: boolean | undefined;
-  /** Where the walk leaves the ciphertexts and hashes that it makes. */
+  /** Receives the ciphertexts and hashes that the walk makes. */
   readonly sealed: string[];
-  /** Told of each unmarked string and number, with the path to it: a key of a `Map` that could be a name is `*` in it. */
+  /** Called for each unmarked string and number with its path. A `Map` key that could be a person's name is `*` there. */
   readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
-  /** Told of a marked field that holds an object whose text cannot be read, so that all around it is protected. */
+  /** Called for a marked field whose object cannot be read as text, so that all values around it are protected. */
   readonly onUnreadable?: ((field: string) => void) | undefined;
-  /** What goes out in clear beside the payload: no protected value may be seen in it. */
+  /** Texts that leave in clear beside the payload: none may show a protected value. */
   readonly clearTexts?: readonly ClearText[] | undefined;
-  /** Milliseconds of a clock that never steps. */
+  /** Milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
 }
 
 interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
   readonly budget: Budget;
   readonly clear: ClearTexts | undefined;
-  /** Objects that were searched for marks and have none. */
+  /** Objects that were searched for marks without a result. */
   readonly withoutMarks: WeakSet<object>;
-  /** The keys that lead to the value at hand; `element` for one of an array. */
+  /** The keys that lead to the current value; `element` for an array element. */
   readonly keys: Step[];
-  /** Which of `keys` are those of a `Map`; kept for `onUnmarked`. */
+  /** Which of `keys` belong to a `Map`; used by `onUnmarked`. */
   readonly entries: boolean[];
-  /** Of the element that is visited, or was last. */
+  /** Index of the current element. */
   index: number;
-  /** Nobody asks for unmarked values, and a `for … in` finds what an object owns only. */
+  /** No `onUnmarked`, and a `for … in` finds own properties only. */
   readonly isQuick: boolean;
 }
 
-/** In the place of a value that is left out. */
+/** Stands for an excluded value. */
 const excluded: unique symbol = Symbol('excluded');
-/** In the place of a key. No text, so that no key of a payload is taken for it. */
+/** Stands for an array element. Not a text, so that no key of a payload equals it. */
 export const element: unique symbol = Symbol('element');
-/** One step on the way to a value. */
+/** One step of a path. */
 export type Step = string | typeof element;
 
-/** A value without parts: its text, protected, where a rule says so; what JSON makes nothing of stays for the caller. */
+/** A value without parts: its protected text if a rule applies. Values that JSON cannot represent are left to the caller. */
 function leaf(value: unknown, depth: number, walk: Walk, place: Place): unknown {
   const type = typeof value;
   if (value === null || type === 'undefined' || type === 'function' || type === 'symbol') return value;
@@ -570,7 +568,7 @@ function shownKeys({ keys, entries }: Walk, depth: number): Step[] {
   return keys.slice(0, depth).map((key, at) => (entries[at] && nameLike.test(String(key)) ? '*' : key));
 }
 
-/** Keys of another form may be personal data themselves, as in a Map by e-mail address. */
+/** Keys of another form may be personal data themselves, as in a Map by email address. */
 export const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
 
 /** The text of a value without parts. */
@@ -590,7 +588,7 @@ function sealedText(plain: string, { strategy, keyId }: FieldRule, walk: Walk, d
   return text;
 }
 
-/** Only ciphertexts of format v1 are bound to the path, so it is put together on demand. */
+/** Only ciphertexts of format v1 need the path, so it is built on demand. */
 class WalkedField implements SealedField {
   readonly keyId: string | undefined;
   readonly eventType: string;
@@ -620,8 +618,8 @@ function pathOf(keys: readonly Step[], depth: number): string {
 }
 
 /**
- * The text that a sealer makes of a marked value: encrypted where it is told the field, else hashed. Fails closed: throws where
- * there is none, or where it is the value itself.
+ * The sealed text of a marked value: encrypted if `field` is given, else hashed. Fails closed: throws if the sealer returns
+ * nothing or the value itself.
  */
 function seal(plain: string, sealer: Sealer, field: SealedField | undefined): string {
   let text: unknown;
@@ -635,16 +633,16 @@ function seal(plain: string, sealer: Sealer, field: SealedField | undefined): st
   throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value could not be encrypted or hashed');
 }
 
-/** What holds for the value at hand. */
+/** What applies to the current value. */
 interface Place {
   readonly state: PathState;
-  /** Of the value itself, or inherited from what it stands in. */
+  /** The rule of the value itself, or one inherited from an enclosing value. */
   readonly rule: FieldRule | undefined;
-  /** Of the object whose `toJSON` returned it. */
+  /** The marks of the object whose `toJSON` returned it. */
   readonly json: MarkedValues | undefined;
 }
 
-/** What is no object with keys is published as `{ "value": … }`. */
+/** A payload that is not an object is published as `{ "value": … }`. */
 function rootPlace(payload: unknown, { root, valueRoot }: Policy): Place {
   if (root === valueRoot) return root;
   return typeof payload === 'object' && payload !== null && hasKeys(payload) ? root : valueRoot;
@@ -655,7 +653,7 @@ function hasKeys(payload: object): boolean {
   return kind === 'plain' || kind === 'map';
 }
 
-/** Where the value of a key stands. The rules of paths go before marks, and both before the rule of the whole object. */
+/** The place of a key's value. Path rules precede marks; both precede the rule of the whole object. */
 function placeOf(key: string, { state, rule, json }: Place, marks: ClassMarks | null): Place {
   const next = state === deadState ? deadState : state.next(key);
   if (marks === null && rule === undefined && json === undefined) return next;
@@ -670,7 +668,7 @@ function elementPlace(place: Place): Place {
   return { state, rule: state.rule ?? place.rule, json: place.json };
 }
 
-/** Where an object stands that a marked field holds, and `toJSON` has returned under whatever name. */
+/** The place of an object that a marked field holds, and that `toJSON` has returned under any name. */
 function placeOfObject(value: object, place: Place): Place {
   const rule = place.rule ?? place.json?.ruleOfObject(value);
   return rule === place.rule ? place : { state: place.state, rule, json: place.json };

@@ -1,4 +1,4 @@
-// marks/: which rule holds for a value: marks of classes, paths of the configuration.
+// marks/: which rule applies to a value: marks of classes, paths of the configuration.
 
 import type { PathRule } from '../../ground/pii-rule.ts';
 import type { Logger } from '../../observe/logger.ts';
@@ -9,29 +9,29 @@ import { compilePolicy, type Policy } from './policy.ts';
 export interface Policies {
   /** Called once per event. */
   policyOf(eventType: string): Policy;
-  /** Rules for one event type, whichever target or call publishes it. They go before those for all. */
+  /** Adds rules for one event type, whichever target or call publishes it. They precede the general rules. */
   add(eventType: string, rules: readonly PathRule[], owner: string): void;
-  /** Rules whose path no payload has had anything at, though there were events that they are for. */
+  /** Rules whose path has matched no payload, though events of their type were published. */
   unmet(): readonly UnmetRule[];
 }
 
-/** A rule that may be mistyped: nothing says so but this, as a path may be absent from any single payload. */
+/** A rule that may be mistyped. A path may be absent from any single payload, so only the count tells. */
 export interface UnmetRule {
   readonly path: string;
-  /** The target that has it, or `svc.pii.fields`. */
+  /** The target that configures it, or `svc.pii.fields`. */
   readonly owner: string;
-  /** Events that it was for. */
+  /** Events that the rule applies to. */
   readonly events: number;
 }
 
 interface PoliciesOptions {
   /** `svc.pii.fields`, for all events. */
   readonly general: readonly PathRule[];
-  /** Told once of each rule that has met nothing in so many events that it should have. */
+  /** Called once per rule that has matched nothing in `enoughEvents`. */
   readonly onUnmet?: (rule: UnmetRule) => void;
 }
 
-/** Enough events to say that a path is not just absent by chance: of its event type, and of any. */
+/** Events after which a path without a match is reported: of its event type, and of all types. */
 export const enoughEvents = { ofType: 1_000, ofAll: 10_000 };
 
 interface Entry {
@@ -83,13 +83,13 @@ export function createPolicies({ general, onUnmet }: PoliciesOptions): Policies 
   };
 }
 
-/** Paths that are remembered, and reported, at most. */
+/** Paths that are remembered and reported at most. */
 const mostPaths = 1000;
 const longestText = 1024;
 
 /**
- * The report mode: names the paths of unmarked values that look like personal data, as a warning; each path of an event type once,
- * and never a value.
+ * The report mode: warns about paths of unmarked values that look like personal data. Each path of an event type is named once,
+ * values never.
  */
 export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
   const reported = new Set<string>();
@@ -113,8 +113,8 @@ export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
 }
 
 /**
- * A key that stands in the value as well is somebody's name rather than that of a field: `alice` of `alice@example.com`. So is one
- * that is personal data in Base64 or hexadecimal.
+ * Hides a key that is part of the value: `alice` of `alice@example.com` is a person's name. The same for a key that is personal
+ * data in Base64 or hexadecimal.
  */
 function pathOf(keys: readonly Step[], value = ''): string {
   const folded = value.toLowerCase();
@@ -140,7 +140,7 @@ function kindOfKey(key: Step | undefined): string | undefined {
   return undefined;
 }
 
-/** Longer keys are not looked into. */
+/** Longer keys are not decoded. */
 const longestKey = 256;
 
 function decoded(key: string): readonly string[] {

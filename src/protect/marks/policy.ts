@@ -1,16 +1,16 @@
 import { type FieldRule, type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
 
-/** The rules for the payloads of one event type, compiled. Marks of classes are no part of it: they go with the object. */
+/** The compiled rules for the payloads of one event type. Class marks are separate: they belong to the object. */
 export interface Policy {
   /** Of a payload that is an object. */
   readonly root: PathState;
-  /** Of any other payload, which is published as `{ "value": … }`: rules for `value` mean it too. */
+  /** Of any other payload, which is published as `{ "value": … }`: rules for `value` apply to it too. */
   readonly valueRoot: PathState;
 }
 
 /**
- * Compiles rules, the most important one first: the first that matches a value counts. `onMet` is told of a rule when a payload
- * first has something at its path.
+ * Compiles rules in order of precedence: the first that matches a value applies. `onMet` is called when a payload first has
+ * something at the path of a rule.
  */
 export function compilePolicy(rules: readonly PathRule[], onMet?: (rule: PathRule) => void): Policy {
   const ofValue = rules.map((rule) => ({
@@ -39,8 +39,8 @@ interface Compiled {
 type Position = readonly [rule: number, taken: number];
 
 /**
- * One machine for all rules, so that a step costs much the same for one rule and for a hundred. The first match counts.
- * `onMet` is told the index of a rule when something first stands at the end of its path.
+ * One state machine for all rules, so that a step costs about the same for one rule and for a hundred. `onMet` gets the index
+ * of a rule when something first stands at the end of its path.
  */
 export function compilePaths(
   rules: readonly PathRule[],
@@ -88,7 +88,7 @@ class Machine {
     return position && this.#rules[position[0]]?.rule;
   }
 
-  /** Behind one more step: to a key, or to any key or element that no rule names. */
+  /** After one more step: to a key, or (`undefined`) to any key or element that no rule names. */
   after(positions: readonly Position[], key: string | undefined): Position[] {
     return positions.flatMap((position): Position[] => {
       const step = this.stepAt(position);
@@ -98,7 +98,7 @@ class Machine {
     });
   }
 
-  /** `**` stands for no step as well. Sorted by rule, without doubles. */
+  /** `**` also matches zero steps. Sorted by rule, without duplicates. */
   #withSkipped(positions: readonly Position[]): Position[] {
     const found = new Map<string, Position>();
     for (let [rule, taken] of positions) {
@@ -113,11 +113,11 @@ class Machine {
 }
 
 /**
- * Where the walk stands in all path rules at once. States are made when they are first reached, and kept. A state is also the
- * place of a value that nothing else is known of, so that most steps make no object.
+ * The position of the walk in all path rules at once. States are created when first reached, and kept. A state also serves as
+ * the place of a value without other properties, so that most steps allocate nothing.
  */
 export class PathState {
-  /** Of the value that stands here: the first of the rules whose path ends here. */
+  /** The first rule whose path ends here. */
   readonly rule: FieldRule | undefined;
   readonly state: PathState = this;
   readonly json: undefined = undefined;
@@ -139,7 +139,6 @@ export class PathState {
     this.#behind = this.#named.map(() => undefined);
   }
 
-  /** The state behind a key. */
   next(key: string): PathState {
     const index = this.#indexOf(key);
     if (index < 0) return this.other();
@@ -153,14 +152,14 @@ export class PathState {
     return this.#other;
   }
 
-  /** Of the elements of an array: the paths pass through it, whether they say `[*]` or not. */
+  /** The state of array elements: a path matches with and without `[*]`. */
   element(): PathState {
     const positions = this.#positions;
     this.#element ??= this.#machine.stateOf([...positions, ...this.#machine.after(positions, undefined)]);
     return this.#element;
   }
 
-  /** A few comparisons of pointers take less than a look into a Map. */
+  /** Comparing a few pointers is faster than a Map lookup. */
   #indexOf(key: string): number {
     const named = this.#named;
     if (named.length > 8) {
@@ -176,10 +175,10 @@ function keyOf(step: PathStep | undefined): string[] {
   return typeof step === 'object' ? [step.key] : [];
 }
 
-/** The text as engines keep names of properties: comparing it with another one is comparing two pointers. */
+/** The interned text: comparing it with a property name compares two pointers. */
 function internalized(text: string): string {
   return Object.keys({ [text]: 0 })[0] ?? text;
 }
 
-/** No rule can match any more, neither here nor below. */
+/** No rule can match here or below. */
 export const deadState: PathState = new PathState(new Machine([], () => {}), []);
