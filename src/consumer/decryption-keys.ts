@@ -26,11 +26,11 @@ import {
 export type { EventCalls };
 
 export interface DecryptionKeyOptions {
-  /** Keys that are at hand, whatever their status: the present one and those before it. */
+  /** Local keys of any status: the current one and its predecessors. */
   readonly keys?: readonly ConfiguredKey[] | undefined;
-  /** Where the other keys come from. */
+  /** The source of all other keys. */
   readonly provider?: KeyProvider | undefined;
-  /** The only keys that the provider is asked for; needed with a provider. */
+  /** The only keys that are requested from the provider; required with a provider. */
   readonly keyIds?: readonly string[] | undefined;
   readonly cache?: KeyCacheOptions | undefined;
 }
@@ -42,14 +42,13 @@ export interface CipherPlace {
   readonly path: string;
 }
 
-/** Everything that can open ciphertexts. Make it once and use it for all envelopes, as it remembers decrypted data keys. */
+/** Opens ciphertexts. Create it once and use it for all envelopes, as it caches decrypted data keys. */
 export interface DecryptionKeys {
   /**
    * The text in one `ENC(…)`. Rejects with an `SvcError` that holds nothing of it: `SVC_PROTECT_CIPHERTEXT` (damaged),
-   * `SVC_PROTECT_KEY_UNKNOWN` (names a key that is not here), `SVC_PROTECT_DECRYPT_FAILED` (no key here opens it here),
-   * `SVC_PROTECT_KEY_UNAVAILABLE` (try again later), `SVC_PROTECT_KEY_REFUSED`.
-   *
-   * @param event the same object for all ciphertexts of one event: it bounds what the event may ask of a key service
+   * `SVC_PROTECT_KEY_UNKNOWN` (names an unknown key), `SVC_PROTECT_DECRYPT_FAILED` (no known key opens it here),
+   * `SVC_PROTECT_KEY_UNAVAILABLE` (retry later), `SVC_PROTECT_KEY_REFUSED`.
+   * @param event the same object for all ciphertexts of one event: it limits the requests to a key service per event
    */
   open(cipherText: string, place: CipherPlace, event?: EventCalls): Promise<string>;
   /** Ends background work and the provider. */
@@ -66,7 +65,7 @@ export function checkOptions(of: string, options: unknown, names: readonly strin
   if (problem !== undefined) throw new SvcError('SVC_CONSUMER_OPTIONS', `${of}: ${problem}`);
 }
 
-/** Throws what is wrong with the keys: length, Base64, ids, none at all. */
+/** Throws an `SvcError` for invalid keys (length, Base64, ids), and if there is no key. */
 export function createDecryptionKeys(options: DecryptionKeyOptions): DecryptionKeys {
   checkOptions('createDecryptionKeys', options, ['keys', 'provider', 'keyIds', 'cache']);
   if (options.cache !== undefined) checkOptions('createDecryptionKeys: cache', options.cache, cacheNames);
@@ -97,7 +96,7 @@ export function createDecryptionKeys(options: DecryptionKeyOptions): DecryptionK
 
 interface Opener {
   readonly ring: KeyRing;
-  /** The keys that the provider may be asked for. */
+  /** The keys that may be requested from the provider. */
   readonly ids: readonly string[];
   readonly provider: KeyProvider | undefined;
   readonly cache: KeyCache | undefined;
@@ -115,7 +114,7 @@ async function openV1(
   const known = ring.find(keyId);
   if (known !== undefined) return decryptText(known.key, bytes, context);
   if (ids.includes(keyId)) return openWithProvider(bytes, [keyId], context, opener, event);
-  // The found id is not shown: anybody can write one into a field that is no ciphertext.
+  // The found id is not shown: any text may stand in a field that is not a ciphertext.
   const here = [...ring.all.map(({ id }) => id), ...ids].join(', ');
   throw new SvcError(
     'SVC_PROTECT_KEY_UNKNOWN',
@@ -123,7 +122,7 @@ async function openV1(
   );
 }
 
-/** Format v0 names no key, so each is tried. Only the integrity check says which one it is. */
+/** Format v0 names no key, so each is tried. Only the integrity check tells which one fits. */
 async function openWithAny(bytes: Buffer, opener: Opener, event: EventCalls | undefined): Promise<string> {
   checkSealed(bytes);
   const errors: SvcError[] = [];
@@ -176,8 +175,8 @@ async function openWithStored(
 }
 
 /**
- * Keys out of a JSON file: `{ "keys": [{ "id": "2027-01", "key": "<Base64 of 32 bytes>" }] }`.
- * Throws `SVC_CONSUMER_KEYS_FILE`, with nothing of the content, as JSON errors quote it.
+ * Keys from a JSON file: `{ "keys": [{ "id": "2027-01", "key": "<Base64 of 32 bytes>" }] }`. Throws `SVC_CONSUMER_KEYS_FILE`
+ * without any content, which JSON errors would quote.
  */
 export function readKeysFile(path: string): readonly ConfiguredKey[] {
   let document: { keys?: unknown };

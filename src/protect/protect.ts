@@ -203,9 +203,8 @@ export const maxDepth = 64;
  * A payload as JSON can carry it without silent loss, its marked values protected. `Map` becomes an object, `Set` an array,
  * `Date` ISO text, `BigInt` text, bytes Base64; `toJSON` is honored. Everything is read once, into a copy, before anything is
  * decided: a getter or proxy could return something else the second time.
- * @throws SvcError without any value: `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR` (a
- * getter, `toJSON` or proxy threw), `SVC_PROTECT_UNSUPPORTED_TYPE` (errors, promises and others whose JSON is empty or unsafe),
- * and the errors of the sealer.
+ * Throws `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR` (a getter, `toJSON` or proxy threw),
+ * `SVC_PROTECT_UNSUPPORTED_TYPE` (such as errors and promises, whose JSON is empty or unsafe), and the errors of the sealer.
  */
 export function walkPayload(payload: unknown, rules: WalkRules): unknown {
   const budget = new Budget(rules.monotonic);

@@ -11,40 +11,40 @@ import {
 } from './transaction.ts';
 
 /**
- * A part of the application that takes part in transactions: a captured function while it runs, the callback of an ORM's
- * `transaction()`, or what follows a BEGIN. Whatever is called and awaited there is inside of it.
+ * A part of the application that takes part in transactions: a running captured function, the callback of an ORM's
+ * `transaction()`, or the code after a BEGIN. Everything called and awaited there is inside it.
  */
 export class Scope implements OriginScope {
-  /** What follows a BEGIN: no function that svc knows encloses it. */
+  /** The code after a BEGIN: no known function encloses it. */
   readonly isImplicit: boolean;
   /** The transaction of that BEGIN. */
   begun: Transaction | undefined;
   /** When it began, in `nextSequence()`. */
   readonly since: number = nextSequence();
-  /** Of a captured function that runs and has made no event yet. */
+  /** Set by a running captured function that has made no event yet. */
   beforeCommit: BeforeCommit | undefined;
-  /** The one event of a captured function is made, before a COMMIT or at its end. */
+  /** The one event of a captured function exists; it is made before a COMMIT or at the end of the function. */
   hasEvent = false;
-  /** It was made before a COMMIT that came to nothing: the function may try again. */
+  /** That event was made before a COMMIT that failed: the function may retry. */
   lostEvent = false;
-  /** It takes for its result what the transaction gives that it opens itself. */
+  /** The function's result is that of the transaction it opens. */
   wantsCallbackResult = false;
-  /** A function is asked when it matters. */
+  /** A function is called when the result is needed. */
   callbackResult: CallbackResult | (() => CallbackResult | undefined) | undefined;
-  /** Named by the application: what is called in here belongs to it, whatever else was seen. */
+  /** Named by the application: all calls in here belong to it. */
   named: Transaction | undefined;
-  /** Something was written here that no transaction held, or one that has ended and was not rolled back. */
+  /** Something was written outside any transaction, or in one that has ended without a rollback. */
   wroteOutside = false;
-  /** How the latter has ended. */
+  /** How that transaction has ended. */
   endedAs: TransactionEnd | undefined;
-  /** The same of any statement. */
+  /** Like `wroteOutside`, for any statement. */
   sentOutside = false;
   private used: Use[] = [];
   /** Something was written in a transaction that was rolled back. */
   private hasRolledBackWrite = false;
 
   private outer: Scope | undefined;
-  /** It was called behind a BEGIN that was not answered. */
+  /** Set if it was called after a BEGIN that is not answered yet. */
   private readonly entrance: Entrance | undefined;
 
   constructor(parent: Scope | undefined, isImplicit = false) {
@@ -62,7 +62,7 @@ export class Scope implements OriginScope {
     this.outer = parent;
   }
 
-  /** A statement was called here, or inside of it. */
+  /** A statement was called here or inside. */
   uses(transaction: Transaction | undefined, writes: boolean): void {
     const wroteAt = writes ? nextSequence() : undefined;
     for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.parent) {
@@ -76,8 +76,7 @@ export class Scope implements OriginScope {
   }
 
   /**
-   * The open transactions it took part in, of those that `counts`: those it wrote in, where there are any, and there those in which that
-   * stands.
+   * The open transactions it took part in that `counts` accepts. If it wrote in any: only those in which a write is in effect.
    */
   open(counts: (transaction: Transaction) => boolean = always): readonly Transaction[] {
     this.forgetEnded();
@@ -93,7 +92,7 @@ export class Scope implements OriginScope {
     return hasWritten && !this.hasWriteInEffect();
   }
 
-  /** Whether its event is still to be made, which the caller does then. */
+  /** Whether its event must still be made; the caller makes it then. */
   takeEvent(): boolean {
     const isDue = !this.hasEvent || (this.lostEvent && this.hasTriedAgain());
     this.hasEvent = true;
@@ -102,19 +101,19 @@ export class Scope implements OriginScope {
     return isDue;
   }
 
-  /** What it has written stands; or it has written nothing, and is in the next transaction. */
+  /** Its writes are in effect; or it has written nothing and is in the next transaction. */
   private hasTriedAgain(): boolean {
     if (this.hasWriteInEffect()) return true;
     return !this.hasRolledBackWrite && this.used.length > 0;
   }
 
-  /** It has written, and that is not undone. */
+  /** It has written, and not all of that is undone. */
   private hasWriteInEffect(): boolean {
     this.forgetEnded();
     return this.wroteOutside || this.used.some(isInEffect);
   }
 
-  /** What is undone in this transaction with all of it: its first write there that stands, or its call. */
+  /** A rollback of this transaction to before this point undoes it completely: its first write in effect, or its call. */
   startIn(transaction: Transaction): number {
     return this.used.find((one) => one.transaction === transaction)?.wroteAt ?? this.since;
   }
@@ -135,7 +134,7 @@ export class Scope implements OriginScope {
       if (use.transaction.isOpen || use.wroteAt === undefined) continue;
       if (isInEffect(use)) {
         this.wroteOutside = true;
-        // It never began, and held nothing.
+        // The transaction never began, and held nothing.
         if (use.transaction.ended !== 'rolled_back') this.endedAs = use.transaction.ended;
       } else this.hasRolledBackWrite = true;
     }
@@ -145,7 +144,7 @@ export class Scope implements OriginScope {
 
 interface Use {
   readonly transaction: Transaction;
-  /** The first write in it that stands, or else one that was undone. */
+  /** The first write in effect, or else one that was undone. */
   wroteAt: number | undefined;
 }
 
@@ -154,29 +153,30 @@ function isInEffect({ transaction, wroteAt }: Use): boolean {
 }
 
 /**
- * Behind a BEGIN whose answer its caller waits for. That frame is entered at once, and so is whatever called it without waiting for it: who
- * of them is inside of the transaction shows when an answer of its connection comes. Who goes on with it has waited for it.
+ * After a BEGIN whose answer the caller awaits. The caller's frame is entered at once, and with it every caller that does not
+ * await it. When the answer of the connection arrives, the code that continues has awaited it, and so is inside the
+ * transaction.
  */
 interface Entrance {
-  /** What is behind it. */
+  /** The scope behind it. */
   readonly entered: Scope;
   readonly outer: Place;
-  /** The caller waits for nothing: it has sent more in the transaction before its BEGIN was answered. */
+  /** The caller does not wait: it has sent more in the transaction before its BEGIN was answered. */
   isPassed?: true;
 }
 
-/** Where a callback runs: kept as it is, and given back to `runInScope`. */
+/** The place where a callback runs: opaque to callers, for `runInScope`. */
 export type Place = Scope | Entrance | undefined;
 
 const storage = shared('transaction-scopes', () => new AsyncLocalStorage<Place>());
 
-/** The scope that what is called now is in. */
+/** The current scope. */
 export function currentScope(): Scope | undefined {
   const place = storage.getStore();
   return isEntrance(place) ? pass(place) : place;
 }
 
-/** That of a statement in this transaction: who sends one is inside, but for the BEGIN itself. */
+/** The scope of a statement in this transaction. Its caller is inside, except for the BEGIN itself. */
 export function scopeIn(transaction: Transaction | undefined, isBegin: boolean): Scope | undefined {
   for (let place = storage.getStore(); isEntrance(place); place = place.outer) {
     const { entered } = place;
@@ -193,7 +193,7 @@ export function runInScope<R>(place: Place, work: () => R): R {
   return storage.run(place, work);
 }
 
-/** A callback that is called where no context leads back to the caller, such as from a socket: in its scope, for its user. */
+/** Binds a callback to the current scope and user, as it may be called without a context, such as from a socket. */
 export function inScopeOfCaller<F>(callback: F): F {
   if (typeof callback !== 'function') return callback;
   const runAsCaller = asCaller();
@@ -202,7 +202,7 @@ export function inScopeOfCaller<F>(callback: F): F {
   } as F;
 }
 
-/** Runs what is called later as if the caller of now called it: in its scope, and with its values of svc's context. */
+/** Runs work later as if the current caller called it: in its scope, and with its values of svc's context. */
 export function asCaller(): <R>(work: () => R) => R {
   const place = storage.getStore();
   const runForUser = inStoreOfCaller();
@@ -210,7 +210,7 @@ export function asCaller(): <R>(work: () => R) => R {
   return (work) => runInScope(place, () => runForUser(work));
 }
 
-/** As `runInScope`, without a frame for it: `place` is that of the caller until it enters the one that is returned. */
+/** Like `runInScope`, without a frame: the caller's place becomes `place`, and the previous one is returned. */
 export function enterScope(place: Place): Place {
   const outer = storage.getStore();
   storage.enterWith(place);
@@ -218,12 +218,11 @@ export function enterScope(place: Place): Place {
 }
 
 /**
- * What its caller does from now on is inside of the scope: there is no function around it that could be run in one. With `waits` from
- * the answer on, which the caller waits for.
+ * The caller's next calls are inside the scope, as no function encloses them. `waits`: from the answer to BEGIN on.
  */
 export function enterImplicitScope(waits = true): Scope {
   let parent = currentScope();
-  // A function that begins one transaction after the other must not nest them.
+  // A function that begins consecutive transactions must not nest them.
   while (parent?.isImplicit && parent.open().length === 0) parent = parent.parent;
   const entered = new Scope(parent, true);
   let outer = storage.getStore();
@@ -241,7 +240,7 @@ function isEntrance(place: Place): place is Entrance {
   return place !== undefined && 'entered' in place;
 }
 
-/** Enters what its caller has waited for. */
+/** Enters the scope that the caller has awaited. */
 function pass(entrance: Entrance): Scope | undefined {
   const found = passed(entrance);
   if (found !== entrance) storage.enterWith(found);
@@ -255,7 +254,7 @@ function passed(entrance: Entrance): Place {
   const around = isEntrance(outer) ? passed(outer) : outer;
   const { begun } = entered;
   if (begun?.isOpen === true && begun.isAnswering) {
-    // What the caller has begun before it, and waited for, is around it.
+    // A scope that the caller has begun and awaited before encloses this one.
     if (!isEntrance(around) && around?.isImplicit) entered.parent = around;
     return entered;
   }
@@ -267,9 +266,9 @@ function always(): boolean {
 }
 
 /**
- * The open transactions that a call took part in: the one that the application has named; else those it wrote in, or else read in;
- * of a call that sent nothing by itself, those around it. More than one: nothing says which. None: also where some of what it wrote is
- * committed, for that stands whatever becomes of the rest; but for a transaction that commits right now.
+ * The open transactions that a call took part in: the one that the application has named, else those it wrote in, else those it
+ * read in. A call without statements takes part in those around it. Several: the transaction is ambiguous. None: also if some of
+ * its writes are committed, as they stay whatever happens to the rest. A transaction that is committing right now still counts.
  */
 export function findTransactions(own: Scope | undefined = currentScope()): readonly Transaction[] {
   const named = namedOf(own);
@@ -277,27 +276,30 @@ export function findTransactions(own: Scope | undefined = currentScope()): reado
   for (let scope = own; scope !== undefined; scope = scope.parent) {
     if (scope.isImplicit) scope = outermostImplicit(scope);
     const open = scope.isImplicit ? begunAround(own, scope) : scope.open();
-    // What it wrote is committed: its event must not hang on a transaction of somebody else.
+    // Its writes are committed, so its event must not depend on another transaction.
     if (scope === own && scope.wroteOutside) return open.filter(({ isCommitting }) => isCommitting);
     if (open.length > 0) return open;
   }
   return [];
 }
 
-/** Those that must not commit where the event of a call cannot be made: of several, those that the call itself has used. */
+/** The transactions that must not commit if the event of a call cannot be made: of several, those that the call itself used. */
 export function transactionsToFail(own: Scope | undefined = currentScope()): readonly Transaction[] {
   const found = findTransactions(own);
   return found.length === 1 ? found : (own?.open() ?? []);
 }
 
-/** A function that has begun two transactions is in both: nothing says which of them is that of what it calls. */
+/** A function that has begun two transactions is in both: the transaction of its calls is ambiguous. */
 function outermostImplicit(scope: Scope): Scope {
   let outermost = scope;
   while (outermost.parent?.isImplicit) outermost = outermost.parent;
   return outermost;
 }
 
-/** Without those that others have begun beside this one, and those of which the COMMIT is on its way: the next on that connection is begun. */
+/**
+ * Without transactions that others have begun beside this one, and without those whose COMMIT is in flight: the next one on
+ * that connection has begun.
+ */
 function begunAround(own: Scope | undefined, outermost: Scope): readonly Transaction[] {
   const around = new Set<unknown>();
   for (let scope = own; scope !== undefined; scope = scope.parent) around.add(scope);
@@ -307,14 +309,14 @@ function begunAround(own: Scope | undefined, outermost: Scope): readonly Transac
   return open.filter((one, index) => !open.some(({ session }, at) => at > index && session === one.session));
 }
 
-/** The transaction that the application has named last, around a call. */
+/** The transaction that the application has named last around a call. */
 export function namedOf(own: Scope | undefined): Transaction | undefined {
   for (let scope = own; scope !== undefined; scope = scope.parent)
     if (scope.named !== undefined) return scope.named;
   return undefined;
 }
 
-/** What a call has written is rolled back; or it has written nothing, and was called within what is. */
+/** The call's writes are rolled back; or it wrote nothing, and its enclosing scope is undone. */
 export function isUndone(own: Scope): boolean {
   if (own.wroteAndLostAll) return true;
   return findTransactions(own).some((transaction) => transaction.hasUndone(own.startIn(transaction)));
@@ -329,7 +331,7 @@ export function endOfTransaction(own: Scope | undefined): Promise<TransactionEnd
   return ends.then((all) => (all.includes('rolled_back') ? 'rolled_back' : 'committed'));
 }
 
-/** What is undone with this undoes the event of a call, and nothing else does. */
+/** A rollback to before this point undoes the event of a call; no other rollback does. */
 export function startIn(transaction: Transaction, own: Scope | undefined): number {
   return own === undefined || own.isImplicit ? nextSequence() : own.startIn(transaction);
 }
