@@ -18,51 +18,51 @@ import {
 import { type InboxOnce, nameOf, watchRetention } from './inbox.ts';
 import { type Commit, keyOf, type RecordSink, type RecordSource, type SourceOptions } from './source.ts';
 
-/** Where nobody says what payloads hold. */
 // biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
 type AnyPayloads = Readonly<Record<string, any>>;
 
-/** `Payloads`: by event type, such as `EventPayloads` of `svc catalog`. Default: any. */
+/** `Payloads`: the payload types by event type, such as `EventPayloads` of `svc catalog`. Default: any. */
 export interface ConsumeOptions<Tx = unknown, Payloads extends object = AnyPayloads> extends ReadingOptions {
-  /** A consumer of `kafkajs` or `@platformatic/kafka` that nobody else uses: it is connected, subscribed and closed here. */
+  /** A consumer of `kafkajs` or `@platformatic/kafka`. svc connects, subscribes and closes it, so use it nowhere else. */
   readonly consumer: object;
   readonly topics: readonly string[];
   readonly inbox: InboxOnce<Tx> & { readonly consumer?: string };
-  /** By event type; `'*'` for all that have none. */
+  /** By event type; `'*'` handles all other types. */
   readonly handlers: EventHandlers<Tx, Payloads>;
   /**
-   * Payloads of older versions are made into those that the handlers know: `{ ORDER_PLACED: [fromV1, fromV2] }`, one after the other.
-   * An event of which one throws is refused, as by its handler.
+   * Converts payloads of older versions: `{ ORDER_PLACED: [fromV1, fromV2] }`. The functions run in order, before the handler.
+   * If one throws, the event is refused.
    */
   readonly upcast?: Upcasts;
-  /** Events of a type that has no handler. Default: `dead-letter`. */
+  /** For events of a type without a handler. Default: `dead-letter`. */
   readonly otherTypes?: 'dead-letter' | 'ignore';
-  /** Where events go that cannot be handled. Without it their partition waits for ever, and the others go on. */
+  /** The topic for events that cannot be handled. Without it such an event blocks its partition; other partitions continue. */
   readonly deadLetters?: DeadLetterOptions;
   readonly retry?: {
-    /** Runs of a handler for one event, the first included. Default: 5. Times in which the database is away do not count. */
+    /** Runs of a handler for one event, the first included. Runs while the database is unavailable do not count. Default: 5. */
     readonly maxAttempts?: number;
-    /** Milliseconds before the second one; it doubles from then on. Default: 1,000. */
+    /** Milliseconds before the second run; doubles with each further run. Default: 1,000. */
     readonly initialMs?: number;
-    /** Default: 60,000. */
+    /** Milliseconds. Default: 60,000. */
     readonly maxMs?: number;
   };
-  /** Milliseconds after which a handler is told to give up, and said to hang. Default: 60,000. */
+  /** Milliseconds after which the handler's `signal` is aborted and svc logs that it hangs. Default: 60,000. */
   readonly handlerTimeoutMs?: number;
-  /** Handlers at once, each with a transaction of its own: at most what the pool has connections for. Default: 8. */
+  /** Concurrent handlers, each with its own transaction: no more than the connections of the pool. Default: 8. */
   readonly concurrency?: number;
-  /** Whether a group that has read nothing of a partition begins with its first record. Default: true. */
+  /** Whether a group without committed offsets starts at the first record of a partition. Default: true. */
   readonly fromBeginning?: boolean;
-  /** Told of each error as it is, messages of the application included: svc's own lines hold no values. */
+  /** Called with each original error, which may hold values of the application. svc's own log lines hold none. */
   readonly onError?: (error: unknown, record: ConsumedRecord) => void;
 }
 
 export interface Consumption {
-  /** What became of the events. With several of one name in a process: of all of them. */
+  /** The results so far: the sum of all consumers of this name in the process. */
   counts(): ConsumedCounts;
   /**
-   * Begins no event any more, waits for those in hand, commits, and leaves the group. Rejects with `SVC_CONSUME_HANDLER_HANGS` where
-   * handlers still run after `timeoutMs` (default: 30,000): their events are handled again, by whoever has their partition next.
+   * Starts no further event, waits for events in progress, commits, and leaves the group. Rejects with
+   * `SVC_CONSUME_HANDLER_HANGS` if handlers still run after `timeoutMs` (default: 30,000). The next owner of the partition then
+   * handles their events again.
    */
   stop(timeoutMs?: number): Promise<void>;
 }
@@ -71,10 +71,11 @@ const commitEveryMs = 1_000;
 const cleanUpEveryMs = 3_600_000;
 
 /**
- * Handles each event of topics once: in the order of its partition, each partition by itself, with an inbox. Resolves when it
+ * Handles each event of the topics once, with an inbox: in order within a partition, partitions side by side. Resolves when it
  * consumes.
  *
- * `consumeOnce<PoolClient, EventPayloads>({ … })` types the events by what `svc catalog` writes, and takes handlers for these types only.
+ * `consumeOnce<PoolClient, EventPayloads>({ … })` types the events with the output of `svc catalog`, and accepts handlers for
+ * these types only.
  *
  * @throws SvcError `SVC_CONSUME_OPTIONS`, `SVC_CONSUME_TABLE_MISSING`
  */
@@ -180,7 +181,6 @@ export async function consumeOnce<Tx, Payloads extends object = AnyPayloads>(
   };
 }
 
-/** Each takes the transactions of the inbox that stands beside it. */
 function byType(handlers: object): ReadonlyMap<string, EventHandler> {
   return new Map(Object.entries(handlers) as [string, EventHandler][]);
 }
@@ -199,7 +199,6 @@ const optionNames: Readonly<Record<keyof ConsumeOptions, readonly string[]>> = {
   decrypt: ['only', 'v0'],
 };
 
-/** Those with names of their own among them. */
 function checkNames(options: ConsumeOptions): void {
   const problem = optionsProblem(options, Object.keys(optionNames));
   if (problem !== undefined) throw badOption(problem);
@@ -233,7 +232,7 @@ function badOption(says: string): SvcError {
   return new SvcError('SVC_CONSUME_OPTIONS', `consumeOnce: ${says}`);
 }
 
-/** What is let in first leaves when it likes, once. */
+/** A semaphore. The result releases its slot; further calls have no effect. */
 function atMost(most: number): () => Promise<() => void> {
   let inside = 0;
   const waiting: (() => void)[] = [];
@@ -251,11 +250,11 @@ function atMost(most: number): () => Promise<() => void> {
   };
 }
 
-// the consumers of the clients of Kafka, known by what they can do.
+// Sources for the consumers of Kafka clients, recognized by their methods.
 
 type HeaderValue = Buffer | string | (Buffer | string)[] | undefined;
 
-/** As far as svc uses it. */
+/** The part that svc uses. */
 interface KafkajsConsumer {
   readonly events: { readonly GROUP_JOIN: string; readonly CRASH: string };
   connect(): Promise<void>;
@@ -293,13 +292,13 @@ function isKafkajsConsumer(given: unknown): given is KafkajsConsumer {
   return can(given, 'subscribe', 'run', 'pause', 'resume', 'commitOffsets') && has(given, 'events');
 }
 
-/** Records are handed on at once, so that the client goes on with the other partitions and with its heartbeats. */
+/** Records are passed on at once, so that the client continues with other partitions and its heartbeats. */
 function kafkajsSource(
   consumer: KafkajsConsumer,
   { topics, fromBeginning, onTrouble }: SourceOptions,
 ): RecordSource {
   const ends: (() => void)[] = [];
-  /** Between two groups it has no partitions, and throws. */
+  /** Between two groups the client has no partitions, and throws. */
   const tryTo = (work: () => void): void => {
     try {
       work();
@@ -325,7 +324,7 @@ function kafkajsSource(
     });
   }
 
-  /** The client gives up where it takes an error for one that stays, such as some of a broker that was just started. */
+  /** The client gives up at errors that it takes for permanent, such as some of a broker that is still starting. */
   async function openAgain(sink: RecordSink): Promise<void> {
     for (let failures = 1; ; failures++) {
       await sleep(backoffMs(failures, 500, 10_000));
@@ -397,9 +396,9 @@ interface MessagesStream extends AsyncIterable<PlatformaticMessage> {
 
 type Assignments = readonly { readonly topic: string; readonly partitions: readonly number[] }[];
 
-/** As far as svc uses it. */
+/** The part that svc uses. */
 interface PlatformaticConsumer {
-  /** Another array whenever they change. */
+  /** A new array at each change. */
   readonly assignments: Assignments | null;
   consume(options: object): Promise<MessagesStream>;
   commit(options: { offsets: (Commit & { leaderEpoch: number })[] }): Promise<void>;
@@ -417,19 +416,19 @@ const raw = { key: bytes, value: bytes, headerKey: bytes, headerValue: bytes };
 const groupJoin = 'consumer:group:join';
 
 /**
- * Its stream has all partitions in one row. One that has no room makes the stream wait; where that may take long, as its partition
- * waits, its records are let go, so that the others go on. When there is room again, another stream begins at what is committed: what
- * the last one has read ahead, or is reading, would come in place of what was let go. So it is where a partition goes to another member,
- * as it may come back. Records that are there twice are known by their offsets.
+ * Its stream carries all partitions in one sequence. A full partition pauses the stream. If it may take long, because the
+ * partition waits, its records are dropped, so that the others continue. When there is space again, a new stream starts at the
+ * committed offsets, as the old one has read past the dropped records. The same when a partition moves to another member, as it
+ * may come back. Duplicates are recognized by their offsets.
  */
 function platformaticSource(
   consumer: PlatformaticConsumer,
   { topics, fromBeginning, onTrouble }: SourceOptions,
 ): RecordSource {
   let stream: MessagesStream | undefined;
-  /** Streams that were asked for. */
+  /** Number of streams requested. */
   let wanted = 0;
-  /** The number of the stream among them. */
+  /** The number of the current stream. */
   let opened = 0;
   let opening: Promise<void> = Promise.resolve();
   let reading: Promise<void> | undefined;
@@ -439,7 +438,7 @@ function platformaticSource(
   const letGo = new Set<string>();
   let lookAtAssignments = (): void => {};
 
-  /** The last stream is closed behind it: a consumer without any stream joins its group anew. */
+  /** The old stream is closed last: a consumer without any stream rejoins its group. */
   async function open(own: number): Promise<void> {
     if (own < wanted || isClosed) return;
     const last = stream;
@@ -458,7 +457,7 @@ function platformaticSource(
   function openNext(): Promise<void> {
     const own = ++wanted;
     opening = opening.catch(() => {}).then(() => open(own));
-    // Whoever reads is told of it.
+    // `readOn` awaits it too, and reports the error.
     opening.catch(() => {});
     return opening;
   }
@@ -477,7 +476,7 @@ function platformaticSource(
     if (own === wanted) throw new Error('the stream has ended');
   }
 
-  /** A stream ends with the first trouble that its client has with the cluster. */
+  /** A stream ends at the first error of its client. */
   async function readOn(sink: RecordSink): Promise<void> {
     for (let failures = 0; !isClosed; ) {
       const begun = performance.now();
@@ -496,7 +495,7 @@ function platformaticSource(
 
   return {
     async start(sink) {
-      // By the property: with `groupProtocol: 'consumer'` no event tells of them.
+      // Compares the property: with `groupProtocol: 'consumer'` no event reports assignments.
       lookAtAssignments = () => {
         if (consumer.assignments === assignments) return;
         assignments = consumer.assignments;

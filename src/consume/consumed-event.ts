@@ -11,7 +11,7 @@ import { parseBounded } from '../ground/bounds.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 
-/** A record as a client of Kafka gave it. */
+/** A record as a Kafka client returned it. */
 export interface ConsumedRecord {
   readonly topic: string;
   readonly partition: number;
@@ -21,17 +21,17 @@ export interface ConsumedRecord {
   readonly headers: Readonly<Record<string, string>>;
   /** Milliseconds since the epoch. */
   readonly timestamp: number;
-  /** Where the client tells it. */
+  /** If the client reports it. */
   readonly leaderEpoch?: number;
 }
 
-/** An event as its producer wrote it, decrypted where there are keys. What was not known is `null`. */
+/** An event as its producer wrote it, decrypted if there are keys. Unknown values are `null`. */
 export interface ConsumedEvent<Payload = unknown> {
   readonly eventId: string;
   readonly eventType: string;
   /** ISO 8601, UTC: when the call finished. */
   readonly occurredAt: string;
-  /** ISO 8601, UTC: when the record was handed to the broker, or to the outbox. */
+  /** ISO 8601, UTC: when the record was handed to the broker or the outbox. */
   readonly publishedAt: string;
   readonly severity: Severity;
   readonly metadata: {
@@ -54,22 +54,22 @@ export interface ConsumedEvent<Payload = unknown> {
 }
 
 export interface ReadingOptions {
-  /** For events in Avro: what `createAvroReader` of `svc/avro` gives. */
+  /** For events in Avro: the result of `createAvroReader` of `svc/avro`. */
   readonly avro?: { read(value: Uint8Array): Promise<unknown> } | undefined;
-  /** For events with encrypted fields: what `createDecryptionKeys` gives. Without it they stay `ENC(…)`. */
+  /** For events with encrypted fields: the result of `createDecryptionKeys`. Without it they stay `ENC(…)`. */
   readonly keys?: DecryptionKeys | undefined;
   readonly decrypt?: DecryptOptions | undefined;
 }
 
 export interface ReadEvent {
-  /** As it stands in the topic, nothing decrypted. */
+  /** As it stands in the topic, not decrypted. */
   readonly document: unknown;
   readonly event: ConsumedEvent;
-  /** What tells the event from all others. */
+  /** Unique among all events. */
   readonly inboxId: string;
 }
 
-/** JSON, Avro and CloudEvents as svc writes them. Rejects with an `SvcError`; `isLater` tells whether the same record may be read later. */
+/** Reads JSON, Avro and CloudEvents. Rejects with an `SvcError`; `isLater` tells whether a retry may succeed. */
 export async function readEvent(
   record: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer; readonly timestamp?: number },
   { avro, keys, decrypt }: ReadingOptions,
@@ -88,7 +88,7 @@ export async function readEvent(
   return { document, event, inboxId: isOwn ? eventId : idOfOther(cloudEvent) };
 }
 
-/** Other producers of CloudEvents need not give ids that no other source gives. */
+/** Ids of other CloudEvents producers are unique per source only. */
 function idOfOther({ source, id }: CloudEvent): string {
   return createHash('sha256')
     .update(JSON.stringify([source, id]))
@@ -100,7 +100,7 @@ async function parsed(
   type: string | undefined,
   avro: ReadingOptions['avro'],
 ): Promise<unknown> {
-  // Confluent's form begins with a byte that no JSON begins with.
+  // Confluent's format starts with a byte that never starts JSON.
   if (value[0] !== 0) {
     const found = parseBounded(value.toString());
     if (found !== undefined) return found;
@@ -115,7 +115,7 @@ async function parsed(
   return avro.read(value);
 }
 
-/** A registry or key service that is away now. */
+/** Whether a registry or key service is unavailable for now. */
 export function isLater(error: unknown): boolean {
   return (
     error instanceof SvcError &&

@@ -13,34 +13,34 @@ export interface Commit extends Partition {
   readonly leaderEpoch: number | undefined;
 }
 
-/** What a source gives its records to. */
+/** Receives the records of a source. */
 export interface RecordSink {
-  /** Whether there is room for a record of this partition; `waits`: there is none, and it may take long. */
+  /** Whether a record of this partition fits. `waits`: it does not, and that may take long. */
   stateOf(partition: Partition): 'room' | 'full' | 'waits';
-  /** Resolves when the state is another than `full`. */
+  /** Resolves when the state is no longer `full`. */
   whenNotFull(partition: Partition): Promise<void>;
   push(record: ConsumedRecord): void;
-  /** These are ours from now on, and no others. */
+  /** The complete new assignment of this consumer. */
   assigned(partitions: readonly Partition[]): void;
 }
 
-/** A client of Kafka that the application has made, and whose consumer group it names. */
+/** A Kafka client that the application has created, and whose consumer group it names. */
 export interface RecordSource {
-  /** Resolves when the client has joined its group, or goes on trying to. */
+  /** Resolves when the client has joined its group, or retries in the background. */
   start(sink: RecordSink): Promise<void>;
-  /** No records of this partition for the time being; those of the others come. */
+  /** Pauses this partition; others continue. */
   hold(partition: Partition): void;
-  /** There is room again. */
+  /** Resumes it. */
   release(partition: Partition): void;
   commit(commits: readonly Commit[]): Promise<void>;
-  /** Leaves the group; what comes afterwards nobody takes. */
+  /** Leaves the group; later records are discarded. */
   close(): Promise<void>;
 }
 
 export interface SourceOptions {
   readonly topics: readonly string[];
-  /** Where a group begins that has read nothing of a partition. */
+  /** Where a group without committed offsets starts. */
   readonly fromBeginning: boolean;
-  /** A line about something that the client tries again by itself. */
+  /** Logs an error that the client retries by itself. */
   readonly onTrouble: (error: unknown) => void;
 }

@@ -1,16 +1,16 @@
 import { shared } from '../ground/lifecycle.ts';
 import { createEventRows, type EventRows } from './outcomes.ts';
 
-// what became of the events that `consumeOnce` took in hand, and the instruments that show it.
+// The results of the events that `consumeOnce` took, and the instruments that show them.
 
 /**
- * What became of an event: `handled`; `repeated`, the inbox knew it; `ignored`, nobody handles its type; `dead_letter`; `returned`,
- * its partition went to another consumer, or this one ended: it is handled there, or later.
+ * The result of an event. `repeated`: the inbox knew it. `ignored`: its type has no handler. `returned`: its partition has moved or
+ * this consumer has stopped, so it is handled elsewhere or later.
  */
 export const consumedOutcomes = ['handled', 'repeated', 'ignored', 'dead_letter', 'returned'] as const;
 export type ConsumedOutcome = (typeof consumedOutcomes)[number];
 
-/** Integers that only grow, but for what is in hand: `taken` is the sum of all outcomes and of `inHand`. */
+/** Integers that only grow, except `inHand`. `taken` is the sum of all outcomes and of `inHand`. */
 export interface ConsumedCounts extends Readonly<Record<ConsumedOutcome, number>> {
   readonly taken: number;
   readonly retries: number;
@@ -21,13 +21,13 @@ export interface ConsumedRow extends Record<ConsumedOutcome, number> {
   readonly attributes: { readonly consumer: string; readonly eventType: string };
   taken: number;
   retries: number;
-  /** Seconds that handlers took, with their transactions. */
+  /** Seconds spent in handlers and their transactions. */
   seconds: number;
 }
 
-/** Of one consumer by its name, in this process. */
+/** The events of one consumer name in this process. */
 export interface ConsumedEvents extends EventRows<ConsumedRow> {
-  /** Partitions that wait: for another try, or for a handler that takes longer than it may. */
+  /** Partitions that wait for a retry, or for a handler beyond its time limit. */
   waiting: number;
 }
 

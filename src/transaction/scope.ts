@@ -266,7 +266,7 @@ function always(): boolean {
 }
 
 /**
- * The open transactions that a call took part in: the one that the application has named, else those it wrote in, else those it
+ * The open transactions of a call: the one that the application has named, else those it wrote in, else those it
  * read in. A call without statements takes part in those around it. Several: the transaction is ambiguous. None: also if some of
  * its writes are committed, as they stay whatever happens to the rest. A transaction that is committing right now still counts.
  */
