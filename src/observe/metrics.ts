@@ -518,8 +518,8 @@ interface MeterOptions {
 /**
  * Registers svc's instruments with the application's meter provider, for any version of the SDK and at any time. Instruments of
  * the API's no-op provider never change, and the API does not report a new provider. So the provider is compared at each event
- * (9 ns) and every ten seconds, and all instruments are created again when it changes. `providerNow` returns `undefined` while
- * there is none, so that the API is not loaded needlessly.
+ * (9 ns) and every ten seconds, and all instruments are created again when it changes. `providerNow` returns `undefined` until
+ * one is registered, so that the API is not loaded needlessly.
  */
 export function bindMeter(
   providerNow: () => OpenTelemetry.MeterProvider | undefined,

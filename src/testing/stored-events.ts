@@ -1,4 +1,4 @@
-// testing/: what `svc/testing` says of events: which of them match, what an assertion shows, and those of the outbox.
+// testing/: the matching and assertions of `svc/testing`, and the events of the outbox.
 
 import { AssertionError } from 'node:assert';
 import type { ConsumedEvent } from '../consume/consumed-event.ts';
@@ -11,10 +11,10 @@ import type { OutboxRow } from '../outbox/outbox-row.ts';
 import { runningService } from '../publish/api/publish.ts';
 import type { TransactionEnd } from '../transaction/driver.ts';
 
-/** One published event, as its consumers read it. What was not known is `null`. */
+/** One published event, as its consumers read it. Unknown values are `null`. */
 export type PublishedEvent<Payload = Record<string, unknown>> = ConsumedEvent<Payload>;
 
-/** Throws an `AssertionError` that names the topic, where the value is no JSON. */
+/** Throws an `AssertionError` that names the topic if the value is not JSON. */
 export function parseEvent<Payload>(
   topic: string,
   record: {
@@ -31,10 +31,10 @@ export function parseEvent<Payload>(
 }
 
 /**
- * What was seen in this process, `all` of it: an assertion must not pass, and nobody wait, where nothing can be seen.
- *
- * @throws SvcError `SVC_PUBLISH_NOT_RUNNING` where that is because svc does not run; `AssertionError` where it publishes to another
- * broker than `needs`.
+ * Returns `all`. If it is empty because nothing can be seen in this process, throws, so that no assertion passes and no test
+ * waits in vain.
+ * @throws SvcError `SVC_PUBLISH_NOT_RUNNING` if svc does not run; `AssertionError` if it publishes to another broker than
+ * `needs`.
  */
 export function seen<T>(all: readonly T[], needs?: string): readonly T[] {
   if (all.length > 0) return all;
@@ -53,17 +53,17 @@ export function seen<T>(all: readonly T[], needs?: string): readonly T[] {
   return all;
 }
 
-/** What is waited for: looked at now and at each change, until there is enough of it. */
+/** A condition that is checked now and at each change. */
 interface Awaited<T> {
   readonly count: number;
   readonly timeoutMs: number;
   readonly find: () => T[];
-  /** Calls `listener` at each change; the result stops it. */
+  /** Calls `listener` at each change; returns a function that stops it. */
   readonly onChange: (listener: () => void) => () => void;
   readonly late: (foundCount: number) => Error;
 }
 
-/** Resolves with the first `count` that are found; rejects after `timeoutMs`, and with what `find` throws. */
+/** Resolves with the first `count` results of `find`; rejects after `timeoutMs`, and if `find` throws. */
 export function waitUntil<T>({ count, timeoutMs, find, onChange, late }: Awaited<T>): Promise<T[]> {
   return new Promise((resolve, reject) => {
     const look = (): void => {
@@ -92,17 +92,16 @@ export function waitUntil<T>({ count, timeoutMs, find, onChange, late }: Awaited
 export interface EventMatch {
   readonly topic?: string;
   readonly eventType?: string;
-  /** What the payload holds among other things; arrays in it are compared as a whole. */
+  /** A part of the payload; arrays in it are compared as a whole. */
   readonly payload?: unknown;
 }
 
 export const matchNames: readonly (keyof EventMatch)[] = ['topic', 'eventType', 'payload'];
-/** Of a wait, beside what it waits for. */
+/** The options of a wait. */
 export const waitNames = ['count', 'timeoutMs'] as const;
 
 /**
  * A mistyped name would match every event.
- *
  * @throws SvcError `SVC_TESTING_MATCH`
  */
 export function checkMatch(of: string, given: unknown, names: readonly string[] = matchNames): void {
@@ -110,17 +109,17 @@ export function checkMatch(of: string, given: unknown, names: readonly string[] 
   if (problem !== undefined) throw new SvcError('SVC_TESTING_MATCH', `${of}(): ${problem}`);
 }
 
-/** What any event can be compared by, published or stored. */
+/** The compared part of any event, published or stored. */
 interface Comparable {
   readonly eventType: string;
   readonly payload: unknown;
 }
 
-/** Of an event in the list of a failed assertion. */
+/** An event in the list of a failed assertion. */
 interface Listed {
   readonly topic: string;
   readonly event: Comparable & { readonly eventId: string };
-  /** Where it stands, and further differences: names, never values of a payload. */
+  /** Its state and further differences: names, never payload values. */
   readonly remark?: string;
   readonly differs?: readonly string[];
 }
@@ -139,7 +138,7 @@ export function inTopic({ topic }: EventMatch): string {
   return topic === undefined ? '' : ` in topic "${topic}"`;
 }
 
-/** Names topics, types, ids and the paths that differ: never a value of a payload. */
+/** Names topics, types, ids and differing paths, never payload values. */
 export function failure(
   problem: string,
   match: EventMatch,
@@ -158,12 +157,12 @@ export function failure(
   return new AssertionError({ message: `${problem}. ${list}`, stackStartFn: failure });
 }
 
-/** As the payload looks after its way through JSON: dates are texts there. */
+/** The payload after its way through JSON, which turns dates into texts. */
 function asJson(value: unknown): unknown {
   return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
 }
 
-/** Paths at which `actual` lacks what is `expected`. `undefined` expects nothing. */
+/** Paths at which `actual` lacks something of `expected`. `undefined` expects nothing. */
 function differences(expected: unknown, actual: unknown, path: string): string[] {
   if (expected === undefined || Object.is(expected, actual)) return [];
   if (!isObject(expected) || !isObject(actual) || Array.isArray(expected) !== Array.isArray(actual))
@@ -181,7 +180,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 export interface StoredEvent<Payload = Record<string, unknown>> extends PublishedEvent<Payload> {
   readonly aggregateType: string;
   readonly aggregateId: string;
-  /** Where it is to be sent. */
+  /** The topic it will be sent to. */
   readonly topic: string;
   /** The record key. */
   readonly key: string;
@@ -197,15 +196,15 @@ export interface StoredMatch extends EventMatch {
 }
 
 export interface WaitForStoredOptions extends StoredMatch {
-  /** How many matching events to wait for. Default: 1. */
+  /** Number of matching events to wait for. Default: 1. */
   readonly count?: number;
-  /** Default: 5000. */
+  /** Milliseconds. Default: 5000. */
   readonly timeoutMs?: number;
 }
 
 const storedNames: readonly string[] = [...matchNames, 'aggregateType', 'aggregateId', 'state'];
 
-/** Those that match, whatever became of their transactions, in the order of their calls. */
+/** The matching events in the order of their calls, whatever happened to their transactions. */
 export function outboxEvents<Payload = Record<string, unknown>>(
   match: StoredMatch = {},
 ): StoredEvent<Payload>[] {
@@ -214,15 +213,15 @@ export function outboxEvents<Payload = Record<string, unknown>>(
 }
 
 /**
- * Returns the first matching event whose transaction has committed; with `state: 'open'` one in a transaction that has not ended.
- * Throws an `AssertionError` that lists what there was when there is none.
+ * Returns the first matching event whose transaction has committed, or with `state: 'open'` one in an open transaction. Throws
+ * an `AssertionError` that lists the stored events if none matches.
  */
 export function assertStored<Payload = Record<string, unknown>>(match: StoredMatch): StoredEvent<Payload> {
   checkMatch('assertStored', match, storedNames);
   return assertState<Payload>(match, match.state ?? 'committed');
 }
 
-/** Returns the first matching event that was rolled back with its transaction or its savepoint; throws when there is none. */
+/** Returns the first matching event that was rolled back with its transaction or its savepoint. Throws if none matches. */
 export function assertRolledBack<Payload = Record<string, unknown>>(
   match: Omit<StoredMatch, 'state'>,
 ): StoredEvent<Payload> {
@@ -230,7 +229,7 @@ export function assertRolledBack<Payload = Record<string, unknown>>(
   return assertState<Payload>(match, 'rolled_back');
 }
 
-/** Throws when there is a matching event that was not rolled back, and lists what there was. */
+/** Throws if a matching event exists that was not rolled back, and lists the stored events. */
 export function assertNothingStored(match: StoredMatch = {}): void {
   checkMatch('assertNothingStored', match, storedNames);
   const found = find(match).filter(({ state }) => match.state !== undefined || state !== 'rolled_back');
@@ -313,7 +312,7 @@ function storedFailure(problem: string, match: StoredMatch): Error {
   return failure(problem, match, 'stored', found);
 }
 
-/** Where the transaction of a row stands. `unknown`: its COMMIT was sent, and the answer never came. */
+/** The state of a row's transaction. `unknown`: its COMMIT was sent, but never answered. */
 export type StoredState = 'open' | TransactionEnd;
 
 interface StoredRow {
@@ -325,7 +324,7 @@ interface StoredRow {
 interface StoredRows {
   all(): readonly StoredRow[];
   clear(): void;
-  /** Calls `listener` when a row comes and when its transaction ends; the result stops it. */
+  /** Calls `listener` for each new row and at the end of its transaction; returns a function that stops it. */
   onChange(listener: () => void): () => void;
 }
 
@@ -356,7 +355,7 @@ function watchRows(): StoredRows {
   };
 }
 
-/** Of this process, from the first call on. */
+/** One per process, from the first call on. */
 export function sharedStoredRows(): StoredRows {
   return shared('stored-rows', watchRows);
 }
