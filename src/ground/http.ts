@@ -18,7 +18,7 @@ interface JsonRequest {
 
 export interface JsonAnswer {
   readonly status: number;
-  /** The parsed JSON; `undefined` for an empty body. */
+  /** The parsed JSON; `undefined` for an answer without JSON. */
   readonly body: unknown;
 }
 

@@ -12,21 +12,21 @@ import type {
 } from './controls.ts';
 import { type JsonBody, json, problem, type Reply } from './reply.ts';
 
-// what a request does to the process, and what keeps it from being done by the wrong one, twice or too often.
+// the actions of requests: their checks, and their limits against repeated or concurrent runs.
 
 interface ActionContext {
   readonly controls: Controls;
   readonly jsonType: string;
   readonly hasBody: boolean;
-  /** Who asks, for the log. */
+  /** The caller, for the log. */
   readonly by: string;
-  /** The answer to whoever may only try this out; `undefined`: they may do it. */
+  /** The refusal for a caller who may only do dry runs; `undefined`: the caller may act. */
   readonly mayNotAct: Reply | undefined;
   readonly limits: ActionLimits;
   readonly readBody: () => Promise<JsonBody>;
 }
 
-/** The fields of a request. Whoever may not act learns of nothing but a dry run. */
+/** The fields of a request. A caller who may not act learns only the result of a dry run. */
 async function readFields(
   { hasBody, readBody, mayNotAct }: ActionContext,
   checks: Checks,
@@ -38,11 +38,11 @@ async function readFields(
   return refusal === undefined ? body : { refusal };
 }
 
-/** How often something may be begun. */
+/** Rate limits of actions. */
 export interface ActionLimits {
-  /** Counts, or says for how many seconds it is too often. */
+  /** Counts a run, or returns the seconds to wait. */
   take(what: string): number | undefined;
-  /** It was not begun. */
+  /** The run was not started. */
   giveBack(what: string): void;
 }
 
@@ -78,14 +78,14 @@ function isBusy(detail: string): Reply {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-/** What is wrong with the value of a field, after its name; `undefined`: nothing. */
+/** The problem of a field's value, to follow its name; `undefined`: none. */
 type Check = (value: unknown) => string | undefined;
 type Checks = Readonly<Record<string, Check>>;
 
 const example =
   'a time in ISO 8601 with its zone, such as 2026-03-04T10:00:00Z, or how long ago, such as 90m or 2d.';
 
-/** Milliseconds since the epoch of what `past` has let through. */
+/** Milliseconds since the epoch, for a value that `past` accepts. */
 function timeOf(value: unknown): number | undefined {
   return typeof value === 'string' ? parsePast(value, systemClock.now()) : undefined;
 }
@@ -117,7 +117,7 @@ const text: Check = (value) =>
 
 const mostTexts = 100;
 
-/** One of them, or a list. */
+/** One text or a list. */
 const texts: Check = (value) => {
   const all = Array.isArray(value) ? value : [value];
   return all.length > 0 && all.length <= mostTexts && all.every(isText)
@@ -130,7 +130,7 @@ const oneOf =
   (value) =>
     values.includes(value as string) ? undefined : `must be ${values.join(' or ')}.`;
 
-/** What is wrong with a body, or a query. A field that is misspelt is not passed over: of a limit that does not hold nobody would hear. */
+/** The first problem of a body or query. Misspelled fields are refused: the limit that they meant would silently not apply. */
 function checkFields(fields: Fields, checks: Checks, what = 'The body'): Reply | undefined {
   for (const [field, check] of Object.entries(checks)) {
     const value = Object.hasOwn(fields, field) ? fields[field] : undefined;
@@ -202,12 +202,12 @@ async function withOutbox(
   } catch (error) {
     if (!(error instanceof SvcError) || !error.code.startsWith('SVC_OUTBOX_')) throw error;
     if (error.code === 'SVC_OUTBOX_REPLAY_BUSY') return isBusy(error.message);
-    // Whatever else is wrong is wrong with the database.
+    // All other problems are those of the database.
     return problem(error.code === 'SVC_OUTBOX_REPLAY_OPTIONS' ? 400 : 503, error.message);
   }
 }
 
-/** As it is given, or the time that it means: what goes on later has to name that. */
+/** The text as given, or the instant of an age, which a later continuation must repeat. */
 function instantOf(since: string): string {
   if (parseInstant(since) !== undefined) return since;
   return isoSeconds(timeOf(since) ?? 0);
@@ -226,7 +226,7 @@ const checksOfRecoveryEndpoint = {
 
 type Kind = 'deadLetterRecovery' | 'backupDrain';
 
-/** `POST …`: answers when it has begun. It goes on when the client is gone. */
+/** `POST …`: answers when the run has started. It continues if the client disconnects. */
 export const recoverFrom =
   (kind: Kind) =>
   async (context: ActionContext): Promise<Reply> => {
@@ -246,7 +246,7 @@ export const recoverFrom =
     return isBusy('One is already running: GET of the same path shows its progress.');
   };
 
-/** `GET …`: how far the latest of them is. */
+/** `GET …`: the progress of the latest run. */
 export const progressOf =
   (kind: Kind) =>
   (context: Pick<ActionContext, 'controls' | 'jsonType'>): Reply =>
@@ -269,14 +269,14 @@ export async function resetBreakers(context: ActionContext): Promise<Reply> {
   return (await refusedBody(context)) ?? json(context, 200, context.controls.resetBreakers(context.by));
 }
 
-/** `POST /actuator/svc/keys/invalidate`: for a key that must not be used any more. */
+/** `POST /actuator/svc/keys/invalidate`: for a key that must not be used again. */
 export async function invalidateKeys(context: ActionContext): Promise<Reply> {
   return (
     (await refusedBody(context)) ?? json(context, 200, await context.controls.invalidateKeys(context.by))
   );
 }
 
-/** Neither needs a body, and one that comes says nothing. */
+/** These actions take no body. */
 async function refusedBody({ hasBody, readBody }: ActionContext): Promise<Reply | undefined> {
   if (!hasBody) return undefined;
   const body = await readBody();
@@ -299,10 +299,10 @@ const checksOfDeadLettersEndpoint = {
   until: pastOrFuture,
   limit: limitUpTo(mostDeadLetters),
 };
-/** Of these several may be wanted. */
+/** Parameters that may be repeated. */
 const lists: readonly string[] = ['type', 'reason', 'topic'];
 
-/** `GET /actuator/svc/dlq`: what this process knows of its own, or with `source=topic` what stands in the topic. */
+/** `GET /actuator/svc/dlq`: the dead letters of this process, or with `source=topic` those in the topic. */
 export async function deadLetters(context: DeadLettersEndpointContext): Promise<Reply> {
   const { controls, query } = context;
   const fields = fieldsOf(query);
@@ -327,7 +327,7 @@ export async function deadLetters(context: DeadLettersEndpointContext): Promise<
 
 type DeadLettersEndpointFields = Readonly<Record<string, string | readonly string[]>>;
 
-/** What is given several times is a list; where only one can be meant, that is wrong. */
+/** A repeated parameter becomes a list, which the checks of single values refuse. */
 function fieldsOf(query: URLSearchParams): DeadLettersEndpointFields {
   const names = [...new Set(query.keys())];
   return Object.fromEntries(
@@ -362,10 +362,10 @@ function limitUpTo(most: number): (value: unknown) => string | undefined {
 
 export interface RouteContext extends ActionContext {
   readonly routes: readonly Route[];
-  /** Whether health details may be shown to this request. */
+  /** Whether this request may see health details. */
   readonly showDetails: boolean;
   readonly readinessNeedsBroker: boolean;
-  /** Of the request target, `?` and all that follows. */
+  /** Of the request target: `?` and what follows. */
   readonly query: URLSearchParams;
 }
 
@@ -377,19 +377,19 @@ export type RouteName =
   | ('resetBreakers' | 'invalidateKeys' | 'replayOutbox' | 'recoverDeadLetters' | 'drainBackup');
 
 export interface Route {
-  /** Its own, among all of them. */
+  /** Unique among all routes. */
   readonly name: RouteName;
   readonly path: string;
-  /** Exposed when one of these ids is; without ids it always is. */
+  /** Exposed if one of these ids is; without ids always. */
   readonly ids: readonly EndpointId[];
   readonly method: 'GET' | 'POST';
   /** Of a POST: its name in `management.actions.exclude`. */
   readonly action?: ActionId;
-  /** Of an action: whoever may read may try it out. */
+  /** Of an action: read access is enough for a dry run. */
   readonly hasDryRun?: true;
-  /** Answers without a token, with less in it. */
+  /** Answers without a token, with fewer details. */
   readonly open?: true;
-  /** What a browser opens: a link on another site leads here, too. It holds no data. */
+  /** A page for browsers: links on other sites may lead here. Holds no data. */
   readonly isPage?: true;
   /** Name in the index of links. */
   readonly link?: string;

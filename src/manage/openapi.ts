@@ -22,7 +22,7 @@ const orNull = (schema: Schema): Schema =>
     : { anyOf: [schema, { type: 'null' }] };
 const about = (description: string, schema: Schema): Schema => ({ ...schema, description });
 
-/** A name with `?` may be missing; no others may be there. */
+/** A name with `?` is optional; additional properties are not allowed. */
 function object(members: Readonly<Record<string, Schema>>): Schema {
   const names = Object.keys(members);
   return {
@@ -137,7 +137,7 @@ export const schemas = {
   }),
   Report: { anyOf: [ref('MetricsReport'), ref('FlatMetricsReport')] },
   Text: string,
-  // Between the page and the server of one version: `manage/console.ts`.
+  // Internal to the page and the server of one version: `manage/console.ts`.
   Console: { type: 'object' },
   Document: { type: 'object' },
   DeadLetter: object({ eventType: string, failureReason: string, timestamp: time }),
@@ -193,18 +193,18 @@ export const schemas = {
 
 export type SchemaName = keyof typeof schemas;
 
-// what the endpoints take and answer, as an OpenAPI document. Loaded when it is asked for.
+// the OpenAPI document of the endpoints. Loaded on demand.
 
-/** What a route says of itself beside what the server has to know. */
+/** The documentation of a route; the rest comes from the server. */
 interface Operation {
   readonly summary: string;
   readonly answers: Readonly<Partial<Record<number, readonly [SchemaName, string]>>>;
-  /** Of a text that is no JSON: its media type. */
+  /** The media type of an answer other than JSON. */
   readonly text?: string;
   readonly body?: SchemaName;
   readonly isBodyNeeded?: true;
   readonly query?: Readonly<Record<string, Schema>>;
-  /** Statuses of problems beside those that every route has. */
+  /** Problem statuses besides those of every route. */
   readonly problems?: readonly number[];
 }
 
@@ -228,7 +228,7 @@ const begins = (summary: string, body: SchemaName): Operation => ({
   ...{ summary, body, answers: { 202: ['Run', 'It has begun.'] }, problems: [404, 409, 429] },
 });
 
-/** One for each route: the types hold that none is missing. */
+/** One per route (enforced by the type). */
 const operations: Readonly<Record<RouteName, Operation>> = {
   metrics,
   prometheus: metrics,
@@ -287,11 +287,11 @@ const operations: Readonly<Record<RouteName, Operation>> = {
   },
 };
 
-/** Of every route: what is wrong with a request, or with whoever sends it. */
+/** Of every route: problems of the request or its sender. */
 const usualProblems = [400, 401, 403, 421, 500];
 const problemsOfActions = [413, 415];
 
-/** Of the routes that are exposed. */
+/** For the exposed routes. */
 export function openapiDocument(routes: readonly Route[]): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of routes) {
@@ -330,7 +330,7 @@ function operationOf(route: Route): object {
           : 'It needs the action token.'
       }`,
     }),
-    // On loopback, whoever may connect may read.
+    // On loopback reading needs no token.
     security: action && hasDryRun !== true ? [{ bearer: [] }] : [{ bearer: [] }, {}],
     ...(open && text === undefined && { description: 'Without a token, only the status.' }),
     ...(query && {

@@ -1,14 +1,14 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Media type of the specification, answered when the request accepts it by name. */
+/** Media type of the specification, used if the request names it. */
 export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
 
 /** An answer before it is written. */
 export interface Reply {
   readonly status: number;
   readonly contentType: string;
-  /** Bytes are those of an answer that several requests share. */
+  /** Bytes: shared by several requests. */
   readonly body: string | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -17,7 +17,10 @@ export function json({ jsonType }: { readonly jsonType: string }, status: number
   return { status, contentType: jsonType, body: JSON.stringify(value) };
 }
 
-/** Errors are problem details (RFC 9457). `detail` never repeats what the request held; `field` is that of its body, or of its query. */
+/**
+ * Errors are problem details (RFC 9457). `detail` never repeats content of the request; `field` is a field of its body or
+ * query.
+ */
 export function problem(
   status: number,
   detail: string,
@@ -29,18 +32,18 @@ export function problem(
   return { status, contentType: 'application/problem+json', body, headers };
 }
 
-/** The JSON object of a request, or the answer to one that has none that can be read. */
+/** The JSON object of a request, or the answer to an invalid body. */
 export type JsonBody = { readonly fields: Readonly<Record<string, unknown>> } | { readonly refusal: Reply };
 
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
 }
 
-/** No endpoint needs as much. */
+/** No endpoint needs more. */
 const mostBytes = 16 * 1024;
 const jsonTypes = /^application\/(?:json|vnd\.[\w.-]+\.actuator\.v3\+json)$/;
 
-/** Never rejects. The headers are looked at before a byte of the body is read. */
+/** Never rejects. The headers are checked before the body is read. */
 export async function readJsonBody(request: IncomingMessage, askForBody: () => void): Promise<JsonBody> {
   const {
     'content-type': type = '',
@@ -66,7 +69,7 @@ export async function readJsonBody(request: IncomingMessage, askForBody: () => v
     if (typeof value === 'object' && value !== null && !Array.isArray(value))
       return { fields: value as Record<string, unknown> };
   } catch {
-    // Cut off, or no JSON: the same answer.
+    // An incomplete body or invalid JSON: the same answer.
   }
   return { refusal: problem(400, 'The body is not a JSON object.') };
 }
@@ -78,19 +81,19 @@ function isJson(contentType: string): boolean {
   return jsonTypes.test(type) && parameters.every((parameter) => /^(charset="?utf-8"?)?$/.test(parameter));
 }
 
-/** So long an answer waits for its reader to take any more of it. */
+/** How long an answer may stall because its reader accepts no bytes. */
 const unreadMs = 5_000;
 
 /** Writes an answer, without its body for HEAD. */
 export function writeReply(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
-  // A body that nobody reads would be read up to its end to save the connection.
-  // Encoded once: the metrics of many event types are long.
+  // Node would read an unread request body to its end to reuse the connection. Encoded once: the metrics of many event types
+  // are long.
   const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
   response.writeHead(reply.status, {
     ...commonHeaders(reply, body.length),
     ...(hasBody(request) ? { connection: 'close' } : {}),
   });
-  // Node looks whether bytes have left since: a slow reader stays, one that does not read is closed.
+  // Node checks for progress: a slow reader stays, a stalled one is disconnected.
   response.socket?.setTimeout(unreadMs);
   response.end(body);
 }
@@ -108,7 +111,7 @@ function commonHeaders(
   };
 }
 
-/** Answers what the parser refuses, and closes the connection; only closes it where an answer is already under way. */
+/** Answers requests that the parser refuses, and closes the connection. Only closes it if an answer is in progress. */
 export function refuseUnparsed(error: NodeJS.ErrnoException, socket: Socket, answering: boolean): void {
   if (answering || !socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();

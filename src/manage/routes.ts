@@ -13,13 +13,13 @@ import {
 import type { Controls, Health } from './controls.ts';
 import { json, problem, type Reply } from './reply.ts';
 
-// the page for people, `/actuator/svc`. Its files are built from `console/` at the top, and read when they are asked for.
+// the console page `/actuator/svc`. Its files are built from `console/`, and read on request.
 
-/** Nothing from elsewhere, nothing inline, in no frame. */
+/** Nothing from other origins, nothing inline, no frames. */
 const contentSecurityPolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Beside the files of the package; beside the sources lies what was built last. */
+/** Beside the files of the package; for unbuilt sources the last build. */
 const folder = new URL(
   import.meta.url.endsWith('.ts') ? '../../dist/console/' : './console/',
   import.meta.url,
@@ -160,7 +160,7 @@ export function exposedRoutes(include: readonly string[]): readonly Route[] {
 
 const rendering = new WeakMap<Controls, Promise<Buffer>>();
 
-/** Rendered once for all who ask meanwhile, and one copy of it waits for all of them. */
+/** Rendered once for concurrent requests, which share the bytes. */
 async function metrics({ controls }: RouteContext): Promise<Reply> {
   let text = rendering.get(controls);
   if (text === undefined) {
@@ -172,7 +172,7 @@ async function metrics({ controls }: RouteContext): Promise<Reply> {
   return { status: 200, contentType: prometheusTextType, body: await text };
 }
 
-/** In the shape that is asked for. */
+/** In the requested shape. */
 async function metricsReport(context: RouteContext): Promise<Reply> {
   const { controls, query } = context;
   const shapes = query.getAll('shape');
@@ -195,7 +195,7 @@ function index(context: RouteContext): Reply {
 
 const documents = new WeakMap<readonly Route[], Buffer>();
 
-/** Few ever ask: what describes the endpoints is loaded then, and written once. */
+/** Rarely requested: its description is loaded on demand and rendered once. */
 async function openapi({ routes, jsonType }: RouteContext): Promise<Reply> {
   let document = documents.get(routes);
   if (document === undefined) {
@@ -217,12 +217,14 @@ async function ownHealth(context: RouteContext): Promise<Reply> {
   return json(context, healthStatus(health), context.showDetails ? health : { status: health.status });
 }
 
-/** Whoever answers is alive: what a restart does not mend, such as a broker that is away, must not cause one. */
+/**
+ * A process that answers is alive. A problem that a restart does not fix, such as an unavailable broker, must not cause one.
+ */
 function liveness(context: RouteContext): Reply {
   return json(context, 200, { status: 'UP' });
 }
 
-/** An application serves its callers without Kafka, too: only where it was asked for does the broker count. */
+/** An application can serve without Kafka, so the broker counts only if configured. */
 async function readiness(context: RouteContext): Promise<Reply> {
   if (!(await context.controls.isReady())) return json(context, 503, { status: 'DOWN' });
   if (!context.readinessNeedsBroker) return json(context, 200, { status: 'UP' });
