@@ -68,7 +68,7 @@ export interface OutboxHealth extends OutboxSummary {
   /** One line, present when DOWN. */
   readonly error?: string;
   /**
-   * One line: no event is lost, but an operator must act: no relay sends the rows, a topic refuses them, or rows wait behind a
+   * One line: no event is lost, but an operator must act. No relay sends the rows, a topic refuses them, or rows wait behind a
    * FAILED one.
    */
   readonly warning?: string;
