@@ -22,20 +22,23 @@ export type {
 export { createInbox } from './consume/inbox.ts';
 export type {
   BatchResult,
+  CipherPlace,
   DecryptFailure,
+  DecryptionKeyOptions,
+  DecryptionKeys,
   DecryptOptions,
   DecryptResult,
+  EventCalls,
   EventRecord,
   FieldChoice,
 } from './consumer/decrypt-fields.ts';
-export { decryptBatch, decryptFields, readEnvelope, tryDecryptFields } from './consumer/decrypt-fields.ts';
-export type {
-  CipherPlace,
-  DecryptionKeyOptions,
-  DecryptionKeys,
-  EventCalls,
-} from './consumer/decryption-keys.ts';
-export { createDecryptionKeys } from './consumer/decryption-keys.ts';
+export {
+  createDecryptionKeys,
+  decryptBatch,
+  decryptFields,
+  readEnvelope,
+  tryDecryptFields,
+} from './consumer/decrypt-fields.ts';
 export type { KeyCacheOptions } from './protect/keys/key-cache.ts';
 export type {
   DataKey,

@@ -2,8 +2,8 @@ import { sleep } from '../ground/builtins.ts';
 import { backoffMs, within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isNamedValues, optionsProblem, plainObject } from '../ground/names.ts';
-import { type ConsumedCounts, consumedBy } from '../observe/consumed-counts.ts';
 import { consoleLogger } from '../observe/logger.ts';
+import { type ConsumedCounts, consumedBy } from '../observe/outcomes.ts';
 import { can, has } from '../outbox/api/executor.ts';
 import type { ConsumedRecord, ReadingOptions } from './consumed-event.ts';
 import {

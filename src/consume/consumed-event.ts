@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import {
   type CloudEvent,
   cloudEventIn,
+  type DecryptionKeys,
   type DecryptOptions,
   decryptFields,
   envelopeOf,
 } from '../consumer/decrypt-fields.ts';
-import type { DecryptionKeys } from '../consumer/decryption-keys.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';

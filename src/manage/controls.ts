@@ -181,6 +181,8 @@ export interface DeadLetters {
   readonly recent: readonly DlqView[];
 }
 
+export const mostDeadLetters = 200;
+
 /** The query of `GET /actuator/svc/dlq?source=topic`. Times are milliseconds since the epoch. */
 export interface DeadLetterAsk {
   readonly types?: readonly string[] | undefined;

@@ -1,11 +1,10 @@
-import { circuitStates } from '../ground/management.ts';
+import { type ActionId, circuitStates } from '../ground/management.ts';
 import { version } from '../ground/version.ts';
-import { mostDeadLetters, type Route, type RouteName } from './actions.ts';
-import { runStates } from './controls.ts';
+import { mostDeadLetters, runStates } from './controls.ts';
 import { versionedJsonType } from './reply.ts';
 
 /** JSON Schema, draft 2020-12. */
-export type Schema = { readonly [keyword: string]: unknown };
+type Schema = { readonly [keyword: string]: unknown };
 
 const integer: Schema = { type: 'integer' };
 const number: Schema = { type: 'number' };
@@ -37,11 +36,11 @@ const bare = (name: string): string => (name.endsWith('?') ? name.slice(0, -1) :
 
 const upOrDown = constant('UP', 'DOWN');
 const circuit = constant(...circuitStates);
-export const past = about(
+const past = about(
   'A time in ISO 8601 with its zone, a day, or how long ago, such as 90m or 2d; not in the future.',
   string,
 );
-export const texts: Schema = {
+const texts: Schema = {
   anyOf: [
     { type: 'string', minLength: 1 },
     { type: 'array', items: { type: 'string', minLength: 1 }, minItems: 1, maxItems: 100 },
@@ -82,7 +81,7 @@ const recovery = {
 };
 const reset = orNull(object({ before: circuit, after: circuit }));
 
-export const schemas = {
+const schemas = {
   Problem: about(
     'RFC 9457. It repeats no part of the request.',
     object({ type: string, title: string, status: integer, detail: string, 'field?': string }),
@@ -191,7 +190,7 @@ export const schemas = {
   Runs: object({ run: orNull(ref('Run')), dryRun: orNull(ref('Run')) }),
 } as const satisfies Readonly<Record<string, Schema>>;
 
-export type SchemaName = keyof typeof schemas;
+type SchemaName = keyof typeof schemas;
 
 // the OpenAPI document of the endpoints. Loaded on demand.
 
@@ -228,8 +227,8 @@ const begins = (summary: string, body: SchemaName): Operation => ({
   ...{ summary, body, answers: { 202: ['Run', 'It has begun.'] }, problems: [404, 409, 429] },
 });
 
-/** One per route (enforced by the type). */
-const operations: Readonly<Record<RouteName, Operation>> = {
+/** One per route. */
+const operations = {
   metrics,
   prometheus: metrics,
   actuatorMetrics: metrics,
@@ -285,14 +284,30 @@ const operations: Readonly<Record<RouteName, Operation>> = {
     ...ok('Data of the console; it may change with the version of svc.', 'Console'),
     query: { after: { type: 'integer', minimum: 0 } },
   },
-};
+} satisfies Readonly<Record<string, Operation>>;
+
+export type RouteName = keyof typeof operations;
+
+/** The part of a route that its documentation needs. */
+export interface DocumentedRoute {
+  /** Unique among all routes. */
+  readonly name: RouteName;
+  readonly path: string;
+  readonly method: 'GET' | 'POST';
+  /** Of a POST: its name in `management.actions.exclude`. */
+  readonly action?: ActionId;
+  /** Of an action: read access is enough for a dry run. */
+  readonly hasDryRun?: true;
+  /** Answers without a token, with fewer details. */
+  readonly open?: true;
+}
 
 /** Of every route: problems of the request or its sender. */
 const usualProblems = [400, 401, 403, 421, 500];
 const problemsOfActions = [413, 415];
 
 /** For the exposed routes. */
-export function openapiDocument(routes: readonly Route[]): object {
+export function openapiDocument(routes: readonly DocumentedRoute[]): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of routes) {
     paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operationOf(route) };
@@ -309,9 +324,10 @@ export function openapiDocument(routes: readonly Route[]): object {
   };
 }
 
-function operationOf(route: Route): object {
+function operationOf(route: DocumentedRoute): object {
   const { name, method, action, hasDryRun, open } = route;
-  const { summary, answers, text, body, isBodyNeeded, query, problems = [] } = operations[name];
+  const operation: Operation = operations[name];
+  const { summary, answers, text, body, isBodyNeeded, query, problems = [] } = operation;
   const own = Object.entries(answers).map(([status, answer]) => [
     status,
     { description: answer?.[1], content: contentOf(answer?.[0] as SchemaName, text) },

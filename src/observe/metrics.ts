@@ -1,10 +1,12 @@
 import type * as OpenTelemetry from '@opentelemetry/api';
 import { systemClock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
-import { allConsumed, type ConsumedRow, consumedOutcomes } from './consumed-counts.ts';
 import type { Logger } from './logger.ts';
 import { listenToMeters } from './otel-api.ts';
 import {
+  allConsumed,
+  type ConsumedRow,
+  consumedOutcomes,
   durationBoundsSeconds,
   type EventTypeCounts,
   type Ledger,

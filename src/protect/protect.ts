@@ -11,8 +11,7 @@ import { type ClearText, ClearTexts } from './clear-texts.ts';
 import { type ClassMarks, hasMarks, marksOf } from './marks/class-marks.ts';
 import { deadState, type PathState, type Policy } from './marks/policy.ts';
 import { mask } from './mask.ts';
-import { NativeValue } from './native-value.ts';
-import { elementPath, memberPath } from './own-text.ts';
+import { elementPath, memberPath, NativeValue } from './own-text.ts';
 import {
   contentsOf,
   copyOf,

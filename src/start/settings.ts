@@ -24,9 +24,13 @@ import { clientOf } from '../ground/management.ts';
 import { nearestNames } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
-import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
+import {
+  type EnvelopeKeyProvider,
+  type KeyProvider,
+  ownKeyProvider,
+  type StaticKeyProvider,
+} from '../protect/keys/key-provider.ts';
 import { type ConfiguredKey, defaultKeyId } from '../protect/keys/key-ring.ts';
-import { ownKeyProvider } from '../protect/own-key-provider.ts';
 import { createRetryPolicy, defaultBreaker } from '../publish/main/breaker.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
 import { type BrokerSettings, openKeyProvider, openWorkerIdLease, type S3Settings } from './adapters.ts';

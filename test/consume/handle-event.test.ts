@@ -10,8 +10,8 @@ import {
   type Upcasts,
 } from '../../src/consume/handle-event.ts';
 import { type InboxOnce, watchRetention } from '../../src/consume/inbox.ts';
-import { consumedBy } from '../../src/observe/consumed-counts.ts';
 import type { Logger } from '../../src/observe/logger.ts';
+import { consumedBy } from '../../src/observe/outcomes.ts';
 import { envelope, newName, record } from './on-kafka.ts';
 
 const dayMs = 86_400_000;

@@ -1,6 +1,5 @@
 import { types } from 'node:util';
-import { NativeValue } from '../../protect/native-value.ts';
-import { markOwnText } from '../../protect/own-text.ts';
+import { markOwnText, NativeValue } from '../../protect/own-text.ts';
 
 const mostLevels = 64;
 
