@@ -2,7 +2,6 @@ import type { ConsoleDocument } from '../src/manage/console.ts';
 import { type Answer, ask } from './ask.ts';
 import { plural } from './format.ts';
 
-/** The input before the count. */
 export interface Fields {
   readonly limit: number;
   readonly type: string;

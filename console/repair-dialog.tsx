@@ -5,7 +5,6 @@ import type { Action, Done, Fields, Outcome } from './actions.ts';
 import { plural } from './format.ts';
 import { needsToken } from './live.ts';
 
-/** The action of the open dialog. */
 export const opened = signal<Action | undefined>(undefined);
 
 type Step =

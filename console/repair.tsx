@@ -7,7 +7,6 @@ import { opened } from './repair-dialog.tsx';
 
 type LatestRuns = ConsoleDocument['runs']['backup'];
 
-/** Waiting events, and the actions on them. */
 export function Repair({ document }: { readonly document: ConsoleDocument }) {
   const { backup, health, breakers, deadLetters, runs } = document;
   const { outbox, keys = [], dlqTopic } = health.details;

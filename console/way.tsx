@@ -73,7 +73,6 @@ query.addEventListener('change', () => {
   isNarrow.value = query.matches;
 });
 
-/** Event flow: where events are now. */
 export function Way({ document }: { readonly document: ConsoleDocument }) {
   const stations = stationsOf(document);
   const layout = isNarrow.value ? narrow : wide;

@@ -1,7 +1,8 @@
 export type { ConsumeOptions, Consumption } from './consume/consume-once.ts';
 export { consumeOnce } from './consume/consume-once.ts';
-export type { ConsumedEvent, ConsumedRecord } from './consume/consumed-event.ts';
 export type {
+  ConsumedEvent,
+  ConsumedRecord,
   DeadLetterOptions,
   EventHandler,
   EventHandlers,

@@ -1,7 +1,7 @@
 import type { Context } from '@opentelemetry/api';
 import type { Phase } from '../config/schema/target.ts';
 import type { Severity } from '../ground/event-fields.ts';
-import type { Scope } from '../transaction/scope.ts';
+import type { Scope } from '../transaction/transaction.ts';
 import type { ExpressionScope } from './expression/values.ts';
 
 /** One finished (or, in phase BEFORE, starting) call of a captured function. */

@@ -1,22 +1,20 @@
-import { sleep } from '../ground/builtins.ts';
-import { backoffMs, within } from '../ground/clock.ts';
+import { within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isNamedValues, optionsProblem, plainObject } from '../ground/names.ts';
 import { consoleLogger } from '../observe/logger.ts';
 import { type ConsumedCounts, consumedBy } from '../observe/outcomes.ts';
-import { can, has } from '../outbox/api/executor.ts';
-import type { ConsumedRecord, ReadingOptions } from './consumed-event.ts';
 import {
+  type ConsumedRecord,
   createHandling,
-  createPartitionQueues,
   type DeadLetterOptions,
   deadLettersTo,
   type EventHandler,
   type EventHandlers,
+  type ReadingOptions,
   type Upcasts,
 } from './handle-event.ts';
 import { type InboxOnce, nameOf, watchRetention } from './inbox.ts';
-import { type Commit, keyOf, type RecordSink, type RecordSource, type SourceOptions } from './source.ts';
+import { createPartitionQueues, sourceOf } from './source.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
 type AnyPayloads = Readonly<Record<string, any>>;
@@ -185,12 +183,6 @@ function byType(handlers: object): ReadonlyMap<string, EventHandler> {
   return new Map(Object.entries(handlers) as [string, EventHandler][]);
 }
 
-function sourceOf(consumer: unknown, options: SourceOptions): RecordSource {
-  if (isKafkajsConsumer(consumer)) return kafkajsSource(consumer, options);
-  if (isPlatformaticConsumer(consumer)) return platformaticSource(consumer, options);
-  throw badOption('consumer must be a consumer of kafkajs or @platformatic/kafka');
-}
-
 const optionNames: Readonly<Record<keyof ConsumeOptions, readonly string[]>> = {
   ...{ consumer: [], topics: [], inbox: [], handlers: [], upcast: [], otherTypes: [], onError: [] },
   ...{ handlerTimeoutMs: [], concurrency: [], fromBeginning: [], avro: [], keys: [] },
@@ -247,299 +239,5 @@ function atMost(most: number): () => Promise<() => void> {
       if (next === undefined) inside--;
       else next();
     };
-  };
-}
-
-// Sources for the consumers of Kafka clients, recognized by their methods.
-
-type HeaderValue = Buffer | string | (Buffer | string)[] | undefined;
-
-/** The part that svc uses. */
-interface KafkajsConsumer {
-  readonly events: { readonly GROUP_JOIN: string; readonly CRASH: string };
-  connect(): Promise<void>;
-  disconnect(): Promise<void>;
-  subscribe(options: { topics: string[]; fromBeginning: boolean }): Promise<void>;
-  run(options: {
-    autoCommit: false;
-    partitionsConsumedConcurrently: number;
-    eachBatch(payload: { batch: KafkajsBatch }): Promise<void>;
-  }): Promise<void>;
-  on(
-    event: string,
-    listener: (event: {
-      payload: { memberAssignment: Record<string, number[]>; error: Error; restart: boolean };
-    }) => void,
-  ): () => void;
-  pause(partitions: { topic: string; partitions: number[] }[]): void;
-  resume(partitions: { topic: string; partitions: number[] }[]): void;
-  commitOffsets(offsets: { topic: string; partition: number; offset: string }[]): Promise<void>;
-}
-
-interface KafkajsBatch {
-  readonly topic: string;
-  readonly partition: number;
-  readonly messages: readonly {
-    readonly offset: string;
-    readonly key: Buffer | string | null;
-    readonly value: Buffer | string | null;
-    readonly timestamp: string;
-    readonly headers?: Readonly<Record<string, HeaderValue>>;
-  }[];
-}
-
-function isKafkajsConsumer(given: unknown): given is KafkajsConsumer {
-  return can(given, 'subscribe', 'run', 'pause', 'resume', 'commitOffsets') && has(given, 'events');
-}
-
-/** Records are passed on at once, so that the client continues with other partitions and its heartbeats. */
-function kafkajsSource(
-  consumer: KafkajsConsumer,
-  { topics, fromBeginning, onTrouble }: SourceOptions,
-): RecordSource {
-  const ends: (() => void)[] = [];
-  /** Between two groups the client has no partitions, and throws. */
-  const tryTo = (work: () => void): void => {
-    try {
-      work();
-    } catch {}
-  };
-  let isClosed = false;
-
-  async function open(sink: RecordSink): Promise<void> {
-    await consumer.connect();
-    await consumer.subscribe({ topics: [...topics], fromBeginning });
-    await consumer.run({
-      autoCommit: false,
-      partitionsConsumedConcurrently: 1,
-      async eachBatch({ batch: { topic, partition, messages } }) {
-        for (const { offset, key, value, timestamp, headers } of messages)
-          sink.push({
-            ...{ topic, partition, offset: BigInt(offset), timestamp: Number(timestamp) },
-            key: key === null ? null : key.toString(),
-            value: typeof value === 'string' ? Buffer.from(value) : value,
-            headers: textsOf(headers ?? {}),
-          });
-      },
-    });
-  }
-
-  /** The client gives up at errors that it takes for permanent, such as some of a broker that is still starting. */
-  async function openAgain(sink: RecordSink): Promise<void> {
-    for (let failures = 1; ; failures++) {
-      await sleep(backoffMs(failures, 500, 10_000));
-      if (isClosed) return;
-      try {
-        await open(sink);
-        return;
-      } catch (error) {
-        onTrouble(error);
-      }
-    }
-  }
-
-  return {
-    async start(sink: RecordSink) {
-      const { GROUP_JOIN, CRASH } = consumer.events;
-      ends.push(
-        consumer.on(GROUP_JOIN, ({ payload: { memberAssignment } }) =>
-          sink.assigned(
-            Object.entries(memberAssignment).flatMap(([topic, partitions]) =>
-              partitions.map((partition) => ({ topic, partition })),
-            ),
-          ),
-        ),
-        consumer.on(CRASH, ({ payload: { error, restart } }) => {
-          onTrouble(error);
-          if (!restart) void openAgain(sink);
-        }),
-      );
-      await open(sink);
-    },
-    hold: ({ topic, partition }) => tryTo(() => consumer.pause([{ topic, partitions: [partition] }])),
-    release: ({ topic, partition }) => tryTo(() => consumer.resume([{ topic, partitions: [partition] }])),
-    commit: (commits) =>
-      consumer.commitOffsets(
-        commits.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
-      ),
-    async close() {
-      isClosed = true;
-      for (const end of ends) end();
-      await consumer.disconnect();
-    },
-  };
-}
-
-function textsOf(headers: Readonly<Record<string, HeaderValue>>): ConsumedRecord['headers'] {
-  const texts: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    const first = Array.isArray(value) ? value[0] : value;
-    if (first !== undefined && first !== null && name !== '__proto__') texts[name] = first.toString();
-  }
-  return texts;
-}
-
-interface PlatformaticMessage {
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: bigint;
-  readonly key: Buffer | string | undefined;
-  readonly value: Buffer | string | undefined;
-  readonly timestamp: bigint;
-  readonly headers: ReadonlyMap<Buffer | string, Buffer | string>;
-  readonly leaderEpoch: number;
-}
-
-interface MessagesStream extends AsyncIterable<PlatformaticMessage> {
-  close(): Promise<void>;
-}
-
-type Assignments = readonly { readonly topic: string; readonly partitions: readonly number[] }[];
-
-/** The part that svc uses. */
-interface PlatformaticConsumer {
-  /** A new array at each change. */
-  readonly assignments: Assignments | null;
-  consume(options: object): Promise<MessagesStream>;
-  commit(options: { offsets: (Commit & { leaderEpoch: number })[] }): Promise<void>;
-  on(event: string, listener: () => void): unknown;
-  removeListener(event: string, listener: () => void): unknown;
-  close(force: boolean): Promise<void>;
-}
-
-function isPlatformaticConsumer(given: unknown): given is PlatformaticConsumer {
-  return can(given, 'consume', 'commit', 'joinGroup', 'close', 'on');
-}
-
-const bytes = (value: unknown): unknown => value;
-const raw = { key: bytes, value: bytes, headerKey: bytes, headerValue: bytes };
-const groupJoin = 'consumer:group:join';
-
-/**
- * Its stream carries all partitions in one sequence. A full partition pauses the stream. If it may take long, because the
- * partition waits, its records are dropped, so that the others continue. When there is space again, a new stream starts at the
- * committed offsets, as the old one has read past the dropped records. The same when a partition moves to another member, as it
- * may come back. Duplicates are recognized by their offsets.
- */
-function platformaticSource(
-  consumer: PlatformaticConsumer,
-  { topics, fromBeginning, onTrouble }: SourceOptions,
-): RecordSource {
-  let stream: MessagesStream | undefined;
-  /** Number of streams requested. */
-  let wanted = 0;
-  /** The number of the current stream. */
-  let opened = 0;
-  let opening: Promise<void> = Promise.resolve();
-  let reading: Promise<void> | undefined;
-  let isClosed = false;
-  let assignments: Assignments | null = null;
-  let ours: ReadonlySet<string> = new Set();
-  const letGo = new Set<string>();
-  let lookAtAssignments = (): void => {};
-
-  /** The old stream is closed last: a consumer without any stream rejoins its group. */
-  async function open(own: number): Promise<void> {
-    if (own < wanted || isClosed) return;
-    const last = stream;
-    letGo.clear();
-    try {
-      stream = await consumer.consume({
-        ...{ topics: [...topics], autocommit: false, mode: 'committed', deserializers: raw },
-        fallbackMode: fromBeginning ? 'earliest' : 'latest',
-      });
-      opened = own;
-    } finally {
-      await last?.close().catch(() => {});
-    }
-  }
-
-  function openNext(): Promise<void> {
-    const own = ++wanted;
-    opening = opening.catch(() => {}).then(() => open(own));
-    // `readOn` awaits it too, and reports the error.
-    opening.catch(() => {});
-    return opening;
-  }
-
-  async function readAll(sink: RecordSink): Promise<void> {
-    const own = opened;
-    for await (const message of stream as MessagesStream) {
-      const record = recordOf(message);
-      lookAtAssignments();
-      if (own === wanted) await sink.whenNotFull(record);
-      if (isClosed) return;
-      if (own !== wanted) continue;
-      if (sink.stateOf(record) === 'waits') letGo.add(keyOf(record));
-      else if (!letGo.has(keyOf(record))) sink.push(record);
-    }
-    if (own === wanted) throw new Error('the stream has ended');
-  }
-
-  /** A stream ends at the first error of its client. */
-  async function readOn(sink: RecordSink): Promise<void> {
-    for (let failures = 0; !isClosed; ) {
-      const begun = performance.now();
-      try {
-        await opening;
-        await readAll(sink);
-      } catch (error) {
-        if (isClosed) return;
-        if (performance.now() - begun > 30_000) failures = 0;
-        onTrouble(error);
-        await sleep(backoffMs(++failures, 500, 10_000));
-        void openNext();
-      }
-    }
-  }
-
-  return {
-    async start(sink) {
-      // Compares the property: with `groupProtocol: 'consumer'` no event reports assignments.
-      lookAtAssignments = () => {
-        if (consumer.assignments === assignments) return;
-        assignments = consumer.assignments;
-        const partitions = (assignments ?? []).flatMap(({ topic, partitions }) =>
-          partitions.map((partition) => ({ topic, partition })),
-        );
-        sink.assigned(partitions);
-        const before = ours;
-        ours = new Set(partitions.map(keyOf));
-        if ([...before].some((key) => !ours.has(key))) void openNext();
-      };
-      consumer.on(groupJoin, lookAtAssignments);
-      await openNext();
-      reading = readOn(sink);
-    },
-    hold() {},
-    release(partition) {
-      if (letGo.has(keyOf(partition))) void openNext();
-    },
-    commit(commits) {
-      lookAtAssignments();
-      return consumer.commit({
-        offsets: commits.map((commit) => ({ ...commit, leaderEpoch: commit.leaderEpoch ?? -1 })),
-      });
-    },
-    async close() {
-      isClosed = true;
-      consumer.removeListener(groupJoin, lookAtAssignments);
-      await opening.catch(() => {});
-      await stream?.close();
-      await consumer.close(true);
-      await reading;
-    },
-  };
-}
-
-function recordOf(message: PlatformaticMessage): ConsumedRecord {
-  const { topic, partition, offset, key, value, timestamp, leaderEpoch } = message;
-  const headers: Record<string, string> = {};
-  for (const [name, text] of message.headers)
-    if (String(name) !== '__proto__') headers[String(name)] = String(text ?? '');
-  return {
-    ...{ topic, partition, offset, headers, leaderEpoch, timestamp: Number(timestamp) },
-    key: key === undefined || key === null ? null : String(key),
-    value: value === undefined || value === null ? null : Buffer.from(value),
   };
 }

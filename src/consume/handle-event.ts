@@ -1,26 +1,160 @@
+import { createHash } from 'node:crypto';
 import type { SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import {
+  type CloudEvent,
+  cloudEventIn,
+  type DecryptionKeys,
+  type DecryptOptions,
+  decryptFields,
+  envelopeOf,
+} from '../consumer/decrypt-fields.ts';
 import { contextStorage, createScope } from '../context/context-store.ts';
 import { runWithContext } from '../context/request.ts';
 import { activeTracer, parseTraceparent } from '../context/trace.ts';
+import { parseBounded } from '../ground/bounds.ts';
 import { sleep } from '../ground/builtins.ts';
 import { backoffMs } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
+import type { Severity } from '../ground/event-fields.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate, otelApi } from '../observe/otel-api.ts';
 import type { ConsumedEvents, ConsumedOutcome } from '../observe/outcomes.ts';
 import { can } from '../outbox/api/executor.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from '../publish/tiers/dlq-message.ts';
 import { EventValue } from '../serialize/serializer.ts';
-import {
-  type ConsumedEvent,
-  type ConsumedRecord,
-  isLater,
-  type ReadEvent,
-  type ReadingOptions,
-  readEvent,
-} from './consumed-event.ts';
 import { databaseFault, type InboxOnce, nameOf } from './inbox.ts';
-import { type Commit, keyOf, type Partition, type RecordSink, type RecordSource } from './source.ts';
+
+/** A record as a Kafka client returned it. */
+export interface ConsumedRecord {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: bigint;
+  readonly key: string | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+  /** If the client reports it. */
+  readonly leaderEpoch?: number;
+}
+
+/** An event as its producer wrote it, decrypted if there are keys. Unknown values are `null`. */
+export interface ConsumedEvent<Payload = unknown> {
+  readonly eventId: string;
+  readonly eventType: string;
+  /** ISO 8601, UTC: when the call finished. */
+  readonly occurredAt: string;
+  /** ISO 8601, UTC: when the record was handed to the broker or the outbox. */
+  readonly publishedAt: string;
+  readonly severity: Severity;
+  readonly metadata: {
+    readonly source: {
+      readonly serviceName: string | null;
+      readonly serviceVersion: string | null;
+      readonly hostname: string | null;
+    };
+    readonly actor: { readonly userId: string | null; readonly sessionId: string | null };
+    readonly trace: {
+      readonly traceId: string | null;
+      readonly spanId: string | null;
+      readonly parentSpanId: string | null;
+    };
+    readonly correlationId: string | null;
+    readonly clientIp: string | null;
+    readonly tags: Readonly<Record<string, string>>;
+  };
+  readonly payload: Payload;
+}
+
+export interface ReadingOptions {
+  /** For events in Avro: the result of `createAvroReader` of `svc/avro`. */
+  readonly avro?: { read(value: Uint8Array): Promise<unknown> } | undefined;
+  /** For events with encrypted fields: the result of `createDecryptionKeys`. Without it they stay `ENC(…)`. */
+  readonly keys?: DecryptionKeys | undefined;
+  readonly decrypt?: DecryptOptions | undefined;
+}
+
+interface ReadEvent {
+  /** As it stands in the topic, not decrypted. */
+  readonly document: unknown;
+  readonly event: ConsumedEvent;
+  /** Unique among all events. */
+  readonly inboxId: string;
+}
+
+/** Reads JSON, Avro and CloudEvents. Rejects with an `SvcError`; `isLater` tells whether a retry may succeed. */
+export async function readEvent(
+  record: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer; readonly timestamp?: number },
+  { avro, keys, decrypt }: ReadingOptions,
+): Promise<ReadEvent> {
+  const { value, headers, timestamp = Number.NaN } = record;
+  const document = await parsed(value, headers['content-type'], avro);
+  const cloudEvent = cloudEventIn(document, headers);
+  const envelope = cloudEvent === undefined ? document : envelopeOf(cloudEvent, timestamp);
+  if (!isEnvelope(envelope))
+    throw unreadable(
+      'it is not an envelope of svc (eventId, eventType, metadata, payload): a newer version or another producer wrote it',
+    );
+  const event = keys === undefined ? envelope : await decryptFields(envelope, keys, decrypt);
+  const { eventId } = event;
+  const isOwn = cloudEvent === undefined || headers.eventId === eventId;
+  return { document, event, inboxId: isOwn ? eventId : idOfOther(cloudEvent) };
+}
+
+/** Ids of other CloudEvents producers are unique per source only. */
+function idOfOther({ source, id }: CloudEvent): string {
+  return createHash('sha256')
+    .update(JSON.stringify([source, id]))
+    .digest('hex');
+}
+
+async function parsed(
+  value: Buffer,
+  type: string | undefined,
+  avro: ReadingOptions['avro'],
+): Promise<unknown> {
+  // Confluent's format starts with a byte that never starts JSON.
+  if (value[0] !== 0) {
+    const found = parseBounded(value.toString());
+    if (found !== undefined) return found;
+    throw unreadable(
+      `it is neither JSON nor Avro${type === undefined ? '' : ` (content-type ${shown(type)})`}`,
+    );
+  }
+  if (avro === undefined)
+    throw unreadable(
+      'it is Avro: pass consumeOnce a reader, { avro: createAvroReader({ url }) } of svc/avro',
+    );
+  return avro.read(value);
+}
+
+/** Whether a registry or key service is unavailable for now. */
+function isLater(error: unknown): boolean {
+  return (
+    error instanceof SvcError &&
+    (error.code === 'SVC_SERIALIZE_REGISTRY_AWAY' || error.code === 'SVC_PROTECT_KEY_UNAVAILABLE')
+  );
+}
+
+function isEnvelope(value: unknown): value is ConsumedEvent {
+  if (typeof value !== 'object' || value === null) return false;
+  const { eventId, eventType, metadata } = value as Record<string, unknown>;
+  return (
+    typeof eventId === 'string' &&
+    typeof eventType === 'string' &&
+    typeof metadata === 'object' &&
+    metadata !== null &&
+    Object.hasOwn(value, 'payload')
+  );
+}
+
+function unreadable(says: string): SvcError {
+  return new SvcError('SVC_CONSUME_UNREADABLE', `the value of a record cannot be read: ${says}`);
+}
+
+function shown(type: string): string {
+  return /^[\w./+;= -]{1,80}$/.test(type) ? type : 'unknown';
+}
 
 /** What a handler gets beside its event: the place of the record, and the attempt. */
 export interface EventInfo {
@@ -80,7 +214,6 @@ export interface HandlingOptions extends ReadingOptions {
   readonly enter: () => Promise<() => void>;
 }
 
-/** Why one attempt to handle an event failed. */
 interface Failure {
   /**
    * `refused`: a retry cannot help. `passing`: the database, a registry or a key service is unavailable, which is not the
@@ -92,11 +225,18 @@ interface Failure {
   readonly as?: unknown;
 }
 
-/** The parts of a record that could be read. */
 interface Known {
   eventId?: string | undefined;
   eventType?: string | undefined;
   document?: unknown;
+}
+
+/** Passed along with a record while its partition is assigned to this consumer. */
+export interface PartitionWork {
+  /** Aborted when the partition moves to another consumer, or this one stops. */
+  readonly signal: AbortSignal;
+  /** The partition waits for a retry, or for a slow handler. */
+  waits(isWaiting: boolean): void;
 }
 
 /** Works on one record until it is done, or its partition has moved. */
@@ -508,186 +648,4 @@ function traceHeaders({ headers }: ConsumedRecord): TraceHeaders {
 interface TraceHeaders {
   readonly traceparent: string | undefined;
   readonly tracestate: string | undefined;
-}
-
-/** Records of one partition in memory. Above `mostQueued` its source is held; at `fewQueued` it is released. */
-const mostQueued = 200;
-const fewQueued = 50;
-
-/** Passed along with a record while its partition is assigned to this consumer. */
-interface PartitionWork {
-  /** Aborted when the partition moves to another consumer, or this one stops. */
-  readonly signal: AbortSignal;
-  /** The partition waits for a retry, or for a slow handler. */
-  waits(isWaiting: boolean): void;
-}
-
-interface PartitionQueuesOptions {
-  readonly source: Pick<RecordSource, 'hold' | 'release'>;
-  /** Resolves with whether the record is done; its offset is then committed. Never rejects. */
-  readonly handle: (record: ConsumedRecord, work: PartitionWork) => Promise<boolean>;
-  /** The number of waiting partitions. */
-  readonly onWaiting: (count: number) => void;
-}
-
-interface PartitionQueues extends RecordSink {
-  /** The offsets that were handled since the last call. */
-  takeCommits(): readonly Commit[];
-  /** Offsets that the broker has not stored: returned again with the next ones. */
-  giveBack(commits: readonly Commit[]): void;
-  /** Starts no further record; resolves when none is in progress. */
-  end(): Promise<void>;
-  /** Partitions with a record in progress. */
-  busy(): readonly Partition[];
-}
-
-interface PartitionQueue extends Partition {
-  readonly records: ConsumedRecord[];
-  readonly over: AbortController;
-  /** The offset after the last queued record. */
-  next: bigint;
-  isHeld: boolean;
-  isWaiting: boolean;
-  /** Resolves when its last record, and the queue before it, are done. */
-  work: Promise<void>;
-  isWorking: boolean;
-  onChange: (() => void)[];
-}
-
-/** Handles the records of a partition in order, and partitions side by side. */
-export function createPartitionQueues({
-  source,
-  handle,
-  onWaiting,
-}: PartitionQueuesOptions): PartitionQueues {
-  const queues = new Map<string, PartitionQueue>();
-  let ours: ReadonlySet<string> = new Set();
-  const commits = new Map<string, Commit>();
-  /** A partition can come back while one of its records is in progress. */
-  const left = new Map<string, Promise<void>>();
-  const working = new Set<PartitionQueue>();
-  let waiting = 0;
-  let isEnding = false;
-
-  function changed(queue: PartitionQueue): void {
-    const told = queue.onChange;
-    queue.onChange = [];
-    for (const tell of told) tell();
-  }
-
-  function setWaiting(queue: PartitionQueue, isWaiting: boolean): void {
-    if (queue.isWaiting === isWaiting) return;
-    queue.isWaiting = isWaiting;
-    waiting += isWaiting ? 1 : -1;
-    onWaiting(waiting);
-    changed(queue);
-  }
-
-  async function run(queue: PartitionQueue): Promise<void> {
-    queue.isWorking = true;
-    working.add(queue);
-    const { signal } = queue.over;
-    for (let record = queue.records.shift(); record !== undefined; record = queue.records.shift()) {
-      const isDone = await handle(record, { signal, waits: (isWaiting) => setWaiting(queue, isWaiting) });
-      setWaiting(queue, false);
-      if (!isDone) break;
-      const { topic, partition, offset, leaderEpoch } = record;
-      // For a partition that has moved nothing is committed: its new owner continues from its own offsets.
-      if (queues.get(keyOf(queue)) === queue)
-        commits.set(keyOf(queue), { topic, partition, offset: offset + 1n, leaderEpoch });
-      if (queue.records.length < mostQueued) changed(queue);
-      if (queue.isHeld && queue.records.length <= fewQueued && !signal.aborted) {
-        queue.isHeld = false;
-        source.release(queue);
-      }
-    }
-    queue.isWorking = false;
-    working.delete(queue);
-  }
-
-  function queueOf(partition: Partition): PartitionQueue {
-    const key = keyOf(partition);
-    const known = queues.get(key);
-    if (known !== undefined) return known;
-    const queue: PartitionQueue = {
-      ...{ topic: partition.topic, partition: partition.partition, records: [], over: new AbortController() },
-      ...{ next: -1n, isHeld: false, isWaiting: false, isWorking: false, onChange: [] },
-      work: left.get(key) ?? Promise.resolve(),
-    };
-    queues.set(key, queue);
-    return queue;
-  }
-
-  function leave(queue: PartitionQueue): void {
-    const key = keyOf(queue);
-    queues.delete(key);
-    commits.delete(key);
-    queue.records.length = 0;
-    queue.over.abort();
-    changed(queue);
-    if (queue.isHeld) source.release(queue);
-    left.set(key, queue.work);
-    void queue.work.then(() => {
-      if (left.get(key) === queue.work) left.delete(key);
-    });
-  }
-
-  function stateOf(partition: Partition): ReturnType<RecordSink['stateOf']> {
-    const queue = queues.get(keyOf(partition));
-    if (queue === undefined || queue.records.length < mostQueued) return 'room';
-    return queue.isWaiting ? 'waits' : 'full';
-  }
-
-  return {
-    stateOf,
-    whenNotFull: (partition) =>
-      stateOf(partition) === 'full'
-        ? new Promise((resolve) => queueOf(partition).onChange.push(resolve))
-        : Promise.resolve(),
-    push(record) {
-      // A client may have read ahead in a partition that has moved, and whose new owner starts at an earlier record.
-      if (isEnding || !ours.has(keyOf(record))) return;
-      const queue = queueOf(record);
-      // After a rebalance a client starts at the last committed offset.
-      if (record.offset < queue.next) return;
-      queue.next = record.offset + 1n;
-      queue.records.push(record);
-      if (!queue.isHeld && queue.records.length >= mostQueued) {
-        queue.isHeld = true;
-        source.hold(queue);
-      }
-      if (!queue.isWorking) {
-        queue.isWorking = true;
-        queue.work = queue.work.then(() => run(queue));
-      }
-    },
-    assigned(partitions) {
-      ours = new Set(partitions.map(keyOf));
-      for (const queue of [...queues.values()])
-        if (!ours.has(keyOf(queue))) leave(queue);
-        // A restarted client does not know that the partition is held.
-        else if (queue.isHeld) source.hold(queue);
-    },
-    takeCommits() {
-      const taken = [...commits.values()];
-      commits.clear();
-      return taken;
-    },
-    giveBack(given) {
-      for (const commit of given) {
-        const key = keyOf(commit);
-        if (queues.has(key) && !commits.has(key)) commits.set(key, commit);
-      }
-    },
-    async end() {
-      isEnding = true;
-      for (const queue of queues.values()) {
-        queue.records.length = 0;
-        queue.over.abort();
-        changed(queue);
-      }
-      await Promise.all([...[...queues.values()].map(({ work }) => work), ...left.values()]);
-    },
-    busy: () => [...working].map(({ topic, partition }) => ({ topic, partition })),
-  };
 }

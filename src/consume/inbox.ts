@@ -22,7 +22,6 @@ import {
   quoteTable,
   timeOfMs,
 } from '../outbox/insert-row.ts';
-import type { ConsumedEvent, ConsumedRecord } from './consumed-event.ts';
 
 export const defaultInboxTable = 'svc_inbox_events';
 
@@ -343,8 +342,6 @@ function badOption(says: string): SvcError {
   return new SvcError('SVC_CONSUME_OPTIONS', says);
 }
 
-const dayMsOfWatchRetention = 86_400_000;
-
 /**
  * Warns once per topic about events that are older than the inbox remembers. Clients do not show the retention of a topic to a
  * consumer, and events may also arrive late for other reasons.
@@ -353,15 +350,15 @@ export function watchRetention(
   { retentionDays }: Pick<InboxOnce, 'retentionDays'>,
   logger: Logger,
   now: () => number = Date.now,
-): (record: Pick<ConsumedRecord, 'topic' | 'timestamp'>, event: Pick<ConsumedEvent, 'publishedAt'>) => void {
+): (record: { topic: string; timestamp: number }, event: { readonly publishedAt: string }) => void {
   const said = new Set<string>();
   return ({ topic, timestamp }, { publishedAt }) => {
     if (retentionDays === undefined || said.has(topic)) return;
     const publishedMs = Date.parse(publishedAt);
     const atMs = publishedMs < timestamp ? publishedMs : timestamp;
-    if (now() - atMs <= retentionDays * dayMsOfWatchRetention) return;
+    if (now() - atMs <= retentionDays * dayMs) return;
     said.add(topic);
-    const days = Math.floor((now() - atMs) / dayMsOfWatchRetention);
+    const days = Math.floor((now() - atMs) / dayMs);
     logger.warn(
       `topic ${topic} has an event that is ${days} days old, but the inbox keeps ${retentionDays} days. An older event is handled a second time: give createInbox a longer retentionDays`,
     );

@@ -337,7 +337,6 @@ function namesIn(envelope: object): {
 const maxDepth = 80;
 const maxNodes = 200_000;
 
-/** A ciphertext in the copy of a payload. */
 interface CipherField {
   readonly cipherText: string;
   readonly path: string;
@@ -456,7 +455,6 @@ function notAnEnvelope(why: string): SvcError {
  */
 export type FieldChoice = readonly string[] | ((path: string) => boolean);
 
-/** A choice, followed from the payload down to one field. */
 interface Chosen {
   member(key: string): Chosen;
   element(): Chosen;
@@ -585,7 +583,6 @@ function tagsOf(json: string | null): object {
   return {};
 }
 
-/** The result of one event of a batch. */
 export type BatchResult<T> =
   | { readonly ok: true; readonly envelope: T; readonly decrypted: number }
   | {
@@ -646,7 +643,6 @@ function isTemporaryError({ code }: SvcError): boolean {
   return code === 'SVC_PROTECT_KEY_UNAVAILABLE';
 }
 
-/** An envelope, and how to replace it in its document. */
 interface FoundEnvelope {
   readonly envelope: object;
   readonly withEnvelope: (envelope: object) => object;

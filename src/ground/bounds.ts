@@ -77,7 +77,6 @@ export function isTooBig(value: bigint): boolean {
 export interface Ranges {
   has(line: number): boolean;
   add(line: number): void;
-  /** The number of lines. */
   size(): number;
   /** `[[first, last], …]`, ascending. */
   toJSON(): readonly (readonly [number, number])[];

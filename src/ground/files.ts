@@ -116,7 +116,6 @@ export function asNamed(path: string): string {
 /** The part of package.json that svc reads. A field of the wrong type counts as missing. */
 export interface Manifest {
   readonly folder: string;
-  /** The names of all fields. */
   readonly fieldNames: readonly string[];
   readonly name: string | undefined;
   readonly version: string | undefined;
@@ -127,9 +126,7 @@ export interface Manifest {
   readonly imports: unknown;
   /** The names of `dependencies` and `optionalDependencies`. */
   readonly dependencies: readonly string[];
-  /** The names of `peerDependencies`. */
   readonly peerDependencies: readonly string[];
-  /** The names of `devDependencies`. */
   readonly devDependencies: readonly string[];
 }
 
@@ -231,7 +228,6 @@ export interface ProcessEntry {
   /** Of the management server. */
   readonly port: number;
   readonly address: string;
-  /** Whether the server uses TLS. */
   readonly tls: boolean;
   /** Name of the service; `null`: unknown. */
   readonly name: string | null;

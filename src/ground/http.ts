@@ -103,7 +103,6 @@ function coded(code: string): Error {
  */
 const proofScheme = 'SvcProof';
 
-/** The input of both proofs. */
 export interface ProofParts {
   readonly challenge: string;
   readonly nonce: string;

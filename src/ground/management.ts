@@ -46,7 +46,6 @@ interface ClientTraits {
   addresses(broker: { bootstrapServers: readonly string[]; file: { path: string } }): readonly string[];
 }
 
-/** A broker that the application registers. */
 const ownClient: ClientTraits = {
   ...{ isKafka: false, isFiles: false, staysInMemory: false, cannotCompress: [] },
   addresses: () => [],
@@ -70,7 +69,6 @@ export const clientNames = Object.keys(clients) as readonly ClientName[];
 export const clientOf = (name: string): ClientTraits =>
   Object.hasOwn(clients, name) ? clients[name as ClientName] : ownClient;
 
-/** The client if the configuration names none. */
 export const usualClient = (hasServers: boolean): ClientName => (hasServers ? 'kafkajs' : 'file');
 
 /** SASL mechanisms with a password. */

@@ -18,7 +18,6 @@ interface OwnParts<Part> {
 interface OwnPartsOptions {
   /** For messages: `registerBroker`. */
   readonly registration: string;
-  /** svc's own names. */
   readonly reserved: readonly string[];
   readonly code: ErrorCode;
 }

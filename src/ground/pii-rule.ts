@@ -18,7 +18,6 @@ export type PiiStrategy = (typeof piiStrategies)[number];
 export const piiLevels = ['WEAK', 'NORMAL', 'STRONG'] as const;
 export type PiiLevel = (typeof piiLevels)[number];
 
-/** The rule for one marked value. */
 export interface FieldRule {
   readonly type: PiiType;
   readonly strategy: PiiStrategy;

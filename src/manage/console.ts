@@ -35,7 +35,6 @@ export interface ConsoleParts {
 
 type News = Pick<ConsoleDocument, 'history' | 'trends'>;
 
-/** The part of the last hour after `afterMs`. */
 export function newsOf({ recent, trends }: Pick<ConsoleParts, 'recent' | 'trends'>, afterMs: number): News {
   const history = historyOf(recent.samples(), afterMs);
   return { history, trends: afterMs === 0 || history.atMs.length > 0 ? trends.all() : [] };
@@ -116,10 +115,8 @@ export interface ConsoleDocument {
   readonly trends: readonly Trend[];
   readonly targets: readonly CaptureTarget[];
   readonly deadLetters: DeadLetters;
-  /** Points that the page does not have yet. */
   readonly history: History;
   readonly runs: { readonly deadLetters: LatestRuns; readonly backup: LatestRuns };
-  /** Actions that the configuration allows over HTTP. */
   readonly actions: readonly string[];
 }
 
@@ -198,7 +195,6 @@ export function levelsOf(sources: MetricSources, wallMs: number): Levels {
   };
 }
 
-/** Steps that ended after `afterMs`. */
 export function historyOf(samples: readonly Sample<Totals & Levels>[], afterMs: number): History {
   const steps = samples
     .slice(1)
@@ -278,7 +274,6 @@ export const mostTrends = 50;
 const mostSteps = 60;
 
 export interface Trends {
-  /** A step has ended. */
   step(): void;
   all(): readonly Trend[];
 }

@@ -24,7 +24,6 @@ export interface HealthDetails {
   readonly brokerProducerInitialized: boolean;
   readonly clusterId: string | null;
   readonly nodeCount: number | null;
-  /** Default topic and dead letter topic as configured. */
   readonly topic: string | null;
   readonly dlqTopic: string | null;
   /** Worker id of event ids, and its source: `configured`, `kafka`, `host` or `derived`. */
@@ -153,7 +152,6 @@ export interface RecoveryRun {
   readonly matched: number;
   readonly skipped: number;
   readonly sent: number;
-  /** Accepted but not sent: they stay in place. */
   readonly failed: number;
   /** Invalid or incomplete entries. */
   readonly unreadable: number;
@@ -188,7 +186,6 @@ export interface DeadLetterAsk {
   readonly types?: readonly string[] | undefined;
   /** Class names or codes of causes. */
   readonly reasons?: readonly string[] | undefined;
-  /** The original topics of the events. */
   readonly topics?: readonly string[] | undefined;
   readonly since?: number | undefined;
   readonly until?: number | undefined;
@@ -280,14 +277,12 @@ export interface Controls {
 
 type MonitoringState = 'HEALTHY' | 'WARNING' | 'CRITICAL';
 
-/** An exceeded threshold of the specification. */
 interface Finding {
   readonly state: Exclude<MonitoringState, 'HEALTHY'>;
   /** One line: value, threshold and remedy. */
   readonly text: string;
 }
 
-/** Counts of the last five minutes, and the current outbox. */
 export interface Measured {
   readonly recent: Totals;
   /** Dead letters of the last minute: whether their number rises. */
@@ -295,7 +290,6 @@ export interface Measured {
   readonly outbox: OutboxSummary | undefined;
   /** Why the local backup cannot be used; one line. */
   readonly backupProblem?: string | null | undefined;
-  /** Current values. */
   readonly targets?: readonly CaptureTarget[];
 }
 
@@ -433,7 +427,6 @@ export interface Recent {
   close(): void;
 }
 
-/** Values of one moment on the monotonic clock. */
 export interface Sample<T extends Totals> {
   readonly atMs: number;
   readonly totals: T;
@@ -444,7 +437,6 @@ export interface RecentSamples<T extends Totals> extends Recent {
   samples(): readonly Sample<T>[];
 }
 
-/** The time range of the thresholds. */
 export const recentMs = 300_000;
 const keptMs = 3_600_000;
 const stepMs = 10_000;
@@ -623,7 +615,6 @@ export function recentDlqOf(sources: MetricSources): readonly DlqView[] {
   }));
 }
 
-/** For the state of the last minutes. */
 export function countsOf(sources: MetricSources): Totals {
   const histograms = [...sources.durations.rows()].map(({ histogram }) => histogram);
   return {
@@ -655,7 +646,6 @@ function summaryOf(outbox: OutboxSummary): OutboxSummary {
   return { circuitBreakerState, consecutiveFailures, timeSinceLastSuccessMs, totalPending, totalFailed };
 }
 
-/** The values of an instrument by event type. */
 export function eventsByType(name: string, sources: MetricSources): Map<string, number> {
   const found = new Map<string, number>();
   instrumentOf(name).read(sources, (value, { eventType = '' }) => found.set(eventType, value));
@@ -681,7 +671,6 @@ function durationsByType({ durations }: MetricSources): MetricDescriptor[] {
   );
 }
 
-/** UCUM in words. */
 const units: Readonly<Record<string, string>> = { '{event}': 'events', s: 'seconds' };
 
 function describe(

@@ -11,7 +11,6 @@ import {
   recentMs,
 } from './controls.ts';
 
-/** The result of a probe of the broker. */
 export interface ClusterState {
   readonly clusterId: string | null;
   readonly nodeCount: number;
@@ -150,7 +149,6 @@ function describe(
   };
 }
 
-/** By the current counts. */
 export function stateOf(
   recent: Recent,
   outbox: OutboxHealth | undefined,

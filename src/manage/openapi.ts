@@ -227,7 +227,6 @@ const begins = (summary: string, body: SchemaName): Operation => ({
   ...{ summary, body, answers: { 202: ['Run', 'It has begun.'] }, problems: [404, 409, 429] },
 });
 
-/** One per route. */
 const operations = {
   metrics,
   prometheus: metrics,
@@ -288,7 +287,6 @@ const operations = {
 
 export type RouteName = keyof typeof operations;
 
-/** The part of a route that its documentation needs. */
 export interface DocumentedRoute {
   /** Unique among all routes. */
   readonly name: RouteName;
@@ -306,7 +304,6 @@ export interface DocumentedRoute {
 const usualProblems = [400, 401, 403, 421, 500];
 const problemsOfActions = [413, 415];
 
-/** For the exposed routes. */
 export function openapiDocument(routes: readonly DocumentedRoute[]): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of routes) {

@@ -3,7 +3,6 @@ import { STATUS_CODES } from 'node:http';
 /** Media type of the specification, used if the request names it. */
 export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
 
-/** An answer before it is written. */
 export interface Reply {
   readonly status: number;
   readonly contentType: string;

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { type Clock, systemClock } from '../ground/clock.ts';
+import { systemClock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isoSeconds, parseInstant, parsePast } from '../ground/event-fields.ts';
 import type { EndpointId } from '../ground/management.ts';
@@ -22,7 +22,6 @@ interface ActionContext {
   readonly controls: Controls;
   readonly jsonType: string;
   readonly hasBody: boolean;
-  /** The caller, for the log. */
   readonly by: string;
   /** The refusal for a caller who may only do dry runs; `undefined`: the caller may act. */
   readonly mayNotAct: Reply | undefined;
@@ -42,32 +41,29 @@ async function readFields(
   return refusal === undefined ? body : { refusal };
 }
 
-/** Rate limits of actions. */
-export interface ActionLimits {
-  /** Counts a run, or returns the seconds to wait. */
-  take(what: string): number | undefined;
-  /** The run was not started. */
-  giveBack(what: string): void;
-}
-
 const mostInAMinute = 6;
 const minuteMs = 60_000;
 
-export function createActionLimits(clock: Pick<Clock, 'monotonic'>): ActionLimits {
-  const begun = new Map<string, number[]>();
-  return {
-    take(what) {
-      const nowMs = clock.monotonic();
-      const lately = (begun.get(what) ?? []).filter((atMs) => nowMs - atMs < minuteMs);
-      begun.set(what, lately);
-      const [first] = lately;
-      if (first !== undefined && lately.length >= mostInAMinute)
-        return Math.ceil((first + minuteMs - nowMs) / 1_000);
-      lately.push(nowMs);
-      return undefined;
-    },
-    giveBack: (what) => void begun.get(what)?.pop(),
-  };
+/** Rate limits of actions. */
+export class ActionLimits {
+  readonly #begun = new Map<string, number[]>();
+
+  /** Counts a run, or returns the seconds to wait. */
+  take(what: string): number | undefined {
+    const nowMs = systemClock.monotonic();
+    const lately = (this.#begun.get(what) ?? []).filter((atMs) => nowMs - atMs < minuteMs);
+    this.#begun.set(what, lately);
+    const [first] = lately;
+    if (first !== undefined && lately.length >= mostInAMinute)
+      return Math.ceil((first + minuteMs - nowMs) / 1_000);
+    lately.push(nowMs);
+    return undefined;
+  }
+
+  /** The run was not started. */
+  giveBack(what: string): void {
+    this.#begun.get(what)?.pop();
+  }
 }
 
 function tooOften(seconds: number): Reply {
@@ -121,7 +117,6 @@ const text: Check = (value) =>
 
 const mostTexts = 100;
 
-/** One text or a list. */
 const texts: Check = (value) => {
   const all = Array.isArray(value) ? value : [value];
   return all.length > 0 && all.length <= mostTexts && all.every(isText)
@@ -301,7 +296,6 @@ const checksOfDeadLettersEndpoint = {
   until: pastOrFuture,
   limit: limitUpTo(mostDeadLetters),
 };
-/** Parameters that may be repeated. */
 const lists: readonly string[] = ['type', 'reason', 'topic'];
 
 /** `GET /actuator/svc/dlq`: the dead letters of this process, or with `source=topic` those in the topic. */
@@ -364,7 +358,6 @@ function limitUpTo(most: number): (value: unknown) => string | undefined {
 
 interface RouteContext extends ActionContext {
   readonly routes: readonly Route[];
-  /** Whether this request may see health details. */
   readonly showDetails: boolean;
   readonly readinessNeedsBroker: boolean;
   /** Of the request target: `?` and what follows. */
@@ -519,7 +512,6 @@ function routeOf(method: Route['method'], [name, path, ids, handle, extras]: Row
   return { name, path, ids, method, handle, ...extras };
 }
 
-/** The routes that a configuration exposes. */
 export function exposedRoutes(include: readonly string[]): readonly Route[] {
   return allRoutes.filter(
     ({ ids }) => ids.length === 0 || include.includes('*') || ids.some((id) => include.includes(id)),
@@ -540,7 +532,6 @@ async function metrics({ controls }: RouteContext): Promise<Reply> {
   return { status: 200, contentType: prometheusTextType, body: await text };
 }
 
-/** In the requested shape. */
 async function metricsReport(context: RouteContext): Promise<Reply> {
   const { controls, query } = context;
   const shapes = query.getAll('shape');

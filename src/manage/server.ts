@@ -30,13 +30,7 @@ import { minTokenLength } from '../ground/management.ts';
 import { type Logger, printable, type QuietLog, throttledLog } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
 import { type JsonBody, problem, type Reply, versionedJsonType } from './reply.ts';
-import {
-  type ActionLimits,
-  createActionLimits,
-  exposedRoutes,
-  type Route,
-  type ShowDetails,
-} from './routes.ts';
+import { ActionLimits, exposedRoutes, type Route, type ShowDetails } from './routes.ts';
 
 export interface ManagementOptions {
   /** 0 takes a free port. */
@@ -113,7 +107,7 @@ export async function startManagementServer(
     readinessNeedsBroker: options.readinessNeedsBroker ?? false,
     controls,
     logger,
-    limits: createActionLimits(systemClock),
+    limits: new ActionLimits(),
     sayRefused: throttledLog(logger, systemClock, { level: 'warn' }),
   });
   try {
@@ -134,19 +128,19 @@ export async function startManagementServer(
 }
 
 function createManagementServer(respondOptions: RespondOptions): Server {
-  const places = new Places();
+  const connections = new Connections();
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const { socket } = request;
     const askForBody = (): void => {
       if (request.headers.expect !== undefined) response.writeContinue();
     };
-    places.request(socket, () => {
+    connections.request(socket, () => {
       // Resets the limit that `writeReply` has set for the previous answer.
       socket.setTimeout(0);
-      response.on('close', () => places.requestEnds(socket));
+      response.on('close', () => connections.requestEnds(socket));
       startOwnWork(async () => {
         writeReply(request, response, await respond(request, respondOptions, askForBody));
-        places.answerBegins(socket);
+        connections.answerBegins(socket);
       }).catch(() => response.destroy());
     });
   };
@@ -158,11 +152,11 @@ function createManagementServer(respondOptions: RespondOptions): Server {
   server.on('checkContinue', onRequest);
   server.on('connection', (socket) => {
     socket.unref();
-    places.enter(socket);
+    connections.enter(socket);
   });
   // An error text of the parser must not precede answers in progress.
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
-    refuseUnparsed(error, socket, places.isAnswering(socket)),
+    refuseUnparsed(error, socket, connections.isAnswering(socket)),
   );
   server.unref();
   return server;
@@ -213,14 +207,12 @@ interface RespondOptions {
   readonly routes: readonly Route[];
   readonly policy: GuardPolicy;
   readonly prover: Prover;
-  /** Disabled actions. */
   readonly excludedActions: readonly string[];
   readonly showDetails: ShowDetails;
   readonly readinessNeedsBroker: boolean;
   readonly controls: Controls;
   readonly logger: Logger;
   readonly limits: ActionLimits;
-  /** Logs a refused action. */
   readonly sayRefused: QuietLog;
 }
 
@@ -384,7 +376,6 @@ function checkCredentials(request: IncomingMessage, token: string | undefined): 
   return timingSafeEqual(digest(given), digest(token)) ? 'valid' : 'wrong';
 }
 
-/** The rights of a request by its token. */
 interface Rights {
   readonly read: Credentials;
   readonly act: Credentials;
@@ -527,66 +518,63 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
   };
 }
 
-/** Concurrent connections. */
 export const mostConnections = 64;
-/** Concurrent connections of one address. */
 export const mostOfOneAddress = 32;
 /** Pipelined requests per connection. svc's own clients send none. */
 export const mostWaiting = 8;
 /** Unsent bytes of answers, over all connections. */
 export const mostUnsentBytes = 32 * 1024 * 1024;
 
-interface PlacesPlace {
+interface OpenConnection {
   readonly address: string | undefined;
   isBusy: boolean;
-  /** Starts the requests that wait behind it. */
   readonly waiting: (() => void)[];
   /** A connection stays open after the answer only if its request was authorized. */
   isAnswered: boolean;
 }
 
 /** Limits connections. When full, the connection that has been idle longest is closed; unauthorized ones first. */
-class Places {
+class Connections {
   /** In order of idle time, longest first. */
-  readonly #places = new Map<Socket, PlacesPlace>();
+  readonly #open = new Map<Socket, OpenConnection>();
 
   /** Closes the new connection if all others have a request in progress. */
   enter(socket: Socket): void {
     const { remoteAddress: address } = socket;
-    const isOfAddress = (place: PlacesPlace): boolean => place.address === address;
-    const ofAddress = [...this.#places.values()].filter(isOfAddress).length;
-    const hasRoom =
+    const isOfAddress = (connection: OpenConnection): boolean => connection.address === address;
+    const ofAddress = [...this.#open.values()].filter(isOfAddress).length;
+    const isAccepted =
       ofAddress >= mostOfOneAddress
-        ? this.#makeRoom(isOfAddress)
-        : this.#places.size < mostConnections || this.#makeRoom(() => true);
-    if (!hasRoom) {
+        ? this.#closeIdle(isOfAddress)
+        : this.#open.size < mostConnections || this.#closeIdle(() => true);
+    if (!isAccepted) {
       socket.destroy();
       return;
     }
-    this.#places.set(socket, { address, isBusy: false, waiting: [], isAnswered: false });
-    socket.on('close', () => this.#places.delete(socket));
+    this.#open.set(socket, { address, isBusy: false, waiting: [], isAnswered: false });
+    socket.on('close', () => this.#open.delete(socket));
   }
 
   /** One request per connection at a time: `begin` is called at its turn, or never if too many wait. */
   request(socket: Socket, begin: () => void): void {
-    const place = this.#places.get(socket);
-    if (place === undefined || socket.destroyed) return;
-    if (!place.isBusy) {
-      place.isBusy = true;
+    const connection = this.#open.get(socket);
+    if (connection === undefined || socket.destroyed) return;
+    if (!connection.isBusy) {
+      connection.isBusy = true;
       begin();
-    } else if (place.waiting.length < mostWaiting) place.waiting.push(begin);
+    } else if (connection.waiting.length < mostWaiting) connection.waiting.push(begin);
     else socket.destroy();
   }
 
   /** An answer was written. If too many bytes are unsent, closes the connections that have waited longest, this one last. */
   answerBegins(socket: Socket): void {
-    const place = this.#places.get(socket);
-    if (place === undefined) return;
-    this.#places.delete(socket);
-    this.#places.set(socket, place);
+    const connection = this.#open.get(socket);
+    if (connection === undefined) return;
+    this.#open.delete(socket);
+    this.#open.set(socket, connection);
     let unsent = 0;
-    for (const each of this.#places.keys()) unsent += each.writableLength;
-    for (const each of [...this.#places.keys()]) {
+    for (const each of this.#open.keys()) unsent += each.writableLength;
+    for (const each of [...this.#open.keys()]) {
       if (unsent <= mostUnsentBytes || each === socket) return;
       if (each.writableLength === 0) continue;
       unsent -= each.writableLength;
@@ -595,25 +583,25 @@ class Places {
   }
 
   requestEnds(socket: Socket): void {
-    const place = this.#places.get(socket);
-    if (place === undefined) return;
-    place.isAnswered = true;
-    this.#places.delete(socket);
-    this.#places.set(socket, place);
-    const next = socket.writable ? place.waiting.shift() : undefined;
-    if (next === undefined) place.isBusy = false;
+    const connection = this.#open.get(socket);
+    if (connection === undefined) return;
+    connection.isAnswered = true;
+    this.#open.delete(socket);
+    this.#open.set(socket, connection);
+    const next = socket.writable ? connection.waiting.shift() : undefined;
+    if (next === undefined) connection.isBusy = false;
     else next();
   }
 
   isAnswering(socket: Socket): boolean {
-    return this.#places.get(socket)?.isBusy ?? false;
+    return this.#open.get(socket)?.isBusy ?? false;
   }
 
-  #makeRoom(isCandidate: (place: PlacesPlace) => boolean): boolean {
-    const idle = [...this.#places].filter(([, place]) => !place.isBusy && isCandidate(place));
+  #closeIdle(isCandidate: (connection: OpenConnection) => boolean): boolean {
+    const idle = [...this.#open].filter(([, connection]) => !connection.isBusy && isCandidate(connection));
     const [longest] = idle.find(([, { isAnswered }]) => !isAnswered) ?? idle[0] ?? [];
     if (longest === undefined) return false;
-    this.#places.delete(longest);
+    this.#open.delete(longest);
     longest.destroy();
     return true;
   }

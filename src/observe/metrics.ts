@@ -34,7 +34,6 @@ export interface CaptureTarget {
   readonly skipped: number;
   /** Why it failed or is unloaded; for people. */
   readonly reason?: string | undefined;
-  /** Further remarks; for people. */
   readonly notes?: readonly string[];
 }
 
@@ -48,7 +47,6 @@ export interface BufferState {
 
 /** The local backup as this process knows it: changes of other processes are counted periodically. */
 export interface BackupState {
-  /** Files with events. */
   readonly files: number;
   readonly events: number;
   readonly bytes: number;
@@ -62,7 +60,6 @@ export interface BackupState {
   readonly problem?: string | null;
 }
 
-/** The current worker id of event ids. */
 interface WorkerState {
   readonly workerId: number;
   /** Such as `kafka` or `host`. */
@@ -87,7 +84,6 @@ export interface OutboxState {
   circuit(): number | null;
 }
 
-/** The sources of the instruments and the metrics report. */
 export interface MetricSources {
   readonly ledger: Ledger;
   readonly durations: PublishDurations;
@@ -114,7 +110,6 @@ type Attributes = Readonly<Record<string, string>>;
 type Observe = (value: number, attributes: Attributes) => void;
 
 interface Named {
-  /** OpenTelemetry name. */
   readonly name: string;
   /** Second name in the specification. Exported as well, unless both have one name in Prometheus. */
   readonly alias?: string;
@@ -512,7 +507,6 @@ export interface MeterBinding {
 }
 
 interface MeterOptions {
-  /** Version of svc, for the instrumentation scope. */
   readonly version: string;
   readonly logger: Logger;
 }

@@ -80,7 +80,6 @@ export function foreignApi(other: string | undefined): string | undefined {
 
 const numbersOf = (version: string): number[] => version.split('.').slice(0, 2).map(Number);
 
-/** The last checked version. */
 let lookedAt: unknown;
 
 /** Reports once that svc cannot use the registered SDK. */
@@ -237,7 +236,6 @@ export function suppressTracing(context: Context): Context {
   return context.setValue(suppressTracingKey, true);
 }
 
-/** The `traceparent` header of a record. */
 export function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
   return `00-${traceId}-${spanId}-0${(traceFlags & definedFlags).toString(16)}`;
 }

@@ -91,7 +91,6 @@ interface LedgerSnapshot extends EventCounts {
   readonly brokerErrors: Readonly<Record<SendFailureKind, number>>;
 }
 
-/** One event in flight. */
 export interface LedgerEntry {
   /** Counts the outcome. Only the first call counts; later ones return `false`. */
   close(outcome: Outcome): boolean;
@@ -110,7 +109,6 @@ export interface Ledger {
   dlqFailed(eventType: string): void;
   /** The relay has sent and marked a stored event: once per event. */
   relayed(eventType: string): void;
-  /** The relay has given up a stored event. */
   gaveUp(eventType: string): void;
   brokerFailed(kind: SendFailureKind): void;
   snapshot(): LedgerSnapshot;
@@ -365,7 +363,6 @@ export function createHistogram(bounds: readonly number[] = durationBoundsSecond
 
 export const maxRecentDlqEvents = 10;
 
-/** An event in the dead letter topic. */
 export interface RecentDlqEvent {
   readonly eventType: string;
   /** Name of the root cause and one line for an operator. */
@@ -380,13 +377,10 @@ export interface RecentDlqEvent {
 export const targetStates = {
   /** The file contains the function; `svc check` only, which runs nothing. */
   found: { level: 'fine', isAway: false },
-  /** Its calls make events. */
   patched: { level: 'fine', isAway: false },
-  /** Its module is not loaded yet. */
   pending: { level: 'warning', isAway: true },
   /** Its module was not loaded in time, or another file is loaded in its place. */
   unloaded: { level: 'critical', isAway: true },
-  /** It cannot be captured. */
   failed: { level: 'critical', isAway: false },
 } as const;
 export type TargetState = keyof typeof targetStates;

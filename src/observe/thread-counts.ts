@@ -21,7 +21,6 @@ import {
   totalOf,
 } from './outcomes.ts';
 
-/** The counts of one worker thread. */
 interface ThreadCounts extends ToldCounts {
   readonly rows: readonly CountRow[];
 }
@@ -93,7 +92,6 @@ const nothingTold = (thread: number): ToldCounts => ({
   recentDlqEvents: [],
 });
 
-/** The sum of two threads. */
 export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts {
   const [earlier, later] = [one.lastPublishedMs, other.lastPublishedMs];
   const recent = [...one.recentDlqEvents, ...other.recentDlqEvents];
@@ -187,7 +185,6 @@ function countsOf(row: EventTypeCounts): CountRow {
   return { ...totalOf([row]), ...row.attributes };
 }
 
-/** Merges rows of the same name. */
 function merged<T extends object>(rows: readonly T[], nameOf: (row: T) => string): T[] {
   const found = new Map<string, T>();
   for (const row of rows) {
@@ -245,7 +242,6 @@ interface ThreadEnd {
   ended(): void;
   /** The outcome of events that were only in its memory. */
   outcomeOf(eventType: string): Outcome;
-  /** The number of these events; not called for 0. */
   left(eventType: string, outcome: Outcome, count: number): void;
 }
 

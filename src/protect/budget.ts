@@ -29,7 +29,6 @@ export class Budget {
     this.monotonic = monotonic;
   }
 
-  /** For values that are about to be read. */
   spend(nodes: number): void {
     this.nodes += nodes;
     if (this.nodes < this.lookAt) return;
@@ -38,7 +37,6 @@ export class Budget {
     this.look();
   }
 
-  /** How many more values may be read. */
   get left(): number {
     return maxNodes - this.nodes;
   }

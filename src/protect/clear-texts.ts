@@ -222,7 +222,6 @@ function unquote(text: string): string {
   return text.replaceAll("'\\''", "'").replace(/(['"])\1/g, '$1');
 }
 
-/** Quoted-printable, as in mail. */
 function unquoteMail(text: string): string {
   return text.replace(/(?:=[0-9A-F]{2})+/g, (escaped) => {
     const bytes = Buffer.from(escaped.replaceAll('=', ''), 'hex');

@@ -66,7 +66,6 @@ function isTopLevel(text: string, start: number): boolean {
 /** Replaces a value of which nothing may be shown, not even its length. */
 const fullMask = '****';
 
-/** The code point that begins there. */
 function pointAt(text: string, at: number): string {
   return text.slice(at, at + (isHigh(text, at) ? 2 : 1));
 }

@@ -1,7 +1,7 @@
 import { types } from 'node:util';
 import { isTooBig } from '../ground/bounds.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
-import { type Budget, isRefusal, maxNodes, refusal, textOfBigInt, tooLarge } from './budget.ts';
+import { type Budget, isRefusal, maxNodes, tooLarge } from './budget.ts';
 import {
   type ClearTexts,
   encodingsOf,
@@ -14,7 +14,6 @@ import {
 import { type ClassMarks, marksOf, readMarked } from './marks/class-marks.ts';
 import { strictest } from './mask.ts';
 
-/** What could be read from an object. */
 interface Contents {
   /** Values, keys of maps, the result of `toJSON`, and possible text forms. */
   readonly parts: readonly unknown[];
@@ -232,7 +231,6 @@ function firstOf(values: Iterable<unknown>): readonly unknown[] {
   return first;
 }
 
-/** All own properties, also those that JSON leaves out. */
 function propertiesOf(value: object): unknown[] {
   const parts: unknown[] = [];
   for (const key of Reflect.ownKeys(value)) {
@@ -389,26 +387,6 @@ function attempt<T>(read: () => T): T | undefined {
   }
 }
 
-/**
- * A `Map` as it is published. Throws `SVC_PROTECT_UNSUPPORTED_TYPE` for keys that JSON cannot represent,
- * `SVC_PROTECT_TOO_LARGE` for too many entries. The iterator of a subclass may be infinite.
- */
-export function objectOfMap(map: ReadonlyMap<unknown, unknown>, { left }: Budget): Record<string, unknown> {
-  const object: Record<string, unknown> = {};
-  let entries = 0;
-  for (const [key, value] of map) {
-    if (++entries > left) throw tooLarge();
-    if (typeof key === 'object' || typeof key === 'symbol' || typeof key === 'function') {
-      throw refusal(
-        'SVC_PROTECT_UNSUPPORTED_TYPE',
-        'the payload holds a Map whose keys are objects, which has no JSON form',
-      );
-    }
-    define(object, typeof key === 'bigint' ? textOfBigInt(key) : String(key), value);
-  }
-  return object;
-}
-
 /** A `Set` as it is published. Throws `SVC_PROTECT_TOO_LARGE` for too many values. */
 export function listOfSet(set: Iterable<unknown>, { left }: Budget): unknown[] {
   const list: unknown[] = [];
@@ -430,14 +408,6 @@ function countKeys(object: object, most: number): number {
   let count = 0;
   for (const _ in object) if (++count > most) break;
   return count;
-}
-
-function define(target: Record<string, unknown>, key: string, value: unknown): void {
-  if (key === '__proto__') {
-    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-  } else {
-    target[key] = value;
-  }
 }
 
 /**
@@ -677,116 +647,10 @@ function isLongNumber(value: unknown): boolean {
   return typeof value === 'number' && String(value).length >= shortest.number;
 }
 
-export type Kind =
-  | 'plain'
-  | 'array'
-  | 'date'
-  | 'map'
-  | 'set'
-  | 'bytes'
-  | 'primitive wrapper'
-  | 'raw json'
-  | 'unsupported';
-
-/** Prototypes of classes whose instances are walked like plain objects. */
-const plainPrototypesOfKind = new WeakSet<object>();
-
-/** How the walk reads an object. `prototype` is the object's own. */
-export function kindOf(value: object, prototype: object | null): Kind {
-  if (Array.isArray(value)) return 'array';
-  if (prototype === Object.prototype) return 'plain';
-  if (prototype === null) return isRawJson(value) ? 'raw json' : 'plain';
-  if (plainPrototypesOfKind.has(prototype)) return 'plain';
-  const kind = classify(value);
-  if (kind === 'plain' && isTypical(value)) plainPrototypesOfKind.add(prototype);
-  return kind;
-}
-
-/**
- * Whether all objects with this prototype are plain ones. `Object.create(Map.prototype)`, or an error with its own `toJSON`,
- * must not decide how real maps and other errors are treated.
- */
-function isTypical(value: object): boolean {
-  if (Reflect.get(value, Symbol.toStringTag) !== undefined) return false;
-  if (types.isNativeError(value) || types.isRegExp(value)) return false;
-  return !builtIn.some((type) => value instanceof type);
-}
-
-/** Built-in classes without a `Symbol.toStringTag`, to recognize their subclasses. */
-const builtIn = [Date, RegExp, Error, String, Number, Boolean, Object.getPrototypeOf(Uint8Array)] as const;
-
-function classify(value: object): Kind {
-  if (types.isDate(value)) return 'date';
-  if (types.isMap(value)) return 'map';
-  if (types.isSet(value)) return 'set';
-  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) return 'bytes';
-  if (types.isBoxedPrimitive(value)) return 'primitive wrapper';
-  const unsupported =
-    types.isNativeError(value) ||
-    value instanceof Error ||
-    types.isPromise(value) ||
-    types.isRegExp(value) ||
-    types.isWeakMap(value) ||
-    types.isWeakSet(value) ||
-    value instanceof WeakRef ||
-    types.isGeneratorObject(value);
-  return unsupported && !hasToJson(value) ? 'unsupported' : 'plain';
-}
-
-interface HasToJson {
+export interface HasToJson {
   toJSON(key: string): unknown;
 }
 
 export function hasToJson(value: object): value is HasToJson {
   return typeof (value as { toJSON?: unknown }).toJSON === 'function';
-}
-
-/** An application may give `BigInt.prototype` a `toJSON`, as JSON has no BigInt. */
-export function isBigIntWithToJson(value: unknown): value is HasToJson {
-  return typeof value === 'bigint' && hasToJson(BigInt.prototype);
-}
-
-const { toJSON: dateToJson, toISOString } = Date.prototype;
-const bufferToJson: unknown = Buffer.prototype.toJSON;
-
-/** Whether its own `toJSON` decides the published value. Those of `Date` and `Buffer` give the same result as the walk. */
-export function decidesItsJson(value: object, kind: Kind): value is HasToJson {
-  if (!hasToJson(value)) return false;
-  if (kind === 'date') return value.toJSON !== dateToJson || (value as Date).toISOString !== toISOString;
-  return kind !== 'bytes' || value.toJSON !== bufferToJson;
-}
-
-/** The published value of an object without parts. Classes may override the conversion of a wrapper, as for JSON.stringify. */
-export function primitiveOf(value: object, kind: Kind, budget: Budget): unknown {
-  if (kind === 'date') {
-    const isValid = !Number.isNaN(Date.prototype.getTime.call(value));
-    return isValid ? toISOString.call(value) : null;
-  }
-  if (kind === 'bytes') {
-    budget.spendRawBytes((value as ArrayBuffer | ArrayBufferView).byteLength);
-    return toBase64(value);
-  }
-  if (kind === 'raw json') {
-    const { rawJSON: text } = value as { rawJSON: string };
-    return isRawText(value) ? (JSON.parse(text) as string) : text;
-  }
-  if (types.isStringObject(value)) return String(value);
-  if (types.isNumberObject(value)) return Number(value);
-  if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value);
-  return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined;
-}
-
-/** Whether raw JSON is a text. */
-export function isRawText(value: object): boolean {
-  return (value as { rawJSON: string }).rawJSON.startsWith('"');
-}
-
-function isRawJson(value: object): boolean {
-  return (JSON as { isRawJSON?(value: object): boolean }).isRawJSON?.(value) === true;
-}
-
-function toBase64(value: object): string {
-  if (ArrayBuffer.isView(value))
-    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64');
-  return Buffer.from(value as ArrayBuffer).toString('base64');
 }

@@ -1,13 +1,15 @@
 // protect/: from an envelope to an event that may leave the process.
 
+import { types } from 'node:util';
 import type { Envelope } from '../envelope/envelope.ts';
 import { isTooBig } from '../ground/bounds.ts';
 import { nodeCrypto } from '../ground/builtins.ts';
 import { type Clock, systemClock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
-import { asRefusal, Budget, refusal, textOfBigInt, trusted } from './budget.ts';
-import { type ClearText, ClearTexts } from './clear-texts.ts';
+import type { Logger } from '../observe/logger.ts';
+import { asRefusal, Budget, refusal, textOfBigInt, tooLarge, trusted } from './budget.ts';
+import { type ClearText, ClearTexts, readingsOf } from './clear-texts.ts';
 import { type ClassMarks, hasMarks, marksOf } from './marks/class-marks.ts';
 import { deadState, type PathState, type Policy } from './marks/policy.ts';
 import { mask } from './mask.ts';
@@ -15,17 +17,11 @@ import { elementPath, memberPath, NativeValue } from './own-text.ts';
 import {
   contentsOf,
   copyOf,
-  decidesItsJson,
+  type HasToJson,
   hasToJson,
-  isBigIntWithToJson,
-  isRawText,
-  type Kind,
-  kindOf,
   listOfSet,
   type MarkedValues,
   markedValuesOf,
-  objectOfMap,
-  primitiveOf,
   textsOfList,
 } from './parts-of.ts';
 import type { SealedField, Sealer } from './sealer.ts';
@@ -40,7 +36,6 @@ export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
   readonly [protectedMark]: true;
 }
 
-/** An event that waits for its key. */
 export type Unsealed = UnsealedError<ProtectedEnvelope>;
 
 /**
@@ -71,7 +66,7 @@ export interface ProtectorOptions {
 }
 
 /** Called with one unmarked value. `keys` is its path from the root of the payload. */
-export type Detect = (eventType: string, value: string | number, keys: readonly Step[]) => void;
+type Detect = (eventType: string, value: string | number, keys: readonly Step[]) => void;
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
@@ -500,7 +495,6 @@ interface WalkRules {
   readonly usesMarks: boolean;
   /** Bytes and BigInts that no rule matches become a `NativeValue`. Default: their text. */
   readonly keepsTypes?: boolean | undefined;
-  /** Receives the ciphertexts and hashes that the walk makes. */
   readonly sealed: string[];
   /** Called for each unmarked string and number with its path. A `Map` key that could be a person's name is `*` there. */
   readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
@@ -521,7 +515,6 @@ interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
   readonly keys: Step[];
   /** Which of `keys` belong to a `Map`; used by `onUnmarked`. */
   readonly entries: boolean[];
-  /** Index of the current element. */
   index: number;
   /** No `onUnmarked`, and a `for … in` finds own properties only. */
   readonly isQuick: boolean;
@@ -530,9 +523,9 @@ interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
 /** Stands for an excluded value. */
 const excluded: unique symbol = Symbol('excluded');
 /** Stands for an array element. Not a text, so that no key of a payload equals it. */
-export const element: unique symbol = Symbol('element');
+const element: unique symbol = Symbol('element');
 /** One step of a path. */
-export type Step = string | typeof element;
+type Step = string | typeof element;
 
 /** A value without parts: its protected text if a rule applies. Values that JSON cannot represent are left to the caller. */
 function leaf(value: unknown, depth: number, walk: Walk, place: Place): unknown {
@@ -567,9 +560,8 @@ function shownKeys({ keys, entries }: Walk, depth: number): Step[] {
 }
 
 /** Keys of another form may be personal data themselves, as in a Map by email address. */
-export const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
+const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
 
-/** The text of a value without parts. */
 function textOf(value: unknown): string {
   return typeof value === 'bigint' ? textOfBigInt(value) : String(value);
 }
@@ -631,7 +623,6 @@ function seal(plain: string, sealer: Sealer, field: SealedField | undefined): st
   throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value could not be encrypted or hashed');
 }
 
-/** What applies to the current value. */
 interface Place {
   readonly state: PathState;
   /** The rule of the value itself, or one inherited from an enclosing value. */
@@ -670,4 +661,238 @@ function elementPlace(place: Place): Place {
 function placeOfObject(value: object, place: Place): Place {
   const rule = place.rule ?? place.json?.ruleOfObject(value);
   return rule === place.rule ? place : { state: place.state, rule, json: place.json };
+}
+
+type Kind =
+  | 'plain'
+  | 'array'
+  | 'date'
+  | 'map'
+  | 'set'
+  | 'bytes'
+  | 'primitive wrapper'
+  | 'raw json'
+  | 'unsupported';
+
+/** Prototypes of classes whose instances are walked like plain objects. */
+const plainPrototypes = new WeakSet<object>();
+
+/** How the walk reads an object. `prototype` is the object's own. */
+function kindOf(value: object, prototype: object | null): Kind {
+  if (Array.isArray(value)) return 'array';
+  if (prototype === Object.prototype) return 'plain';
+  if (prototype === null) return isRawJson(value) ? 'raw json' : 'plain';
+  if (plainPrototypes.has(prototype)) return 'plain';
+  const kind = classify(value);
+  if (kind === 'plain' && isTypical(value)) plainPrototypes.add(prototype);
+  return kind;
+}
+
+/**
+ * Whether all objects with this prototype are plain ones. `Object.create(Map.prototype)`, or an error with its own `toJSON`,
+ * must not decide how real maps and other errors are treated.
+ */
+function isTypical(value: object): boolean {
+  if (Reflect.get(value, Symbol.toStringTag) !== undefined) return false;
+  if (types.isNativeError(value) || types.isRegExp(value)) return false;
+  return !builtIn.some((type) => value instanceof type);
+}
+
+/** Built-in classes without a `Symbol.toStringTag`, to recognize their subclasses. */
+const builtIn = [Date, RegExp, Error, String, Number, Boolean, Object.getPrototypeOf(Uint8Array)] as const;
+
+function classify(value: object): Kind {
+  if (types.isDate(value)) return 'date';
+  if (types.isMap(value)) return 'map';
+  if (types.isSet(value)) return 'set';
+  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) return 'bytes';
+  if (types.isBoxedPrimitive(value)) return 'primitive wrapper';
+  const unsupported =
+    types.isNativeError(value) ||
+    value instanceof Error ||
+    types.isPromise(value) ||
+    types.isRegExp(value) ||
+    types.isWeakMap(value) ||
+    types.isWeakSet(value) ||
+    value instanceof WeakRef ||
+    types.isGeneratorObject(value);
+  return unsupported && !hasToJson(value) ? 'unsupported' : 'plain';
+}
+
+/** An application may give `BigInt.prototype` a `toJSON`, as JSON has no BigInt. */
+function isBigIntWithToJson(value: unknown): value is HasToJson {
+  return typeof value === 'bigint' && hasToJson(BigInt.prototype);
+}
+
+const { toJSON: dateToJson, toISOString } = Date.prototype;
+const bufferToJson: unknown = Buffer.prototype.toJSON;
+
+/** Whether its own `toJSON` decides the published value. Those of `Date` and `Buffer` give the same result as the walk. */
+function decidesItsJson(value: object, kind: Kind): value is HasToJson {
+  if (!hasToJson(value)) return false;
+  if (kind === 'date') return value.toJSON !== dateToJson || (value as Date).toISOString !== toISOString;
+  return kind !== 'bytes' || value.toJSON !== bufferToJson;
+}
+
+/** The published value of an object without parts. Classes may override the conversion of a wrapper, as for JSON.stringify. */
+function primitiveOf(value: object, kind: Kind, budget: Budget): unknown {
+  if (kind === 'date') {
+    const isValid = !Number.isNaN(Date.prototype.getTime.call(value));
+    return isValid ? toISOString.call(value) : null;
+  }
+  if (kind === 'bytes') {
+    budget.spendRawBytes((value as ArrayBuffer | ArrayBufferView).byteLength);
+    return toBase64(value);
+  }
+  if (kind === 'raw json') {
+    const { rawJSON: text } = value as { rawJSON: string };
+    return isRawText(value) ? (JSON.parse(text) as string) : text;
+  }
+  if (types.isStringObject(value)) return String(value);
+  if (types.isNumberObject(value)) return Number(value);
+  if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value);
+  return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined;
+}
+
+function isRawText(value: object): boolean {
+  return (value as { rawJSON: string }).rawJSON.startsWith('"');
+}
+
+function isRawJson(value: object): boolean {
+  return (JSON as { isRawJSON?(value: object): boolean }).isRawJSON?.(value) === true;
+}
+
+function toBase64(value: object): string {
+  if (ArrayBuffer.isView(value))
+    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64');
+  return Buffer.from(value as ArrayBuffer).toString('base64');
+}
+
+/**
+ * A `Map` as it is published. Throws `SVC_PROTECT_UNSUPPORTED_TYPE` for keys that JSON cannot represent,
+ * `SVC_PROTECT_TOO_LARGE` for too many entries. The iterator of a subclass may be infinite.
+ */
+function objectOfMap(map: ReadonlyMap<unknown, unknown>, { left }: Budget): Record<string, unknown> {
+  const object: Record<string, unknown> = {};
+  let entries = 0;
+  for (const [key, value] of map) {
+    if (++entries > left) throw tooLarge();
+    if (typeof key === 'object' || typeof key === 'symbol' || typeof key === 'function') {
+      throw refusal(
+        'SVC_PROTECT_UNSUPPORTED_TYPE',
+        'the payload holds a Map whose keys are objects, which has no JSON form',
+      );
+    }
+    define(object, typeof key === 'bigint' ? textOfBigInt(key) : String(key), value);
+  }
+  return object;
+}
+
+function define(target: Record<string, unknown>, key: string, value: unknown): void {
+  if (key === '__proto__') {
+    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+  } else {
+    target[key] = value;
+  }
+}
+
+/** Paths that are remembered and reported at most. */
+const maxReportedPaths = 1000;
+const longestSearched = 1024;
+
+/**
+ * The report mode: warns about paths of unmarked values that look like personal data. Each path of an event type is named once,
+ * values never.
+ */
+export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
+  const reported = new Set<string>();
+  return (eventType, value, keys) => {
+    const kind = personalDataIn(String(value), typeof value);
+    const keyKind = personalDataInKey(keys[keys.length - 1]);
+    if (kind !== undefined)
+      report(eventType, reportedPath(keys, String(value)), `looks like ${kind} but is not marked`);
+    if (keyKind !== undefined)
+      report(eventType, reportedPath(keys), `has keys that look like ${keyKind}; keys are never protected`);
+  };
+
+  function report(eventType: string, path: string, says: string): void {
+    const id = `${eventType} ${path} ${says}`;
+    if (reported.has(id) || reported.size >= maxReportedPaths) return;
+    reported.add(id);
+    logger.warn(`personal data? ${path} of ${eventType} ${says}`);
+    if (reported.size === maxReportedPaths)
+      logger.warn(`personal data? ${maxReportedPaths} paths reported; svc stops here`);
+  }
+}
+
+/**
+ * Hides a key that is part of the value: `alice` of `alice@example.com` is a person's name. The same for a key that is personal
+ * data in Base64 or hexadecimal.
+ */
+function reportedPath(keys: readonly Step[], value = ''): string {
+  const folded = value.toLowerCase();
+  const isInValue = (text: string) => text.length >= shortestName && folded.includes(text.toLowerCase());
+  const isName = (key: string) =>
+    isInValue(key) ||
+    decoded(key).some((text) => isInValue(text) || personalDataIn(text, 'string') !== undefined);
+  let path = '';
+  for (const key of keys) {
+    if (key === element) path += '[*]';
+    else path += `${path === '' ? '' : '.'}${nameLike.test(key) && !isName(key) ? key : '*'}`;
+  }
+  return path === '' ? 'value' : path;
+}
+
+const shortestName = 3;
+
+function personalDataInKey(key: Step | undefined): string | undefined {
+  if (typeof key !== 'string') return undefined;
+  for (const text of nameLike.test(key) ? decoded(key) : [key, ...decoded(key)]) {
+    const kind = personalDataIn(text, 'string');
+    if (kind !== undefined) return kind;
+  }
+  return undefined;
+}
+
+/** Longer keys are not decoded. */
+const longestKey = 256;
+
+function decoded(key: string): readonly string[] {
+  return key.length > longestKey ? [] : readingsOf(key, () => {});
+}
+
+const emailForm = /[^\s@<>,;:"'()]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/u;
+const international = /^\+\d[\d\s().-]{6,22}$/;
+const national = /^(?:0\d{1,4}[\s./-]|\(\d{2,5}\)\s?|\d{3}[.-])\d{3,4}[\s.-]?\d{3,5}$/;
+const digitsOnly = /^[2-6]\d{3}(?:[ -]?\d){9,15}$/;
+const ibanForm = /^[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}$/;
+
+function personalDataIn(value: string, type: string): string | undefined {
+  const text = value.length > longestSearched ? value.slice(0, longestSearched) : value;
+  if (digitsOnly.test(text) && isLuhn(text)) return 'a card number';
+  if (type !== 'string' || text.length < 5) return undefined;
+  if (text.includes('@') && emailForm.test(text)) return 'an e-mail address';
+  if (ibanForm.test(text) && isIban(text)) return 'an IBAN';
+  if (text.length <= 24 && (international.test(text) || national.test(text))) return 'a phone number';
+  return undefined;
+}
+
+function isLuhn(text: string): boolean {
+  const digits = text.replace(/\D/g, '');
+  let sum = 0;
+  for (let index = 0; index < digits.length; index++) {
+    const digit = Number(digits[digits.length - 1 - index]);
+    const doubled = index % 2 === 0 ? digit : digit * 2;
+    sum += doubled > 9 ? doubled - 9 : doubled;
+  }
+  return sum % 10 === 0;
+}
+
+function isIban(text: string): boolean {
+  const bare = text.replaceAll(' ', '');
+  let rest = 0;
+  for (const character of bare.slice(4) + bare.slice(0, 4)) {
+    for (const digit of String(Number.parseInt(character, 36))) rest = (rest * 10 + Number(digit)) % 97;
+  }
+  return rest === 1;
 }

@@ -1,3 +1,5 @@
+// testing/: the contract of the port `Broker`, as tests for any runner.
+
 import assert from 'node:assert/strict';
 import type { Broker, BrokerRecord, SendFailure, SendFailureKind, SendResult } from '../publish/broker.ts';
 

@@ -8,16 +8,14 @@ import {
   type TransactionStatus,
   type WatchedConnection,
 } from './driver.ts';
-import { currentScope, enterImplicitScope, type Scope, scopeIn } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';
 import {
   type BufferedRow,
   type CallbackResult,
-  commitsIt,
-  followSavepoint,
-  isEnding,
-  isQuery,
-  type TrackedTransaction,
+  currentScope,
+  enterImplicitScope,
+  type Scope,
+  scopeIn,
   Transaction,
 } from './transaction.ts';
 
@@ -271,7 +269,6 @@ export class Connection implements WatchedConnection {
     return rollback.then(refused, refused);
   }
 
-  /** Runs after everything that already waits. */
   private enqueue<T>(work: () => Promise<T> | T): Promise<T> {
     const done = this.queue === undefined ? Promise.resolve(work()) : this.queue.then(work);
     this.extendQueue(done.then(nothing, nothing));
@@ -292,6 +289,57 @@ export class Connection implements WatchedConnection {
     if (how === 'committed' && !commitIsSent && transaction.isIncomplete) this.onUnseenCommit();
     transaction.hasEnded(how ?? (commitIsSent ? 'unknown' : 'rolled_back'), !isConfirmed);
   }
+}
+
+/**
+ * A transaction as seen on its connection: statements are called, and answered later. Its states:
+ *
+ * - Begun: a BEGIN, SQLite's SAVEPOINT, or a query that begins one was called. Open when the database reports it. Over, and never
+ *   began, when the database reports none or the next BEGIN is called.
+ * - Open: `isConfirmed`; also if the BEGIN was not seen. A statement that commits leads to waiting if rows are in flight, else to
+ *   committing; buffered rows may go in one write with it. ROLLBACK leads to rolling back.
+ * - Waiting: `sentBeforeCommit`. Committing when the database has the rows. If it rejects one, rolling back: the COMMIT fails.
+ * - Committing: `commitIsSent`. Then over; open again if SQLite has refused the COMMIT.
+ * - Rolling back: `rollbackIsSent`. Then over.
+ * - Over: `transaction.ended`, and not in the list of its connection.
+ *
+ * A lost connection ends all of them: `unknown` if COMMIT was sent, else `rolled_back`. AND CHAIN ends one and opens the next
+ * with the same answer.
+ */
+interface TrackedTransaction {
+  readonly transaction: Transaction;
+  /** The database has reported it as open; before that, its BEGIN is in flight. */
+  isConfirmed: boolean;
+  commitIsSent: boolean;
+  /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
+  commitIsCalled: boolean;
+  /** It waits for rows. The promise is everything sent before it; the rows follow that. */
+  sentBeforeCommit?: Promise<void>;
+  rollbackIsSent: boolean;
+  /** The answer also opens the next one: AND CHAIN, or a BEGIN in the same text. */
+  rollbackChains?: boolean;
+  /** SQLite's SAVEPOINT, whose RELEASE commits; or any query, if the session begins transactions itself. */
+  readonly begunBy: 'begin' | 'savepoint' | 'query';
+}
+
+function isEnding({ commitIsCalled, rollbackIsSent }: TrackedTransaction): boolean {
+  return commitIsCalled || rollbackIsSent;
+}
+
+/** With a transaction that is an SQLite savepoint, its RELEASE commits. */
+function commitsIt(kind: StatementKind, { begunBy, transaction }: TrackedTransaction): boolean {
+  if (kind.is === 'release') return begunBy === 'savepoint' && transaction.isOutermost(kind.name);
+  return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
+}
+
+function followSavepoint(kind: StatementKind, transaction: Transaction): void {
+  if (kind.is === 'savepoint') transaction.savepoint(kind.name);
+  else if (kind.is === 'release') transaction.release(kind.name);
+  else if (kind.is === 'rollback to') transaction.rollbackTo(kind.name);
+}
+
+function isQuery({ is }: StatementKind): boolean {
+  return is === 'read' || is === 'write';
 }
 
 /** The result of the ORM's `transaction()` or operation that sends this COMMIT. */

@@ -1,6 +1,5 @@
 import { shared } from '../ground/lifecycle.ts';
-import { currentScope, runInScope, Scope } from './scope.ts';
-import type { CallbackResult } from './transaction.ts';
+import { type CallbackResult, currentScope, runInScope, Scope } from './transaction.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a method of any class
 type Method = (this: any, ...args: any[]) => any;

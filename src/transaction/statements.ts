@@ -7,7 +7,6 @@ import { type Dialect, dialects } from './driver.ts';
  * another view of the same name also counts as writing.
  */
 interface Known {
-  /** Counts the changes. */
   version: number;
   readonly told: Map<Dialect, ReadonlySet<string>>;
   readonly made: Map<Dialect, Set<string>>;
@@ -31,7 +30,6 @@ export function tellWritingViews(dialect: Dialect, names: readonly string[]): vo
   known.version++;
 }
 
-/** Adds a name that the application creates. */
 function addWritingView(dialect: Dialect, name: string): void {
   const made = known.made.get(dialect) ?? new Set();
   known.made.set(dialect, made);
@@ -298,7 +296,6 @@ const marks: Readonly<Record<Dialect, RegExp>> = {
 const quotes: Readonly<Record<string, string>> = { "'": "'", e: "'", E: "'", '"': '"', '`': '`', $: '$' };
 const edges = /\/\*|\*\//g;
 
-/** The statements of a text, each without its comments. */
 function statementsOf(text: string, dialect: Dialect): string[] {
   return partsOf(text, dialect, false);
 }

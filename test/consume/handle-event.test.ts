@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { ConsumeOptions } from '../../src/consume/consume-once.ts';
-import type { ConsumedEvent, ConsumedRecord } from '../../src/consume/consumed-event.ts';
 import {
+  type ConsumedEvent,
+  type ConsumedRecord,
   createHandling,
   type DeathCause,
   type EventHandler,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readEvent } from '../../src/consume/consumed-event.ts';
+import { readEvent } from '../../src/consume/handle-event.ts';
 import { createDecryptionKeys } from '../../src/consumer/decrypt-fields.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';

@@ -4,7 +4,7 @@ import type { Context } from '@opentelemetry/api';
 import { SvcError } from '../../ground/errors.ts';
 import { runOwnWork, shared } from '../../ground/lifecycle.ts';
 import { otelApi } from '../../observe/otel-api.ts';
-import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/scope.ts';
+import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/transaction.ts';
 import type { Call, CapturePlan, Nest, OnCall } from '../call.ts';
 import { type Callable, chainOf, type WrapTarget } from '../captured-functions.ts';
 import { ownFailure } from '../expression/values.ts';

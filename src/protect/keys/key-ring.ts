@@ -8,7 +8,6 @@ import { keyProviderError, type StaticKeyProvider } from './key-provider.ts';
 /** Id of the key in `svc.pii.crypto.default-key`. */
 export const defaultKeyId = 'default';
 
-/** A key from the configuration. */
 export interface ConfiguredKey {
   readonly id: string;
   /** 32 bytes, or their Base64. */

@@ -93,7 +93,6 @@ export function isMarkedField(object: unknown, field: string): boolean {
   return marksOf(Object.getPrototypeOf(object) as object | null)?.has(field) === true;
 }
 
-/** The marked fields of objects with this prototype. */
 export function marksOf(prototype: object | null): ClassMarks | null {
   if (prototype === null || prototype === Object.prototype) return null;
   let found = marks.found.get(prototype);
@@ -123,7 +122,6 @@ function ofMetadata(prototype: object): ClassMarks | undefined {
   return Object.getOwnPropertyDescriptor(metadata, marksKey)?.value as ClassMarks | undefined;
 }
 
-/** The options of a mark; all are optional. */
 export interface PiiFieldOptions {
   /** Default: derived from the name of the field (`workEmail` is EMAIL), else CUSTOM. */
   readonly type?: PiiType;

@@ -1,3 +1,5 @@
+// marks/: which rule applies to a value: marks of classes, paths of the configuration.
+
 import { type FieldRule, type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
 
 /** The compiled rules for the payloads of one event type. Class marks are separate: they belong to the object. */
@@ -35,7 +37,6 @@ interface Compiled {
   readonly rule: FieldRule;
 }
 
-/** A rule, and how many of its steps are taken. */
 type Position = readonly [rule: number, taken: number];
 
 /**
@@ -123,7 +124,6 @@ export class PathState {
   readonly json: undefined = undefined;
   readonly #machine: Machine;
   readonly #positions: readonly Position[];
-  /** Keys that rules name here, and the states behind them. */
   readonly #named: readonly string[];
   readonly #behind: (PathState | undefined)[];
   #indexes: Map<string, number> | undefined;
@@ -146,7 +146,6 @@ export class PathState {
     return this.#behind[index] as PathState;
   }
 
-  /** The state behind every key that no rule names here. */
   other(): PathState {
     this.#other ??= this.#machine.stateOf(this.#machine.after(this.#positions, undefined));
     return this.#other;
@@ -182,3 +181,78 @@ function internalized(text: string): string {
 
 /** No rule can match here or below. */
 export const deadState: PathState = new PathState(new Machine([], () => {}), []);
+
+export interface Policies {
+  policyOf(eventType: string): Policy;
+  /** Adds rules for one event type, whichever target or call publishes it. They precede the general rules. */
+  add(eventType: string, rules: readonly PathRule[], owner: string): void;
+  /** Rules whose path has matched no payload, though events of their type were published. */
+  unmet(): readonly UnmetRule[];
+}
+
+/** A rule that may be mistyped. A path may be absent from any single payload, so only the count tells. */
+export interface UnmetRule {
+  readonly path: string;
+  /** The target that configures it, or `svc.pii.fields`. */
+  readonly owner: string;
+  readonly events: number;
+}
+
+interface PoliciesOptions {
+  /** `svc.pii.fields`, for all events. */
+  readonly general: readonly PathRule[];
+  /** Called once per rule that has matched nothing in `enoughEvents`. */
+  readonly onUnmet?: (rule: UnmetRule) => void;
+}
+
+/** Events after which a path without a match is reported: of its event type, and of all types. */
+export const enoughEvents = { ofType: 1_000, ofAll: 10_000 };
+
+interface Entry {
+  policy: Policy;
+  events: number;
+  readonly own: readonly PathRule[];
+}
+
+/** The policy of each event type, compiled when its rules are known. */
+export function createPolicies({ general, onUnmet }: PoliciesOptions): Policies {
+  const met = new Set<PathRule>();
+  const said = new Set<PathRule>();
+  const owners = new Map<PathRule, string>();
+  const compile = (rules: readonly PathRule[]) => compilePolicy(rules, (rule) => met.add(rule));
+  const base: Entry = { policy: compile(general), events: 0, own: [] };
+  const entries = new Map<string, Entry>();
+  let total = 0;
+
+  function unmetOf(rules: readonly PathRule[], events: number): UnmetRule[] {
+    const left = events === 0 ? [] : rules.filter((rule) => !met.has(rule) && !said.has(rule));
+    return left.map((rule) => ({ path: rule.path, owner: owners.get(rule) ?? 'svc.pii.fields', events }));
+  }
+
+  function tell(rules: readonly PathRule[], events: number): void {
+    for (const rule of unmetOf(rules, events)) onUnmet?.(rule);
+    for (const rule of rules) said.add(rule);
+  }
+
+  return {
+    policyOf(eventType) {
+      const entry = entries.size === 0 ? base : (entries.get(eventType) ?? base);
+      if (++entry.events === enoughEvents.ofType) tell(entry.own, entry.events);
+      if (++total === enoughEvents.ofAll) tell(general, total);
+      return entry.policy;
+    },
+
+    add(eventType, rules, owner) {
+      if (rules.length === 0) return;
+      for (const rule of rules) owners.set(rule, owner);
+      const before = entries.get(eventType);
+      const own = [...(before?.own ?? []), ...rules];
+      entries.set(eventType, { policy: compile([...own, ...general]), events: before?.events ?? 0, own });
+    },
+
+    unmet: () => [
+      ...[...entries.values()].flatMap(({ own, events }) => unmetOf(own, events)),
+      ...unmetOf(general, total),
+    ],
+  };
+}
