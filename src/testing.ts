@@ -52,7 +52,7 @@ export interface EventMatch {
   readonly payload?: unknown;
 }
 
-/** An event with what surrounds it in its record. */
+/** An event and its record. */
 export interface PublishedRecord<Payload = Record<string, unknown>> {
   readonly topic: string;
   readonly key: string | null;
@@ -63,9 +63,9 @@ export interface PublishedRecord<Payload = Record<string, unknown>> {
 }
 
 export interface WaitForOptions extends EventMatch {
-  /** How many matching events to wait for. Default: 1. */
+  /** Number of matching events to wait for. Default: 1. */
   readonly count?: number;
-  /** Default: 5000. */
+  /** Milliseconds. Default: 5000. */
   readonly timeoutMs?: number;
 }
 
@@ -74,7 +74,7 @@ export function topics(): string[] {
   return [...new Set(stored().map(({ topic }) => topic))];
 }
 
-/** Everything published, or what went to one topic, in the order of its publishing. */
+/** All published records, or those of one topic, in order of publication. */
 export function records<Payload = Record<string, unknown>>(topic?: string): PublishedRecord<Payload>[] {
   return stored()
     .filter((one) => topic === undefined || one.topic === topic)
@@ -86,15 +86,15 @@ export function events<Payload = Record<string, unknown>>(topic?: string): Publi
   return records<Payload>(topic).map(({ event }) => event);
 }
 
-/** Forgets everything published and stored so far. Rows in the application's database stay. */
+/** Forgets all published and stored events so far. Rows in the application's database stay. */
 export function clear(): void {
   sharedMemoryStore().clear();
   sharedStoredRows().clear();
 }
 
 /**
- * Resolves with the first `count` matching events, those already published among them.
- * Rejects after `timeoutMs` with an `AssertionError` that lists what did arrive.
+ * Resolves with the first `count` matching events, earlier ones included. Rejects after `timeoutMs` with an `AssertionError`
+ * that lists the published events.
  */
 export function waitFor<Payload = Record<string, unknown>>(
   options: WaitForOptions = {},
@@ -114,7 +114,7 @@ export function waitFor<Payload = Record<string, unknown>>(
   });
 }
 
-/** Returns the first matching event; throws an `AssertionError` that lists what was published when there is none. */
+/** Returns the first matching event. Throws an `AssertionError` that lists the published events if none matches. */
 export function assertPublished<Payload = Record<string, unknown>>(
   match: EventMatch,
 ): PublishedEvent<Payload> {
@@ -124,7 +124,7 @@ export function assertPublished<Payload = Record<string, unknown>>(
   return first;
 }
 
-/** Throws an `AssertionError` that lists what was published: nothing was expected, or nothing in this topic. */
+/** Throws an `AssertionError` that lists the published events if there are any, or any in this topic. */
 export function assertNothingPublished(topic?: string): void {
   const match = topic === undefined ? {} : { topic };
   if (find(match).length > 0) throw publishedFailure(`no event was expected${inTopic(match)}`, {});
