@@ -4,7 +4,7 @@ import { shared } from './lifecycle.ts';
 
 /**
  * Every error that svc raises, by its stable code. Callers match `error.code`; the texts may change. The middle word of a code
- * is the folder that raises it, or its file in `start/`. `docs/errors.md` lists the same codes (tested).
+ * is the folder or entry that raises it, or its file in `start/`. `docs/errors.md` lists the same codes (tested).
  */
 export const errorCatalogue = {
   SVC_ADAPTERS_BACKUP_BUSY: 'Another process is restoring or draining the same backup or dead letter topic.',
