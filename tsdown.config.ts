@@ -58,13 +58,13 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['prompts', /node_modules\/(?:@clack|sisteransi|fast-(?:string|wrap))/],
   [
     'state',
-    /src\/(?:observe\/(?:logger|thread-counts|otel-api|outcomes|spans)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|trace)\.|(?:outbox\/api\/running-outbox|publish\/api\/publish)\.|protect\/(?:keys\/key-provider|own-key-provider)\.|transaction\/(?:driver|scope)\.)/,
+    /src\/(?:observe\/(?:logger|thread-counts|otel-api|outcomes|spans)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|trace)\.|(?:outbox\/api\/running-outbox|publish\/api\/publish)\.|protect\/keys\/key-provider\.|transaction\/(?:driver|transaction)\.)/,
   ],
   ['config', /src\/config\/(?!define-config)/],
   // What a consumer, publishEvent() and the running svc share.
   [
     'ports',
-    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/topic-refusals\.|tiers\/(?:loss-alert|dlq-message))|serialize\/(?:serializer|json)\.|protect\/(?:mask\.|marks\/(?:class-marks|policy)\.|own-text|keys\/key[^/]*$)|observe\/consumed-counts\.|ground\/bounds\.)/,
+    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/topic-refusals\.|tiers\/(?:loss-alert|dlq-message))|serialize\/(?:serializer|json)\.|protect\/(?:mask\.|marks\/(?:class-marks|policy)\.|own-text|keys\/key[^/]*$)|ground\/bounds\.)/,
   ],
   ['file', /src\/adapters\/file\/file-broker\./],
   ['backup', /src\/adapters\/local-backup\/(?!local-backup\.|local-source)/],

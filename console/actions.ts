@@ -2,14 +2,13 @@ import type { ConsoleDocument } from '../src/manage/console.ts';
 import { type Answer, ask } from './ask.ts';
 import { plural } from './format.ts';
 
-/** What is typed in before something is counted. */
 export interface Fields {
   readonly limit: number;
   readonly type: string;
   readonly since: string;
 }
 
-/** What an action has done, or would do. */
+/** The result of an action, or of its dry run. */
 export interface Outcome {
   readonly events: number;
   readonly text: string;
@@ -23,9 +22,9 @@ export interface Action {
   readonly id: string;
   readonly title: string;
   readonly about: string;
-  /** What is counted and chosen first; none of them: there is nothing to count. */
+  /** The fields to fill in before the count; empty: nothing to count. */
   readonly asks: readonly (keyof Fields)[];
-  /** What is confirmed, of so many. */
+  /** The text to confirm, with the count. */
   readonly confirm: (events: number, document: ConsoleDocument) => string;
   readonly verb: (events: number) => string;
   readonly run: (fields: Fields, dryRun: boolean) => Promise<Done>;
@@ -74,7 +73,7 @@ export const actions = {
   },
 } as const satisfies Readonly<Record<string, Action>>;
 
-/** As the endpoints take them: what is left open is left out. */
+/** For the endpoints: empty fields are left out. */
 const bodyOf = ({ limit, type }: Fields, dryRun: boolean): object => ({
   ...{ limit, dryRun, ...(type.trim() !== '' && { type: type.trim() }) },
 });
@@ -100,7 +99,7 @@ async function replay(fields: Fields, dryRun: boolean): Promise<Done> {
   return { outcome: { events: total, text, problems: [] } };
 }
 
-/** It goes on in the process, whether this page stays open or not. */
+/** It continues in the process if this page is closed. */
 function recovery(address: string): Action['run'] {
   return async (fields, dryRun) => {
     const begun = await ask<Run>('POST', address, { body: bodyOf(fields, dryRun) });

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 
 const key = 'svc-token';
 
-/** Typed in; it lives as long as the tab does, and is in no address and no cookie. */
+/** Typed in; kept in the session storage of the tab, never in an address or cookie. */
 export const token = signal<string | undefined>(sessionStorage.getItem(key) ?? undefined);
 
 export function keepToken(value: string | undefined): void {
@@ -15,7 +15,10 @@ export type Answer<T> =
   | { readonly status: number; readonly value: T }
   | { readonly status: number; readonly problem: string };
 
-/** Asks the process; never rejects. The address is relative to the page: whatever is in front of the process stays in front. */
+/**
+ * Sends a request to the process; never rejects. The address is relative to the page, so it works behind a proxy with a path
+ * prefix.
+ */
 export async function ask<T>(
   method: 'GET' | 'POST',
   address: string,

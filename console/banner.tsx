@@ -16,7 +16,7 @@ const words: Readonly<Record<Level, string>> = {
   away: 'No answer',
 };
 
-/** What is wrong, the worst first; where nothing is, that. */
+/** The problems, the worst first; or one line that all is well. */
 export function Banner({ document }: { readonly document: ConsoleDocument | undefined }) {
   const lines = [...away(), ...(document === undefined ? [] : linesOf(document))];
   const level = lines[0]?.level ?? (document === undefined ? 'away' : 'fine');

@@ -75,7 +75,7 @@ const charts: readonly Chart[] = [
   },
 ];
 
-/** The last hour, or what there is of it. */
+/** The last hour, or the time since the start. */
 export function Charts() {
   const points = history.value;
   const length = points?.atMs.length ?? 0;
@@ -178,7 +178,7 @@ function Points({ chart, points, known }: Known) {
 const theme = matchMedia('(prefers-color-scheme: dark)');
 const colorOf = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-/** Of a process that has just begun. */
+/** For a process that has just started. */
 const leastSpanS = 300;
 const heightPx = 160;
 
@@ -191,7 +191,7 @@ function Plot({ chart, points, known, label }: Known & { readonly label: string 
   ];
   const width = () => place.current?.clientWidth ?? 300;
   const names = known.map(({ name }) => name).join();
-  // Made anew for other series; what they hold is handed over below.
+  // Recreated if the series change; new points are set below.
   useEffect(() => {
     const draw = () => {
       plot.current?.destroy();
@@ -200,7 +200,7 @@ function Plot({ chart, points, known, label }: Known & { readonly label: string 
     draw();
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: width(), height: heightPx }));
     resized.observe(place.current as HTMLElement);
-    // A canvas knows no variables of CSS.
+    // A canvas does not support CSS variables.
     theme.addEventListener('change', draw);
     return () => {
       resized.disconnect();

@@ -38,7 +38,7 @@ const columns: readonly Column<StoredDeadLetter>[] = [
   { title: 'Offset', isNumber: true, cell: ({ offset }) => offset },
 ];
 
-/** What this process has sent; on demand what stands in the topic, filtered by the process, without what the events hold. */
+/** The dead letters of this process; on demand those of the topic, filtered by the process, without the content of events. */
 export function DeadLetters({ document }: Of) {
   const [filter, setFilter] = useState<Filter>({ type: '', reason: '', topic: '', since: '' });
   const [state, setState] = useState<State>({ name: 'own' });

@@ -1,7 +1,7 @@
 const whole = new Intl.NumberFormat('en');
 const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
 
-/** `null`: not known. */
+/** `null`: unknown. */
 export const count = (value: number | null | undefined): string =>
   value === null || value === undefined ? '–' : value < 100_000 ? whole.format(value) : short.format(value);
 

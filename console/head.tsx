@@ -55,7 +55,7 @@ export function Head({ document }: { readonly document: ConsoleDocument }) {
   );
 }
 
-/** Seen in the tab when another one is open. */
+/** Shown in the title of the tab. */
 function titleMark({ health }: ConsoleDocument): string {
   if (health.status === 'DOWN' || health.details.state === 'CRITICAL') return '● ';
   return health.details.state === 'WARNING' ? '○ ' : '';

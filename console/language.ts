@@ -1,6 +1,6 @@
 /**
- * A browser under LANG=C.UTF-8 names its language `en-US@posix`, which no `Intl` takes: uPlot asks for it when it is loaded, and the page
- * would stay blank (leeoniya/uPlot#1053). Imported before anything else.
+ * A browser under LANG=C.UTF-8 reports the language `en-US@posix`, which `Intl` rejects. uPlot uses it when it loads, and the
+ * page would stay blank (leeoniya/uPlot#1053). Imported before anything else.
  */
 try {
   new Intl.NumberFormat(navigator.language);

@@ -3,19 +3,19 @@ import type { ConsoleDocument, History } from '../src/manage/console.ts';
 import { ask, token } from './ask.ts';
 import { type Rates, ratesOf, type Seen } from './rates.ts';
 
-/** What is known of the process, asked every two seconds while somebody looks. */
+/** The state of the process, requested every two seconds while the page is visible. */
 export const latest = signal<ConsoleDocument | undefined>(undefined);
 export const history = signal<History | undefined>(undefined);
 /** Event type -> events within each step of the last ten minutes. */
 export const trends = signal<ReadonlyMap<string, readonly number[]>>(new Map());
-/** Why there is nothing new, and since when. */
+/** Why updates fail, and since when. */
 export const trouble = signal<{ readonly text: string; readonly sinceMs: number } | undefined>(undefined);
 export const needsToken = signal(false);
 export const isPaused = signal(false);
 
 const everyMs = 2_000;
 const patienceMs = 10_000;
-/** Of the last hour, ten seconds apart. */
+/** The last hour, in steps of ten seconds. */
 const mostPoints = 360;
 
 const seen = signal<readonly Seen[]>([]);
@@ -27,7 +27,7 @@ let isAsking = false;
 export function watch(): void {
   document.addEventListener('visibilitychange', askWhileSeen);
   effect(() => {
-    // Asked again at once: with another token, or after a pause.
+    // Refreshes at once with a new token and after a pause.
     if (token.value !== undefined || !isPaused.value) askWhileSeen();
   });
 }
@@ -57,7 +57,7 @@ async function askOnce(): Promise<void> {
   else take(answer.value);
 }
 
-/** Another process answers: what was counted before is not its. */
+/** Another process answers, with its own counts. */
 function forget(): void {
   seen.value = [];
   history.value = undefined;

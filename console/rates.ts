@@ -2,11 +2,11 @@ import type { ConsoleDocument } from '../src/manage/console.ts';
 
 export type Seen = Pick<ConsoleDocument, 'atMs' | 'counts' | 'backup' | 'targets'>;
 
-/** Events a second, over the last ten seconds or so. */
+/** Events per second, over about the last ten seconds. */
 export interface Rates {
-  /** Calls of targets, those too that failed or made no event. */
+  /** Calls of targets, also those that failed or made no event. */
   readonly calls: number;
-  /** Calls whose events are not in the outbox first. */
+  /** Calls whose events bypass the outbox. */
   readonly queued: number;
   readonly published: number;
   readonly deadLetters: number;
@@ -16,12 +16,12 @@ export interface Rates {
   readonly drained: number;
 }
 
-/** Calls of targets that have ended: with an event, without one, or failed. */
+/** Completed calls of targets: with an event, without one, or failed. */
 export function callsOf({ targets }: Pick<ConsoleDocument, 'targets'>): number {
   return targets.reduce((sum, { calls }) => sum + calls, 0);
 }
 
-/** `undefined`: it takes two looks. */
+/** `undefined` before the second sample. */
 export function ratesOf(seen: readonly Seen[]): Rates | undefined {
   const first = seen[0];
   const last = seen.at(-1);

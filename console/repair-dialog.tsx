@@ -5,7 +5,6 @@ import type { Action, Done, Fields, Outcome } from './actions.ts';
 import { plural } from './format.ts';
 import { needsToken } from './live.ts';
 
-/** The action that is being asked about. */
 export const opened = signal<Action | undefined>(undefined);
 
 type Step =
@@ -21,7 +20,7 @@ const labels: Readonly<Record<keyof Fields, string>> = {
   since: 'Stored since (a time, or an age: 90m, 2d)',
 };
 
-/** First it is counted, then confirmed with the count and the environment, then done. */
+/** First counts, then asks to confirm the count and the environment, then runs. */
 export function RepairDialog({ document }: { readonly document: ConsoleDocument }) {
   const action = opened.value;
   return action === undefined ? null : <Dialog key={action.id} {...{ action, document }} />;

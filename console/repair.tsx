@@ -7,7 +7,6 @@ import { opened } from './repair-dialog.tsx';
 
 type LatestRuns = ConsoleDocument['runs']['backup'];
 
-/** What waits, and what can be done about it. */
 export function Repair({ document }: { readonly document: ConsoleDocument }) {
   const { backup, health, breakers, deadLetters, runs } = document;
   const { outbox, keys = [], dlqTopic } = health.details;
@@ -93,7 +92,7 @@ function Button({ action }: { readonly action: Action }) {
   );
 }
 
-/** Of one that somebody has begun, here or elsewhere. */
+/** The progress of a run that was started here or elsewhere. */
 function progress({ run }: LatestRuns): string | undefined {
   return run?.state === 'RUNNING' ? `being sent: ${count(run.sent)} of ${count(run.total)}` : undefined;
 }

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { keepToken, token } from './ask.ts';
 import { needsToken } from './live.ts';
 
-/** The token lives as long as the tab does. */
+/** The token lives as long as the tab. */
 export function SignIn() {
   const [text, setText] = useState('');
   return (

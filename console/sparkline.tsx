@@ -1,11 +1,11 @@
 import { rate } from './format.ts';
 
 const [width, height] = [120, 22];
-/** As long as a trend gets. */
+/** The maximum length of a trend. */
 const steps = 60;
 const stepSeconds = 10;
 
-/** The last ten minutes of an event type: a line to compare with the others by its form, and a text for those who hear it. */
+/** The last ten minutes of an event type: a line to compare by its shape, and a text for screen readers. */
 export function Sparkline({ events }: { readonly events: readonly number[] | undefined }) {
   if (events === undefined || events.length === 0) return <span>–</span>;
   const most = Math.max(...events);

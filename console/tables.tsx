@@ -13,7 +13,7 @@ interface Of {
 export interface Column<Row> {
   readonly title: string;
   readonly isNumber?: true;
-  /** Where there is room for one column only: it takes a line of its own. */
+  /** On a narrow screen it takes a line by itself. */
   readonly isWide?: true;
   readonly cell: (row: Row) => ComponentChildren;
 }
@@ -30,10 +30,10 @@ interface TableOf<Row> {
   readonly children?: ComponentChildren;
 }
 
-/** More rows are shown when they are asked for. */
+/** More rows on request. */
 const rowsAtFirst = 20;
 
-/** Browsers take what is not laid out as a table for none. */
+/** Explicit roles: browsers drop those of tables whose CSS layout is not tabular. */
 const as = (role: 'table' | 'rowgroup' | 'row' | 'columnheader' | 'cell') => ({ role });
 
 export function Table<Row>({ id, title, note, columns, rows, nameOf, nothing, children }: TableOf<Row>) {

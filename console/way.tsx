@@ -73,7 +73,6 @@ query.addEventListener('change', () => {
   isNarrow.value = query.matches;
 });
 
-/** Event flow: where events are now. */
 export function Way({ document }: { readonly document: ConsoleDocument }) {
   const stations = stationsOf(document);
   const layout = isNarrow.value ? narrow : wide;
@@ -175,17 +174,17 @@ function stationsOf(document: ConsoleDocument): Partial<Record<Name, Station>> {
   };
 }
 
-/** Of the widest letters, on average. */
+/** Average width of the widest letters. */
 const characterWidth = 8.5;
 
-/** A topic may be named with 249 characters: the ends of a name say most. */
+/** A topic name may have 249 characters; its ends say most. */
 function fitting(text: string, width: number): string {
   const most = Math.floor(width / characterWidth);
   if (text.length <= most) return text;
   return `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`;
 }
 
-/** For those who hear it. */
+/** For screen readers. */
 function textOf(stations: Partial<Record<Name, Station>>, now: Rates | undefined): string {
   const parts = Object.values(stations).map(({ title, number, more }) => `${title}: ${number}, ${more}`);
   return `${parts.join('. ')}. ${rate(now?.calls)} calls, ${rate(now?.published)} to the topic.`;

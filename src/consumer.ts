@@ -1,7 +1,8 @@
 export type { ConsumeOptions, Consumption } from './consume/consume-once.ts';
 export { consumeOnce } from './consume/consume-once.ts';
-export type { ConsumedEvent, ConsumedRecord } from './consume/consumed-event.ts';
 export type {
+  ConsumedEvent,
+  ConsumedRecord,
   DeadLetterOptions,
   EventHandler,
   EventHandlers,
@@ -22,20 +23,23 @@ export type {
 export { createInbox } from './consume/inbox.ts';
 export type {
   BatchResult,
+  CipherPlace,
   DecryptFailure,
+  DecryptionKeyOptions,
+  DecryptionKeys,
   DecryptOptions,
   DecryptResult,
+  EventCalls,
   EventRecord,
   FieldChoice,
 } from './consumer/decrypt-fields.ts';
-export { decryptBatch, decryptFields, readEnvelope, tryDecryptFields } from './consumer/decrypt-fields.ts';
-export type {
-  CipherPlace,
-  DecryptionKeyOptions,
-  DecryptionKeys,
-  EventCalls,
-} from './consumer/decryption-keys.ts';
-export { createDecryptionKeys } from './consumer/decryption-keys.ts';
+export {
+  createDecryptionKeys,
+  decryptBatch,
+  decryptFields,
+  readEnvelope,
+  tryDecryptFields,
+} from './consumer/decrypt-fields.ts';
 export type { KeyCacheOptions } from './protect/keys/key-cache.ts';
 export type {
   DataKey,

@@ -27,11 +27,11 @@ export type {
   KeyProvider,
   StaticKeyProvider,
 } from './protect/keys/key-provider.ts';
+export { registerKeyProvider } from './protect/keys/key-provider.ts';
 export type { PiiFieldDecorator, PiiFieldOptions } from './protect/marks/class-marks.ts';
 export { PiiField } from './protect/marks/class-marks.ts';
 export type { Masker } from './protect/mask.ts';
 export { registerMasker } from './protect/mask.ts';
-export { registerKeyProvider } from './protect/own-key-provider.ts';
 export { flush, invalidateEncryptionKeys, publish } from './publish/api/publish.ts';
 export type { BackupEvent, EventBackupStrategy } from './publish/backup-strategy.ts';
 export { registerBackupStrategy } from './publish/backup-strategy.ts';

@@ -2,7 +2,7 @@ import type { Context } from '@opentelemetry/api';
 import type { Phase } from '../config/schema/target.ts';
 import type { ErrorCode } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
-import type { Scope } from '../transaction/scope.ts';
+import type { Scope } from '../transaction/transaction.ts';
 
 /** Errors of svc: expressions pass them through. Any other error is the application's, whose message is not passed on. */
 export const ownFailures: WeakSet<object> = new WeakSet<object>();

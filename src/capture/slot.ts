@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { shared } from '../ground/lifecycle.ts';
-import type { Scope } from '../transaction/scope.ts';
+import type { Scope } from '../transaction/transaction.ts';
 import type { CapturePlan, OnCall } from './call.ts';
 
 /** Counts of the calls of one captured function. The rest of `calls` became events. */

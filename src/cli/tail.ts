@@ -5,12 +5,13 @@ import { formatProblem } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
 import {
+  type DecryptionKeys,
   type DecryptOptions,
   findEnvelope,
   isCloudEvent,
+  readKeysFile,
   tryDecryptFields,
 } from '../consumer/decrypt-fields.ts';
-import { type DecryptionKeys, readKeysFile } from '../consumer/decryption-keys.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isEventId } from '../ground/event-fields.ts';
 import { clientOf } from '../ground/management.ts';

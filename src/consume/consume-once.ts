@@ -1,68 +1,66 @@
-import { sleep } from '../ground/builtins.ts';
-import { backoffMs, within } from '../ground/clock.ts';
+import { within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isNamedValues, optionsProblem, plainObject } from '../ground/names.ts';
-import { type ConsumedCounts, consumedBy } from '../observe/consumed-counts.ts';
 import { consoleLogger } from '../observe/logger.ts';
-import { can, has } from '../outbox/api/executor.ts';
-import type { ConsumedRecord, ReadingOptions } from './consumed-event.ts';
+import { type ConsumedCounts, consumedBy } from '../observe/outcomes.ts';
 import {
+  type ConsumedRecord,
   createHandling,
-  createPartitionQueues,
   type DeadLetterOptions,
   deadLettersTo,
   type EventHandler,
   type EventHandlers,
+  type ReadingOptions,
   type Upcasts,
 } from './handle-event.ts';
 import { type InboxOnce, nameOf, watchRetention } from './inbox.ts';
-import { type Commit, keyOf, type RecordSink, type RecordSource, type SourceOptions } from './source.ts';
+import { createPartitionQueues, sourceOf } from './source.ts';
 
-/** Where nobody says what payloads hold. */
 // biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
 type AnyPayloads = Readonly<Record<string, any>>;
 
-/** `Payloads`: by event type, such as `EventPayloads` of `svc catalog`. Default: any. */
+/** `Payloads`: the payload types by event type, such as `EventPayloads` of `svc catalog`. Default: any. */
 export interface ConsumeOptions<Tx = unknown, Payloads extends object = AnyPayloads> extends ReadingOptions {
-  /** A consumer of `kafkajs` or `@platformatic/kafka` that nobody else uses: it is connected, subscribed and closed here. */
+  /** A consumer of `kafkajs` or `@platformatic/kafka`. svc connects, subscribes and closes it, so use it nowhere else. */
   readonly consumer: object;
   readonly topics: readonly string[];
   readonly inbox: InboxOnce<Tx> & { readonly consumer?: string };
-  /** By event type; `'*'` for all that have none. */
+  /** By event type; `'*'` handles all other types. */
   readonly handlers: EventHandlers<Tx, Payloads>;
   /**
-   * Payloads of older versions are made into those that the handlers know: `{ ORDER_PLACED: [fromV1, fromV2] }`, one after the other.
-   * An event of which one throws is refused, as by its handler.
+   * Converts payloads of older versions: `{ ORDER_PLACED: [fromV1, fromV2] }`. The functions run in order, before the handler.
+   * If one throws, the event is refused.
    */
   readonly upcast?: Upcasts;
-  /** Events of a type that has no handler. Default: `dead-letter`. */
+  /** For events of a type without a handler. Default: `dead-letter`. */
   readonly otherTypes?: 'dead-letter' | 'ignore';
-  /** Where events go that cannot be handled. Without it their partition waits for ever, and the others go on. */
+  /** The topic for events that cannot be handled. Without it such an event blocks its partition; other partitions continue. */
   readonly deadLetters?: DeadLetterOptions;
   readonly retry?: {
-    /** Runs of a handler for one event, the first included. Default: 5. Times in which the database is away do not count. */
+    /** Runs of a handler for one event, the first included. Runs while the database is unavailable do not count. Default: 5. */
     readonly maxAttempts?: number;
-    /** Milliseconds before the second one; it doubles from then on. Default: 1,000. */
+    /** Milliseconds before the second run; doubles with each further run. Default: 1,000. */
     readonly initialMs?: number;
-    /** Default: 60,000. */
+    /** Milliseconds. Default: 60,000. */
     readonly maxMs?: number;
   };
-  /** Milliseconds after which a handler is told to give up, and said to hang. Default: 60,000. */
+  /** Milliseconds after which the handler's `signal` is aborted and svc logs that it hangs. Default: 60,000. */
   readonly handlerTimeoutMs?: number;
-  /** Handlers at once, each with a transaction of its own: at most what the pool has connections for. Default: 8. */
+  /** Concurrent handlers, each with its own transaction: no more than the connections of the pool. Default: 8. */
   readonly concurrency?: number;
-  /** Whether a group that has read nothing of a partition begins with its first record. Default: true. */
+  /** Whether a group without committed offsets starts at the first record of a partition. Default: true. */
   readonly fromBeginning?: boolean;
-  /** Told of each error as it is, messages of the application included: svc's own lines hold no values. */
+  /** Called with each original error, which may hold values of the application. svc's own log lines hold none. */
   readonly onError?: (error: unknown, record: ConsumedRecord) => void;
 }
 
 export interface Consumption {
-  /** What became of the events. With several of one name in a process: of all of them. */
+  /** The results so far: the sum of all consumers of this name in the process. */
   counts(): ConsumedCounts;
   /**
-   * Begins no event any more, waits for those in hand, commits, and leaves the group. Rejects with `SVC_CONSUME_HANDLER_HANGS` where
-   * handlers still run after `timeoutMs` (default: 30,000): their events are handled again, by whoever has their partition next.
+   * Starts no further event, waits for events in progress, commits, and leaves the group. Rejects with
+   * `SVC_CONSUME_HANDLER_HANGS` if handlers still run after `timeoutMs` (default: 30,000). The next owner of the partition then
+   * handles their events again.
    */
   stop(timeoutMs?: number): Promise<void>;
 }
@@ -71,10 +69,11 @@ const commitEveryMs = 1_000;
 const cleanUpEveryMs = 3_600_000;
 
 /**
- * Handles each event of topics once: in the order of its partition, each partition by itself, with an inbox. Resolves when it
+ * Handles each event of the topics once, with an inbox: in order within a partition, partitions side by side. Resolves when it
  * consumes.
  *
- * `consumeOnce<PoolClient, EventPayloads>({ … })` types the events by what `svc catalog` writes, and takes handlers for these types only.
+ * `consumeOnce<PoolClient, EventPayloads>({ … })` types the events with the output of `svc catalog`, and accepts handlers for
+ * these types only.
  *
  * @throws SvcError `SVC_CONSUME_OPTIONS`, `SVC_CONSUME_TABLE_MISSING`
  */
@@ -180,15 +179,8 @@ export async function consumeOnce<Tx, Payloads extends object = AnyPayloads>(
   };
 }
 
-/** Each takes the transactions of the inbox that stands beside it. */
 function byType(handlers: object): ReadonlyMap<string, EventHandler> {
   return new Map(Object.entries(handlers) as [string, EventHandler][]);
-}
-
-function sourceOf(consumer: unknown, options: SourceOptions): RecordSource {
-  if (isKafkajsConsumer(consumer)) return kafkajsSource(consumer, options);
-  if (isPlatformaticConsumer(consumer)) return platformaticSource(consumer, options);
-  throw badOption('consumer must be a consumer of kafkajs or @platformatic/kafka');
 }
 
 const optionNames: Readonly<Record<keyof ConsumeOptions, readonly string[]>> = {
@@ -199,7 +191,6 @@ const optionNames: Readonly<Record<keyof ConsumeOptions, readonly string[]>> = {
   decrypt: ['only', 'v0'],
 };
 
-/** Those with names of their own among them. */
 function checkNames(options: ConsumeOptions): void {
   const problem = optionsProblem(options, Object.keys(optionNames));
   if (problem !== undefined) throw badOption(problem);
@@ -233,7 +224,7 @@ function badOption(says: string): SvcError {
   return new SvcError('SVC_CONSUME_OPTIONS', `consumeOnce: ${says}`);
 }
 
-/** What is let in first leaves when it likes, once. */
+/** A semaphore. The result releases its slot; further calls have no effect. */
 function atMost(most: number): () => Promise<() => void> {
   let inside = 0;
   const waiting: (() => void)[] = [];
@@ -248,299 +239,5 @@ function atMost(most: number): () => Promise<() => void> {
       if (next === undefined) inside--;
       else next();
     };
-  };
-}
-
-// the consumers of the clients of Kafka, known by what they can do.
-
-type HeaderValue = Buffer | string | (Buffer | string)[] | undefined;
-
-/** As far as svc uses it. */
-interface KafkajsConsumer {
-  readonly events: { readonly GROUP_JOIN: string; readonly CRASH: string };
-  connect(): Promise<void>;
-  disconnect(): Promise<void>;
-  subscribe(options: { topics: string[]; fromBeginning: boolean }): Promise<void>;
-  run(options: {
-    autoCommit: false;
-    partitionsConsumedConcurrently: number;
-    eachBatch(payload: { batch: KafkajsBatch }): Promise<void>;
-  }): Promise<void>;
-  on(
-    event: string,
-    listener: (event: {
-      payload: { memberAssignment: Record<string, number[]>; error: Error; restart: boolean };
-    }) => void,
-  ): () => void;
-  pause(partitions: { topic: string; partitions: number[] }[]): void;
-  resume(partitions: { topic: string; partitions: number[] }[]): void;
-  commitOffsets(offsets: { topic: string; partition: number; offset: string }[]): Promise<void>;
-}
-
-interface KafkajsBatch {
-  readonly topic: string;
-  readonly partition: number;
-  readonly messages: readonly {
-    readonly offset: string;
-    readonly key: Buffer | string | null;
-    readonly value: Buffer | string | null;
-    readonly timestamp: string;
-    readonly headers?: Readonly<Record<string, HeaderValue>>;
-  }[];
-}
-
-function isKafkajsConsumer(given: unknown): given is KafkajsConsumer {
-  return can(given, 'subscribe', 'run', 'pause', 'resume', 'commitOffsets') && has(given, 'events');
-}
-
-/** Records are handed on at once, so that the client goes on with the other partitions and with its heartbeats. */
-function kafkajsSource(
-  consumer: KafkajsConsumer,
-  { topics, fromBeginning, onTrouble }: SourceOptions,
-): RecordSource {
-  const ends: (() => void)[] = [];
-  /** Between two groups it has no partitions, and throws. */
-  const tryTo = (work: () => void): void => {
-    try {
-      work();
-    } catch {}
-  };
-  let isClosed = false;
-
-  async function open(sink: RecordSink): Promise<void> {
-    await consumer.connect();
-    await consumer.subscribe({ topics: [...topics], fromBeginning });
-    await consumer.run({
-      autoCommit: false,
-      partitionsConsumedConcurrently: 1,
-      async eachBatch({ batch: { topic, partition, messages } }) {
-        for (const { offset, key, value, timestamp, headers } of messages)
-          sink.push({
-            ...{ topic, partition, offset: BigInt(offset), timestamp: Number(timestamp) },
-            key: key === null ? null : key.toString(),
-            value: typeof value === 'string' ? Buffer.from(value) : value,
-            headers: textsOf(headers ?? {}),
-          });
-      },
-    });
-  }
-
-  /** The client gives up where it takes an error for one that stays, such as some of a broker that was just started. */
-  async function openAgain(sink: RecordSink): Promise<void> {
-    for (let failures = 1; ; failures++) {
-      await sleep(backoffMs(failures, 500, 10_000));
-      if (isClosed) return;
-      try {
-        await open(sink);
-        return;
-      } catch (error) {
-        onTrouble(error);
-      }
-    }
-  }
-
-  return {
-    async start(sink: RecordSink) {
-      const { GROUP_JOIN, CRASH } = consumer.events;
-      ends.push(
-        consumer.on(GROUP_JOIN, ({ payload: { memberAssignment } }) =>
-          sink.assigned(
-            Object.entries(memberAssignment).flatMap(([topic, partitions]) =>
-              partitions.map((partition) => ({ topic, partition })),
-            ),
-          ),
-        ),
-        consumer.on(CRASH, ({ payload: { error, restart } }) => {
-          onTrouble(error);
-          if (!restart) void openAgain(sink);
-        }),
-      );
-      await open(sink);
-    },
-    hold: ({ topic, partition }) => tryTo(() => consumer.pause([{ topic, partitions: [partition] }])),
-    release: ({ topic, partition }) => tryTo(() => consumer.resume([{ topic, partitions: [partition] }])),
-    commit: (commits) =>
-      consumer.commitOffsets(
-        commits.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
-      ),
-    async close() {
-      isClosed = true;
-      for (const end of ends) end();
-      await consumer.disconnect();
-    },
-  };
-}
-
-function textsOf(headers: Readonly<Record<string, HeaderValue>>): ConsumedRecord['headers'] {
-  const texts: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    const first = Array.isArray(value) ? value[0] : value;
-    if (first !== undefined && first !== null && name !== '__proto__') texts[name] = first.toString();
-  }
-  return texts;
-}
-
-interface PlatformaticMessage {
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: bigint;
-  readonly key: Buffer | string | undefined;
-  readonly value: Buffer | string | undefined;
-  readonly timestamp: bigint;
-  readonly headers: ReadonlyMap<Buffer | string, Buffer | string>;
-  readonly leaderEpoch: number;
-}
-
-interface MessagesStream extends AsyncIterable<PlatformaticMessage> {
-  close(): Promise<void>;
-}
-
-type Assignments = readonly { readonly topic: string; readonly partitions: readonly number[] }[];
-
-/** As far as svc uses it. */
-interface PlatformaticConsumer {
-  /** Another array whenever they change. */
-  readonly assignments: Assignments | null;
-  consume(options: object): Promise<MessagesStream>;
-  commit(options: { offsets: (Commit & { leaderEpoch: number })[] }): Promise<void>;
-  on(event: string, listener: () => void): unknown;
-  removeListener(event: string, listener: () => void): unknown;
-  close(force: boolean): Promise<void>;
-}
-
-function isPlatformaticConsumer(given: unknown): given is PlatformaticConsumer {
-  return can(given, 'consume', 'commit', 'joinGroup', 'close', 'on');
-}
-
-const bytes = (value: unknown): unknown => value;
-const raw = { key: bytes, value: bytes, headerKey: bytes, headerValue: bytes };
-const groupJoin = 'consumer:group:join';
-
-/**
- * Its stream has all partitions in one row. One that has no room makes the stream wait; where that may take long, as its partition
- * waits, its records are let go, so that the others go on. When there is room again, another stream begins at what is committed: what
- * the last one has read ahead, or is reading, would come in place of what was let go. So it is where a partition goes to another member,
- * as it may come back. Records that are there twice are known by their offsets.
- */
-function platformaticSource(
-  consumer: PlatformaticConsumer,
-  { topics, fromBeginning, onTrouble }: SourceOptions,
-): RecordSource {
-  let stream: MessagesStream | undefined;
-  /** Streams that were asked for. */
-  let wanted = 0;
-  /** The number of the stream among them. */
-  let opened = 0;
-  let opening: Promise<void> = Promise.resolve();
-  let reading: Promise<void> | undefined;
-  let isClosed = false;
-  let assignments: Assignments | null = null;
-  let ours: ReadonlySet<string> = new Set();
-  const letGo = new Set<string>();
-  let lookAtAssignments = (): void => {};
-
-  /** The last stream is closed behind it: a consumer without any stream joins its group anew. */
-  async function open(own: number): Promise<void> {
-    if (own < wanted || isClosed) return;
-    const last = stream;
-    letGo.clear();
-    try {
-      stream = await consumer.consume({
-        ...{ topics: [...topics], autocommit: false, mode: 'committed', deserializers: raw },
-        fallbackMode: fromBeginning ? 'earliest' : 'latest',
-      });
-      opened = own;
-    } finally {
-      await last?.close().catch(() => {});
-    }
-  }
-
-  function openNext(): Promise<void> {
-    const own = ++wanted;
-    opening = opening.catch(() => {}).then(() => open(own));
-    // Whoever reads is told of it.
-    opening.catch(() => {});
-    return opening;
-  }
-
-  async function readAll(sink: RecordSink): Promise<void> {
-    const own = opened;
-    for await (const message of stream as MessagesStream) {
-      const record = recordOf(message);
-      lookAtAssignments();
-      if (own === wanted) await sink.whenNotFull(record);
-      if (isClosed) return;
-      if (own !== wanted) continue;
-      if (sink.stateOf(record) === 'waits') letGo.add(keyOf(record));
-      else if (!letGo.has(keyOf(record))) sink.push(record);
-    }
-    if (own === wanted) throw new Error('the stream has ended');
-  }
-
-  /** A stream ends with the first trouble that its client has with the cluster. */
-  async function readOn(sink: RecordSink): Promise<void> {
-    for (let failures = 0; !isClosed; ) {
-      const begun = performance.now();
-      try {
-        await opening;
-        await readAll(sink);
-      } catch (error) {
-        if (isClosed) return;
-        if (performance.now() - begun > 30_000) failures = 0;
-        onTrouble(error);
-        await sleep(backoffMs(++failures, 500, 10_000));
-        void openNext();
-      }
-    }
-  }
-
-  return {
-    async start(sink) {
-      // By the property: with `groupProtocol: 'consumer'` no event tells of them.
-      lookAtAssignments = () => {
-        if (consumer.assignments === assignments) return;
-        assignments = consumer.assignments;
-        const partitions = (assignments ?? []).flatMap(({ topic, partitions }) =>
-          partitions.map((partition) => ({ topic, partition })),
-        );
-        sink.assigned(partitions);
-        const before = ours;
-        ours = new Set(partitions.map(keyOf));
-        if ([...before].some((key) => !ours.has(key))) void openNext();
-      };
-      consumer.on(groupJoin, lookAtAssignments);
-      await openNext();
-      reading = readOn(sink);
-    },
-    hold() {},
-    release(partition) {
-      if (letGo.has(keyOf(partition))) void openNext();
-    },
-    commit(commits) {
-      lookAtAssignments();
-      return consumer.commit({
-        offsets: commits.map((commit) => ({ ...commit, leaderEpoch: commit.leaderEpoch ?? -1 })),
-      });
-    },
-    async close() {
-      isClosed = true;
-      consumer.removeListener(groupJoin, lookAtAssignments);
-      await opening.catch(() => {});
-      await stream?.close();
-      await consumer.close(true);
-      await reading;
-    },
-  };
-}
-
-function recordOf(message: PlatformaticMessage): ConsumedRecord {
-  const { topic, partition, offset, key, value, timestamp, leaderEpoch } = message;
-  const headers: Record<string, string> = {};
-  for (const [name, text] of message.headers)
-    if (String(name) !== '__proto__') headers[String(name)] = String(text ?? '');
-  return {
-    ...{ topic, partition, offset, headers, leaderEpoch, timestamp: Number(timestamp) },
-    key: key === undefined || key === null ? null : String(key),
-    value: value === undefined || value === null ? null : Buffer.from(value),
   };
 }

@@ -1,60 +1,194 @@
+import { createHash } from 'node:crypto';
 import type { SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import {
+  type CloudEvent,
+  cloudEventIn,
+  type DecryptionKeys,
+  type DecryptOptions,
+  decryptFields,
+  envelopeOf,
+} from '../consumer/decrypt-fields.ts';
 import { contextStorage, createScope } from '../context/context-store.ts';
 import { runWithContext } from '../context/request.ts';
 import { activeTracer, parseTraceparent } from '../context/trace.ts';
+import { parseBounded } from '../ground/bounds.ts';
 import { sleep } from '../ground/builtins.ts';
 import { backoffMs } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import type { ConsumedEvents, ConsumedOutcome } from '../observe/consumed-counts.ts';
+import type { Severity } from '../ground/event-fields.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate, otelApi } from '../observe/otel-api.ts';
+import type { ConsumedEvents, ConsumedOutcome } from '../observe/outcomes.ts';
 import { can } from '../outbox/api/executor.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from '../publish/tiers/dlq-message.ts';
 import { EventValue } from '../serialize/serializer.ts';
-import {
-  type ConsumedEvent,
-  type ConsumedRecord,
-  isLater,
-  type ReadEvent,
-  type ReadingOptions,
-  readEvent,
-} from './consumed-event.ts';
 import { databaseFault, type InboxOnce, nameOf } from './inbox.ts';
-import { type Commit, keyOf, type Partition, type RecordSink, type RecordSource } from './source.ts';
 
-/** What a handler knows beside its event. */
+/** A record as a Kafka client returned it. */
+export interface ConsumedRecord {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: bigint;
+  readonly key: string | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+  /** If the client reports it. */
+  readonly leaderEpoch?: number;
+}
+
+/** An event as its producer wrote it, decrypted if there are keys. Unknown values are `null`. */
+export interface ConsumedEvent<Payload = unknown> {
+  readonly eventId: string;
+  readonly eventType: string;
+  /** ISO 8601, UTC: when the call finished. */
+  readonly occurredAt: string;
+  /** ISO 8601, UTC: when the record was handed to the broker or the outbox. */
+  readonly publishedAt: string;
+  readonly severity: Severity;
+  readonly metadata: {
+    readonly source: {
+      readonly serviceName: string | null;
+      readonly serviceVersion: string | null;
+      readonly hostname: string | null;
+    };
+    readonly actor: { readonly userId: string | null; readonly sessionId: string | null };
+    readonly trace: {
+      readonly traceId: string | null;
+      readonly spanId: string | null;
+      readonly parentSpanId: string | null;
+    };
+    readonly correlationId: string | null;
+    readonly clientIp: string | null;
+    readonly tags: Readonly<Record<string, string>>;
+  };
+  readonly payload: Payload;
+}
+
+export interface ReadingOptions {
+  /** For events in Avro: the result of `createAvroReader` of `svc/avro`. */
+  readonly avro?: { read(value: Uint8Array): Promise<unknown> } | undefined;
+  /** For events with encrypted fields: the result of `createDecryptionKeys`. Without it they stay `ENC(…)`. */
+  readonly keys?: DecryptionKeys | undefined;
+  readonly decrypt?: DecryptOptions | undefined;
+}
+
+interface ReadEvent {
+  /** As it stands in the topic, not decrypted. */
+  readonly document: unknown;
+  readonly event: ConsumedEvent;
+  /** Unique among all events. */
+  readonly inboxId: string;
+}
+
+/** Reads JSON, Avro and CloudEvents. Rejects with an `SvcError`; `isLater` tells whether a retry may succeed. */
+export async function readEvent(
+  record: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer; readonly timestamp?: number },
+  { avro, keys, decrypt }: ReadingOptions,
+): Promise<ReadEvent> {
+  const { value, headers, timestamp = Number.NaN } = record;
+  const document = await parsed(value, headers['content-type'], avro);
+  const cloudEvent = cloudEventIn(document, headers);
+  const envelope = cloudEvent === undefined ? document : envelopeOf(cloudEvent, timestamp);
+  if (!isEnvelope(envelope))
+    throw unreadable(
+      'it is not an envelope of svc (eventId, eventType, metadata, payload): a newer version or another producer wrote it',
+    );
+  const event = keys === undefined ? envelope : await decryptFields(envelope, keys, decrypt);
+  const { eventId } = event;
+  const isOwn = cloudEvent === undefined || headers.eventId === eventId;
+  return { document, event, inboxId: isOwn ? eventId : idOfOther(cloudEvent) };
+}
+
+/** Ids of other CloudEvents producers are unique per source only. */
+function idOfOther({ source, id }: CloudEvent): string {
+  return createHash('sha256')
+    .update(JSON.stringify([source, id]))
+    .digest('hex');
+}
+
+async function parsed(
+  value: Buffer,
+  type: string | undefined,
+  avro: ReadingOptions['avro'],
+): Promise<unknown> {
+  // Confluent's format starts with a byte that never starts JSON.
+  if (value[0] !== 0) {
+    const found = parseBounded(value.toString());
+    if (found !== undefined) return found;
+    throw unreadable(
+      `it is neither JSON nor Avro${type === undefined ? '' : ` (content-type ${shown(type)})`}`,
+    );
+  }
+  if (avro === undefined)
+    throw unreadable(
+      'it is Avro: pass consumeOnce a reader, { avro: createAvroReader({ url }) } of svc/avro',
+    );
+  return avro.read(value);
+}
+
+/** Whether a registry or key service is unavailable for now. */
+function isLater(error: unknown): boolean {
+  return (
+    error instanceof SvcError &&
+    (error.code === 'SVC_SERIALIZE_REGISTRY_AWAY' || error.code === 'SVC_PROTECT_KEY_UNAVAILABLE')
+  );
+}
+
+function isEnvelope(value: unknown): value is ConsumedEvent {
+  if (typeof value !== 'object' || value === null) return false;
+  const { eventId, eventType, metadata } = value as Record<string, unknown>;
+  return (
+    typeof eventId === 'string' &&
+    typeof eventType === 'string' &&
+    typeof metadata === 'object' &&
+    metadata !== null &&
+    Object.hasOwn(value, 'payload')
+  );
+}
+
+function unreadable(says: string): SvcError {
+  return new SvcError('SVC_CONSUME_UNREADABLE', `the value of a record cannot be read: ${says}`);
+}
+
+function shown(type: string): string {
+  return /^[\w./+;= -]{1,80}$/.test(type) ? type : 'unknown';
+}
+
+/** What a handler gets beside its event: the place of the record, and the attempt. */
 export interface EventInfo {
   readonly topic: string;
   readonly partition: number;
   readonly offset: bigint;
   readonly key: string | null;
   readonly headers: Readonly<Record<string, string>>;
-  /** From 1. */
+  /** Starts at 1. */
   readonly attempt: number;
-  /** Aborted when the handler takes longer than `handlerTimeoutMs`, or the consumer ends: give up, and reject. */
+  /** Aborted when the handler exceeds `handlerTimeoutMs`, or the consumer stops. The handler should then reject. */
   readonly signal: AbortSignal;
 }
 
-/** Writes through `tx`; what it writes and that the event is handled are committed together. */
+/** Writes through `tx`: its writes and the fact that the event is handled are committed together. */
 export type EventHandler<Tx = unknown, Payload = unknown> = (
   event: ConsumedEvent<Payload>,
   tx: Tx,
   info: EventInfo,
 ) => unknown;
 
-/** Handlers by event type, of which `Payloads` says the payloads; `'*'` for all that have none. */
+/** Handlers by event type, with the payload types of `Payloads`; `'*'` handles all other types. */
 export type EventHandlers<Tx, Payloads> = {
   readonly [Type in keyof Payloads]?: EventHandler<Tx, Payloads[Type]>;
 } & { readonly '*'?: EventHandler<Tx> };
 
 const refused = Symbol.for('svc.refused-event');
 
-/** A handler throws it for an event that it will never handle: no more tries, the event goes to the dead letters. */
+/** Throw it from a handler for an event that can never be handled: no retries, and the event goes to the dead letters. */
 export class RefusedEvent extends Error {
   override readonly name = 'RefusedEvent';
   readonly [refused] = true;
 
-  /** The handler may have that of another half, or copy, of the package. */
+  /** The handler may have the class of the other half (ESM or CJS), or of another copy, of the package. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     return typeof value === 'object' && value !== null && refused in value;
   }
@@ -65,7 +199,7 @@ export interface HandlingOptions extends ReadingOptions {
   readonly inbox: InboxOnce;
   readonly handlers: ReadonlyMap<string, EventHandler>;
   readonly upcasts: Upcasts | undefined;
-  /** Told of each event that was read. */
+  /** Called for each event that was read. */
   readonly onRead: (record: ConsumedRecord, event: ConsumedEvent) => void;
   readonly otherTypes: 'dead-letter' | 'ignore';
   readonly maxAttempts: number;
@@ -76,30 +210,36 @@ export interface HandlingOptions extends ReadingOptions {
   readonly counts: ConsumedEvents;
   readonly logger: Logger;
   readonly onError: (error: unknown, record: ConsumedRecord) => void;
-  /** So many handlers run at once; returns what makes room again. */
+  /** Limits concurrent handlers. The result releases the slot. */
   readonly enter: () => Promise<() => void>;
 }
 
-/** Why an event was not handled, for once. */
 interface Failure {
   /**
-   * `refused`: no other try helps; `passing`: the database, a registry or a key service is away, which is no fault of the event;
-   * `failed`: its handler.
+   * `refused`: a retry cannot help. `passing`: the database, a registry or a key service is unavailable, which is not the
+   * event's fault. `failed`: the handler failed.
    */
   readonly kind: 'refused' | 'passing' | 'failed';
   readonly error: unknown;
-  /** What svc says of it, where its handler is not what failed. */
+  /** The reason in svc's log lines, if the handler is not the cause. */
   readonly as?: unknown;
 }
 
-/** What is known of a record, as far as it was read. */
 interface Known {
   eventId?: string | undefined;
   eventType?: string | undefined;
   document?: unknown;
 }
 
-/** Works on one record until it is done, or not ours any more. */
+/** Passed along with a record while its partition is assigned to this consumer. */
+export interface PartitionWork {
+  /** Aborted when the partition moves to another consumer, or this one stops. */
+  readonly signal: AbortSignal;
+  /** The partition waits for a retry, or for a slow handler. */
+  waits(isWaiting: boolean): void;
+}
+
+/** Works on one record until it is done, or its partition has moved. */
 export function createHandling(
   options: HandlingOptions,
 ): (record: ConsumedRecord, work: PartitionWork) => Promise<boolean> {
@@ -111,7 +251,7 @@ export function createHandling(
     known: Known,
   ): Promise<ConsumedOutcome> {
     const { value } = record;
-    // A tombstone of a compacted topic tells of no event.
+    // A tombstone of a compacted topic holds no event.
     if (value === null || value.length === 0) return 'ignored';
     for (let attempts = 1, tries = 1; ; tries++) {
       if (work.signal.aborted) return 'returned';
@@ -183,7 +323,7 @@ export function createHandling(
     const info = { topic, partition, offset, key, headers, attempt, signal };
     let hasBegun = false;
     const begun = performance.now();
-    // Said again after twice the time, and so on.
+    // Logged again after twice the time, and so on.
     const hangs = (afterMs: number): void => {
       const seconds = Math.round((performance.now() - begun) / 1_000);
       logger.error(
@@ -209,7 +349,7 @@ export function createHandling(
       if (error instanceof RefusedEvent) return { kind: 'refused', error };
       if (error instanceof SvcError && error.code === 'SVC_CONSUME_NOT_AN_EVENT')
         return { kind: 'refused', error };
-      // Before its handler has begun, and where the connection was lost or the transaction has to be tried again, it is not the event's fault.
+      // Before the handler has begun, or after a lost connection or a serialization failure, it is not the event's fault.
       const isPassing = !hasBegun || databaseFault(error) === 'passing';
       return { kind: isPassing ? 'passing' : 'failed', error };
     } finally {
@@ -219,7 +359,7 @@ export function createHandling(
     }
   }
 
-  /** Until the dead letter topic has it: nothing else may go on in its partition. */
+  /** Retries until the dead letter topic has the record: its partition must not continue before. */
   async function bury(
     record: ConsumedRecord & { value: Buffer },
     work: PartitionWork,
@@ -272,7 +412,7 @@ function causeOf({ error, as = error }: Failure, attempts: number, known: Known)
   return { eventId, eventType, document, attempts, cause: nameOf(as), message: textOf(as) };
 }
 
-/** Only svc's own texts hold no value of an event. */
+/** Only svc's own messages hold no value of an event. */
 function textOf(error: unknown): string {
   if (error instanceof SvcError) return `${error.code}: ${error.message}`;
   if (error instanceof RefusedEvent) return 'its handler refused it';
@@ -296,19 +436,19 @@ function unknownType(eventType: string, handlers: ReadonlyMap<string, EventHandl
 }
 
 export interface DeadLetterOptions {
-  /** Another than those that are consumed. `svc dlq recover --dlq-topic` sends its events to their topics again. */
+  /** Not one of the consumed topics. `svc dlq recover --dlq-topic` sends its events to their topics again. */
   readonly topic: string;
   /** A connected producer of `kafkajs` or `@platformatic/kafka`. */
   readonly producer: object;
-  /** The two shapes of dead letters: `operations` (default) or `recovery`. */
+  /** The format of the dead letters: `operations` (default) or `recovery`. */
   readonly format?: DlqFormat;
 }
 
-/** Why nobody will handle an event. Nothing of its content. */
+/** Why an event will not be handled. Holds none of its content. */
 export interface DeathCause {
   readonly eventId: string | undefined;
   readonly eventType: string | undefined;
-  /** The event as its topic has it, for people who read the dead letters of Avro. */
+  /** The event as its topic has it, for readers of the dead letters of Avro events. */
   readonly document: unknown;
   readonly attempts: number;
   readonly cause: string;
@@ -316,12 +456,12 @@ export interface DeathCause {
 }
 
 /**
- * What a dead letter holds: the event in the form that was asked for; where that is too large for the topic, the event as it is, with
- * the rest in headers; where that is too large as well, its place alone.
+ * The content of a dead letter. `all`: the event in the requested format. `value`, if that is too large for the topic: the original
+ * event, with the rest in headers. `place`, if that is too large as well: topic, partition and offset only.
  */
 type LetterHolds = 'all' | 'value' | 'place';
 
-/** Rejects where no form of the letter was taken. */
+/** Rejects if no form of the letter was accepted. */
 type SendDeadLetter = (record: ConsumedRecord & { value: Buffer }, cause: DeathCause) => Promise<LetterHolds>;
 
 interface Letter {
@@ -366,7 +506,7 @@ export function deadLettersTo({ topic, producer, format = 'operations' }: DeadLe
 
 const tooLarge: readonly unknown[] = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE'];
 
-/** Clients wrap what the broker has said, each in its own way. */
+/** Clients wrap the broker's error in different ways. */
 function isTooLarge(error: unknown, depth = 0): boolean {
   if (typeof error !== 'object' || error === null || depth > 5) return false;
   const { type, apiId, cause, errors } = error as Record<string, unknown>;
@@ -403,8 +543,8 @@ function bytesOf(headers: Readonly<Record<string, string>>): [Buffer, Buffer][] 
 }
 
 /**
- * Makes a payload of one version into one of the next. It is given each event of its type, and tells by the payload, or by a
- * header that its producer sets, whether this one is older; what is not it returns as it is. At once, no promise.
+ * Converts a payload to the next version. It gets each event of its type, and recognizes an older one by the payload or by a
+ * header of its producer. It returns any other payload unchanged. Synchronous.
  */
 export type Upcast = (
   // biome-ignore lint/suspicious/noExplicitAny: a payload of another version
@@ -414,7 +554,7 @@ export type Upcast = (
 
 export type Upcasts = Readonly<Record<string, readonly Upcast[]>>;
 
-/** The event with its payload in the version that handlers know: each function gets what the one before it has returned. */
+/** The event with its payload in the version of the handlers: each function gets the result of the one before. */
 function upcastEvent(
   event: ConsumedEvent,
   headers: ConsumedRecord['headers'],
@@ -440,8 +580,8 @@ const consumerKind: SpanKind.CONSUMER = 4;
 const errorStatus: SpanStatusCode.ERROR = 2;
 
 /**
- * Runs what belongs to an event in its trace, with its actor, correlation id and tags in svc's context, so that what is published in
- * there carries them. With a tracer it is a span of kind CONSUMER, whose parent is the producer's.
+ * Runs work on an event in its trace, with its actor, correlation id and tags in svc's context, so that events published there
+ * carry them. With a tracer it is a span of kind CONSUMER, whose parent is the producer's span.
  */
 export async function withinEvent<R>(
   record: ConsumedRecord,
@@ -497,7 +637,7 @@ async function spanned<R>(
   }
 }
 
-/** Those of the record, or of a CloudEvent that another producer has written. */
+/** The headers of the record, or of a CloudEvent of another producer. */
 function traceHeaders({ headers }: ConsumedRecord): TraceHeaders {
   const { traceparent, tracestate, ce_traceparent, ce_tracestate } = headers;
   return traceparent === undefined
@@ -508,186 +648,4 @@ function traceHeaders({ headers }: ConsumedRecord): TraceHeaders {
 interface TraceHeaders {
   readonly traceparent: string | undefined;
   readonly tracestate: string | undefined;
-}
-
-/** Records of one partition in memory: beyond them its source is held, and let go again when a quarter is left. */
-const mostQueued = 200;
-const fewQueued = 50;
-
-/** What works on a record as long as its partition is ours. */
-interface PartitionWork {
-  /** Aborted when the partition is not ours any more, or the consumer ends. */
-  readonly signal: AbortSignal;
-  /** The partition waits: for another try, or for a handler that takes long. */
-  waits(isWaiting: boolean): void;
-}
-
-interface PartitionQueuesOptions {
-  readonly source: Pick<RecordSource, 'hold' | 'release'>;
-  /** Resolves with whether the record is done: what is done is committed. Never rejects. */
-  readonly handle: (record: ConsumedRecord, work: PartitionWork) => Promise<boolean>;
-  /** How many partitions wait. */
-  readonly onWaiting: (count: number) => void;
-}
-
-interface PartitionQueues extends RecordSink {
-  /** What has been handled since the last call. */
-  takeCommits(): readonly Commit[];
-  /** Not stored by the broker: they are given again with the next ones. */
-  giveBack(commits: readonly Commit[]): void;
-  /** No record is begun any more; resolves when none is in hand. */
-  end(): Promise<void>;
-  /** Partitions with a record in hand. */
-  busy(): readonly Partition[];
-}
-
-interface PartitionQueue extends Partition {
-  readonly records: ConsumedRecord[];
-  readonly over: AbortController;
-  /** The offset after the last record that was queued. */
-  next: bigint;
-  isHeld: boolean;
-  isWaiting: boolean;
-  /** Its last record, and those of the one before it in this process, are done. */
-  work: Promise<void>;
-  isWorking: boolean;
-  onChange: (() => void)[];
-}
-
-/** The records of each partition one after the other, and those of several side by side. */
-export function createPartitionQueues({
-  source,
-  handle,
-  onWaiting,
-}: PartitionQueuesOptions): PartitionQueues {
-  const queues = new Map<string, PartitionQueue>();
-  let ours: ReadonlySet<string> = new Set();
-  const commits = new Map<string, Commit>();
-  /** In this process a partition can come back while a record of it is in hand. */
-  const left = new Map<string, Promise<void>>();
-  const working = new Set<PartitionQueue>();
-  let waiting = 0;
-  let isEnding = false;
-
-  function changed(queue: PartitionQueue): void {
-    const told = queue.onChange;
-    queue.onChange = [];
-    for (const tell of told) tell();
-  }
-
-  function setWaiting(queue: PartitionQueue, isWaiting: boolean): void {
-    if (queue.isWaiting === isWaiting) return;
-    queue.isWaiting = isWaiting;
-    waiting += isWaiting ? 1 : -1;
-    onWaiting(waiting);
-    changed(queue);
-  }
-
-  async function run(queue: PartitionQueue): Promise<void> {
-    queue.isWorking = true;
-    working.add(queue);
-    const { signal } = queue.over;
-    for (let record = queue.records.shift(); record !== undefined; record = queue.records.shift()) {
-      const isDone = await handle(record, { signal, waits: (isWaiting) => setWaiting(queue, isWaiting) });
-      setWaiting(queue, false);
-      if (!isDone) break;
-      const { topic, partition, offset, leaderEpoch } = record;
-      // Of a partition that is not ours any more nothing is said: who has it now goes on from what it knows.
-      if (queues.get(keyOf(queue)) === queue)
-        commits.set(keyOf(queue), { topic, partition, offset: offset + 1n, leaderEpoch });
-      if (queue.records.length < mostQueued) changed(queue);
-      if (queue.isHeld && queue.records.length <= fewQueued && !signal.aborted) {
-        queue.isHeld = false;
-        source.release(queue);
-      }
-    }
-    queue.isWorking = false;
-    working.delete(queue);
-  }
-
-  function queueOf(partition: Partition): PartitionQueue {
-    const key = keyOf(partition);
-    const known = queues.get(key);
-    if (known !== undefined) return known;
-    const queue: PartitionQueue = {
-      ...{ topic: partition.topic, partition: partition.partition, records: [], over: new AbortController() },
-      ...{ next: -1n, isHeld: false, isWaiting: false, isWorking: false, onChange: [] },
-      work: left.get(key) ?? Promise.resolve(),
-    };
-    queues.set(key, queue);
-    return queue;
-  }
-
-  function leave(queue: PartitionQueue): void {
-    const key = keyOf(queue);
-    queues.delete(key);
-    commits.delete(key);
-    queue.records.length = 0;
-    queue.over.abort();
-    changed(queue);
-    if (queue.isHeld) source.release(queue);
-    left.set(key, queue.work);
-    void queue.work.then(() => {
-      if (left.get(key) === queue.work) left.delete(key);
-    });
-  }
-
-  function stateOf(partition: Partition): ReturnType<RecordSink['stateOf']> {
-    const queue = queues.get(keyOf(partition));
-    if (queue === undefined || queue.records.length < mostQueued) return 'room';
-    return queue.isWaiting ? 'waits' : 'full';
-  }
-
-  return {
-    stateOf,
-    whenNotFull: (partition) =>
-      stateOf(partition) === 'full'
-        ? new Promise((resolve) => queueOf(partition).onChange.push(resolve))
-        : Promise.resolve(),
-    push(record) {
-      // A client can have read on in a partition that has gone to another member, which begins at an earlier record.
-      if (isEnding || !ours.has(keyOf(record))) return;
-      const queue = queueOf(record);
-      // After a rebalance a client begins with what was committed last.
-      if (record.offset < queue.next) return;
-      queue.next = record.offset + 1n;
-      queue.records.push(record);
-      if (!queue.isHeld && queue.records.length >= mostQueued) {
-        queue.isHeld = true;
-        source.hold(queue);
-      }
-      if (!queue.isWorking) {
-        queue.isWorking = true;
-        queue.work = queue.work.then(() => run(queue));
-      }
-    },
-    assigned(partitions) {
-      ours = new Set(partitions.map(keyOf));
-      for (const queue of [...queues.values()])
-        if (!ours.has(keyOf(queue))) leave(queue);
-        // A client that has begun anew knows nothing of it.
-        else if (queue.isHeld) source.hold(queue);
-    },
-    takeCommits() {
-      const taken = [...commits.values()];
-      commits.clear();
-      return taken;
-    },
-    giveBack(given) {
-      for (const commit of given) {
-        const key = keyOf(commit);
-        if (queues.has(key) && !commits.has(key)) commits.set(key, commit);
-      }
-    },
-    async end() {
-      isEnding = true;
-      for (const queue of queues.values()) {
-        queue.records.length = 0;
-        queue.over.abort();
-        changed(queue);
-      }
-      await Promise.all([...[...queues.values()].map(({ work }) => work), ...left.values()]);
-    },
-    busy: () => [...working].map(({ topic, partition }) => ({ topic, partition })),
-  };
 }

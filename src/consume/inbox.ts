@@ -1,4 +1,4 @@
-// consume/: the other side of at-least-once: an inbox that handles each event once, and the glue for the clients of Kafka.
+// consume/: the consumer side of at-least-once: an inbox that handles each event once, and adapters for Kafka clients.
 
 import { SvcError } from '../ground/errors.ts';
 import { isNamedValues, optionsProblem } from '../ground/names.ts';
@@ -22,15 +22,14 @@ import {
   quoteTable,
   timeOfMs,
 } from '../outbox/insert-row.ts';
-import type { ConsumedEvent, ConsumedRecord } from './consumed-event.ts';
 
 export const defaultInboxTable = 'svc_inbox_events';
 
-/** The longest event id and the longest name of a consumer that the table holds, in characters. */
+/** The longest event id and consumer name of the table, in characters. */
 const longestEventId = 255;
 const longestConsumer = 100;
 
-/** What makes the table. Each statement can be run again: it then does nothing. */
+/** Creates the table. Each statement is idempotent. */
 export function inboxDdl(dialect: DialectName, table: string): readonly string[] {
   const name = quoteTable(dialect, table);
   const plain = partsOfTable(table)?.name ?? table;
@@ -54,23 +53,23 @@ export function inboxDdl(dialect: DialectName, table: string): readonly string[]
   }
 }
 
-/** In PostgreSQL two that make one table at the same time get in each other's way; the lock ends with the transaction. */
+/** In PostgreSQL concurrent CREATE TABLE statements conflict; the lock ends with the transaction. */
 const lockForDdl = 'SELECT 1 AS locked FROM pg_advisory_xact_lock(1937138944, 1768843636)';
 
-/** A row that is there already is an error. Parameters: consumer, event id. */
+/** Fails for a duplicate. Parameters: consumer, event id. */
 function insertEvent(dialect: DialectName, table: string): string {
   return placed(dialect, `INSERT INTO ${quoteTable(dialect, table)} (consumer, event_id) VALUES (?, ?)`);
 }
 
-/** A row that is there already is left alone, and nothing is changed. */
+/** Ignores a duplicate. */
 function insertMissingEvent(dialect: DialectName, table: string): string {
   const insert = insertEvent(dialect, table);
   return dialect === 'mysql' ? insert.replace('INSERT', 'INSERT IGNORE') : `${insert} ON CONFLICT DO NOTHING`;
 }
 
 /**
- * Changes nothing where the row is there, and fails where it is not: of two rows the second is there already. Nobody has to read an
- * answer, as each library has its own form of it. Parameters: consumer, event id, and both again.
+ * Changes nothing if the row exists, and fails if it does not: it inserts two rows, the second of which is a duplicate. No
+ * result is read, as its form differs between libraries. Parameters: consumer, event id, and both again.
  */
 function assertEvent(dialect: DialectName, table: string): string {
   const name = quoteTable(dialect, table);
@@ -85,13 +84,13 @@ function forgetEvent(dialect: DialectName, table: string): string {
   return placed(dialect, `DELETE FROM ${quoteTable(dialect, table)} WHERE consumer = ? AND event_id = ?`);
 }
 
-/** Changes nothing, and fails where the table is not as it must be, or may not be written. */
+/** Changes nothing, and fails if the table is not as expected or not writable. */
 function tryTable(dialect: DialectName, table: string): string {
   const name = quoteTable(dialect, table);
   return `INSERT INTO ${name} (consumer, event_id, handled_at) SELECT consumer, event_id, handled_at FROM ${name} WHERE 1 = 0`;
 }
 
-/** Parameters: consumer, milliseconds since the epoch. `most` rows at once, all where it is not given. */
+/** Parameters: consumer, milliseconds since the epoch. Deletes `most` rows, by default all. */
 function deleteHandled(dialect: DialectName, table: string, most?: number): string {
   const name = quoteTable(dialect, table);
   const old = `consumer = ? AND handled_at < ${timeOfMs[dialect]}`;
@@ -103,71 +102,72 @@ function deleteHandled(dialect: DialectName, table: string, most?: number): stri
   );
 }
 
-/** PORT: any other store than the databases that svc knows. */
+/** PORT: a store other than the databases that svc supports. */
 export interface InboxStore<Tx = unknown> {
-  /** Runs `work` in a transaction, committed where it resolves and rolled back where it rejects, whose error it passes on. */
+  /** Runs `work` in a transaction: commits if it resolves; rolls back and rejects with the same error if it rejects. */
   transaction<R>(work: (tx: Tx) => Promise<R>): Promise<R>;
   /**
-   * Stores that the event is handled, within the transaction. `false`: it was before. Of two at the same time one waits for the other.
+   * Stores, within the transaction, that the event is handled. `false`: it was handled before. Concurrent calls for one event
+   * must wait for each other.
    */
   insert(tx: Tx, event: { readonly consumer: string; readonly eventId: string }): Promise<boolean>;
   /**
-   * Looks, right before the COMMIT, whether what `insert` has stored is still there: a handler may have rolled it back. Rejects where it
-   * is not. Left out: the store's own `transaction` rejects then.
+   * Checks before the COMMIT that the row of `insert` still exists, as a handler may have rolled it back. Rejects if not. Omit
+   * it if the store's `transaction` rejects then.
    */
   check?(tx: Tx, event: { readonly consumer: string; readonly eventId: string }): Promise<void>;
-  /** The handler has failed, and may have committed before: the event is not handled. Left out: a handler of this store cannot commit. */
+  /** Removes the row after the handler failed, as the handler may have committed. Omit it if handlers cannot commit. */
   forget?(tx: Tx, event: { readonly consumer: string; readonly eventId: string }): Promise<void>;
 }
 
 export interface InboxOptions<Source extends OutboxDataSource = OutboxDataSource> {
-  /** What `outbox.runInTransaction` takes: a pool, connection or handle of a driver, or the database object of an ORM. */
+  /** As for `outbox.runInTransaction`: a pool, connection or handle of a driver, or the database object of an ORM. */
   readonly pool: Source;
-  /** Who handles: each name handles each event once. Letters, digits, `.`, `_` and `-`, at most 100. */
+  /** The name of the consumer: each name handles each event once. At most 100 letters, digits, `.`, `_` and `-`. */
   readonly consumer: string;
-  /** With or without its schema and a dot. Default: `svc_inbox_events`. */
+  /** With or without a schema prefix. Default: `svc_inbox_events`. */
   readonly table?: string;
-  /** Days after which `cleanup` forgets an event: longer than any topic keeps it. Default: 30. */
+  /** Days after which `cleanup` forgets an event: set it above the retention of all topics. Default: 30. */
   readonly retentionDays?: number;
 }
 
-/** What an inbox does for `consumeOnce`. */
+/** The part of an inbox that `consumeOnce` uses. */
 export interface InboxOnce<Tx = unknown> {
-  /** Left out: not known, as of a store that forgets by itself. */
+  /** Omitted: unknown, as with a store that forgets by itself. */
   readonly retentionDays?: number;
   once<R>(event: InboxEvent, work: (tx: Tx) => R | PromiseLike<R>): Promise<OnceResult<Awaited<R>>>;
-  /** Rejects where it cannot work; before the first event. */
+  /** Called before the first event. Rejects if the inbox cannot work. */
   check?(): Promise<void>;
-  /** Forgets what is older than the retention; returns how many that were, where the driver tells. */
+  /** Forgets events older than the retention. Returns their number if the driver reports it. */
   cleanup?(): Promise<number | undefined>;
 }
 
 export interface Inbox<Tx = unknown> extends InboxOnce<Tx> {
   readonly consumer: string;
   /**
-   * Handles an event once: its id is recorded in the transaction that `work` gets, so that both are committed or neither is. What svc's
-   * outbox stores in `work` is in it, too. Rejects with what `work` rejects with; then nothing is recorded.
+   * Handles an event once: its id is recorded in the transaction that `work` gets, so both commit or neither does. Rows that
+   * svc's outbox stores in `work` are part of it. Rejects with the error of `work`; then nothing is recorded.
    *
    * @throws SvcError `SVC_CONSUME_TABLE_MISSING`, `SVC_CONSUME_NOT_AN_EVENT`
    */
   once<R>(event: InboxEvent, work: (tx: Tx) => R | PromiseLike<R>): Promise<OnceResult<Awaited<R>>>;
-  /** Makes the table where it is not there. Any number of processes may do so at once. */
+  /** Creates the table if it is missing. Safe to call from several processes at once. */
   migrate(): Promise<void>;
   check(): Promise<void>;
   cleanup(): Promise<number | undefined>;
 }
 
-/** What handlers of an inbox get: `InboxTransaction<typeof inbox>`. */
+/** The transaction type of an inbox's handlers: `InboxTransaction<typeof inbox>`. */
 export type InboxTransaction<One> = One extends Inbox<infer Tx> ? Tx : never;
 
-/** An envelope, or anything else with the id of an event. */
+/** An envelope, or any object with an event id. */
 export interface InboxEvent {
   readonly eventId: string;
 }
 
 export type OnceResult<R> =
   | { readonly handled: true; readonly result: R }
-  /** It was handled before. */
+  /** The event was handled before. */
   | { readonly handled: false; readonly result?: undefined };
 
 const dayMs = 86_400_000;
@@ -177,11 +177,11 @@ const deletedAtOnce = 5_000;
 const poolNames: readonly (keyof InboxOptions)[] = ['pool', 'consumer', 'table', 'retentionDays'];
 const storeNames = ['store', 'consumer'];
 
-/** Remembers which events a consumer has handled, in the application's own database. */
+/** Remembers in the application's database which events a consumer has handled. */
 export function createInbox<Source extends OutboxDataSource>(
   options: InboxOptions<Source>,
 ): Inbox<TransactionOf<Source>>;
-/** The same over a store of the application's own, which makes its table and forgets by itself. */
+/** The same over a store of the application, which manages its own table and retention. */
 export function createInbox<Tx>(options: {
   readonly store: InboxStore<Tx>;
   readonly consumer: string;
@@ -286,14 +286,14 @@ function onceIn(store: InboxStore, consumer: string): InboxOnce['once'] {
         const given = { consumer, eventId };
         if (!(await store.insert(tx, given))) {
           isRepeated = true;
-          // So that nothing is committed: the transaction of a PostgreSQL has failed already.
+          // Rolls back: PostgreSQL has already aborted the transaction.
           throw new Repeated();
         }
         let value: R;
         try {
           value = await work(tx);
         } catch (error) {
-          // All of it is rolled back; what a handler has committed itself is not, and must not pass for handled.
+          // All of it is rolled back, except for commits of the handler itself, which must not count as handled.
           await store.forget?.(tx, given)?.catch(() => {});
           throw error;
         }
@@ -311,10 +311,10 @@ function onceIn(store: InboxStore, consumer: string): InboxOnce['once'] {
 class Repeated extends Error {}
 
 const consumerPattern = new RegExp(`^[\\w.-]{1,${longestConsumer}}$`);
-/** MySQL takes texts for equal that end in blanks. */
+/** MySQL ignores trailing blanks in comparisons. */
 const idPattern = new RegExp(`^[\\x20-\\x7e]{0,${longestEventId - 1}}[\\x21-\\x7e]$`);
 
-/** Of which two transactions at once would be one. */
+/** Two concurrent transactions on it would be one. */
 function isOneConnection(source: unknown): boolean {
   const handle = has(source, 'session') ? source.session.client : source;
   const found = driverExecutor(handle);
@@ -342,32 +342,30 @@ function badOption(says: string): SvcError {
   return new SvcError('SVC_CONSUME_OPTIONS', says);
 }
 
-const dayMsOfWatchRetention = 86_400_000;
-
 /**
- * Says, once for each topic, that events come which are older than what the inbox remembers: no client lets a consumer ask how long
- * a topic keeps them, and events come late by other ways as well.
+ * Warns once per topic about events that are older than the inbox remembers. Clients do not show the retention of a topic to a
+ * consumer, and events may also arrive late for other reasons.
  */
 export function watchRetention(
   { retentionDays }: Pick<InboxOnce, 'retentionDays'>,
   logger: Logger,
   now: () => number = Date.now,
-): (record: Pick<ConsumedRecord, 'topic' | 'timestamp'>, event: Pick<ConsumedEvent, 'publishedAt'>) => void {
+): (record: { topic: string; timestamp: number }, event: { readonly publishedAt: string }) => void {
   const said = new Set<string>();
   return ({ topic, timestamp }, { publishedAt }) => {
     if (retentionDays === undefined || said.has(topic)) return;
     const publishedMs = Date.parse(publishedAt);
     const atMs = publishedMs < timestamp ? publishedMs : timestamp;
-    if (now() - atMs <= retentionDays * dayMsOfWatchRetention) return;
+    if (now() - atMs <= retentionDays * dayMs) return;
     said.add(topic);
-    const days = Math.floor((now() - atMs) / dayMsOfWatchRetention);
+    const days = Math.floor((now() - atMs) / dayMs);
     logger.warn(
       `topic ${topic} has an event that is ${days} days old, but the inbox keeps ${retentionDays} days. An older event is handled a second time: give createInbox a longer retentionDays`,
     );
   };
 }
 
-/** What a database has said, by its codes alone: libraries wrap the errors of drivers, each in its own way. */
+/** A database error by its code only: libraries wrap the errors of drivers in different ways. */
 type DatabaseFault = 'repeated' | 'no-table' | 'passing' | undefined;
 
 const repeated = new Set(['23505', '1062', 'ER_DUP_ENTRY', 'SQLITE_CONSTRAINT_PRIMARYKEY', '1555']);
@@ -380,16 +378,19 @@ const noTable = new Set([
   'ER_NO_SUCH_TABLE',
   'ER_BAD_FIELD_ERROR',
 ]);
-/** SQLSTATE classes 08 (connection), 40 (rolled back: try again), 53 (no room), 57 (shut down); names of MySQL and of Node. */
+/**
+ * SQLSTATE classes 08 (connection), 40 (rolled back: retry), 53 (insufficient resources), 57 (shut down); names of MySQL and of
+ * Node.
+ */
 const passing =
   /^(?:08...|40...|53...|57P..|55P03|ECONN.*|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|EHOSTUNREACH|ENETUNREACH|ER_LOCK_.*|ER_CON_COUNT_ERROR|ER_SERVER_SHUTDOWN|PROTOCOL_.*|POOL_CLOSED|SQLITE_BUSY.*|SQLITE_LOCKED.*|P1001|P1002|P1008|P1017|P2024|P2028|P2034|CONNECTION_.*|CONNECT_TIMEOUT)$/;
 const passingNumbers = new Set(['1205', '1213', '1040', '1053']);
-/** Where a driver gives no code: `pg` for a connection that is gone, `pg-pool` for one that it did not get in time. */
+/** For errors without a code: `pg` after a lost connection, `pg-pool` after a time-out. */
 const passingText =
   /Connection terminated|timeout exceeded when trying to connect|Connection lost|server closed the connection|database is locked/;
 const noTableText = /no such (?:table|column)/;
 
-/** Where libraries keep the error of the driver. */
+/** Properties in which libraries keep the driver's error. */
 const inner = [
   'cause',
   'original',
@@ -400,7 +401,7 @@ const inner = [
   'driverAdapterError',
 ] as const;
 
-/** `undefined`: it is no word of a database that is known. */
+/** `undefined`: not an error of a known database. */
 export function databaseFault(error: unknown): DatabaseFault {
   return faultOf(error, 0);
 }
@@ -429,7 +430,7 @@ function faultOf(error: unknown, depth: number): DatabaseFault {
   return undefined;
 }
 
-/** For people: what kind of error it was, and nothing of its text, which can hold values of an event. */
+/** The kind of an error, for people, without its message, which can hold values of an event. */
 export function nameOf(error: unknown): string {
   if (error instanceof SvcError) return error.code;
   const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown };

@@ -1,45 +1,247 @@
-// consumer/: for readers of events: opens what `protect/` has encrypted. Loads nothing of the running svc.
+// consumer/: decrypts the events of `protect/` for their readers. Loads nothing of the running svc.
 
 import { cloudEventsType, extensions } from '../envelope/envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import { SvcError } from '../ground/errors.ts';
 import { attributePrefix, severities } from '../ground/event-fields.ts';
-import { isBound, isCipherText } from '../protect/keys/key-ring.ts';
+import { readBoundedSync } from '../ground/files.ts';
+import { optionsProblem } from '../ground/names.ts';
+import {
+  createKeyCache,
+  type EventCalls,
+  type KeyCache,
+  type KeyCacheOptions,
+  mostTelling,
+} from '../protect/keys/key-cache.ts';
+import type { KeyProvider } from '../protect/keys/key-provider.ts';
+import {
+  type CipherText,
+  type ConfiguredKey,
+  checkKeyId,
+  checkSealed,
+  contextOf,
+  createKeyRing,
+  decryptText,
+  isBound,
+  isCipherText,
+  type KeyRing,
+  notConfigured,
+  parseCipherText,
+  splitEnvelope,
+} from '../protect/keys/key-ring.ts';
 import { compilePaths, deadState, type PathState } from '../protect/marks/policy.ts';
 import { elementPath, memberPath, unmarkOwnText } from '../protect/own-text.ts';
-import { checkOptions, type DecryptionKeys, type EventCalls } from './decryption-keys.ts';
+
+export type { EventCalls };
+
+export interface DecryptionKeyOptions {
+  /** Local keys of any status: the current one and its predecessors. */
+  readonly keys?: readonly ConfiguredKey[] | undefined;
+  /** The source of all other keys. */
+  readonly provider?: KeyProvider | undefined;
+  /** The only keys that are requested from the provider; required with a provider. */
+  readonly keyIds?: readonly string[] | undefined;
+  readonly cache?: KeyCacheOptions | undefined;
+}
+
+/** Where a ciphertext was found: format v1 opens nowhere else. */
+export interface CipherPlace {
+  readonly eventType: string;
+  /** `customer.email`, `items[*].phone` */
+  readonly path: string;
+}
+
+/** Opens ciphertexts. Create it once and use it for all envelopes, as it caches decrypted data keys. */
+export interface DecryptionKeys {
+  /**
+   * The text in one `ENC(…)`. Rejects with an `SvcError` that holds nothing of it: `SVC_PROTECT_CIPHERTEXT` (damaged),
+   * `SVC_PROTECT_KEY_UNKNOWN` (names an unknown key), `SVC_PROTECT_DECRYPT_FAILED` (no known key opens it here),
+   * `SVC_PROTECT_KEY_UNAVAILABLE` (retry later), `SVC_PROTECT_KEY_REFUSED`.
+   * @param event the same object for all ciphertexts of one event: it limits the requests to a key service per event
+   */
+  open(cipherText: string, place: CipherPlace, event?: EventCalls): Promise<string>;
+  /** Ends background work and the provider. */
+  close(): Promise<void>;
+}
+
+const cacheNames: readonly (keyof KeyCacheOptions)[] = [
+  ...(['ttlMs', 'maxStaleMs', 'maxEntries', 'maxMessages', 'clock', 'onFailure', 'onWorn'] as const),
+];
+
+/** @throws SvcError `SVC_CONSUMER_OPTIONS` */
+function checkOptions(of: string, options: unknown, names: readonly string[]): void {
+  const problem = optionsProblem(options, names);
+  if (problem !== undefined) throw new SvcError('SVC_CONSUMER_OPTIONS', `${of}: ${problem}`);
+}
+
+/** Throws an `SvcError` for invalid keys (length, Base64, ids), and if there is no key. */
+export function createDecryptionKeys(options: DecryptionKeyOptions): DecryptionKeys {
+  checkOptions('createDecryptionKeys', options, ['keys', 'provider', 'keyIds', 'cache']);
+  if (options.cache !== undefined) checkOptions('createDecryptionKeys: cache', options.cache, cacheNames);
+  const { keys = [], provider, keyIds = [] } = options;
+  if (keys.length === 0 && provider === undefined) throw notConfigured();
+  if (provider !== undefined && keyIds.length === 0)
+    throw new SvcError('SVC_PROTECT_KEY_LIST', `the key provider ${provider.name} needs the list keyIds`);
+  const ring = createKeyRing(keys);
+  const ids = provider === undefined ? [] : keyIds.map(checkKeyId);
+  const cache = provider && createKeyCache(provider, options.cache);
+
+  const opener: Opener = { ring, ids, provider, cache };
+
+  return {
+    async open(text, { eventType, path }, event) {
+      const cipherText = parseCipherText(text);
+      return cipherText.keyId === undefined
+        ? openWithAny(cipherText.bytes, opener, event)
+        : openV1(cipherText as Named, contextOf(cipherText.keyId, eventType, path), opener, event);
+    },
+
+    async close() {
+      cache?.close();
+      await provider?.close?.();
+    },
+  };
+}
+
+interface Opener {
+  readonly ring: KeyRing;
+  /** The keys that may be requested from the provider. */
+  readonly ids: readonly string[];
+  readonly provider: KeyProvider | undefined;
+  readonly cache: KeyCache | undefined;
+}
+
+type Named = CipherText & { readonly keyId: string };
+
+async function openV1(
+  { keyId, bytes }: Named,
+  context: Buffer,
+  opener: Opener,
+  event: EventCalls | undefined,
+): Promise<string> {
+  const { ring, ids } = opener;
+  const known = ring.find(keyId);
+  if (known !== undefined) return decryptText(known.key, bytes, context);
+  if (ids.includes(keyId)) return openWithProvider(bytes, [keyId], context, opener, event);
+  // The found id is not shown: any text may stand in a field that is not a ciphertext.
+  const here = [...ring.all.map(({ id }) => id), ...ids].join(', ');
+  throw new SvcError(
+    'SVC_PROTECT_KEY_UNKNOWN',
+    `the ciphertext needs a key that is not among these: ${here}`,
+  );
+}
+
+/** Format v0 names no key, so each is tried. Only the integrity check tells which one fits. */
+async function openWithAny(bytes: Buffer, opener: Opener, event: EventCalls | undefined): Promise<string> {
+  checkSealed(bytes);
+  const errors: SvcError[] = [];
+  for (const { key } of opener.ring.all) {
+    try {
+      return decryptText(key, bytes, undefined);
+    } catch (error) {
+      errors.push(error as SvcError);
+    }
+  }
+  if (opener.provider !== undefined) {
+    try {
+      return await openWithProvider(bytes, opener.ids, undefined, opener, event);
+    } catch (error) {
+      errors.push(error as SvcError);
+    }
+  }
+  throw mostTelling(errors);
+}
+
+async function openWithProvider(
+  bytes: Buffer,
+  keyIds: readonly string[],
+  context: Buffer | undefined,
+  { provider, cache }: Opener,
+  event: EventCalls | undefined,
+): Promise<string> {
+  if (provider === undefined || cache === undefined) throw notConfigured();
+  if (!provider.supportsEnvelopeEncryption) return openWithStored(bytes, keyIds, context, cache);
+  const { encryptedKey, sealed } = splitEnvelope(bytes);
+  checkSealed(sealed);
+  return decryptText(await cache.dataKey(keyIds, encryptedKey, event), sealed, context);
+}
+
+async function openWithStored(
+  bytes: Buffer,
+  keyIds: readonly string[],
+  context: Buffer | undefined,
+  cache: KeyCache,
+): Promise<string> {
+  const errors: SvcError[] = [];
+  for (const keyId of keyIds) {
+    try {
+      return decryptText((await cache.fetch(keyId)).key, bytes, context);
+    } catch (error) {
+      errors.push(error as SvcError);
+    }
+  }
+  throw mostTelling(errors);
+}
+
+/**
+ * Keys from a JSON file: `{ "keys": [{ "id": "2027-01", "key": "<Base64 of 32 bytes>" }] }`. Throws `SVC_CONSUMER_KEYS_FILE`
+ * without any content, which JSON errors would quote.
+ */
+export function readKeysFile(path: string): readonly ConfiguredKey[] {
+  let document: { keys?: unknown };
+  try {
+    document = JSON.parse(readBoundedSync(path).toString()) as { keys?: unknown };
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    throw unusable(path, code === undefined ? 'it is not valid JSON' : `it cannot be read (${code})`);
+  }
+  const keys = document?.keys;
+  if (!Array.isArray(keys) || keys.length === 0 || !keys.every(isKey))
+    throw unusable(path, 'it must be { "keys": [{ "id": "…", "key": "<Base64>" }, …] }');
+  return keys;
+}
+
+function isKey(value: unknown): value is ConfiguredKey {
+  const { id, key, status } = (value ?? {}) as Record<string, unknown>;
+  const isStatus = status === undefined || status === 'primary' || status === 'decrypt';
+  return typeof id === 'string' && typeof key === 'string' && isStatus;
+}
+
+function unusable(path: string, why: string): SvcError {
+  return new SvcError('SVC_CONSUMER_KEYS_FILE', `the keys file "${path}" cannot be used: ${why}`);
+}
 
 export interface DecryptOptions {
-  /** Which fields to decrypt; any other text stays as it is. Default: format v1 wherever it stands, v0 nowhere. */
+  /** The fields to decrypt; other texts stay as they are. Default: format v1 in all fields, v0 in none. */
   readonly only?: FieldChoice | undefined;
   /**
-   * Where format v0 may be opened: it does not say which field it was made for, and opens wherever somebody has copied it to.
-   * Default: the fields of `only`. `'anywhere'` gives that up: only for topics in which nobody else can place a text.
+   * The fields in which format v0 may be opened. It is not bound to a field, so a copied ciphertext opens anywhere. Default:
+   * the fields of `only`. `'anywhere'` disables the check: use it only if no other producer can write texts to the topic.
    */
   readonly v0?: FieldChoice | 'anywhere' | undefined;
 }
 
-/** A field that could not be decrypted. Names no value, and of the path only what looks like the name of a field. */
+/** A field that could not be decrypted. Names no value; keys that do not look like field names are left out of the path. */
 export interface DecryptFailure {
   readonly path: string;
   readonly error: SvcError;
 }
 
 export interface DecryptResult<T> {
-  /** A copy, with the fields that could not be decrypted as they were. */
+  /** A copy. Fields that could not be decrypted are unchanged. */
   readonly envelope: T;
   readonly decrypted: number;
   readonly failures: readonly DecryptFailure[];
 }
 
 /**
- * A parsed envelope, or a CloudEvent such as one of the official SDK, with the `ENC(…)` in a copy of its payload decrypted; nothing else of it is looked at, as svc encrypts
- * nowhere else. What is masked or hashed stays so. Values come back as text, as numbers and dates are encrypted in their text
- * form; what the application itself wrote in the form `ENC(…)` comes back as it was. So do this once: what comes out is no
- * longer svc's alone.
+ * Decrypts each `ENC(…)` in the payload of a parsed envelope or a CloudEvent (one of the official SDK, for example), and
+ * returns a copy. svc encrypts nothing outside the payload. Masked and hashed values stay as they are. Values come back as
+ * text, as numbers and dates are encrypted in their text form. A text that the application itself wrote as `ENC(…)` comes back
+ * as it was, so do not decrypt the result again.
  *
- * Rejects with the `SvcError` of the first field that cannot be decrypted, its path in front of the message; then nothing is
- * returned, and nothing more is asked of a key service. `tryDecryptFields` returns the rest.
+ * Rejects with the `SvcError` of the first field that cannot be decrypted, its path in front of the message. No further key is
+ * requested then. `tryDecryptFields` returns the other fields.
  */
 export async function decryptFields<T>(
   envelope: T,
@@ -52,7 +254,10 @@ export async function decryptFields<T>(
   throw withPath(first);
 }
 
-/** As `decryptFields`, with the fields that could not be decrypted in a list. Rejects only for what is no envelope at all. */
+/**
+ * Like `decryptFields`, but returns the fields that could not be decrypted as a list. Rejects only if the value is not an
+ * envelope.
+ */
 export async function tryDecryptFields<T>(
   envelope: T,
   keys: DecryptionKeys,
@@ -61,7 +266,6 @@ export async function tryDecryptFields<T>(
   return decrypt(envelope, keys, options, Number.POSITIVE_INFINITY);
 }
 
-/** The error of a field, as one of its event. */
 function withPath({ path, error: { code, message, name } }: DecryptFailure): SvcError {
   return new SvcError(code, `${path}: ${message}`, { name });
 }
@@ -117,7 +321,7 @@ function choicesOf(options: DecryptOptions): [only: Chosen, v0: Chosen] {
   return [chosen ?? everyField, v0 === undefined ? (chosen ?? noField) : chosenBy(v0)];
 }
 
-/** What ciphertexts are bound to, and where they are: of an envelope, or of a CloudEvent. */
+/** The names that ciphertexts are bound to, and where the payload is: of an envelope, or of a CloudEvent. */
 function namesIn(envelope: object): {
   readonly payloadName: 'payload' | 'data';
   readonly eventType: string;
@@ -133,19 +337,18 @@ function namesIn(envelope: object): {
 const maxDepth = 80;
 const maxNodes = 200_000;
 
-/** A ciphertext in the copy of a payload. */
 interface CipherField {
   readonly cipherText: string;
   readonly path: string;
-  /** For messages: keys that do not look like names are left out, as those of a map can be e-mail addresses. */
+  /** For messages. Keys that do not look like names are left out: those of a map can be email addresses. */
   readonly shownPath: string;
-  /** Format v0, where nobody has said that it may be opened. */
+  /** Format v0 outside the allowed fields. */
   readonly isOutOfPlace: boolean;
   readonly replace: (plain: string) => void;
 }
 
 interface CipherFields {
-  /** A copy, with the own texts of the application as it gave them. */
+  /** A copy, with the application's own texts unmarked. */
   readonly payload: unknown;
   readonly fields: readonly CipherField[];
 }
@@ -158,7 +361,7 @@ interface Place {
   readonly v0: Chosen;
 }
 
-/** Finds the ciphertexts of a payload. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE` for one that is too deep or too large. */
+/** Finds the ciphertexts of a payload. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE` if it is too deep or too large. */
 function findCipherFields(payload: unknown, only: Chosen, v0: Chosen): CipherFields {
   const fields: CipherField[] = [];
   let copied: unknown;
@@ -233,7 +436,7 @@ function isName(key: string): boolean {
   return /^[A-Za-z_$][\w$-]{0,63}$/.test(key);
 }
 
-/** `__proto__` as a key of its own, and never as the prototype. */
+/** Defines `__proto__` as an own key, never as the prototype. */
 function define(target: object, key: string, value: unknown): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
@@ -247,19 +450,18 @@ function notAnEnvelope(why: string): SvcError {
 }
 
 /**
- * Fields of a payload: paths as rules write them (`customer.email`, `items[*].phone`, `**.iban`; what stands below is meant
- * too), or a function that is asked with the path of one field.
+ * Fields of a payload, subfields included: paths as in rules (`customer.email`, `items[*].phone`, `**.iban`), or a function
+ * that gets the path of one field.
  */
 export type FieldChoice = readonly string[] | ((path: string) => boolean);
 
-/** A choice, followed from the payload down to one field. */
 interface Chosen {
   member(key: string): Chosen;
   element(): Chosen;
   has(path: string): boolean;
 }
 
-/** Throws a `TypeError` for a path that is none. */
+/** Throws a `TypeError` for an invalid path. */
 function chosenBy(choice: FieldChoice): Chosen {
   if (typeof choice === 'function') return same(choice);
   let chosen = compiled.get(choice);
@@ -270,9 +472,9 @@ function chosenBy(choice: FieldChoice): Chosen {
   return chosen;
 }
 
-/** A consumer gives the same list with every event. */
+/** A consumer passes the same list with every event. */
 const compiled = new WeakMap<readonly string[], Chosen>();
-/** Only where the paths lead is asked for. */
+/** Only the match of the path is used. */
 const anyRule = { type: 'CUSTOM', strategy: 'ENCRYPT', level: 'NORMAL' } as const;
 
 function same(has: (path: string) => boolean): Chosen {
@@ -293,13 +495,12 @@ function at(state: PathState): Chosen {
   };
 }
 
-/** Headers of a record, as texts. */
 type TextHeaders = Readonly<Record<string, string | undefined>>;
 
-/** A CloudEvent by its attributes, `data` beside them. */
+/** The attributes of a CloudEvent, and `data`. */
 export type CloudEvent = Readonly<Record<string, unknown>>;
 
-/** True for one as JSON has it, and for one of the official SDK. */
+/** True for a CloudEvent in JSON form, and for one of the official SDK. */
 export function isCloudEvent(
   value: unknown,
 ): value is CloudEvent & { readonly id: string; readonly type: string } {
@@ -309,8 +510,8 @@ export function isCloudEvent(
 }
 
 /**
- * The CloudEvent in a record, `undefined` where it is none. Structured mode is told by the content type, binary mode by the
- * attributes that each event has. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE` for one that no envelope can be made of.
+ * The CloudEvent in a record, or `undefined`. Structured mode is recognized by the content type, binary mode by the required
+ * attributes. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE` if no envelope can be made of it.
  */
 export function cloudEventIn(value: unknown, headers: TextHeaders): CloudEvent | undefined {
   if (isStructured(headers)) {
@@ -319,7 +520,7 @@ export function cloudEventIn(value: unknown, headers: TextHeaders): CloudEvent |
     if ('data_base64' in value) throw notAnEnvelope('the data of its CloudEvent is not JSON');
     return value;
   }
-  // Of a dead letter: those of the event that it tells of.
+  // A dead letter has the attributes of its original event.
   if (headers.originalTopic !== undefined) return undefined;
   const attributes: Record<string, unknown> = {};
   for (const [name, text] of Object.entries(headers))
@@ -331,7 +532,7 @@ function isStructured(headers: TextHeaders): boolean {
   return headers['content-type']?.toLowerCase().startsWith(cloudEventsType) === true;
 }
 
-/** The envelope that svc would have written in its place; of another producer, as much of it as the attributes say. */
+/** The envelope that svc would have written; for other producers, as much as the attributes give. */
 export function envelopeOf(event: CloudEvent, timestampMs: number): object {
   const text = (name: string): string | null => {
     const value = event[name];
@@ -363,7 +564,7 @@ export function envelopeOf(event: CloudEvent, timestampMs: number): object {
   };
 }
 
-/** Other producers may write another offset. What is in UTC keeps its digits. */
+/** Other producers may write another offset. A time in UTC keeps its digits. */
 function inUtc(time: string | null): string | null {
   return time === null || /z$/i.test(time) ? time : timeText(Date.parse(time));
 }
@@ -377,28 +578,27 @@ function tagsOf(json: string | null): object {
     const tags: unknown = JSON.parse(json ?? '{}');
     if (isObject(tags) && Object.values(tags).every((tag) => typeof tag === 'string')) return tags;
   } catch {
-    // Those of another producer.
+    // Tags of another producer.
   }
   return {};
 }
 
-/** What became of one event of a batch. */
 export type BatchResult<T> =
   | { readonly ok: true; readonly envelope: T; readonly decrypted: number }
   | {
       readonly ok: false;
-      /** The first thing that is wrong with it, with the path in front of its message. */
+      /** The first failure, with the path in front of its message. */
       readonly error: SvcError;
-      /** All of them. Empty for what is no envelope at all. */
+      /** All failures. Empty if the value is not an envelope. */
       readonly failures: readonly DecryptFailure[];
-      /** True: the same event may open later, as a key service was away. Otherwise set it aside. */
+      /** True: the same event may open later, as a key service was unavailable. False: set the event aside. */
       readonly isTemporary: boolean;
     };
 
 /**
- * Decrypts events one by one, so that a bad one costs no other: one result for each value, in the same order. A value is a
- * parsed envelope, or one as text or bytes, as it comes from the broker; `null` (a tombstone) passes. Nothing that stands in
- * an event makes it reject.
+ * Decrypts events one by one, so that an invalid one does not affect the others. Returns one result per value, in the same
+ * order. A value is a parsed envelope, or one as text or bytes, as it comes from the broker; `null` (a tombstone) passes. The
+ * content of an event never makes it reject.
  */
 export async function decryptBatch<T = unknown>(
   values: Iterable<T | string | Uint8Array>,
@@ -433,7 +633,7 @@ function parsed<T>(value: T | string | Uint8Array): T {
   try {
     envelope = JSON.parse(typeof value === 'string' ? value : Buffer.from(value).toString());
   } catch {
-    // The message of a JSON error quotes the text.
+    // Not passed on: the message of a JSON error quotes the text.
   }
   if (typeof envelope === 'object' && envelope !== null) return envelope as T;
   throw notAnEnvelope('it is not the JSON of an object');
@@ -443,16 +643,14 @@ function isTemporaryError({ code }: SvcError): boolean {
   return code === 'SVC_PROTECT_KEY_UNAVAILABLE';
 }
 
-/** An envelope, and how to put another one into its place. */
 interface FoundEnvelope {
   readonly envelope: object;
   readonly withEnvelope: (envelope: object) => object;
 }
 
 /**
- * The envelope in a parsed document: the document itself, or the `value` of a record as the file broker writes it, parsed or
- * as text. A CloudEvent is one as well, of binary mode with the `headers` of its record.
- * Throws `SVC_CONSUMER_NOT_AN_ENVELOPE`.
+ * The envelope in a parsed document: the document itself, or the `value` of a record as the file broker writes it, parsed or as
+ * text. Also finds a CloudEvent, in binary mode with the `headers` of its record. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE`.
  */
 export function findEnvelope(document: unknown): FoundEnvelope {
   if (isEnvelope(document)) return { envelope: document, withEnvelope: (envelope) => envelope };
@@ -491,24 +689,24 @@ function parsedOfFindEnvelope(value: unknown): unknown {
   }
 }
 
-/** A record as a client of Kafka gives it: a message of `kafkajs`, for one. */
+/** A record as a Kafka client returns it, such as a message of `kafkajs`. */
 export interface EventRecord {
   readonly value: Uint8Array | string | null;
-  /** Of `@platformatic/kafka`: the map that it gives. */
+  /** An object, or the `Map` of `@platformatic/kafka`. */
   readonly headers?: object | undefined;
-  /** Milliseconds since the epoch; for CloudEvents of others, which need not say when they were made. */
+  /** Milliseconds since the epoch; used for CloudEvents of other producers without a `time`. */
   readonly timestamp?: number | bigint | string | undefined;
 }
 
 /**
- * The envelope of a record: JSON as it is, and CloudEvents in both modes as the envelope that svc would have written in their
- * place. Nothing is decrypted. Throws an `SvcError` with code `SVC_CONSUMER_NOT_AN_ENVELOPE` that holds nothing of the value.
+ * The envelope of a record: JSON as it is, and CloudEvents in both modes as the envelope that svc would have written. Decrypts
+ * nothing. Throws an `SvcError` with code `SVC_CONSUMER_NOT_AN_ENVELOPE` that holds nothing of the value.
  */
 export function readEnvelope<T = unknown>({ value, headers = {}, timestamp = Number.NaN }: EventRecord): T {
   return toEnvelope(parsedValue(value), textHeaders(headers), Number(timestamp)) as T;
 }
 
-/** The same of what a value says. What is no CloudEvent is returned as it is. */
+/** The same for a parsed value. A value that is not a CloudEvent is returned as it is. */
 export function toEnvelope(document: unknown, headers: TextHeaders, timestampMs = Number.NaN): unknown {
   const event = cloudEventIn(document, headers);
   return event === undefined ? document : envelopeOf(event, timestampMs);
@@ -525,7 +723,7 @@ function textHeaders(headers: object): TextHeaders {
   const entries: Iterable<[unknown, unknown]> = headers instanceof Map ? headers : Object.entries(headers);
   const texts: Record<string, string> = Object.create(null);
   for (const [name, value] of entries) {
-    // Kafka lets one name stand several times; kafkajs gives a list then.
+    // Kafka allows repeated names; kafkajs then returns a list.
     const first = Array.isArray(value) ? value[0] : value;
     if (typeof first === 'string' || first instanceof Uint8Array) texts[textOf(name)] = textOf(first);
   }

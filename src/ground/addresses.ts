@@ -1,6 +1,6 @@
 import { nodeNet } from './builtins.ts';
 
-/** True for addresses that only this machine can reach. Unusual spellings of them count as others: the safe side. */
+/** True for loopback addresses. Unusual spellings of them count as public, which is safe. */
 export function isLoopback(address: string): boolean {
   const text = address.toLowerCase();
   if (text === '127.0.0.1' || text === 'localhost' || text === '::1') return true;
@@ -14,7 +14,7 @@ type TrustedProxy =
 
 export const trustedProxyForm = 'an IP address, a range such as 10.0.0.0/8, or unix';
 
-/** `undefined` for what is none of them. */
+/** `undefined` for an invalid entry. */
 export function readTrustedProxy(entry: string): TrustedProxy | undefined {
   if (entry === 'unix') return 'unix';
   const [address = '', prefix, ...more] = entry.trim().split('/');

@@ -1,15 +1,15 @@
-/** Deeper and wider than any event of svc: 64 levels and 100,000 values of a payload, with what is around it. */
+/** Above any event of svc: a payload has at most 64 levels and 100,000 values. */
 export const mostDepth = 128;
 export const mostValues = 1_000_000;
 
-/** In JSON, nothing else tells how deep and how wide a text is. */
+/** The only JSON tokens that determine depth and width. */
 const structure = /["[\]{},]/g;
 const notSpace = /[^ \t\r\n]/;
 const backslash = 0x5c;
 
 /**
- * `JSON.parse` for texts that others may have written: a few megabytes of brackets would become hundreds of megabytes of
- * objects, and end whoever walks through them. `undefined` for what is no object or list, nested deeper, or with more values.
+ * `JSON.parse` for untrusted texts: a few megabytes of brackets would become hundreds of megabytes of objects. `undefined` for
+ * a text that is not an object or list, that is nested deeper, or that has more values.
  */
 export function parseBounded(text: string, depth = mostDepth, values = mostValues): unknown {
   if (!isWithin(text, depth, values)) return undefined;
@@ -27,7 +27,7 @@ function isWithin(text: string, mostDeep: number, most: number): boolean {
     return true;
   let depth = 0;
   let values = 1;
-  // Names are texts, too.
+  // Names are strings, too.
   let texts = 0;
   structure.lastIndex = 0;
   for (let found = structure.exec(text); found !== null; found = structure.exec(text)) {
@@ -46,14 +46,14 @@ function isWithin(text: string, mostDeep: number, most: number): boolean {
   return true;
 }
 
-/** Those in texts as well: with few of them, and few characters, nothing is deep or wide. */
+/** Counts marks inside strings as well: if there are few of them, the text is neither deep nor wide. */
 function countUpTo(text: string, mark: string, most: number): number {
   let count = 0;
   for (let at = text.indexOf(mark); at >= 0 && count <= most; at = text.indexOf(mark, at + 1)) count++;
   return count;
 }
 
-/** Of the quotation mark that ends the text which begins at `start`; -1 where there is none. */
+/** The position of the closing quotation mark for `start`; -1 if it is missing. */
 function endOfText(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
     let slashes = 0;
@@ -63,27 +63,26 @@ function endOfText(text: string, start: number): number {
   return -1;
 }
 
-/** Larger ones take so long to multiply, and to write as text, that a few of them block the process. */
+/** Larger ones are so slow to multiply and to convert to text that a few of them block the process. */
 export const maxBigIntBits = 16_384;
 
 const first = 1n << BigInt(maxBigIntBits);
 
-/** Whether nothing is to be done with this number. Comparing is fast, however large it is. */
+/** Whether the number is too large to process. The comparison itself is fast at any size. */
 export function isTooBig(value: bigint): boolean {
   return value >= first || value <= -first;
 }
 
-/** A set of line numbers as few ranges: what of a segment is done. */
+/** A set of line numbers as ranges: the processed lines of a segment. */
 export interface Ranges {
   has(line: number): boolean;
   add(line: number): void;
-  /** How many lines there are in the set. */
   size(): number;
   /** `[[first, last], …]`, ascending. */
   toJSON(): readonly (readonly [number, number])[];
 }
 
-/** Ranges that others may have written: whole, ascending, apart, and of these lines alone; else `undefined`. */
+/** Parses untrusted ranges: integers, ascending, disjoint, and within `lineCount`; else `undefined`. */
 export function rangesWithin(from: unknown, lineCount: number): Ranges | undefined {
   if (!Array.isArray(from)) return undefined;
   let next = 0;
@@ -103,7 +102,7 @@ export function createRanges(from: unknown = []): Ranges {
     if (Number.isSafeInteger(first) && Number.isSafeInteger(last)) ranges.push([first, last]);
   }
 
-  /** Index of the first range that ends at or behind `line`. */
+  /** Index of the first range that ends at or after `line`. */
   function find(line: number): number {
     let low = 0;
     let high = ranges.length;

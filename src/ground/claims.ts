@@ -2,12 +2,12 @@ import { closeSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 
-// files that say which thread holds something: a worker id, a backup folder.
+// files that record which thread holds something: a worker id, a backup folder.
 
-/** An empty file whose name says it all: `<subject>.<space>.<pid>.<task>.<began>.<random>`. */
+/** An empty file that holds everything in its name: `<subject>.<space>.<pid>.<task>.<began>.<random>`. */
 export interface Claim {
   readonly file: string;
-  /** What is claimed, of all that can be in this folder. */
+  /** The claimed object, unique in this folder. */
   readonly subject: string;
   readonly stamp: ProcessStamp;
 }
@@ -15,9 +15,9 @@ export interface Claim {
 const claimName = /^(\w+)\.([0-9a-f]{8})\.(\d+)\.(\d+)\.(\d+)\.[0-9a-f]{12}$/;
 
 /**
- * The file is created first; whoever then sees no rival holds the subject. Of two that claim at once, at least the later one
- * sees the other and steps back. Names are never used twice, so removing the claim of a dead process can never hit a living
- * one, which is where takeovers of lock files go wrong.
+ * Creates the file first; a thread that then sees no rival holds the subject. Of two concurrent claims at least the later one
+ * sees the other and steps back. Names are never reused, so removing the claim of a dead process never hits a living one,
+ * unlike with lock files.
  */
 export function addClaim(folder: string, subject: string, stamp: ProcessStamp): Claim {
   const { space, pid, task, began } = stamp;
@@ -26,7 +26,7 @@ export function addClaim(folder: string, subject: string, stamp: ProcessStamp): 
   return { file, subject, stamp };
 }
 
-/** 12 hexadecimal digits. Not a secret: they tell apart the claims of one thread. */
+/** 12 hexadecimal digits. Not a secret: they only make the claims of one thread unique. */
 function randomDigits(): string {
   return Math.floor(Math.random() * 2 ** 48)
     .toString(16)
@@ -37,7 +37,7 @@ export function removeClaim(folder: string, { file }: Claim): void {
   try {
     unlinkSync(join(folder, file));
   } catch {
-    // Somebody tidied up before us.
+    // Another process has removed it.
   }
 }
 
@@ -56,10 +56,10 @@ export function listClaims(folder: string): Claim[] {
   return claims;
 }
 
-/** Whether a claim holds whose thread is not known to be gone: one from another host or container cannot be asked. */
+/** Whether to trust a claim whose thread may be alive: a thread of another host or container cannot be checked. */
 export type Belief = (claim: Claim) => boolean;
 
-/** The claims that stand; those of threads that are gone, and those that are not believed, are removed on the way. */
+/** The valid claims. Claims of ended threads, and those that are not believed, are removed. */
 export function standingClaims(
   folder: string,
   claims: readonly Claim[],
@@ -73,7 +73,7 @@ export function standingClaims(
   });
 }
 
-/** The other claims of the same subject that stand. */
+/** The other valid claims of the same subject. */
 export function rivalsOf(folder: string, claim: Claim, isBelieved: Belief): Claim[] {
   const same = listClaims(folder).filter(
     ({ subject, file }) => subject === claim.subject && file !== claim.file,
@@ -81,7 +81,7 @@ export function rivalsOf(folder: string, claim: Claim, isBelieved: Belief): Clai
   return standingClaims(folder, same, claim.stamp, isBelieved);
 }
 
-/** Since its file was made or touched; negative where that is to come, `Infinity` where the file is gone. */
+/** Milliseconds since the file was created or touched; negative for a time in the future, `Infinity` if the file is gone. */
 export function ageOf(folder: string, { file }: Claim, nowMs: number): number {
   try {
     return nowMs - lstatSync(join(folder, file)).mtimeMs;
@@ -90,12 +90,12 @@ export function ageOf(folder: string, { file }: Claim, nowMs: number): number {
   }
 }
 
-/** Names one thread of one process so that others can tell whether it still lives. */
+/** Identifies one thread of one process, so that other processes can tell whether it is alive. */
 export interface ProcessStamp {
-  /** The space that `pid` is unique in: host, boot and pid namespace. 8 hexadecimal digits. */
+  /** The scope in which `pid` is unique: host, boot and pid namespace. 8 hexadecimal digits. */
   readonly space: string;
   readonly pid: number;
-  /** The thread's number for the operating system, and the tick it began in; 0 where the system does not tell. */
+  /** The thread id of the operating system, and its start tick; 0 if the system does not tell. */
   readonly task: number;
   readonly began: number;
 }
@@ -104,23 +104,23 @@ const bootId = '/proc/sys/kernel/random/boot_id';
 const pidNamespace = '/proc/self/ns/pid';
 
 /**
- * The space in full, for what machines share that know nothing of each other: a short hash could be that of another one. `undefined` where
- * the system does not tell all of it. Two machines restored from one image of a running one have the same.
+ * The full scope, for stores shared by unrelated machines, in which a short hash could collide. `undefined` if the system does
+ * not tell all of it. Two machines restored from the same image of a running one have the same scope.
  */
 export function wholeSpace(): string | undefined {
   const [boot, pids] = [read(bootId), link(pidNamespace)];
-  // The time of its own, in which the begin of a process is told, is what few have.
+  // Few processes have their own time namespace, which start ticks are relative to.
   return boot === '' || pids === ''
     ? undefined
     : [hostname(), boot, pids, link('/proc/self/ns/time')].join('|');
 }
 
-/** In one word, as a management server names its process. */
+/** As a management server names its process. */
 export function stampText({ space, pid, began }: ProcessStamp): string {
   return `${space}.${pid}.${began}`;
 }
 
-/** The thread that calls. */
+/** The calling thread. */
 export function ownStamp(): ProcessStamp {
   const space = [hostname(), read(bootId), link(pidNamespace)].join('|');
   const task = Number(/\/task\/(\d+)$/.exec(link('/proc/thread-self'))?.[1] ?? 0);
@@ -133,20 +133,20 @@ export function ownStamp(): ProcessStamp {
 }
 
 /**
- * False only when the thread is certainly gone. A number that was given to another process is told apart by its begin,
- * where the system tells it; else it counts as alive, which wastes an id and never shares one.
+ * False only if the thread has certainly ended. A reused process id is recognized by its start tick; without one the thread
+ * counts as alive, which wastes an id but never shares one.
  */
 export function isAlive(stamp: ProcessStamp, own: ProcessStamp): boolean {
   if (stamp.space !== own.space) return true;
   if (!isRunning(stamp.pid)) return false;
   if (stamp.task === 0 || stamp.began === 0 || own.began === 0) return true;
   const thread = threadOf(stamp.pid, stamp.task);
-  // Some systems hide processes of other users from each other.
+  // Some systems hide the processes of other users.
   if (thread === undefined) return threadOf(stamp.pid, stamp.pid) === undefined;
   return thread.began === stamp.began && !thread.isOver;
 }
 
-/** False only when no process of this host, or container, has this number. */
+/** False only if no process of this host or container has this id. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -157,8 +157,8 @@ export function isRunning(pid: number): boolean {
 }
 
 /**
- * Fields 3 and 22 of the thread's `stat`: its state, and its begin in ticks since boot. The second field is a name in brackets that
- * can hold anything. A thread that is over stays there until somebody has asked how it ended.
+ * Fields 3 and 22 of the thread's `stat`: its state, and its start in ticks since boot. The second field is a name in
+ * parentheses that can hold any character. An ended thread stays listed until its exit status is read.
  */
 function threadOf(pid: number, task: number): { began: number; isOver: boolean } | undefined {
   const stat = read(`/proc/${pid}/task/${task}/stat`);
@@ -183,7 +183,7 @@ function link(path: string): string {
 }
 
 /**
- * 32 bits that differ for texts that differ little (FNV-1a, with the last mixing step of MurmurHash3). Not cryptographic: a
+ * A 32-bit hash with good distribution for similar texts (FNV-1a, with the final mix of MurmurHash3). Not cryptographic: a
  * start must not wait for `node:crypto` to load.
  */
 export function spreadHash(text: string): number {

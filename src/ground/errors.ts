@@ -1,10 +1,10 @@
-// ground/: what every other folder may stand on, and what two of them must agree on.
+// ground/: the base of every other folder, and the facts that two of them must agree on.
 
 import { shared } from './lifecycle.ts';
 
 /**
- * Every error that svc raises, by its stable code. Callers match `error.code`; the texts may improve.
- * The middle word of a code is the folder that raises it, or its file in `start/`. `docs/errors.md` lists the same codes (tested).
+ * Every error that svc raises, by its stable code. Callers match `error.code`; the texts may change. The middle word of a code
+ * is the folder or entry that raises it, or its file in `start/`. `docs/errors.md` lists the same codes (tested).
  */
 export const errorCatalogue = {
   SVC_ADAPTERS_BACKUP_BUSY: 'Another process is restoring or draining the same backup or dead letter topic.',
@@ -178,14 +178,14 @@ export const errorCatalogue = {
 export type ErrorCode = keyof typeof errorCatalogue;
 
 export interface SvcErrorOptions {
-  /** Where the specification names an exception (`TimeoutException`, …), that is the error's name. Default: `SvcError`. */
+  /** The error's name, if the specification names an exception (`TimeoutException`, …). Default: `SvcError`. */
   name?: string;
 }
 
-/** Those of this process, of whichever copy of the package. By identity: nothing that only looks like one gets in. */
+/** The errors of this process, of any copy of the package. By identity, so that no lookalike passes. */
 const raised = shared('errors', () => new WeakSet<object>());
 
-/** An error of svc. Its message never holds a value of a payload, and it carries no `cause`, which loggers print in full. */
+/** An error of svc. The message never holds a payload value. It has no `cause`, which loggers would print in full. */
 export class SvcError extends Error {
   readonly code: ErrorCode;
 
@@ -196,7 +196,7 @@ export class SvcError extends Error {
     raised.add(this);
   }
 
-  /** An application's `import` and the `require` of the running svc are two halves of the package, with a class each. */
+  /** An application's `import` and the `require` of the running svc have separate copies of this class. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     // biome-ignore-start lint/complexity/noThisInStatic: a subclass inherits this, and asks for its own
     if (this !== SvcError) return Function.prototype[Symbol.hasInstance].call(this, value);

@@ -23,12 +23,11 @@ import { isAlive, ownStamp, type ProcessStamp } from './claims.ts';
 import { SvcError } from './errors.ts';
 import { inEachForm, isSameName } from './names.ts';
 
-// folders that svc makes, files that it reads within bounds, and package.json as it reads it.
+// folders that svc creates, bounded file reads, and package.json as svc reads it.
 
 /**
- * Makes a folder and those above it, all of them for this user alone. Returns whether it was made; `false` where it is there
- * already. `recursive: true` of Node never comes back where a file system says ENOENT below a folder that is there, as
- * /proc does. Throws what `mkdirSync` throws.
+ * Creates a folder and its parents, for this user alone. Returns `false` if it exists. Node's `recursive: true` never returns
+ * if a file system reports ENOENT below an existing folder, as /proc does. Throws the errors of `mkdirSync`.
  */
 export function makeFolders(path: string): boolean {
   const above = dirname(path);
@@ -42,7 +41,7 @@ export function makeFolders(path: string): boolean {
   }
 }
 
-/** A pipe is none: reading it might never end. */
+/** False for a pipe: reading it might never end. */
 export function isFile(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
@@ -51,10 +50,10 @@ export function isFile(path: string): boolean {
   }
 }
 
-/** The size limit of keys, tokens, certificates and schemas, which svc reads as a whole. */
+/** The size limit of keys, tokens, certificates and schemas, which are read as a whole. */
 export const mostFileBytes = 1024 ** 2;
 
-/** The bytes of a file. Throws `EFBIG` once it has read more than `most`, so that a device without end ends too. */
+/** The bytes of a file. Throws `EFBIG` after reading more than `most`, which also ends endless devices. */
 export function readBoundedSync(path: string, most = mostFileBytes): Buffer {
   const file = openSync(path, 'r');
   try {
@@ -72,11 +71,11 @@ export function readBoundedSync(path: string, most = mostFileBytes): Buffer {
   }
 }
 
-/** As {@link readBoundedSync}, beside the application's thread. */
+/** Like {@link readBoundedSync}, but asynchronous. */
 export async function readBounded(path: string, most = mostFileBytes): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let total = 0;
-  // `end` is the last byte that is read.
+  // `end` is inclusive.
   for await (const chunk of createReadStream(path, { end: most })) {
     chunks.push(chunk as Buffer);
     total += (chunk as Buffer).length;
@@ -89,8 +88,8 @@ const tooLarge = (most: number): Error =>
   Object.assign(new Error(`it has more than ${most} bytes`), { code: 'EFBIG' });
 
 /**
- * The path as the folders have it: a name in either normal form of Unicode (NFC, NFD) is the same name. Of the last one the extension may be missing,
- * or another. The path itself where nothing has such a name.
+ * The path with the spelling of the file system: both normal forms of Unicode (NFC, NFD) match. The extension of the last name
+ * may be missing or different. The path itself if nothing matches.
  */
 export function asNamed(path: string): string {
   if (inEachForm(path).length === 1 || existsSync(path)) return path;
@@ -109,15 +108,14 @@ export function asNamed(path: string): string {
         if (isSameName(known, stem)) return join(folder, known + name.slice(stem.length));
       }
   } catch {
-    // There is no such folder.
+    // The folder does not exist.
   }
   return join(folder, name);
 }
 
-/** What svc reads of a package.json. A field of the wrong type is one that is not there. */
+/** The part of package.json that svc reads. A field of the wrong type counts as missing. */
 export interface Manifest {
   readonly folder: string;
-  /** The names of all its fields. */
   readonly fieldNames: readonly string[];
   readonly name: string | undefined;
   readonly version: string | undefined;
@@ -128,13 +126,11 @@ export interface Manifest {
   readonly imports: unknown;
   /** The names of `dependencies` and `optionalDependencies`. */
   readonly dependencies: readonly string[];
-  /** The names of `peerDependencies`. */
   readonly peerDependencies: readonly string[];
-  /** The names of `devDependencies`. */
   readonly devDependencies: readonly string[];
 }
 
-/** The nearest package.json that is wanted, from a folder upwards. */
+/** The nearest package.json, from a folder upwards, that `wanted` accepts. */
 export function nearestManifest(
   start: string,
   isWanted: (manifest: Manifest) => boolean = () => true,
@@ -146,7 +142,7 @@ export function nearestManifest(
   }
 }
 
-/** Of the package that a folder gets by this name, links and all. */
+/** The package.json of the package that a folder resolves this name to, links included. */
 export function installedManifest(name: string, from: string): Manifest | undefined {
   for (let at = from; ; at = dirname(at)) {
     const found = readManifest(join(at, 'node_modules', name));
@@ -154,7 +150,7 @@ export function installedManifest(name: string, from: string): Manifest | undefi
   }
 }
 
-/** `undefined` where there is none, and for one that is not readable as JSON: Node says so itself when it needs the file. */
+/** `undefined` if it is missing or invalid JSON: Node reports that itself when it needs the file. */
 export function readManifest(folder: string): Manifest | undefined {
   if (!hasManifest(folder)) return undefined;
   try {
@@ -188,7 +184,7 @@ function textsOf(value: unknown): Map<string, string> {
   return new Map(Object.entries(value).filter(([, text]) => typeof text === 'string'));
 }
 
-/** Whether there is one, readable or not. */
+/** Whether package.json exists, readable or not. */
 export function hasManifest(folder: string): boolean {
   return isFile(join(folder, 'package.json'));
 }
@@ -198,8 +194,8 @@ const load = createRequire(import.meta.url);
 const copies = new Map<string, unknown>();
 
 /**
- * A package of the application, which is not loaded for it: svc may come first, and an instrumentation that is started after svc
- * finds a driver only where the application itself loads it. The same one, where the application was first. Loaded once.
+ * A package of the application, loaded aside: an instrumentation that starts after svc patches a driver only when the application
+ * itself loads it. The application's own copy, if it was first. Cached.
  */
 export function loadOwnCopy(name: string): unknown {
   if (!copies.has(name)) copies.set(name, loadAside(name));
@@ -208,7 +204,7 @@ export function loadOwnCopy(name: string): unknown {
 
 function loadAside(name: string): unknown {
   const before = new Set(Object.keys(load.cache));
-  // What an `import` of the application has begun and not run yet: Node 24.0 would take it for a circle, for good.
+  // An ES module of the application that is loading but has not run: Node 24.0 would report a cycle, permanently.
   const begun = Object.entries(load.cache).filter(
     ([file, module]) => module?.loaded === false && !isOurs(file),
   );
@@ -224,33 +220,31 @@ function loadAside(name: string): unknown {
 const ourFolder = dirname(fileURLToPath(import.meta.url)) + sep;
 const isOurs = (file: string): boolean => file.startsWith(ourFolder);
 
-/** A process with a management server, as other programs of the same user find it. No token and no value of an event stands here. */
+/** The file of a process with a management server, for other programs of the same user. Holds no token and no event value. */
 export interface ProcessEntry {
   readonly pid: number;
-  /** Tells the process from a later one of the same id; `undefined`: an older svc wrote it. */
+  /** Tells the process from a later one with the same id; `undefined`: written by an older svc. */
   readonly stamp?: ProcessStamp | undefined;
   /** Of the management server. */
   readonly port: number;
   readonly address: string;
-  /** Whether the server speaks TLS. */
   readonly tls: boolean;
-  /** Of the service; `null`: not known. */
+  /** Name of the service; `null`: unknown. */
   readonly name: string | null;
-  /** Of svc. */
+  /** Version of svc. */
   readonly version: string | null;
-  /** It was started there; `undefined`: an older svc wrote it. */
+  /** Its working directory; `undefined`: written by an older svc. */
   readonly cwd?: string | undefined;
 }
 
-/** A path that others may be able to write to tells nothing: each user has a folder, and whose it is is looked at each time. */
+/** One folder per user, whose owner is checked at each use: a path that other users can write to is not trustworthy. */
 export function processFolder(): string {
   return join(tmpdir(), `svc-${userId()}`);
 }
 
 /**
- * Writes the entry of this process where `svc status` looks for it; returns what removes it.
- *
- * @throws SvcError SVC_GROUND_PROCESS_FILE where the folder is not this user's own, or cannot be written
+ * Writes the entry of this process for `svc status`; returns a function that removes it.
+ * @throws SvcError SVC_GROUND_PROCESS_FILE if the folder belongs to another user or is not writable
  */
 export function writeProcessFile(entry: ProcessEntry, folder = processFolder()): () => void {
   const path = join(folder, `${entry.pid}.json`);
@@ -260,7 +254,7 @@ export function writeProcessFile(entry: ProcessEntry, folder = processFolder()):
     checkFolder(folder);
     removeStale(folder);
     rmSync(early, { force: true });
-    // Exclusive, which follows no link; the rename replaces one.
+    // Exclusive, which follows no link; the rename replaces the old file.
     writeFileSync(early, JSON.stringify(entry), { mode: 0o600, flag: 'wx' });
     renameSync(early, path);
   } catch (error) {
@@ -268,18 +262,17 @@ export function writeProcessFile(entry: ProcessEntry, folder = processFolder()):
   }
   return () => {
     try {
-      // A later process of the same id, as containers share a folder, has written its own.
+      // A later process with the same id, as in containers with a shared folder, has replaced it.
       if (readEntry(path)?.port === entry.port) rmSync(path, { force: true });
     } catch {
-      // It is found stale by whoever looks next.
+      // The next reader finds it stale.
     }
   };
 }
 
 /**
- * Processes of this user with a management server, by their ids. Files of processes that are gone are removed.
- *
- * @throws SvcError SVC_GROUND_PROCESS_FILE where the folder is not this user's own
+ * The entries of this user's processes with a management server. Removes files of ended processes.
+ * @throws SvcError SVC_GROUND_PROCESS_FILE if the folder belongs to another user
  */
 export function readProcessFiles(folder = processFolder()): ProcessEntry[] {
   if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return [];
@@ -293,7 +286,7 @@ export function readProcessFiles(folder = processFolder()): ProcessEntry[] {
     .sort((one, other) => one.pid - other.pid);
 }
 
-/** Not recursive: where the folder for temporary files is not there, something else is wrong. */
+/** Not recursive: without a folder for temporary files something else is wrong. */
 function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, { mode: 0o700 });
@@ -317,12 +310,12 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // There, and somebody else's.
+    // It exists, and belongs to another user.
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }
 
-/** What is no entry, or not this user's file, is passed over. */
+/** Skips invalid entries and files of other users. */
 function readEntry(path: string): ProcessEntry | undefined {
   try {
     if (!lstatSync(path).isFile()) return undefined;
@@ -359,7 +352,7 @@ function refusal(folder: string, why: string): SvcError {
   return new SvcError('SVC_GROUND_PROCESS_FILE', `"${folder}" cannot be used: ${why}`);
 }
 
-/** A user id without an entry in /etc/passwd, as containers have, has no name: `userInfo()` throws there. */
+/** `userInfo()` throws for a user id without an entry in /etc/passwd, as in containers. */
 function userId(): string {
   return String(process.getuid?.() ?? userInfo().username);
 }
@@ -367,37 +360,37 @@ function userId(): string {
 const [ofGroup, ofOthers, sticky] = [0o020, 0o002, 0o1000];
 const superuser = 0;
 
-/** Why a file is not used, and what to do. */
+/** Why a file is not used, and the remedy. */
 interface Mistake {
   readonly message: string;
   readonly fix: string;
 }
 
 /**
- * Why a configuration that was found, and not named, may be the work of another user: code is run with all rights and secrets
- * of the application, and what is no code still says where its events go. `undefined` where it may be used, and on systems
- * without owners.
+ * Why a discovered (not named) configuration may be the work of another user. Code runs with all rights and secrets of the
+ * application, and any configuration decides where events go. `undefined` if it may be used, and on systems without file
+ * owners.
  */
 export function foreignFile(path: string, isCode: boolean): Mistake | undefined {
   const user = process.geteuid?.();
   if (user === undefined) return undefined;
   try {
     const folder = realpathSync(dirname(path));
-    // A link, and what it leads to: whoever made either chose what is read.
+    // A link and its target: the owner of either decides what is read.
     const places = new Set([join(folder, basename(path)), realpathSync(path)]);
     for (const place of places) {
       const mistake = isCode ? changeableCode(place, user) : foreignData(place, user);
       if (mistake !== undefined) return mistake;
     }
   } catch {
-    // What is not there, or may not be looked at, is said when it is read.
+    // A missing or unreadable file is reported when it is read.
   }
   return undefined;
 }
 
 /**
- * Why others than the user of this process, the superuser and the owner of `beside` may change a file. `undefined` if they may not, or if that
- * is not known. Rights of folders and groups don't count: Kubernetes gives both to mounted secrets.
+ * Why users other than the process's, root and the owner of `beside` may change a file. `undefined` if they may not, or if it
+ * is unknown. Rights of folders and groups do not count: Kubernetes gives both to mounted secrets.
  */
 export function changeableByOthers(path: string, beside?: Stats): string | undefined {
   const user = process.geteuid?.();
@@ -411,12 +404,12 @@ export function changeableByOthers(path: string, beside?: Stats): string | undef
       ? undefined
       : `others may write it (mode ${modeOf(file)})`;
   } catch {
-    // Whoever reads the file says that it is missing.
+    // A missing file is reported by its reader.
     return undefined;
   }
 }
 
-/** Whether others than the user of this process, the superuser and the owner of `cwd` can put files into a folder. */
+/** Whether users other than the process's, root and the owner of `cwd` can put files into a folder. */
 export function isOpenToStrangers(folder: string, cwd: string): boolean {
   const user = process.geteuid?.();
   if (user === undefined) return false;
@@ -428,7 +421,7 @@ export function isOpenToStrangers(folder: string, cwd: string): boolean {
   }
 }
 
-/** The file and each folder that it lies in: with any of them, another user could put something else in its place. */
+/** Checks the file and each parent folder: another user could replace any of them. */
 function changeableCode(path: string, user: number): Mistake | undefined {
   const file = lstatSync(path);
   if (isForeign(file, user)) {
@@ -465,7 +458,7 @@ function isForeign({ uid }: Stats, user: number): boolean {
   return uid !== user && uid !== superuser;
 }
 
-/** A group that bears the number of its user is that user's own, as most systems make one for each. */
+/** A group with the id of its user is private to that user on most systems. */
 function isOpen({ mode, uid, gid }: Stats): boolean {
   return (mode & ofOthers) !== 0 || ((mode & ofGroup) !== 0 && gid !== uid);
 }

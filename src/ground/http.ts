@@ -8,35 +8,35 @@ interface JsonRequest {
   readonly method: 'GET' | 'POST';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: object | undefined;
-  /** PEM of the authorities to trust instead of those of Node. */
+  /** PEM of the certificate authorities to trust instead of Node's. */
   readonly ca?: Buffer | undefined;
-  /** From the first byte sent to the last one received. */
+  /** From the first byte sent to the last byte received. */
   readonly timeoutMs: number;
-  /** A longer answer is none. */
+  /** A longer answer is an error. */
   readonly longestAnswerBytes: number;
 }
 
 export interface JsonAnswer {
   readonly status: number;
-  /** What the JSON says; `undefined` for none. */
+  /** The parsed JSON; `undefined` for an answer without JSON. */
   readonly body: unknown;
 }
 
-/** The same as `ask`, and rejects with `NOT_JSON`. */
+/** Like `ask`, and rejects with `NOT_JSON`. */
 export async function askJson(request: JsonRequest): Promise<JsonAnswer> {
   const { status, bytes } = await ask(request);
   try {
     return { status, body: parse(bytes) };
   } catch {
-    // A proxy in between explains its errors in HTML.
+    // Proxies explain their errors in HTML.
     if (status === 200) throw coded('NOT_JSON');
     return { status, body: undefined };
   }
 }
 
 /**
- * One request on a connection of its own; a redirect is an answer like any other. Rejects with an error that has a `code`:
- * `TIMEOUT`, `TOO_LARGE`, or the one of Node.
+ * One request on a new connection; a redirect is returned like any other answer. Rejects with an error with a `code`:
+ * `TIMEOUT`, `TOO_LARGE`, or a code of Node.
  */
 export async function ask({
   url,
@@ -52,7 +52,7 @@ export async function ask({
   readonly headers: IncomingHttpHeaders;
 }> {
   const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-  // Loaded here: the management server loads this file at the start of the application, and asks nobody.
+  // Loaded here: the management server loads this file at start-up, but sends no request.
   const { request: open } = await (url.startsWith('https:') ? import('node:https') : import('node:http'));
   return new Promise((resolve, reject) => {
     const length =
@@ -94,24 +94,23 @@ function coded(code: string): Error {
 }
 
 /**
- * How svc's own commands show the management server that they have its token, without sending it. Whoever listens at a port learns
- * nothing to use elsewhere:
- *
+ * How svc's own commands prove to the management server that they have its token, without sending it. A process that listens at
+ * the port instead learns nothing to use elsewhere.
  * 1. `Authorization: SvcProof challenge="…"`, which holds nothing of the token;
- * 2. 401 with `WWW-Authenticate: SvcProof nonce="…", process="…", proof="…"`: a server that has the token proves it, and which process it is;
- * 3. `Authorization: SvcProof challenge="…", nonce="…", proof="…"`: the command proves it as well, for this method and path alone.
+ * 2. 401 with `WWW-Authenticate: SvcProof nonce="…", process="…", proof="…"`: the server proves that it has the token, and
+ * which process it is;
+ * 3. `Authorization: SvcProof challenge="…", nonce="…", proof="…"`: the command proves it too, for this method and path only.
  */
 const proofScheme = 'SvcProof';
 
-/** What both proofs are made of. */
 export interface ProofParts {
   readonly challenge: string;
   readonly nonce: string;
-  /** The process that answers: host, number and begin. */
+  /** The process that answers: host, id and start. */
   readonly process: string;
 }
 
-/** Slow to make, so that a token cannot be guessed from a proof in bulk. */
+/** Slow on purpose, so that a token cannot be guessed from a proof. */
 export function proofKey(token: string): Promise<Buffer> {
   return new Promise((resolve, reject) =>
     scrypt(token, 'svc management', 32, (error, key) => (error ? reject(error) : resolve(key))),
@@ -139,7 +138,7 @@ export function proofHeader(parts: Readonly<Record<string, string | undefined>>)
   return `${proofScheme} ${given.map(([name, value]) => `${name}="${value}"`).join(', ')}`;
 }
 
-/** The parts of a header of this scheme; `undefined` of any other. */
+/** The parts of a header of this scheme; `undefined` for other schemes. */
 export function proofPartsIn(header: string | undefined): ReadonlyMap<string, string> | undefined {
   if (header === undefined || header.length > 1_000 || !header.startsWith(`${proofScheme} `))
     return undefined;

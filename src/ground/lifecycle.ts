@@ -5,9 +5,9 @@ import { basename } from 'node:path';
 const processKey = Symbol.for('svc');
 
 /**
- * State that must be single per process, although an application can load this package as ESM and as CJS, twice, or in a realm
- * of its own: test runners have a `globalThis` for each file, and Jest a copy of `process`; Node's classes are the same in all.
- * `make` runs once, in whichever copy asks first.
+ * State that is single per process, although an application may load this package as ESM and as CJS, twice, or in another
+ * realm. Test runners have a `globalThis` per file, and Jest a copy of `process`; Node's classes are shared. `make`
+ * runs once, in the copy that asks first.
  */
 export function shared<T>(name: string, make: () => T): T {
   const holder = AsyncLocalStorage as unknown as Record<symbol, Map<string, unknown> | undefined>;
@@ -28,12 +28,12 @@ const suppression = shared<Suppression>('suppression', () => ({
   storage: new AsyncLocalStorage(),
 }));
 
-/** True while svc's own work runs: functions called by it are not captured. */
+/** True while svc's own work runs: functions that it calls are not captured. */
 export function isOwnWork(): boolean {
   return suppression.depth > 0 || suppression.storage.getStore() === true;
 }
 
-/** Runs synchronous own work: what it calls is not captured. Costs a counter. */
+/** Runs synchronous own work, whose calls are not captured. Costs a counter. */
 export function runOwnWork<T>(work: () => T): T {
   suppression.depth++;
   try {
@@ -43,18 +43,18 @@ export function runOwnWork<T>(work: () => T): T {
   }
 }
 
-/** Starts asynchronous own work (a send, a query): nothing it calls is captured, now or later. */
+/** Starts asynchronous own work (a send, a query), whose calls are not captured, now or later. */
 export function startOwnWork<T>(work: () => T): T {
   return suppression.storage.run(true, work);
 }
 
 interface LoadOnce<T> {
   (): Promise<T>;
-  /** What is there or on its way; `undefined` where nobody has asked yet, or the last attempt failed. */
+  /** The result or the attempt in progress; `undefined` before the first call and after a failure. */
   started(): Promise<T> | undefined;
 }
 
-/** What takes long to make, made at its first use and kept. A failure is not kept: who asks next tries again. */
+/** A lazily created value. Failures are not kept: the next call tries again. */
 export function loadOnce<T>(load: () => Promise<T>): LoadOnce<T> {
   let loading: Promise<T> | undefined;
   const get = (): Promise<T> => {
@@ -68,11 +68,11 @@ export function loadOnce<T>(load: () => Promise<T>): LoadOnce<T> {
 }
 
 /**
- * Loads, synchronously and when it is needed, what is built into a file of its own: an entry of the CommonJS build in
- * tsdown.config.ts. `from`: the caller's `import.meta.url`. `source`: its path from there; in the package all stand side by side.
+ * Loads a chunk synchronously on demand: an entry of the CommonJS build in tsdown.config.ts. `from`: the caller's
+ * `import.meta.url`. `source`: the path relative to it; in the package all chunks are in one folder.
  */
 export function loadChunk(from: string, source: string): unknown {
   const file = from.endsWith('.ts') ? source : `./${basename(source, '.ts')}.cjs`;
-  // An application may capture functions of node:fs, which are called here.
+  // An application may capture functions of node:fs, which this calls.
   return runOwnWork(() => createRequire(from)(file));
 }

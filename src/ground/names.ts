@@ -1,8 +1,8 @@
 import { types } from 'node:util';
 
 /**
- * A regular expression that is made when it is first asked for. V8 parses a literal together with its file, even inside a function that
- * is never called, and one with a class of Unicode (`\\p{L}`) takes up to 0.4 ms of each start.
+ * A regular expression that is created at its first use. V8 parses a literal with its file, even in a function that is never called. One
+ * with a Unicode class (`\\p{L}`) costs each start up to 0.4 ms.
  */
 export function lazyPattern(source: string, flags: string): () => RegExp {
   let pattern: RegExp | undefined;
@@ -13,9 +13,8 @@ export function lazyPattern(source: string, flags: string): () => RegExp {
 }
 
 /**
- * Whether an object is one of names and values: a plain one, or an instance of a class of the application that shows its fields. Lists,
- * maps, dates and other objects of the language and of Node hold their values elsewhere, as do instances with private fields alone, so
- * that reading their properties would find nothing.
+ * Whether an object is a record of names and values: a plain one, or an instance of an application's class with fields. Lists,
+ * maps, dates and other built-in objects hold their values elsewhere, as do instances with only private fields.
  */
 export function isNamedValues(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
@@ -23,13 +22,13 @@ export function isNamedValues(value: unknown): value is Record<string, unknown> 
   return isPlain(value) || Object.keys(value).length > 0;
 }
 
-/** Of any realm: tests run their code in one of its own. */
+/** Of any realm, as test runners use several. */
 function isPlain(value: object): boolean {
   const prototype = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-/** Of the same, of a `Map`, and of the `Headers` of fetch, whosever they are. `undefined`: an object of another kind. */
+/** The entries of such an object, of a `Map`, or of any `Headers` of fetch. `undefined` for other objects. */
 export function entriesOf(value: unknown): [name: unknown, value: unknown][] | undefined {
   if (isNamedValues(value)) return Object.entries(value);
   if (types.isMap(value)) return [...value.entries()];
@@ -38,12 +37,12 @@ export function entriesOf(value: unknown): [name: unknown, value: unknown][] | u
   return isHeaders && typeof entries === 'function' ? [...entries.call(value)] : undefined;
 }
 
-/** Longer ones, and others, are not repeated: what stands there may be data. */
+/** Other names are not repeated in messages, as they may be data. */
 const plainName = /^[A-Za-z_][\w-]{0,39}$/;
 
 /**
- * What is wrong with options as a whole: they are no object of names and values, or have a name that is not among these. What callers
- * without types, and their spelling mistakes, hand over would be lost without a word.
+ * The first problem of an options object: not a record of names and values, or an unknown name. Mistakes of untyped callers
+ * would otherwise be ignored silently.
  */
 export function optionsProblem(given: unknown, names: readonly string[]): string | undefined {
   if (!isNamedValues(given)) return `the options must be ${plainObject}`;
@@ -51,10 +50,10 @@ export function optionsProblem(given: unknown, names: readonly string[]): string
   return unknown === undefined ? undefined : unknownName('option', unknown, names);
 }
 
-/** Neither a list nor a `Map`, say, which are objects, too. */
+/** Lists and `Map`s are objects, too. */
 export const plainObject = 'a plain object of names and values';
 
-/** @param kind what has names here: `option` */
+/** @param kind what the names denote: `option` */
 export function unknownName(kind: string, name: string, names: readonly string[]): string {
   if (!plainName.test(name)) return `there is an unknown ${kind}; there are ${names.join(', ')}`;
   const nearest = nearestName(name, names);
@@ -63,23 +62,22 @@ export function unknownName(kind: string, name: string, names: readonly string[]
     : `unknown ${kind} ${name}: did you mean ${nearest}?`;
 }
 
-/** How near a name must be to be meant. */
 interface Nearness {
-  /** Edits at most. Default: two, or a third of the letters. */
+  /** Maximum number of edits. Default: two, or a third of the letters. */
   readonly limit?: number;
-  /** How many names. Default: 3. */
+  /** Maximum number of names. Default: 3. */
   readonly count?: number;
-  /** The beginning of a name is near, too, as `svc.broker.async`. */
+  /** A prefix counts as near, such as `svc.broker.async`. */
   readonly withBeginnings?: boolean;
 }
 
-/** Longer ones are no mistyped names, and would take their time. */
+/** Longer texts are not mistyped names, and slow to compare. */
 const mostCharacters = 200;
 
-/** The names that are likely meant by a wrong one, nearest first. */
+/** The names that a wrong one most likely means, nearest first. */
 export function nearestNames(wrong: string, names: Iterable<string>, nearness: Nearness = {}): string[] {
   const wanted = squash(wrong);
-  // Every name of two letters is two letters away from every other one.
+  // Any two names of two letters are two edits apart.
   const usual = Math.min(Math.max(2, Math.floor(wanted.length / 3)), wanted.length - 1);
   const { limit = usual, count = 3, withBeginnings = false } = nearness;
   return [...new Set(names)]
@@ -91,7 +89,7 @@ export function nearestNames(wrong: string, names: Iterable<string>, nearness: N
     .map(({ name }) => name);
 }
 
-/** The option, variable or word that was most likely meant by a wrong one. */
+/** The option, variable or word that a wrong one most likely means. */
 export function nearestName(
   wrong: string,
   names: Iterable<string>,
@@ -100,7 +98,7 @@ export function nearestName(
   return nearestNames(wrong, names, { limit, count: 1, withBeginnings: true })[0];
 }
 
-/** ` (did you mean a, b?)`, or nothing. */
+/** ` (did you mean a, b?)`, or an empty text. */
 export function didYouMean(wrong: string, names: Iterable<string>): string {
   const near = nearestNames(wrong, names);
   return near.length === 0 ? '' : ` (did you mean ${near.join(', ')}?)`;
@@ -116,7 +114,7 @@ function howFar(wanted: string, name: string, limit: number, withBeginnings: boo
   return distance;
 }
 
-/** Spelling that people mix up: `bootstrap_servers`, `bootstrapServers`, `bootstrap-servers`. */
+/** Unifies spellings that people mix up: `bootstrap_servers`, `bootstrapServers`, `bootstrap-servers`. */
 function squash(name: string): string {
   return name.slice(0, mostCharacters).toLowerCase().replace(/[-_]/g, '');
 }
@@ -125,7 +123,7 @@ function lastPart(path: string): string {
   return path.slice(path.lastIndexOf('.') + 1);
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`. */
+/** Insertions, deletions, replacements and swaps of neighbors that turn `a` into `b`. */
 export function editDistance(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, index) => index);
@@ -152,7 +150,7 @@ function at(row: readonly number[], index: number): number {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII.
 const ascii = /^[\x00-\x7f]*$/;
 
-/** The name, and those that it is in a normal form of Unicode: two names for JavaScript and for file systems, and one for whoever writes it. */
+/** The name in each normal form of Unicode. JavaScript and file systems treat them as different names, people as one. */
 export function inEachForm(name: string): string[] {
   return ascii.test(name) ? [name] : [...new Set([name, name.normalize('NFC'), name.normalize('NFD')])];
 }

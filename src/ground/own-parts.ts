@@ -4,26 +4,25 @@ import { shared } from './lifecycle.ts';
 
 // parts that the application registers.
 
-/** What applications implement themselves, by the names that they give in their configuration. */
+/** Implementations of the application, by the names in its configuration. */
 interface OwnParts<Part> {
-  /** Returns the way to take it out again. Throws an `SvcError` where the name is taken, or none. */
+  /** Returns a function that removes the part. Throws an `SvcError` for an invalid or taken name. */
   register(name: string, part: Part): () => void;
   find(name: string): Part | undefined;
-  /** Throws an `SvcError` where nothing has that name. */
+  /** Throws an `SvcError` if the name is not registered. */
   get(name: string): Part;
-  /** svc starts before the application: waits for its registration, 10 s at most, and rejects with an `SvcError`. */
+  /** svc starts before the application: waits 10 s at most for its registration, then rejects with an `SvcError`. */
   wait(name: string): Promise<Part>;
 }
 
 interface OwnPartsOptions {
   /** For messages: `registerBroker`. */
   readonly registration: string;
-  /** Names of svc's own. */
   readonly reserved: readonly string[];
   readonly code: ErrorCode;
 }
 
-/** As in `svc.broker.client`, where a name of an application's own is told from a mistake by hand. */
+/** As in `svc.broker.client`: the form tells the name of an application's own part from a typing error. */
 export const ownName = /^[a-z][a-z0-9-]{0,31}$/;
 const longestWaitMs = 10_000;
 
@@ -73,7 +72,7 @@ export function ownParts<Part>({ registration, reserved, code }: OwnPartsOptions
   };
 }
 
-/** The part of the client of `@aws-sdk/client-s3` that svc uses. */
+/** The part of the `@aws-sdk/client-s3` client that svc uses. */
 export interface OwnS3Client {
   send(command: object, options?: { abortSignal?: AbortSignal }): Promise<unknown>;
 }
@@ -81,11 +80,10 @@ export interface OwnS3Client {
 const own = shared<{ client: OwnS3Client | undefined }>('s3-client', () => ({ client: undefined }));
 
 /**
- * Gives svc the application's own client of `@aws-sdk/client-s3` for its backups, with credentials, proxy or region of its own;
- * svc never ends it. `svc.broker.backup.s3-bucket` and `s3-prefix` hold as before. To be called before the first backup: at the
- * start of the application, or in a configuration in code, where commands find it as well. Returns the way to take it out again.
- *
- * @throws SvcError `SVC_GROUND_BUCKET_CLIENT` for what has no function `send`.
+ * Uses the application's own client of `@aws-sdk/client-s3` for backups, with its credentials, proxy and region. svc never
+ * closes it. `svc.broker.backup.s3-bucket` and `s3-prefix` still apply. Call it before the first backup: at the start of the
+ * application, or in a configuration in code, where commands find it as well. Returns a function that removes the client.
+ * @throws SvcError `SVC_GROUND_BUCKET_CLIENT` for an object without a function `send`
  */
 export function registerS3Client(client: OwnS3Client): () => void {
   if (typeof client?.send !== 'function')

@@ -1,4 +1,4 @@
-/** What a piece of personal data is; it decides what a mask leaves to be seen. */
+/** The kind of personal data; it decides what a mask shows. */
 export const piiTypes = [
   'NAME',
   'EMAIL',
@@ -18,15 +18,14 @@ export type PiiStrategy = (typeof piiStrategies)[number];
 export const piiLevels = ['WEAK', 'NORMAL', 'STRONG'] as const;
 export type PiiLevel = (typeof piiLevels)[number];
 
-/** What happens to one marked value. */
 export interface FieldRule {
   readonly type: PiiType;
   readonly strategy: PiiStrategy;
-  /** Of a mask: how much it hides. */
+  /** For MASK: how much is hidden. */
   readonly level: PiiLevel;
-  /** Of ENCRYPT: which key; `undefined` is the default key. */
+  /** For ENCRYPT: the key; `undefined` is the default key. */
   readonly keyId?: string | undefined;
-  /** Of MASK: the name of a registered masker, instead of the one of the type. */
+  /** For MASK: the name of a registered masker, instead of the one for the type. */
   readonly masker?: string | undefined;
 }
 
@@ -35,12 +34,12 @@ export interface PathRule extends FieldRule {
   readonly path: string;
 }
 
-/** What rules can say about one value; the rest has defaults: the type that the name suggests, MASK, NORMAL. */
+/** The configurable parts of a rule. Defaults: the type that the name suggests, MASK, NORMAL. */
 export type RuleParts = Partial<FieldRule>;
 
 /**
- * Rules as they are written in code: paths (`customer.email`, `**.ssn=NATIONAL_ID:HASH`), objects with a path, or an object of
- * paths. A rule without a path, or a type alone, means the payload as a whole.
+ * Rules in code: paths (`customer.email`, `**.ssn=NATIONAL_ID:HASH`), objects with a path, or an object of paths. A rule
+ * without a path, or a type alone, applies to the whole payload.
  */
 export type PiiRules =
   | PiiType
@@ -59,7 +58,7 @@ const names: readonly (readonly [RegExp, PiiType])[] = [
   [/name$/, 'NAME'],
 ];
 
-/** The type that a field of this name most likely has, where a mark does not say: `workEmail` is EMAIL. */
+/** The most likely type of a field by its name: `workEmail` is EMAIL. */
 export function typeOfName(field: string): PiiType {
   const bare = field.toLowerCase().replace(/[^a-z]/g, '');
   return names.find(([pattern]) => pattern.test(bare))?.[1] ?? 'CUSTOM';
@@ -73,10 +72,9 @@ const step =
   /\*\*|\*|\[\*\]|\[\d+\]|\["((?:[^"\\]|\\.)+)"\]|\['((?:[^'\\]|\\.)+)'\]|[^.[\]*\s'"]+(?: +[^.[\]*\s'"]+)*/y;
 
 /**
- * Takes the path of a rule apart: `customer.email`, `items[*].phone`, `**.ssn`, `rates["a.b"]`; a leading `$.` is allowed.
- * What could only be meant otherwise, and would protect nothing, is refused: numbers of elements, the `#` of expressions.
- *
- * @returns its steps, or what is wrong with it, as the end of a sentence
+ * Parses the path of a rule: `customer.email`, `items[*].phone`, `**.ssn`, `rates["a.b"]`; a leading `$.` is allowed. Refuses
+ * paths that would protect nothing: numbers of elements, the `#` of expressions.
+ * @returns the steps, or the problem as the end of a sentence
  */
 export function parseRulePath(path: string): readonly PathStep[] | string {
   if (path.length > most.characters) return `must be a path of at most ${most.characters} characters`;
@@ -107,7 +105,7 @@ export function parseRulePath(path: string): readonly PathStep[] | string {
   return steps.length > most.steps ? `must be a path of at most ${most.steps} steps` : steps;
 }
 
-/** Rules mean all elements of an array, as which one is where changes from call to call. */
+/** Rules apply to all elements of an array, as their positions vary from call to call. */
 function byNumber(text: string, elements: readonly [from: number, to: number][]): string {
   const written = (part: (step: string) => string): string => {
     let path = '';

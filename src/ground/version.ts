@@ -1,9 +1,9 @@
-/** Version of this package; a test holds it against package.json. */
+/** Version of this package; a test compares it with package.json. */
 export const version = '0.1.0';
 
 const needed = [22, 15, 0] as const;
 
-/** What a process without svc says of its Node; `undefined` where svc works. */
+/** Why svc does not support this version of Node; `undefined`: it does. */
 export function unsupportedNode(version: string): string | undefined {
   const found = version.split('.').map(Number);
   for (let part = 0; part < needed.length; part++) {
@@ -14,5 +14,5 @@ export function unsupportedNode(version: string): string | undefined {
   return undefined;
 }
 
-/** Of a process that does not start because svc cannot work and `svc.required` is true: `EX_CONFIG` of sysexits.h. */
+/** Exit code if svc cannot work and `svc.required` is true: `EX_CONFIG` of sysexits.h. */
 export const notStartedExitCode = 78;

@@ -35,13 +35,12 @@ export interface ConsoleParts {
 
 type News = Pick<ConsoleDocument, 'history' | 'trends'>;
 
-/** What is new of the last hour since then. */
 export function newsOf({ recent, trends }: Pick<ConsoleParts, 'recent' | 'trends'>, afterMs: number): News {
   const history = historyOf(recent.samples(), afterMs);
   return { history, trends: afterMs === 0 || history.atMs.length > 0 ? trends.all() : [] };
 }
 
-/** All that the page shows beside that and the actions, read at one moment; never rejects. */
+/** Everything else on the page except the actions, read at one moment; never rejects. */
 export function consoleFacts(parts: ConsoleParts): Omit<ConsoleDocument, 'actions' | keyof News> {
   const { sources, health, info, environment, traffic, runs, nowMs } = parts;
   const types = typesOf(sources);
@@ -97,13 +96,13 @@ function typesOf(sources: MetricSources): TypeFacts[] {
   return types.sort((one, other) => other.published + other.failed - one.published - one.failed);
 }
 
-/** What the page of the console shows, in one answer. It holds nothing of what an event holds. */
+/** The content of the console page, in one answer. Holds no event content. */
 export interface ConsoleDocument {
   /** Unix time in milliseconds. */
   readonly atMs: number;
   readonly process: ProcessFacts;
   readonly health: Health;
-  /** What became of the calls since the start, and what the relay of this process did with stored events. */
+  /** Outcomes of the calls since the start, and the counts of the relay of this process. */
   readonly counts: EventCounts;
   readonly queue: BufferState;
   readonly backup: BackupState;
@@ -112,14 +111,12 @@ export interface ConsoleDocument {
   /** The busiest, {@link mostTypes} at most. */
   readonly types: readonly TypeFacts[];
   readonly typeCount: number;
-  /** Of the busiest types; none where the page has them already. */
+  /** Of the busiest types; empty if the page has them already. */
   readonly trends: readonly Trend[];
   readonly targets: readonly CaptureTarget[];
   readonly deadLetters: DeadLetters;
-  /** Points that the page does not have yet. */
   readonly history: History;
   readonly runs: { readonly deadLetters: LatestRuns; readonly backup: LatestRuns };
-  /** What may be asked for over HTTP, by the configuration. */
   readonly actions: readonly string[];
 }
 
@@ -132,7 +129,7 @@ export interface ProcessFacts extends Info {
   readonly upSeconds: number;
 }
 
-/** Events of one type, those of the relay too. */
+/** Events of one type, those of the relay included. */
 export interface TypeFacts {
   readonly eventType: string;
   readonly published: number;
@@ -142,7 +139,7 @@ export interface TypeFacts {
   readonly maxMs: number | null;
 }
 
-/** How many events of a type there were within each step of ten seconds, the last ten minutes at most. */
+/** Events of a type within each step of ten seconds, for ten minutes at most. */
 export interface Trend {
   readonly eventType: string;
   readonly events: readonly number[];
@@ -153,7 +150,7 @@ interface LatestRuns {
   readonly dryRun: RecoveryRun | null;
 }
 
-/** What was counted within each step of ten seconds, a column each. */
+/** Counts within each step of ten seconds, one column per series. */
 export interface History {
   /** End of the step, as Unix time in milliseconds. */
   readonly atMs: readonly number[];
@@ -162,19 +159,19 @@ export interface History {
   readonly failed: readonly number[];
   /** `null`: nothing was sent. */
   readonly meanMs: readonly (number | null)[];
-  /** Within which 95 of 100 were, by the buckets of the histogram. */
+  /** The 95th percentile, estimated from the buckets of the histogram. */
   readonly p95Ms: readonly (number | null)[];
   /** Events in memory, in the local backup, and in the outbox. */
   readonly queued: readonly number[];
   readonly backup: readonly number[];
   readonly outbox: readonly (number | null)[];
-  /** Breaker in front of the broker: position in `circuitStates`. */
+  /** Breaker for the broker: index in `circuitStates`. */
   readonly circuit: readonly number[];
 }
 
 export const mostTypes = 100;
 
-/** What is looked at every ten seconds, beside the counts of the thresholds. */
+/** Sampled every ten seconds, beside the counts for the thresholds. */
 export interface Levels {
   /** Unix time in milliseconds. */
   readonly wallMs: number;
@@ -182,7 +179,7 @@ export interface Levels {
   readonly backup: number;
   readonly outbox: number | null;
   readonly circuit: number;
-  /** Of the durations of all event types, as the histogram has them. */
+  /** Of the durations of all event types, as in the histogram. */
   readonly buckets: readonly number[];
 }
 
@@ -198,7 +195,6 @@ export function levelsOf(sources: MetricSources, wallMs: number): Levels {
   };
 }
 
-/** Steps that ended after `afterMs`. */
 export function historyOf(samples: readonly Sample<Totals & Levels>[], afterMs: number): History {
   const steps = samples
     .slice(1)
@@ -230,7 +226,7 @@ export function historyOf(samples: readonly Sample<Totals & Levels>[], afterMs: 
   };
 }
 
-/** As Prometheus does it: evenly within a bucket; what is above the last bound counts as that. */
+/** As in Prometheus: linear within a bucket; values above the last bound count as that bound. */
 function percentileMs(buckets: readonly number[], share: number): number | null {
   const all = buckets.reduce((sum, count) => sum + count, 0);
   if (all === 0) return null;
@@ -247,10 +243,13 @@ function percentileMs(buckets: readonly number[], share: number): number | null 
 const tenth = (value: number): number => Math.round(value * 10) / 10;
 
 const freshMs = 15_000;
-/** Somebody waits for the way back. */
+/** Shorter, so that a recovery shows soon. */
 const freshWhenDownMs = 5_000;
 
-/** For a page that asks every two seconds: brokers and databases hear less of it, and what this process counts itself is of now. */
+/**
+ * For a page that polls every two seconds: requests to brokers and databases are cached longer, counts of this process are
+ * current.
+ */
 export function askSlowly(
   health: () => Promise<Health>,
   recent: Recent,
@@ -269,18 +268,17 @@ export function askSlowly(
   };
 }
 
-/** Of so many types, the busiest since the start. */
+/** The number of types, the busiest since the start. */
 export const mostTrends = 50;
 /** Ten minutes. */
 const mostSteps = 60;
 
 export interface Trends {
-  /** A step has ended. */
   step(): void;
   all(): readonly Trend[];
 }
 
-/** How many events of the busiest types there were within each of the last steps. A type that comes among them begins without a past. */
+/** The events of the busiest types within each of the last steps. A type that joins them starts without history. */
 export function createTrends(read: () => ReadonlyMap<string, number>): Trends {
   interface Seen {
     readonly total: number;
@@ -304,7 +302,7 @@ export function createTrends(read: () => ReadonlyMap<string, number>): Trends {
   };
 }
 
-/** Events that got to their topic, and those that did not. */
+/** Events that reached their topic, and events that did not. */
 export function totalsByType(sources: MetricSources): Map<string, number> {
   const totals = eventsByType('svc.events.published', sources);
   for (const [type, failed] of eventsByType('svc.events.failed', sources))

@@ -10,34 +10,33 @@ import {
 } from '../observe/metrics.ts';
 import { targetStates } from '../observe/outcomes.ts';
 
-/** State of the connection to the broker, as `GET /actuator/health/svc` shows it. What is not known is `null`. */
+/** The body of `GET /actuator/health/svc`. Unknown values are `null`. */
 export interface Health {
   readonly status: 'UP' | 'DOWN';
   readonly details: HealthDetails;
 }
 
 export interface HealthDetails {
-  /** By the thresholds of monitoring, over the last five minutes. It makes nothing DOWN. */
+  /** By the monitoring thresholds, over the last five minutes. Does not affect `status`. */
   readonly state?: MonitoringState;
-  /** The thresholds that are crossed, the worst first, a line each: the number, the threshold, what to do. Absent where there are none. */
+  /** The exceeded thresholds, the worst first, one line each: value, threshold, remedy. Missing if no threshold is exceeded. */
   readonly findings?: readonly string[];
   readonly brokerProducerInitialized: boolean;
   readonly clusterId: string | null;
   readonly nodeCount: number | null;
-  /** Default topic and dead letter topic as configured. */
   readonly topic: string | null;
   readonly dlqTopic: string | null;
-  /** Worker id in event ids, and how it was come by: `configured`, `kafka`, `host` or `derived`. */
+  /** Worker id of event ids, and its source: `configured`, `kafka`, `host` or `derived`. */
   readonly worker?: { readonly id: number; readonly source: string };
-  /** Events in `too-large/` of the local backup; absent where there are none. */
+  /** Events in `too-large/` of the local backup; missing for 0. */
   readonly tooLargeEvents?: number;
-  /** Keys of marked fields; absent where nothing is encrypted. */
+  /** Keys of marked fields; missing if nothing is encrypted. */
   readonly keys?: readonly KeyHealth[];
-  /** The outbox, where there is one. */
+  /** Missing without an outbox. */
   readonly outbox?: OutboxHealth;
-  /** Present where the broker is being asked and has not answered yet: how old the answer is that this is from. */
+  /** Age of this answer in milliseconds, if a request to the broker is in flight. */
   readonly ageMs?: number;
-  /** One line: no event is lost, and somebody has to look, as a topic refuses its events. */
+  /** One line: no event is lost, but an operator must act, as a topic refuses its events. */
   readonly warning?: string;
   /** One line, present when DOWN. */
   readonly error?: string;
@@ -50,24 +49,27 @@ export interface KeyHealth {
   /** The name that rules use. */
   readonly keyId: string;
   readonly status: 'UP' | 'DOWN';
-  /** One line: why it is DOWN; of one that is UP, why it cannot be replaced at the moment. */
+  /** One line: why the key is DOWN; for an UP key, why it cannot be replaced at present. */
   readonly error?: string;
 }
 
-/** The outbox, with the publisher's part of the metrics summary. `null`: not known, or no relay runs in this process. */
+/** The outbox, with the publisher part of the metrics summary. `null`: unknown, or no relay runs in this process. */
 export interface OutboxHealth extends OutboxSummary {
   /**
-   * DOWN: its database cannot be reached, or is not that of the application, or its table contradicts the settings, or rows wait and
-   * the relay of this process stands still. That makes the whole DOWN.
+   * DOWN makes the whole health DOWN. Its database is unreachable or not the application's, or its table contradicts the settings. Or
+   * rows wait while the relay of this process is stuck.
    */
   readonly status: 'UP' | 'DOWN';
-  /** Age of the oldest event that waits. */
+  /** Age of the oldest waiting event, in milliseconds. */
   readonly oldestPendingMs: number | null;
-  /** The relay of this process is not needed: 64 others have all shards. It looks every minute whether it is. */
+  /** The relay of this process is idle: 64 others have all shards. It checks every minute. */
   readonly standsBy?: true;
   /** One line, present when DOWN. */
   readonly error?: string;
-  /** One line: no event is lost, and somebody has to look, as nobody sends the rows, a topic refuses them, or some wait behind one that is FAILED. */
+  /**
+   * One line: no event is lost, but an operator must act. No relay sends the rows, a topic refuses them, or rows wait behind a
+   * FAILED one.
+   */
   readonly warning?: string;
 }
 
@@ -88,7 +90,7 @@ interface OutboxReplay {
   readonly success: number;
   readonly failed: number;
   readonly failedEventIds: readonly string[];
-  /** Where it ended before the last row: what to give as `after` to go on. */
+  /** Where it ended before the last row: pass it as `after` to continue. */
   readonly after?: number;
 }
 
@@ -103,39 +105,40 @@ export interface OutboxReplayRequest {
   readonly dryRun?: boolean;
 }
 
-/** What is asked of the database rejects with an `SvcError` whose message is one line for an operator. */
+/** Methods that query the database reject with an `SvcError` whose message is one line for an operator. */
 export interface OutboxControls {
   statistics(): Promise<OutboxStatistics>;
-  /** One at a time, and one dry run beside it: another one is refused with SVC_OUTBOX_REPLAY_BUSY. */
+  /** One replay and one dry run at a time; others are refused with SVC_OUTBOX_REPLAY_BUSY. */
   replay(request: OutboxReplayRequest, by: string): Promise<OutboxReplay>;
 }
 
-/** What `POST /actuator/svc/dlq/recover` and `/backup/drain` are asked for. Times are milliseconds since the epoch. */
+/** The request of `POST /actuator/svc/dlq/recover` and `/backup/drain`. Times are milliseconds since the epoch. */
 export interface RecoveryAsk {
-  /** Of the backup. Default: the files of this machine where there are some, else the bucket. */
+  /** Which backup. Default: the files of this machine if there are any, else the bucket. */
   readonly from?: 'local' | 's3' | undefined;
   readonly types?: readonly string[] | undefined;
-  /** Only events that are meant for these; they may be topics that the configuration does not have. */
+  /** Only events for these topics, which need not be configured. */
   readonly topics?: readonly string[] | undefined;
   readonly since?: number | undefined;
   readonly until?: number | undefined;
-  /** For events whose own topic is not known. */
+  /** For events without a known topic. */
   readonly to?: string | undefined;
-  /** Events a second. Default: as fast as the brokers take them. */
+  /** Events per second. Default: as fast as the brokers accept them. */
   readonly rate?: number | undefined;
-  /** Events at most. Default: all. */
+  /** Maximum number of events. Default: all. */
   readonly limit?: number | undefined;
-  /** Looks, and sends nothing. */
+  /** Counts, and sends nothing. */
   readonly dryRun: boolean;
 }
 
 /**
- * `DONE`: all was looked at; what could not be sent is in `failed`. `LIMIT`: so many as were asked for. `STOPPED`: the process ended,
- * or the broker is away. `FAILED`: it could not be read. The same request goes on where a run has ended.
+ * `DONE`: all events were read; those that could not be sent are in `failed`. `LIMIT`: the requested number was sent.
+ * `STOPPED`: the process ended, or the broker is unavailable. `FAILED`: reading failed. The same request continues where a run
+ * ended.
  */
 export const runStates = ['RUNNING', 'DONE', 'LIMIT', 'STOPPED', 'FAILED'] as const;
 
-/** A recovery that runs in this process, or has ended. Nothing of what an event holds. */
+/** A recovery of this process, running or ended. Holds no event content. */
 export interface RecoveryRun {
   readonly id: string;
   readonly state: (typeof runStates)[number];
@@ -143,60 +146,60 @@ export interface RecoveryRun {
   /** ISO 8601. */
   readonly startedAt: string;
   readonly endedAt: string | null;
-  /** Events that lie there, filters aside; `null`: not known. */
+  /** All stored events, without filters; `null`: unknown. */
   readonly total: number | null;
-  /** Of those that were looked at: accepted by the filters, and left out by them. */
+  /** Events that the filters accepted, and those that they skipped. */
   readonly matched: number;
   readonly skipped: number;
   readonly sent: number;
-  /** Accepted and not sent: they stay where they are. */
   readonly failed: number;
-  /** What lies there and is no event, or is being written. */
+  /** Invalid or incomplete entries. */
   readonly unreadable: number;
-  /** Why events are not sent, each reason once. */
+  /** Why events were not sent, one entry per reason. */
   readonly problems: readonly { readonly reason: string; readonly events: number }[];
-  /** One line, of a run that is STOPPED or FAILED. */
+  /** One line, for a STOPPED or FAILED run. */
   readonly error: string | null;
 }
 
-/** The recoveries of one kind. One run at a time, and one dry run beside it. */
+/** The recoveries of one kind: one run and one dry run at a time. */
 export interface RecoveryControls {
-  /** It goes on whether anybody waits for it or not. `undefined`: one is running. */
+  /** Continues in the background. `undefined`: one is running. */
   start(ask: RecoveryAsk, by: string): RecoveryRun | undefined;
-  /** The latest of each; `null`: there was none. */
+  /** The latest of each; `null`: none yet. */
   latest(): { readonly run: RecoveryRun | null; readonly dryRun: RecoveryRun | null };
-  /** Why there is none at all, one line. */
+  /** Why recovery is impossible, in one line. */
   missing(ask: Pick<RecoveryAsk, 'from'>): string | undefined;
 }
 
-/** What `GET /actuator/svc/dlq` shows: nothing of what an event holds. */
+/** The body of `GET /actuator/svc/dlq`. Holds no event content. */
 export interface DeadLetters {
-  /** In the topic, as last counted; `null`: not known. */
+  /** In the topic, as last counted; `null`: unknown. */
   readonly waiting: number | null;
-  /** Sent by this process since its start, the newest first. */
+  /** Sent by this process since its start, newest first. */
   readonly recent: readonly DlqView[];
 }
 
-/** What `GET /actuator/svc/dlq?source=topic` is asked for. Times are milliseconds since the epoch. */
+export const mostDeadLetters = 200;
+
+/** The query of `GET /actuator/svc/dlq?source=topic`. Times are milliseconds since the epoch. */
 export interface DeadLetterAsk {
   readonly types?: readonly string[] | undefined;
   /** Class names or codes of causes. */
   readonly reasons?: readonly string[] | undefined;
-  /** Those that events were meant for. */
   readonly topics?: readonly string[] | undefined;
   readonly since?: number | undefined;
   readonly until?: number | undefined;
   readonly limit: number;
 }
 
-/** A dead letter as it stands in its topic: nothing of what the event holds, nor its key. What is not known is `null`. */
+/** A dead letter of the topic, without the content and key of its event. Unknown values are `null`. */
 export interface StoredDeadLetter {
   readonly eventId: string;
   readonly eventType: string | null;
   /** Class name or code of the cause. */
   readonly failureReason: string | null;
   readonly originalTopic: string | null;
-  /** When it failed, as ISO 8601. */
+  /** Time of the failure, as ISO 8601. */
   readonly timestamp: string;
   readonly partition: number;
   readonly offset: number;
@@ -204,101 +207,97 @@ export interface StoredDeadLetter {
 
 export interface DeadLettersOfTopic {
   readonly topic: string;
-  /** The newest that were asked for, the newest first. They stay in the topic when a recovery has sent them. */
+  /** The requested ones, newest first. Recovered ones stay in the topic. */
   readonly deadLetters: readonly StoredDeadLetter[];
-  /** Records that were looked at, from the newest on, and those of them that are no dead letters. */
+  /** Records read from the end of the topic; `unreadable` ones are not dead letters. */
   readonly read: number;
   readonly unreadable: number;
   /** `false`: there may be older ones. */
   readonly complete: boolean;
 }
 
-/** Reads the dead letter topic itself, one question at a time. */
+/** Reads the dead letter topic, one request at a time. */
 export interface DeadLetterTopic {
-  /** Why there is none to read, one line. */
+  /** Why the topic cannot be read, in one line. */
   missing(): string | undefined;
-  /** `undefined`: another question is being answered. Rejects with an `SvcError`, in one line, where the broker does not answer soon. */
+  /** `undefined`: another request is in progress. Rejects with a one-line `SvcError` if the broker does not answer soon. */
   newest(ask: DeadLetterAsk): Promise<DeadLettersOfTopic> | undefined;
 }
 
-/** A circuit breaker that was reset. */
 export interface BreakerReset {
   readonly before: CircuitState;
   readonly after: CircuitState;
 }
 
-/** What `POST /actuator/svc/circuit-breaker/reset` has done. `null`: there is no such breaker in this process. */
+/** The result of `POST /actuator/svc/circuit-breaker/reset`. `null`: this process has no such breaker. */
 export interface BreakerResets {
-  /** In front of what is sent directly. */
+  /** The breaker for direct sends. */
   readonly broker: BreakerReset | null;
-  /** In front of what the relay of this process sends. */
+  /** The breaker of this process's relay. */
   readonly outbox: BreakerReset | null;
 }
 
-/** What `GET /actuator/info` shows. */
+/** The body of `GET /actuator/info`. */
 export interface Info {
   readonly service: { readonly name: string | null; readonly version: string | null };
   readonly svc: { readonly version: string };
 }
 
 /**
- * PORT: all that the management server may see of svc. `start.ts` implements it.
- *
- * - `health`, `isReady` and the reports never reject and answer within a second whatever the broker and the database do.
- * - `info`, `targets`, `deadLetters` and `resetBreakers` are synchronous and cheap; `metricsText` loads its serializer when it is asked first.
+ * PORT: everything that the management server may see of svc; `start/` implements it.
+ * - `health`, `isReady` and the reports never reject, and answer within a second whatever the broker and the database do.
+ * - `info`, `targets`, `deadLetters` and `resetBreakers` are synchronous and cheap; `metricsText` loads its serializer at the
+ * first call.
  * - Nothing here ever holds payload values.
- * - `by` says who asks, in the words of the log line that an action leaves.
+ * - `by` names the caller in the log line of an action.
  */
 export interface Controls {
   health(): Promise<Health>;
-  /** Whether this instance does its work, whatever the broker does. */
+  /** Whether this instance works, regardless of the broker. */
   isReady(): Promise<boolean>;
   /** The Prometheus text format. */
   metricsText(): Promise<string>;
   metricsReport(): Promise<MetricsReport>;
   flatMetricsReport(): Promise<FlatMetricsReport>;
-  /** What the page for people shows, of its history what came after this time (Unix, in milliseconds): `console.ts`. */
+  /** The content of the console page; its history starts after this Unix time in milliseconds. See `console.ts`. */
   console(afterMs: number): Promise<object>;
   info(): Info;
   targets(): readonly CaptureTarget[];
-  /** Dead letters: the newest that this process has sent, and how many wait. */
+  /** The newest dead letters of this process, and the number in the topic. */
   deadLetters(): DeadLetters;
   readonly deadLetterTopic: DeadLetterTopic;
   resetBreakers(by: string): BreakerResets;
-  /** Forgets cached encryption keys and asks for new ones; resolves when they are there, or after five seconds. */
+  /** Clears cached encryption keys and fetches them again; resolves when they are available, or after five seconds. */
   invalidateKeys(by: string): Promise<{ readonly keys: readonly KeyHealth[] }>;
   readonly deadLetterRecovery: RecoveryControls;
   readonly backupDrain: RecoveryControls;
-  /** Where there is an outbox. */
+  /** Missing without an outbox. */
   readonly outbox?: OutboxControls | undefined;
 }
 
 type MonitoringState = 'HEALTHY' | 'WARNING' | 'CRITICAL';
 
-/** A threshold of the specification that is crossed. */
 interface Finding {
   readonly state: Exclude<MonitoringState, 'HEALTHY'>;
-  /** One line: what was measured, the threshold, and what to do. */
+  /** One line: value, threshold and remedy. */
   readonly text: string;
 }
 
-/** What is looked at: counts of the last five minutes, and the outbox as it is now. */
 export interface Measured {
   readonly recent: Totals;
-  /** Dead letters of the last minute: their number rises. */
+  /** Dead letters of the last minute: whether their number rises. */
   readonly dlqOfLastMinute: number;
   readonly outbox: OutboxSummary | undefined;
   /** Why the local backup cannot be used; one line. */
   readonly backupProblem?: string | null | undefined;
-  /** As they are now. */
   readonly targets?: readonly CaptureTarget[];
 }
 
 type Rule = (measured: Measured) => Finding | undefined;
 
-/** A mean of less than so many says nothing: the first event of a process waits for its connections. */
+/** A mean of fewer sends is meaningless: the first event of a process waits for its connections. */
 const leastSends = 10;
-/** Of targets that make no events: GET /actuator/svc/targets has all of them. */
+/** Targets named in one finding; GET /actuator/svc/targets has all. */
 const mostShown = 3;
 const lately = 'in the last five minutes';
 
@@ -374,7 +373,7 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** What is crossed, and what else was found, the worst first. */
+/** All findings, the worst first. */
 export function findingsOf(measured: Measured, others: readonly Finding[] = []): readonly Finding[] {
   const found = rules.map((rule) => rule(measured)).filter((finding) => finding !== undefined);
   return [...found, ...others].sort(
@@ -392,25 +391,25 @@ function over(
   return value > warning ? { state: 'WARNING', text: text(warning) } : undefined;
 }
 
-/** Rounded down, to two places: what is under a threshold does not read as if it were not. */
+/** Rounded down to two places, so that a value below a threshold does not read as equal to it. */
 const cut = (value: number): number => Math.floor(value * 100) / 100;
 
-/** Counts that only grow. */
+/** Counters since the start. */
 export interface Totals {
   readonly published: number;
-  /** Those that did not get to their topic. */
+  /** Events that did not reach their topic. */
   readonly failed: number;
   readonly dlq: number;
   readonly brokerErrors: number;
-  /** Events that the publisher has had, and the seconds that it had them for, all together. */
+  /** Events that left the publisher, and their total time in it. */
   readonly sends: number;
   readonly sendSeconds: number;
 }
 
-/** A minute after a broker has held events back it is still worth a look: some quotas do so for milliseconds, again and again. */
+/** Throttling is reported for a minute longer, as some quotas apply for milliseconds, again and again. */
 const throttledMs = 60_000;
 
-/** @param held what a broker has said last of its quotas. `untilMs`: on the monotonic clock */
+/** @param held the last quota response of a broker. `untilMs`: on the monotonic clock */
 export function throttleFinding(
   held: { readonly untilMs: number; readonly message: string } | undefined,
   clock: Clock,
@@ -419,35 +418,33 @@ export function throttleFinding(
   return [{ state: 'WARNING', text: held.message }];
 }
 
-/** What was counted lately: totals since the start never recover from one dead letter, and a good past hides an outage. */
+/** Recent counts. Totals since the start never recover from one dead letter, and a good past hides an outage. */
 export interface Recent {
-  /** Within the last so many milliseconds, an hour at most; the beginning is right to ten seconds. */
+  /** The counts of the last `ms` milliseconds, one hour at most; accurate to ten seconds. */
   within(ms: number): Totals;
-  /** What is not a matter of counts. */
+  /** Findings that do not derive from counts. */
   findings?(): readonly Finding[];
   close(): void;
 }
 
-/** What was read at one moment of the monotonic clock. */
 export interface Sample<T extends Totals> {
   readonly atMs: number;
   readonly totals: T;
 }
 
 export interface RecentSamples<T extends Totals> extends Recent {
-  /** Those of the last hour, ten seconds apart, the oldest first. */
+  /** The samples of the last hour, ten seconds apart, oldest first. */
   samples(): readonly Sample<T>[];
 }
 
-/** What the thresholds look at. */
 export const recentMs = 300_000;
 const keptMs = 3_600_000;
 const stepMs = 10_000;
 
 interface Watching {
-  /** Hears of each sample but the first. */
+  /** Called after each sample except the first. */
   readonly onStep?: () => void;
-  /** The totals alone, where the rest of a sample takes time. */
+  /** The totals alone, if the rest of a sample is slow. */
   readonly totals?: () => Totals;
   readonly findings?: () => readonly Finding[];
 }
@@ -489,7 +486,7 @@ function difference(now: Totals, before: Totals): Totals {
   };
 }
 
-/** A metric as the specification describes it, of one event type. */
+/** A metric of one event type, as the specification describes it. */
 interface MetricDescriptor {
   readonly name: string;
   readonly description: string;
@@ -505,7 +502,7 @@ interface Measurement {
 
 export type { CircuitState };
 
-/** The publisher of the outbox. `null`: not known, or no relay runs in this process. */
+/** The publisher of the outbox. `null`: unknown, or no relay runs in this process. */
 export interface OutboxSummary {
   readonly circuitBreakerState: CircuitState | null;
   readonly consecutiveFailures: number | null;
@@ -515,7 +512,7 @@ export interface OutboxSummary {
   readonly totalFailed: number | null;
 }
 
-/** Connections to the broker. `null`: there are none, or nothing is known of them. */
+/** Connections to the broker. `null`: none, or unknown. */
 export interface BrokerView {
   readonly connectionCount: number | null;
   readonly inFlightRequests: number | null;
@@ -533,7 +530,7 @@ export interface MetricsReport {
     readonly totalDlqEvents: number;
     readonly totalBrokerErrors: number;
     readonly totalBackupFiles: number;
-    /** The rest only where there is an outbox. */
+    /** Missing without an outbox. */
   } & Partial<OutboxSummary>;
   readonly events: {
     readonly published: readonly MetricDescriptor[];
@@ -542,7 +539,7 @@ export interface MetricsReport {
   readonly dlq: {
     readonly totalDlqEvents: number;
     readonly totalBackupFiles: number;
-    /** The newest first. */
+    /** Newest first. */
     readonly recentDlqEvents: readonly DlqView[];
   };
   readonly broker: BrokerView;
@@ -555,7 +552,7 @@ interface DlqView {
   readonly timestamp: string;
 }
 
-/** `GET /actuator/svc-metrics?shape=flat`. What is not known is `null`. */
+/** `GET /actuator/svc-metrics?shape=flat`. Unknown values are `null`. */
 interface FlatMetricsReport {
   readonly eventsPublished: number;
   readonly eventsFailed: number;
@@ -565,10 +562,10 @@ interface FlatMetricsReport {
   readonly lastPublishTime: string | null;
 }
 
-/** What both shapes are made of, read at one moment. */
+/** The input of both shapes, read at one moment. */
 export interface ReportParts {
   readonly sources: MetricSources;
-  /** Where there is one. */
+  /** Missing without an outbox. */
   readonly outbox: OutboxSummary | undefined;
   readonly traffic: BrokerView | undefined;
   readonly nowMs: number;
@@ -618,7 +615,6 @@ export function recentDlqOf(sources: MetricSources): readonly DlqView[] {
   }));
 }
 
-/** For the state of the last minutes. */
 export function countsOf(sources: MetricSources): Totals {
   const histograms = [...sources.durations.rows()].map(({ histogram }) => histogram);
   return {
@@ -629,7 +625,7 @@ export function countsOf(sources: MetricSources): Totals {
   };
 }
 
-/** Events that were sent or given up here: those of calls, and those that the relay took from the outbox. */
+/** Events that were sent or given up here: those of calls, and those of the relay. */
 function totalsOf(sources: MetricSources): Record<'published' | 'failed' | 'dlq', number> {
   return {
     published: total('svc.events.published', sources),
@@ -638,7 +634,7 @@ function totalsOf(sources: MetricSources): Record<'published' | 'failed' | 'dlq'
   };
 }
 
-/** Rounded down: 100.00% says that none failed, and so it is while there is none. */
+/** Rounded down: 100.00% means that no event failed. Also 100.00% without events. */
 function percentage(part: number, whole: number): string {
   const hundredths = whole === 0 ? 100_00 : Math.floor((part * 100_00) / whole);
   return `${(hundredths / 100).toFixed(2)}%`;
@@ -650,7 +646,6 @@ function summaryOf(outbox: OutboxSummary): OutboxSummary {
   return { circuitBreakerState, consecutiveFailures, timeSinceLastSuccessMs, totalPending, totalFailed };
 }
 
-/** What an instrument has for each event type. */
 export function eventsByType(name: string, sources: MetricSources): Map<string, number> {
   const found = new Map<string, number>();
   instrumentOf(name).read(sources, (value, { eventType = '' }) => found.set(eventType, value));
@@ -676,7 +671,6 @@ function durationsByType({ durations }: MetricSources): MetricDescriptor[] {
   );
 }
 
-/** Names for who does not read UCUM. */
 const units: Readonly<Record<string, string>> = { '{event}': 'events', s: 'seconds' };
 
 function describe(
@@ -687,7 +681,7 @@ function describe(
   return { name, description, baseUnit: units[unit] ?? unit, eventType, measurements };
 }
 
-/** Over all its attributes: the very numbers of `/metrics`. */
+/** The sum over all attributes: the same numbers as `/metrics`. */
 function total(name: string, sources: MetricSources): number {
   let sum = 0;
   instrumentOf(name).read(sources, (value) => {

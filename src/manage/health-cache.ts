@@ -11,48 +11,47 @@ import {
   recentMs,
 } from './controls.ts';
 
-/** What a probe of the broker finds. */
 export interface ClusterState {
   readonly clusterId: string | null;
   readonly nodeCount: number;
 }
 
 export interface HealthCacheOptions {
-  /** Asks the broker; rejects with a one-line message when it cannot be reached. */
+  /** Sends a request to the broker; rejects with a one-line message if it is unreachable. */
   readonly probe: () => Promise<ClusterState>;
-  /** Details that need no probe, read at each answer. */
+  /** Details without a probe, read at each answer. */
   readonly known: () => Pick<
     HealthDetails,
     'brokerProducerInitialized' | 'topic' | 'dlqTopic' | 'worker' | 'tooLargeEvents'
   >;
-  /** Another reason to be DOWN than the broker, such as a lost event; one line. */
+  /** A reason to be DOWN besides the broker, such as a lost event; one line. */
   readonly alert?: () => string | undefined;
-  /** Something to look at that makes nothing DOWN; one line. */
+  /** A remark that does not affect the status; one line. */
   readonly remark?: (() => string | undefined) | undefined;
-  /** What was counted lately, read at each answer. */
+  /** Recent counts, read at each answer. */
   readonly recent?: Recent | undefined;
   /** Why the local backup cannot be used; one line. Read at each answer. */
   readonly backupProblem?: () => string | null | undefined;
   /** Configured functions, read at each answer. */
   readonly targets?: (() => readonly CaptureTarget[]) | undefined;
-  /** Keys of marked fields, read at each answer: one that is DOWN makes the whole DOWN. */
+  /** Keys of marked fields, read at each answer: a DOWN key makes the whole DOWN. */
   readonly keys?: () => readonly KeyHealth[];
-  /** Never rejects, and answers as quickly as this does: one that is DOWN makes the whole DOWN. */
+  /** Never rejects. Health waits for it; DOWN makes the whole DOWN. */
   readonly outbox?: (() => Promise<OutboxHealth>) | undefined;
-  /** A probe that began at `sinceMs` has failed, or has not ended in its time. */
+  /** A probe that started at `sinceMs` has failed or timed out. */
   readonly onAway?: (error: string, sinceMs: number) => void;
-  /** How long a result answers further questions. Default: 5000. */
+  /** How long a result is reused. Default: 5000. */
   readonly freshMs?: number;
   /** After this time a probe counts as failed. Default: 3000. */
   readonly timeoutMs?: number;
-  /** Who asks waits no longer, and hears what was known before, and its age. Default: 500. */
+  /** After this time a caller gets the previous result and its age. Default: 500. */
   readonly answerMs?: number;
   readonly clock?: Clock;
 }
 
 type Result = { readonly state: ClusterState } | { readonly error: string };
 
-/** A probe that has not ended after this time is given up, so that one that hangs does not hide a recovery. */
+/** A probe is abandoned after this time, so that a hanging one does not hide a recovery. */
 const abandonAfterMs = 30_000;
 
 interface Answer {
@@ -61,8 +60,8 @@ interface Answer {
 }
 
 /**
- * Health that costs the broker at most one small request per `freshMs`, however often it is asked. One probe runs at a time;
- * whoever asks meanwhile gets its result, or after `answerMs` the one before. Late results of a probe that timed out are used when they come.
+ * Health with at most one small request to the broker per `freshMs`. One probe runs at a time. Concurrent callers share its
+ * result, or get the previous one after `answerMs`. Late results of a timed-out probe are used when they arrive.
  */
 export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> {
   const { probe, known, alert, keys, freshMs = 5000, timeoutMs = 3000, answerMs = 500 } = options;
@@ -150,7 +149,6 @@ function describe(
   };
 }
 
-/** By the counts as they are now. */
 export function stateOf(
   recent: Recent,
   outbox: OutboxHealth | undefined,

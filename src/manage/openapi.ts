@@ -1,11 +1,10 @@
-import { circuitStates } from '../ground/management.ts';
+import { type ActionId, circuitStates } from '../ground/management.ts';
 import { version } from '../ground/version.ts';
-import { mostDeadLetters, type Route, type RouteName } from './actions.ts';
-import { runStates } from './controls.ts';
+import { mostDeadLetters, runStates } from './controls.ts';
 import { versionedJsonType } from './reply.ts';
 
 /** JSON Schema, draft 2020-12. */
-export type Schema = { readonly [keyword: string]: unknown };
+type Schema = { readonly [keyword: string]: unknown };
 
 const integer: Schema = { type: 'integer' };
 const number: Schema = { type: 'number' };
@@ -22,7 +21,7 @@ const orNull = (schema: Schema): Schema =>
     : { anyOf: [schema, { type: 'null' }] };
 const about = (description: string, schema: Schema): Schema => ({ ...schema, description });
 
-/** A name with `?` may be missing; no others may be there. */
+/** A name with `?` is optional; additional properties are not allowed. */
 function object(members: Readonly<Record<string, Schema>>): Schema {
   const names = Object.keys(members);
   return {
@@ -37,11 +36,11 @@ const bare = (name: string): string => (name.endsWith('?') ? name.slice(0, -1) :
 
 const upOrDown = constant('UP', 'DOWN');
 const circuit = constant(...circuitStates);
-export const past = about(
+const past = about(
   'A time in ISO 8601 with its zone, a day, or how long ago, such as 90m or 2d; not in the future.',
   string,
 );
-export const texts: Schema = {
+const texts: Schema = {
   anyOf: [
     { type: 'string', minLength: 1 },
     { type: 'array', items: { type: 'string', minLength: 1 }, minItems: 1, maxItems: 100 },
@@ -82,7 +81,7 @@ const recovery = {
 };
 const reset = orNull(object({ before: circuit, after: circuit }));
 
-export const schemas = {
+const schemas = {
   Problem: about(
     'RFC 9457. It repeats no part of the request.',
     object({ type: string, title: string, status: integer, detail: string, 'field?': string }),
@@ -137,7 +136,7 @@ export const schemas = {
   }),
   Report: { anyOf: [ref('MetricsReport'), ref('FlatMetricsReport')] },
   Text: string,
-  // Between the page and the server of one version: `manage/console.ts`.
+  // Internal to the page and the server of one version: `manage/console.ts`.
   Console: { type: 'object' },
   Document: { type: 'object' },
   DeadLetter: object({ eventType: string, failureReason: string, timestamp: time }),
@@ -191,20 +190,20 @@ export const schemas = {
   Runs: object({ run: orNull(ref('Run')), dryRun: orNull(ref('Run')) }),
 } as const satisfies Readonly<Record<string, Schema>>;
 
-export type SchemaName = keyof typeof schemas;
+type SchemaName = keyof typeof schemas;
 
-// what the endpoints take and answer, as an OpenAPI document. Loaded when it is asked for.
+// the OpenAPI document of the endpoints. Loaded on demand.
 
-/** What a route says of itself beside what the server has to know. */
+/** The documentation of a route; the rest comes from the server. */
 interface Operation {
   readonly summary: string;
   readonly answers: Readonly<Partial<Record<number, readonly [SchemaName, string]>>>;
-  /** Of a text that is no JSON: its media type. */
+  /** The media type of an answer other than JSON. */
   readonly text?: string;
   readonly body?: SchemaName;
   readonly isBodyNeeded?: true;
   readonly query?: Readonly<Record<string, Schema>>;
-  /** Statuses of problems beside those that every route has. */
+  /** Problem statuses besides those of every route. */
   readonly problems?: readonly number[];
 }
 
@@ -228,8 +227,7 @@ const begins = (summary: string, body: SchemaName): Operation => ({
   ...{ summary, body, answers: { 202: ['Run', 'It has begun.'] }, problems: [404, 409, 429] },
 });
 
-/** One for each route: the types hold that none is missing. */
-const operations: Readonly<Record<RouteName, Operation>> = {
+const operations = {
   metrics,
   prometheus: metrics,
   actuatorMetrics: metrics,
@@ -285,14 +283,28 @@ const operations: Readonly<Record<RouteName, Operation>> = {
     ...ok('Data of the console; it may change with the version of svc.', 'Console'),
     query: { after: { type: 'integer', minimum: 0 } },
   },
-};
+} satisfies Readonly<Record<string, Operation>>;
 
-/** Of every route: what is wrong with a request, or with whoever sends it. */
+export type RouteName = keyof typeof operations;
+
+export interface DocumentedRoute {
+  /** Unique among all routes. */
+  readonly name: RouteName;
+  readonly path: string;
+  readonly method: 'GET' | 'POST';
+  /** Of a POST: its name in `management.actions.exclude`. */
+  readonly action?: ActionId;
+  /** Of an action: read access is enough for a dry run. */
+  readonly hasDryRun?: true;
+  /** Answers without a token, with fewer details. */
+  readonly open?: true;
+}
+
+/** Of every route: problems of the request or its sender. */
 const usualProblems = [400, 401, 403, 421, 500];
 const problemsOfActions = [413, 415];
 
-/** Of the routes that are exposed. */
-export function openapiDocument(routes: readonly Route[]): object {
+export function openapiDocument(routes: readonly DocumentedRoute[]): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of routes) {
     paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operationOf(route) };
@@ -309,9 +321,10 @@ export function openapiDocument(routes: readonly Route[]): object {
   };
 }
 
-function operationOf(route: Route): object {
+function operationOf(route: DocumentedRoute): object {
   const { name, method, action, hasDryRun, open } = route;
-  const { summary, answers, text, body, isBodyNeeded, query, problems = [] } = operations[name];
+  const operation: Operation = operations[name];
+  const { summary, answers, text, body, isBodyNeeded, query, problems = [] } = operation;
   const own = Object.entries(answers).map(([status, answer]) => [
     status,
     { description: answer?.[1], content: contentOf(answer?.[0] as SchemaName, text) },
@@ -330,7 +343,7 @@ function operationOf(route: Route): object {
           : 'It needs the action token.'
       }`,
     }),
-    // On loopback, whoever may connect may read.
+    // On loopback reading needs no token.
     security: action && hasDryRun !== true ? [{ bearer: [] }] : [{ bearer: [] }, {}],
     ...(open && text === undefined && { description: 'Without a token, only the status.' }),
     ...(query && {

@@ -1,14 +1,12 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
+import { STATUS_CODES } from 'node:http';
 
-/** Media type of the specification, answered when the request accepts it by name. */
+/** Media type of the specification, used if the request names it. */
 export const versionedJsonType = 'application/vnd.svc.actuator.v3+json';
 
-/** An answer before it is written. */
 export interface Reply {
   readonly status: number;
   readonly contentType: string;
-  /** Bytes are those of an answer that several requests share. */
+  /** Bytes: shared by several requests. */
   readonly body: string | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -17,7 +15,10 @@ export function json({ jsonType }: { readonly jsonType: string }, status: number
   return { status, contentType: jsonType, body: JSON.stringify(value) };
 }
 
-/** Errors are problem details (RFC 9457). `detail` never repeats what the request held; `field` is that of its body, or of its query. */
+/**
+ * Errors are problem details (RFC 9457). `detail` never repeats content of the request; `field` is a field of its body or
+ * query.
+ */
 export function problem(
   status: number,
   detail: string,
@@ -29,106 +30,5 @@ export function problem(
   return { status, contentType: 'application/problem+json', body, headers };
 }
 
-/** The JSON object of a request, or the answer to one that has none that can be read. */
+/** The JSON object of a request, or the answer to an invalid body. */
 export type JsonBody = { readonly fields: Readonly<Record<string, unknown>> } | { readonly refusal: Reply };
-
-export function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
-}
-
-/** No endpoint needs as much. */
-const mostBytes = 16 * 1024;
-const jsonTypes = /^application\/(?:json|vnd\.[\w.-]+\.actuator\.v3\+json)$/;
-
-/** Never rejects. The headers are looked at before a byte of the body is read. */
-export async function readJsonBody(request: IncomingMessage, askForBody: () => void): Promise<JsonBody> {
-  const {
-    'content-type': type = '',
-    'content-encoding': encoding,
-    'content-length': length,
-  } = request.headers;
-  if (!isJson(type) || (encoding !== undefined && encoding !== 'identity')) {
-    const detail =
-      'The body must be application/json or application/vnd.<name>.actuator.v3+json, in UTF-8 and not compressed.';
-    return { refusal: problem(415, detail) };
-  }
-  if (Number(length) > mostBytes) return tooLarge;
-  askForBody();
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-      bytes += (chunk as Buffer).length;
-      if (bytes > mostBytes) return tooLarge;
-      chunks.push(chunk as Buffer);
-    }
-    const value = JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
-    if (typeof value === 'object' && value !== null && !Array.isArray(value))
-      return { fields: value as Record<string, unknown> };
-  } catch {
-    // Cut off, or no JSON: the same answer.
-  }
-  return { refusal: problem(400, 'The body is not a JSON object.') };
-}
-
-const tooLarge: JsonBody = { refusal: problem(413, `The body is larger than ${mostBytes} bytes.`) };
-
-function isJson(contentType: string): boolean {
-  const [type = '', ...parameters] = contentType.split(';').map((part) => part.trim().toLowerCase());
-  return jsonTypes.test(type) && parameters.every((parameter) => /^(charset="?utf-8"?)?$/.test(parameter));
-}
-
-/** So long an answer waits for its reader to take any more of it. */
-const unreadMs = 5_000;
-
-/** Writes an answer, without its body for HEAD. */
-export function writeReply(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
-  // A body that nobody reads would be read up to its end to save the connection.
-  // Encoded once: the metrics of many event types are long.
-  const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
-  response.writeHead(reply.status, {
-    ...commonHeaders(reply, body.length),
-    ...(hasBody(request) ? { connection: 'close' } : {}),
-  });
-  // Node looks whether bytes have left since: a slow reader stays, one that does not read is closed.
-  response.socket?.setTimeout(unreadMs);
-  response.end(body);
-}
-
-function commonHeaders(
-  reply: Reply,
-  length = Buffer.byteLength(reply.body),
-): Record<string, string | number> {
-  return {
-    'content-type': reply.contentType,
-    'content-length': length,
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-    ...reply.headers,
-  };
-}
-
-/** Answers what the parser refuses, and closes the connection; only closes it where an answer is already under way. */
-export function refuseUnparsed(error: NodeJS.ErrnoException, socket: Socket, answering: boolean): void {
-  if (answering || !socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy();
-    return;
-  }
-  const reply = parserProblem(error.code);
-  const headers = Object.entries({ ...commonHeaders(reply), connection: 'close' });
-  const head = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
-  socket.end(`HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n${head}\r\n${reply.body}`, () =>
-    socket.destroy(),
-  );
-}
-
-function parserProblem(code: string | undefined): Reply {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return problem(431, 'The headers are larger than 8192 bytes.');
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return problem(408, 'The request did not arrive in time.');
-    default:
-      return problem(400, 'The request is not valid HTTP.');
-  }
-}

@@ -8,6 +8,7 @@ import {
   type Server,
   type ServerOptions,
   type ServerResponse,
+  STATUS_CODES,
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { isMainThread } from 'node:worker_threads';
@@ -27,51 +28,42 @@ import {
 import { startOwnWork } from '../ground/lifecycle.ts';
 import { minTokenLength } from '../ground/management.ts';
 import { type Logger, printable, type QuietLog, throttledLog } from '../observe/logger.ts';
-import { type ActionLimits, createActionLimits, type Route } from './actions.ts';
 import type { Controls } from './controls.ts';
-import {
-  hasBody,
-  problem,
-  type Reply,
-  readJsonBody,
-  refuseUnparsed,
-  versionedJsonType,
-  writeReply,
-} from './reply.ts';
-import { exposedRoutes, type ShowDetails } from './routes.ts';
+import { type JsonBody, problem, type Reply, versionedJsonType } from './reply.ts';
+import { ActionLimits, exposedRoutes, type Route, type ShowDetails } from './routes.ts';
 
 export interface ManagementOptions {
   /** 0 takes a free port. */
   readonly port: number;
-  /** So many ports from `port` on are tried where others have them. Default: 1. */
+  /** Number of ports to try from `port` on if they are taken. Default: 1. */
   readonly portTries?: number;
-  /** Others like this one are expected to have the first ports, which needs no warning. Default: false. */
+  /** Suppresses the warning about taken ports, as several such servers are expected. Default: false. */
   readonly isOneOfSeveral?: boolean;
-  /** Loopback, or an address for which `token` is needed. */
+  /** Loopback, or an address that requires `token`. */
   readonly address: string;
   /** Bearer token, at least 16 characters. */
   readonly token: string | undefined;
-  /** Bearer token for what acts. Default: `token`. */
+  /** Bearer token for actions. Default: `token`. */
   readonly actionToken?: string | undefined;
   /** As {@link GuardPolicy.publicUrl}. */
   readonly publicUrl?: string | undefined;
   /** Default: none. */
   readonly excludedActions?: readonly string[];
-  /** Endpoint ids, or `*`. With none of them there is no server. */
+  /** Endpoint ids, or `*`. Without any there is no server. */
   readonly exposure: readonly string[];
   readonly showDetails: ShowDetails;
-  /** `/actuator/health/readiness` is that of the broker. Default: false. */
+  /** Whether `/actuator/health/readiness` includes the broker. Default: false. */
   readonly readinessNeedsBroker?: boolean;
 }
 
 export interface ManagementServer {
   readonly address: string;
   readonly port: number;
-  /** Stops at once; requests under way are cut off. */
+  /** Stops at once; requests in progress are cut off. */
   close(): Promise<void>;
 }
 
-/** A request of this server is small and quick. `checkRequest` looks at the Host header, and says more than Node does. */
+/** Requests to this server are small and fast. `checkRequest` checks the Host header, with a better message than Node's. */
 const serverLimits: ServerOptions = {
   maxHeaderSize: 8192,
   headersTimeout: 3000,
@@ -79,12 +71,12 @@ const serverLimits: ServerOptions = {
   connectionsCheckingInterval: 500,
   requireHostHeader: false,
 };
-/** A connection ends after so many requests; a scraper opens the next one. */
+/** A connection ends after this number of requests; a scraper opens another one. */
 const mostRequests = 1_000;
 
 /**
- * Starts the management server; resolves when it listens. It never keeps the process alive, and when it cannot listen the
- * application runs on without it: one warning, `undefined`. Worker threads have none, their main thread has.
+ * Starts the management server; resolves when it listens. It is unref'd. If it cannot listen, it logs one warning and returns
+ * `undefined`, and the application continues. Only for the main thread, not for worker threads.
  */
 export async function startManagementServer(
   options: ManagementOptions,
@@ -115,7 +107,7 @@ export async function startManagementServer(
     readinessNeedsBroker: options.readinessNeedsBroker ?? false,
     controls,
     logger,
-    limits: createActionLimits(systemClock),
+    limits: new ActionLimits(),
     sayRefused: throttledLog(logger, systemClock, { level: 'warn' }),
   });
   try {
@@ -136,35 +128,35 @@ export async function startManagementServer(
 }
 
 function createManagementServer(respondOptions: RespondOptions): Server {
-  const places = new Places();
+  const connections = new Connections();
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const { socket } = request;
     const askForBody = (): void => {
       if (request.headers.expect !== undefined) response.writeContinue();
     };
-    places.request(socket, () => {
-      // That of the answer before it, for which `writeReply` has set a time.
+    connections.request(socket, () => {
+      // Resets the limit that `writeReply` has set for the previous answer.
       socket.setTimeout(0);
-      response.on('close', () => places.requestEnds(socket));
+      response.on('close', () => connections.requestEnds(socket));
       startOwnWork(async () => {
         writeReply(request, response, await respond(request, respondOptions, askForBody));
-        places.answerBegins(socket);
+        connections.answerBegins(socket);
       }).catch(() => response.destroy());
     });
   };
   const server = createServer(serverLimits, onRequest);
   server.maxRequestsPerSocket = mostRequests;
-  // Instrumentations of HTTP patch `emit` of the class: scrapes and probes are no requests of the application.
+  // HTTP instrumentations patch `emit` of the class: scrapes and probes are not requests of the application.
   server.emit = EventEmitter.prototype.emit;
-  // No endpoint reads a body before it has looked at the headers, and it asks for it itself.
+  // Endpoints check the headers first, and request the body themselves.
   server.on('checkContinue', onRequest);
   server.on('connection', (socket) => {
     socket.unref();
-    places.enter(socket);
+    connections.enter(socket);
   });
-  // An error text of the parser must not come before answers under way.
+  // An error text of the parser must not precede answers in progress.
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
-    refuseUnparsed(error, socket, places.isAnswering(socket)),
+    refuseUnparsed(error, socket, connections.isAnswering(socket)),
   );
   server.unref();
   return server;
@@ -185,7 +177,7 @@ async function listenNear(server: Server, options: ManagementOptions): Promise<v
 function listen(server: Server, port: number, address: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    // Exclusive: processes of a cluster would else take turns at one port, each with its own counts and its own health.
+    // Exclusive: otherwise the processes of a cluster would share one port, each with its own counts and health.
     server.listen({ port, host: address, exclusive: true }, () => {
       server.off('error', reject);
       resolve();
@@ -215,21 +207,18 @@ interface RespondOptions {
   readonly routes: readonly Route[];
   readonly policy: GuardPolicy;
   readonly prover: Prover;
-  /** Actions that are switched off. */
   readonly excludedActions: readonly string[];
   readonly showDetails: ShowDetails;
   readonly readinessNeedsBroker: boolean;
   readonly controls: Controls;
   readonly logger: Logger;
   readonly limits: ActionLimits;
-  /** An action that was asked for, and is not done. */
   readonly sayRefused: QuietLog;
 }
 
 /**
- * The answer to one request; never rejects. Whoever has no right to more than the bare status of health keeps no connection.
- *
- * @param askForBody tells a client that waits for it (`Expect: 100-continue`) to send its body
+ * The answer to one request; never rejects. A client with access only to the bare health status gets no keep-alive.
+ * @param askForBody tells a client that waits (`Expect: 100-continue`) to send its body
  */
 async function respond(
   request: IncomingMessage,
@@ -247,8 +236,8 @@ async function respond(
 }
 
 /**
- * What is wrong with the request comes first, then who asks, and only then which
- * paths exist, so that nobody without a token learns them: 400, 421, 403, 401, 404, 405, 200.
+ * The order of checks hides existing paths from clients without a token: the form of the request, then its rights, then the
+ * path. Statuses in order: 400, 421, 403, 401, 404, 405, 200.
  */
 async function answer(
   request: IncomingMessage,
@@ -324,7 +313,7 @@ function allowed(routes: readonly Route[]): string {
   );
 }
 
-/** Only the name itself asks for it: a wildcard takes plain JSON as well. `;q=0` declines it. */
+/** Only the exact name requests it: a wildcard gets plain JSON. `;q=0` declines it. */
 function acceptsVersioned(accept: string | undefined): boolean {
   return (accept ?? '').split(',').some((part) => {
     const [type, ...parameters] = part.split(';').map((piece) => piece.trim().toLowerCase());
@@ -332,32 +321,31 @@ function acceptsVersioned(accept: string | undefined): boolean {
   });
 }
 
-/** For {@link readsNeedToken}: where a server listens, and what stands before it. */
+/** For {@link readsNeedToken}: the address of the server, and the proxy in front. */
 type Place = Pick<GuardPolicy, 'loopback' | 'publicUrl'>;
 
-/** Behind a proxy every client looks local: the address says nothing of who asks. */
+/** Behind a proxy every client looks local. */
 function readsNeedToken({ loopback, publicUrl }: Place): boolean {
   return !loopback || publicUrl !== undefined;
 }
 
 interface GuardPolicy {
-  /** The server is reachable from this host only: a `Host` that is not local can only come from DNS rebinding. */
+  /** The server is reachable from this host only: another `Host` can only come from DNS rebinding. */
   readonly loopback: boolean;
   readonly token: string | undefined;
-  /** For what acts; it reads as well. Default: `token`, which then does both. */
+  /** For actions and reading. Default: `token`, which then allows both. */
   readonly actionToken?: string | undefined;
-  /** How a proxy in front is reached: its host is taken as well, and its origin. */
+  /** The URL of a proxy in front: its host and its origin are accepted as well. */
   readonly publicUrl?: string | undefined;
 }
 
 /**
- * What is wrong with the request itself, whoever sends it: the form (400), the host (421), the origin (403).
- *
- * @param isPage it asks for a page without data, which a link on another site may open
+ * Problems of the request itself, for any client: the form (400), the host (421), the origin (403).
+ * @param isPage the request is for a page without data, which other sites may link to
  */
 function checkRequest(request: IncomingMessage, policy: GuardPolicy, isPage = false): Reply | undefined {
   const hosts = headerValues(request, 'host');
-  // Node keeps the first of several; a proxy in front may have looked at the last.
+  // Node keeps the first of several; a proxy in front may have checked the last.
   if (hosts.length !== 1) return problem(400, 'The request needs exactly one Host header.');
   const host = hosts[0] as string;
   const name = hostName(host);
@@ -377,7 +365,7 @@ function checkRequest(request: IncomingMessage, policy: GuardPolicy, isPage = fa
   return undefined;
 }
 
-/** `missing` and `wrong` are told apart so that health can answer its status to whoever asks without a token. */
+/** `missing` and `wrong` differ: without a token health still answers with its status. */
 type Credentials = 'valid' | 'missing' | 'wrong';
 
 function checkCredentials(request: IncomingMessage, token: string | undefined): Credentials {
@@ -388,7 +376,6 @@ function checkCredentials(request: IncomingMessage, token: string | undefined): 
   return timingSafeEqual(digest(given), digest(token)) ? 'valid' : 'wrong';
 }
 
-/** What a request may do, by the token that it brings along. */
 interface Rights {
   readonly read: Credentials;
   readonly act: Credentials;
@@ -399,14 +386,14 @@ function rightsOf(request: IncomingMessage, { token, actionToken }: GuardPolicy)
   return { act, read: act === 'valid' ? act : checkCredentials(request, token) };
 }
 
-/** Whoever may read and not act needs another token, not a better one. */
+/** A client with read access needs another token. */
 function mayNotAct({ read, act }: Rights): Reply {
   return read === 'valid'
     ? problem(403, 'This endpoint needs the token of management.server.action-token.')
     : unauthorized(act);
 }
 
-/** For the log: where a request comes from, with which token, and whom it names itself (`From`). */
+/** For the log: the origin of a request, its token, and its `From` header. */
 function whoAsks(
   { socket, headers }: IncomingMessage,
   { actionToken }: GuardPolicy,
@@ -424,13 +411,13 @@ function unauthorized(credentials: Credentials): Reply {
   return problem(401, 'This endpoint needs a bearer token.', { 'www-authenticate': challenge });
 }
 
-/** Host name in lower case, without port, brackets and the trailing dot; `undefined` where it is no host. */
+/** Host name in lower case, without port, brackets and the trailing dot; `undefined` for an invalid host. */
 function hostName(host: string): string | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(host);
   return (match?.[1] ?? match?.[2])?.toLowerCase().replace(/\.$/, '');
 }
 
-/** Somebody follows a link: no script of the other site sees the answer, nor shows it in a frame. */
+/** Follows a link: the other site cannot read the answer by script, nor show it in a frame. */
 function isNavigation({ method, headers }: IncomingMessage): boolean {
   return (
     method === 'GET' &&
@@ -452,32 +439,32 @@ function headerValues(request: IncomingMessage, name: string): string[] {
   return raw.filter((_, index) => index % 2 === 1 && raw[index - 1]?.toLowerCase() === name);
 }
 
-/** Equal lengths are what `timingSafeEqual` needs, and a length says nothing here. */
+/** `timingSafeEqual` requires equal lengths. */
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-/** A nonce is good for so long, once. */
+/** A nonce is valid once, for this time. */
 const nonceMs = 30_000;
-/** Nonces that were used and are not over yet: only whoever has a token uses any. */
+/** Used nonces that have not expired: only clients with a token add any. */
 const mostUsed = 1_000;
 
-/** Proves to svc's own commands that this server has their token, and lets them prove the same (`ground/http.ts`). */
+/** Proves to svc's own commands that this server has their token, and checks their proof (`ground/http.ts`). */
 interface Prover {
-  /** The answer to a challenge; `undefined`: the request holds none, or there is no token to prove. */
+  /** The answer to a challenge; `undefined` without a challenge, and if the server has no token. */
   answer(request: IncomingMessage): Promise<Reply | undefined>;
-  /** What a request may do by its proof; `undefined`: it holds none. */
+  /** The rights of a request by its proof; `undefined` without a proof. */
   rightsOf(request: IncomingMessage): Promise<Rights | undefined>;
 }
 
-/** @param process names this process, as its process file does */
+/** @param process names this process, as in its process file */
 function createProver({ token, actionToken }: GuardPolicy, process: string): Prover {
   const secret = randomBytes(32);
   const used = new Map<string, number>();
   const keyOf = async (text: string | undefined): Promise<Buffer | undefined> =>
     text === undefined ? undefined : proofKey(text);
   let keys: Promise<readonly [read: Buffer | undefined, act: Buffer | undefined]> | undefined;
-  // Made at the first challenge: most processes never get any.
+  // Created at the first challenge: most processes never receive one.
   const keysOf = (): NonNullable<typeof keys> => {
     keys ??= Promise.all([keyOf(token), keyOf(actionToken)]);
     return keys;
@@ -485,7 +472,7 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
   const nonceOf = (untilMs: number, challenge: string): string =>
     `${untilMs}.${createHmac('sha256', secret).update(`${untilMs} ${challenge}`).digest('hex')}`;
 
-  /** Of this server, not over, and not used before. */
+  /** Whether the nonce comes from this server, and is neither expired nor used. */
   function takeNonce(nonce: string, challenge: string): boolean {
     const [untilMs, nowMs] = [Number.parseInt(nonce, 10), systemClock.monotonic()];
     if (!isSameProof(nonce, nonceOf(untilMs, challenge)) || untilMs < nowMs) return false;
@@ -523,7 +510,7 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
         key !== undefined &&
         isSameProof(proof, clientProof(key, parts, request.method ?? '', request.url ?? ''));
       const acts = isBy(act ?? read);
-      // A body is not proven.
+      // The proof does not cover a body.
       if (hasBody(request) || !(acts || isBy(read)) || !takeNonce(nonce, challenge))
         return { read: 'wrong', act: 'wrong' };
       return { read: 'valid', act: acts ? 'valid' : 'wrong' };
@@ -531,69 +518,63 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
   };
 }
 
-/** Connections at once. */
 export const mostConnections = 64;
-/** Of them, those of one address. */
 export const mostOfOneAddress = 32;
-/** Requests of a connection that wait for the answer before theirs. No client of ours sends any. */
+/** Pipelined requests per connection. svc's own clients send none. */
 export const mostWaiting = 8;
-/** Answers that nobody has read yet, of all connections. */
+/** Unsent bytes of answers, over all connections. */
 export const mostUnsentBytes = 32 * 1024 * 1024;
 
-interface PlacesPlace {
+interface OpenConnection {
   readonly address: string | undefined;
   isBusy: boolean;
-  /** What begins the requests that came behind it. */
   readonly waiting: (() => void)[];
-  /** Only a connection whose request had the rights to it stays open after the answer. */
+  /** A connection stays open after the answer only if its request was authorized. */
   isAnswered: boolean;
 }
 
-/**
- * Who may be connected to the management server. One that is idle keeps nobody out: the one that has been so for the longest time
- * makes room, those that have not shown any rights first.
- */
-class Places {
-  /** Idle for the longest time first. */
-  readonly #places = new Map<Socket, PlacesPlace>();
+/** Limits connections. When full, the connection that has been idle longest is closed; unauthorized ones first. */
+class Connections {
+  /** In order of idle time, longest first. */
+  readonly #open = new Map<Socket, OpenConnection>();
 
-  /** Closes the connection where each place is that of a request under way. */
+  /** Closes the new connection if all others have a request in progress. */
   enter(socket: Socket): void {
     const { remoteAddress: address } = socket;
-    const isOfAddress = (place: PlacesPlace): boolean => place.address === address;
-    const ofAddress = [...this.#places.values()].filter(isOfAddress).length;
-    const hasRoom =
+    const isOfAddress = (connection: OpenConnection): boolean => connection.address === address;
+    const ofAddress = [...this.#open.values()].filter(isOfAddress).length;
+    const isAccepted =
       ofAddress >= mostOfOneAddress
-        ? this.#makeRoom(isOfAddress)
-        : this.#places.size < mostConnections || this.#makeRoom(() => true);
-    if (!hasRoom) {
+        ? this.#closeIdle(isOfAddress)
+        : this.#open.size < mostConnections || this.#closeIdle(() => true);
+    if (!isAccepted) {
       socket.destroy();
       return;
     }
-    this.#places.set(socket, { address, isBusy: false, waiting: [], isAnswered: false });
-    socket.on('close', () => this.#places.delete(socket));
+    this.#open.set(socket, { address, isBusy: false, waiting: [], isAnswered: false });
+    socket.on('close', () => this.#open.delete(socket));
   }
 
-  /** One request of a connection at a time: `begin` is called when it is its turn, or never where too many wait. */
+  /** One request per connection at a time: `begin` is called at its turn, or never if too many wait. */
   request(socket: Socket, begin: () => void): void {
-    const place = this.#places.get(socket);
-    if (place === undefined || socket.destroyed) return;
-    if (!place.isBusy) {
-      place.isBusy = true;
+    const connection = this.#open.get(socket);
+    if (connection === undefined || socket.destroyed) return;
+    if (!connection.isBusy) {
+      connection.isBusy = true;
       begin();
-    } else if (place.waiting.length < mostWaiting) place.waiting.push(begin);
+    } else if (connection.waiting.length < mostWaiting) connection.waiting.push(begin);
     else socket.destroy();
   }
 
-  /** An answer was written. Where too much waits for readers, connections that have waited longest are closed, this one last. */
+  /** An answer was written. If too many bytes are unsent, closes the connections that have waited longest, this one last. */
   answerBegins(socket: Socket): void {
-    const place = this.#places.get(socket);
-    if (place === undefined) return;
-    this.#places.delete(socket);
-    this.#places.set(socket, place);
+    const connection = this.#open.get(socket);
+    if (connection === undefined) return;
+    this.#open.delete(socket);
+    this.#open.set(socket, connection);
     let unsent = 0;
-    for (const each of this.#places.keys()) unsent += each.writableLength;
-    for (const each of [...this.#places.keys()]) {
+    for (const each of this.#open.keys()) unsent += each.writableLength;
+    for (const each of [...this.#open.keys()]) {
       if (unsent <= mostUnsentBytes || each === socket) return;
       if (each.writableLength === 0) continue;
       unsent -= each.writableLength;
@@ -602,26 +583,127 @@ class Places {
   }
 
   requestEnds(socket: Socket): void {
-    const place = this.#places.get(socket);
-    if (place === undefined) return;
-    place.isAnswered = true;
-    this.#places.delete(socket);
-    this.#places.set(socket, place);
-    const next = socket.writable ? place.waiting.shift() : undefined;
-    if (next === undefined) place.isBusy = false;
+    const connection = this.#open.get(socket);
+    if (connection === undefined) return;
+    connection.isAnswered = true;
+    this.#open.delete(socket);
+    this.#open.set(socket, connection);
+    const next = socket.writable ? connection.waiting.shift() : undefined;
+    if (next === undefined) connection.isBusy = false;
     else next();
   }
 
   isAnswering(socket: Socket): boolean {
-    return this.#places.get(socket)?.isBusy ?? false;
+    return this.#open.get(socket)?.isBusy ?? false;
   }
 
-  #makeRoom(isCandidate: (place: PlacesPlace) => boolean): boolean {
-    const idle = [...this.#places].filter(([, place]) => !place.isBusy && isCandidate(place));
+  #closeIdle(isCandidate: (connection: OpenConnection) => boolean): boolean {
+    const idle = [...this.#open].filter(([, connection]) => !connection.isBusy && isCandidate(connection));
     const [longest] = idle.find(([, { isAnswered }]) => !isAnswered) ?? idle[0] ?? [];
     if (longest === undefined) return false;
-    this.#places.delete(longest);
+    this.#open.delete(longest);
     longest.destroy();
     return true;
+  }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
+}
+
+/** No endpoint needs more. */
+const mostBytes = 16 * 1024;
+const jsonTypes = /^application\/(?:json|vnd\.[\w.-]+\.actuator\.v3\+json)$/;
+
+/** Never rejects. The headers are checked before the body is read. */
+async function readJsonBody(request: IncomingMessage, askForBody: () => void): Promise<JsonBody> {
+  const {
+    'content-type': type = '',
+    'content-encoding': encoding,
+    'content-length': length,
+  } = request.headers;
+  if (!isJson(type) || (encoding !== undefined && encoding !== 'identity')) {
+    const detail =
+      'The body must be application/json or application/vnd.<name>.actuator.v3+json, in UTF-8 and not compressed.';
+    return { refusal: problem(415, detail) };
+  }
+  if (Number(length) > mostBytes) return tooLarge;
+  askForBody();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      bytes += (chunk as Buffer).length;
+      if (bytes > mostBytes) return tooLarge;
+      chunks.push(chunk as Buffer);
+    }
+    const value = JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return { fields: value as Record<string, unknown> };
+  } catch {
+    // An incomplete body or invalid JSON: the same answer.
+  }
+  return { refusal: problem(400, 'The body is not a JSON object.') };
+}
+
+const tooLarge: JsonBody = { refusal: problem(413, `The body is larger than ${mostBytes} bytes.`) };
+
+function isJson(contentType: string): boolean {
+  const [type = '', ...parameters] = contentType.split(';').map((part) => part.trim().toLowerCase());
+  return jsonTypes.test(type) && parameters.every((parameter) => /^(charset="?utf-8"?)?$/.test(parameter));
+}
+
+/** How long an answer may stall because its reader accepts no bytes. */
+const unreadMs = 5_000;
+
+/** Writes an answer, without its body for HEAD. */
+function writeReply(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
+  // Node would read an unread request body to its end to reuse the connection. Encoded once: the metrics of many event types
+  // are long.
+  const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
+  response.writeHead(reply.status, {
+    ...commonHeaders(reply, body.length),
+    ...(hasBody(request) ? { connection: 'close' } : {}),
+  });
+  // Node checks for progress: a slow reader stays, a stalled one is disconnected.
+  response.socket?.setTimeout(unreadMs);
+  response.end(body);
+}
+
+function commonHeaders(
+  reply: Reply,
+  length = Buffer.byteLength(reply.body),
+): Record<string, string | number> {
+  return {
+    'content-type': reply.contentType,
+    'content-length': length,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    ...reply.headers,
+  };
+}
+
+/** Answers requests that the parser refuses, and closes the connection. Only closes it if an answer is in progress. */
+function refuseUnparsed(error: NodeJS.ErrnoException, socket: Socket, answering: boolean): void {
+  if (answering || !socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const reply = parserProblem(error.code);
+  const headers = Object.entries({ ...commonHeaders(reply), connection: 'close' });
+  const head = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  socket.end(`HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n${head}\r\n${reply.body}`, () =>
+    socket.destroy(),
+  );
+}
+
+function parserProblem(code: string | undefined): Reply {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return problem(431, 'The headers are larger than 8192 bytes.');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return problem(408, 'The request did not arrive in time.');
+    default:
+      return problem(400, 'The request is not valid HTTP.');
   }
 }

@@ -5,9 +5,9 @@ import { shared, startOwnWork } from '../ground/lifecycle.ts';
 import { lazyPattern } from '../ground/names.ts';
 
 /**
- * PORT: where svc's own lines go. Never throws, never holds payload values. Synchronous, unless the application's is not.
- * A message is one line, whatever stands in it: what may steer a terminal is escaped, and of more than 1,000 characters the middle
- * is left out. `inLines` is for texts of several.
+ * PORT: the target of svc's own log lines. Never throws, never holds payload values. Synchronous, unless the application's
+ * logger is not. A message is one line: control characters are escaped, and a text of more than 1,000 characters loses its
+ * middle. Use `inLines` for several lines.
  */
 export interface Logger {
   debug(message: string, fields?: LogFields | LogLines): void;
@@ -38,7 +38,7 @@ export function consoleLogger(
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
 
-/** To standard error alone: for what is said right before the process is ended. */
+/** Always writes to standard error: for messages right before the process ends. */
 export function stderrLogger(
   level: LogLevel,
   format: LogFormat,
@@ -52,16 +52,16 @@ export function stderrLogger(
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
 
-/** Not through `process.stderr`: when whoever reads it is gone, that ends the process with an error that nobody handles. */
+/** Not through `process.stderr`: if its reader has closed the pipe, that ends the process with an unhandled error. */
 function writeToStderr(line: string): void {
   try {
     writeSync(2, line);
   } catch {
-    // A closed standard error must not become the application's problem.
+    // A closed standard error must not fail the application.
   }
 }
 
-/** Facts beside a log line: ids, counts, codes. Never a value of a payload, nor a name that each JSON line has. */
+/** Fields of a log line: ids, counts, codes. Never a payload value, nor a field name that every JSON line has. */
 export type LogFields = Record<string, string | number | boolean | null | undefined> & {
   readonly [name in 'timestamp' | 'severity' | 'logger' | 'message' | 'details']?: never;
 };
@@ -76,7 +76,7 @@ type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'off';
 type LineLevel = Exclude<LogLevel, 'off'>;
 export type LogFormat = 'text' | 'json';
 
-/** What a reader of lines other than svc gets beside a message. */
+/** The fields that loggers other than svc's get with a message. */
 export interface LineFields {
   readonly logger: 'svc';
   /** Further lines of the message: those of a report. */
@@ -84,16 +84,16 @@ export interface LineFields {
   readonly [name: string]: string | number | boolean | null | readonly string[] | undefined;
 }
 
-/** Characters of a message, a further line of it, or a field: of what is longer the middle is left out. */
+/** Characters of a message, a further line, or a field: longer ones lose their middle. */
 const maxLogText = 1_000;
 
-/** A text of svc's own that has line breaks on purpose, for a logger: in any other message they are escaped. */
+/** A text of svc with intentional line breaks, which other messages escape. */
 export function inLines(text: string, fields?: LogFields): [message: string, fields: LogLines] {
   const [message = '', ...details] = text.split('\n');
   return [message, { ...fields, details }];
 }
 
-/** `svc: message key=value …`; further lines of a message follow its fields. */
+/** `svc: message key=value …`; further lines of the message follow the fields. */
 function textLine(level: LineLevel, message: string, more: LogFields | LogLines = {}): string {
   const { details = [], ...fields } = more;
   const label = level === 'info' ? '' : `${level}: `;
@@ -107,7 +107,7 @@ function jsonLine(level: LineLevel, text: string, fields?: LogFields | LogLines)
   return `${JSON.stringify({ timestamp, severity: level.toUpperCase(), message, ...others })}\n`;
 }
 
-/** A message of one line, and all else as fields. */
+/** A one-line message, and everything else as fields. */
 export function structured(
   text: string,
   more: LogFields | LogLines = {},
@@ -123,7 +123,7 @@ export function structured(
   };
 }
 
-/** Names and reasons come from rows, headers and other machines: they must not begin lines of their own, nor fill the log. */
+/** Names and reasons come from rows, headers and other machines: they must not start new lines or fill the log. */
 function shown(text: string): string {
   return printable(cutMiddle(text, maxLogText));
 }
@@ -138,32 +138,32 @@ function formatFields(fields: Readonly<Record<string, unknown>>): string {
 }
 
 /**
- * What may steer a terminal or show text in another order than it has: control characters, directions (bidi), marks that
- * cannot be seen, separators of lines, halves of characters. The joiners U+200C and U+200D stay: words of some languages and emoji are made of them.
+ * Characters that control a terminal or reorder text: control characters, bidi marks, invisible characters, line separators,
+ * lone surrogates. The joiners U+200C and U+200D are allowed: words of some languages and emoji contain them.
  */
 const unprintable = lazyPattern(String.raw`(?!\u200c|\u200d)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]`, 'gu');
 const plain = /^[\x20-\x7e]*$/;
-/** The same, but for the line ends that JSON with an indent has between its values: within texts it escapes them itself. */
+/** The same, except for the line breaks of indented JSON; within texts JSON escapes them itself. */
 const unprintableInJson = lazyPattern(String.raw`(?!\u200c|\u200d|\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]`, 'gu');
 
-/** A text from elsewhere, safe for a terminal and on one line: each character that is not is shown as `\u202e`. */
+/** A text from elsewhere, safe for a terminal and on one line: unsafe characters are shown as `\u202e`. */
 export function printable(text: string): string {
   return plain.test(text) ? text : text.replace(unprintable(), escaped);
 }
 
-/** A value as JSON that is safe for a terminal. Whoever parses it gets the same value: the escapes are those of JSON. */
+/** A value as JSON that is safe for a terminal. It parses to the same value: the escapes are those of JSON. */
 export function printableJson(value: unknown, indent?: number): string {
   const json = JSON.stringify(value, null, indent);
   return plain.test(json) ? json : json.replace(unprintableInJson(), escaped);
 }
 
-/** A long text without its middle: names come first, reasons last. */
+/** Names come first and reasons last, so the middle is cut. */
 function cutMiddle(text: string, most: number): string {
   if (text.length <= most) return text;
   return `${text.slice(0, Math.ceil(most / 2))}…${text.slice(-Math.floor(most / 2))}`;
 }
 
-/** By UTF-16 units, as JSON does. */
+/** By UTF-16 unit, as in JSON. */
 function escaped(character: string): string {
   let text = '';
   for (let index = 0; index < character.length; index++)
@@ -171,7 +171,7 @@ function escaped(character: string): string {
   return text;
 }
 
-/** A logger of the application: `console`, one of winston, or anything with these functions. */
+/** A logger of the application: `console`, a winston logger, or any object with these functions. */
 export interface SvcLogger {
   debug(message: string, fields: LineFields): unknown;
   info(message: string, fields: LineFields): unknown;
@@ -179,7 +179,7 @@ export interface SvcLogger {
   error(message: string, fields: LineFields): unknown;
 }
 
-/** A logger of pino, which takes the fields first and is known by its `bindings`. */
+/** A pino logger, which takes the fields first and is recognized by its `bindings`. */
 export interface PinoLogger {
   bindings(): object;
   debug(fields: object, message: string): unknown;
@@ -202,10 +202,9 @@ const levels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly Li
 const done = Promise.resolve();
 
 /**
- * Hands svc's own lines of this thread to a logger of the application, from now on, instead of standard error.
- * `svc.log.level` still decides which. Returns the way back to standard error.
- *
- * @throws SvcError `SVC_OBSERVE_LOGGER` for what is none.
+ * Sends svc's log lines of this thread to a logger of the application instead of standard error. `svc.log.level` still applies.
+ * Returns a function that restores standard error.
+ * @throws SvcError `SVC_OBSERVE_LOGGER` if the object is not a logger
  */
 export function setLogger(logger: SvcLogger | PinoLogger): () => void {
   const missing = levels.filter((level) => typeof logger?.[level] !== 'function');
@@ -234,8 +233,8 @@ function sayFieldsFirst(logger: PinoLogger): OwnLogger['say'] {
 }
 
 /**
- * False when there is no logger of the application, or when this is said while it writes another line. When it fails,
- * `instead` is called, with `true` at its first failure.
+ * False if the application has set no logger, or if its logger is already writing a line. `instead` is called when the logger
+ * fails, with `true` at its first failure.
  */
 function tellOwnLogger(
   level: LineLevel,
@@ -253,7 +252,7 @@ function tellOwnLogger(
   const { message, fields } = structured(text, logFields);
   state.isSaying = true;
   try {
-    // Functions of the application that its logger calls make no events: their lines would make more of them.
+    // Captured functions that the logger calls make no events here: their log lines would cause more.
     void startOwnWork(() => {
       const work = own.say(level, message, fields);
       return work instanceof Promise ? work.catch(failed) : done;
@@ -266,9 +265,9 @@ function tellOwnLogger(
   return true;
 }
 
-/** At most one line in this time for one key, so that an outage does not fill the disk with log lines. */
+/** One line per key in this time, so that an outage does not fill the disk. */
 export const quietMs = 10_000;
-/** Keys that are remembered, for brokers name them, too; what comes beyond them shares one. */
+/** Keys that are remembered, as brokers name them too. Later keys share one entry. */
 const maxKeys = 100;
 
 export interface ThrottledLogOptions {
@@ -276,13 +275,13 @@ export interface ThrottledLogOptions {
   readonly level?: 'warn' | 'error';
   /** Default: `quietMs`. */
   readonly intervalMs?: number;
-  /** The next line of a key says how many were left out: `andBefore`. Default: true. */
+  /** The next line of a key reports how many were suppressed: `andBefore`. Default: true. */
   readonly saysLeftOut?: boolean;
 }
 
 export type QuietLog = (key: string, message: string, fields?: LogFields | LogLines) => void;
 
-/** Lines for what can happen at every call. */
+/** A logger for messages that any call may cause. */
 export function throttledLog(
   logger: Logger,
   clock: Clock,

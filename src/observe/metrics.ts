@@ -1,10 +1,12 @@
 import type * as OpenTelemetry from '@opentelemetry/api';
 import { systemClock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
-import { allConsumed, type ConsumedRow, consumedOutcomes } from './consumed-counts.ts';
 import type { Logger } from './logger.ts';
 import { listenToMeters } from './otel-api.ts';
 import {
+  allConsumed,
+  type ConsumedRow,
+  consumedOutcomes,
   durationBoundsSeconds,
   type EventTypeCounts,
   type Ledger,
@@ -19,74 +21,69 @@ import {
   withOutcome,
 } from './outcomes.ts';
 
-/** Those that a process counts. */
 const runningStates = Object.keys(targetStates).filter((state) => state !== 'found');
 
-/** One captured function, as the capture report knows it. */
+/** One captured function, as the capture report shows it. */
 export interface CaptureTarget {
   /** As configured, such as `./src/orders.ts#createOrder`. */
   readonly target: string;
   readonly state: TargetState;
-  /** Those that have ended: with an event, or as one of the next two. */
+  /** Completed calls, `failed` and `skipped` included. */
   readonly calls: number;
   readonly failed: number;
   readonly skipped: number;
-  /** Why it failed, or is unloaded; for people. */
+  /** Why it failed or is unloaded; for people. */
   readonly reason?: string | undefined;
-  /** What else a reader should know. */
   readonly notes?: readonly string[];
 }
 
-/** Events in memory that are not acknowledged yet. */
+/** Events in memory that the broker has not acknowledged. */
 export interface BufferState {
   readonly events: number;
   readonly bytes: number;
-  /** Events for which there was no room. */
+  /** Events that found the buffer full. */
   readonly overflows: number;
 }
 
-/** The local backup, as far as this process knows it: it counts anew what others do there. */
+/** The local backup as this process knows it: changes of other processes are counted periodically. */
 export interface BackupState {
-  /** Files with events in them, one or many. */
   readonly files: number;
   readonly events: number;
   readonly bytes: number;
-  /** Events beside them that no topic takes, and that somebody has to see to. */
+  /** Events that no topic accepts, in `too-large/`: an operator must handle them. */
   readonly tooLarge: number;
-  /** Events that this process sent to their topics from there. */
+  /** Events that this process sent from the backup to their topics. */
   readonly drained: number;
-  /** How long the oldest event has waited that new ones wait behind, in milliseconds; 0 where none does. */
+  /** Age of the oldest event that new events queue behind, in milliseconds; 0 if new events do not queue. */
   readonly oldestMs: number;
   /** Why the folder cannot be used; one line. `null`: it can. Missing: no local backup is configured. */
   readonly problem?: string | null;
 }
 
-/** What event ids carry at the moment. */
 interface WorkerState {
   readonly workerId: number;
   /** Such as `kafka` or `host`. */
   readonly source: string;
 }
 
-/** The outbox, as far as this process knows it. `null`: not known, or not there. */
+/** The outbox as this process knows it. `null`: unknown, or not configured. */
 export interface OutboxState {
   /** PENDING rows. */
   pending(): number | null;
   /** Age of the oldest of them, in milliseconds. */
   oldestPendingMs(): number | null;
-  /** FAILED rows: nothing sends them until somebody acts. */
+  /** FAILED rows: they are not sent until an operator acts. */
   failed(): number | null;
-  /** When the relay of this process last took a row to its topic, as Unix time in milliseconds. */
+  /** When the relay of this process last sent a row to its topic, as Unix time in milliseconds. */
   lastRelayedMs(): number | null;
-  /** Events of transactions whose COMMIT had no answer, or was out of sight. */
+  /** Events of transactions whose COMMIT was not answered, or not seen. */
   unconfirmed(): number;
-  /** Events that were stored by themselves, as their calls were in no transaction. */
+  /** Events that were stored without a transaction of their call. */
   unjoined(): number;
-  /** As {@link MetricSources.circuit}; `null` where no relay runs in this process. */
+  /** As {@link MetricSources.circuit}; `null` if no relay runs in this process. */
   circuit(): number | null;
 }
 
-/** What the instruments and the metrics report read. */
 export interface MetricSources {
   readonly ledger: Ledger;
   readonly durations: PublishDurations;
@@ -94,18 +91,18 @@ export interface MetricSources {
   circuit(): number;
   buffer(): BufferState;
   backup(): BackupState;
-  /** `undefined` where ids have no worker id. */
+  /** `undefined` if ids have no worker id. */
   worker(): WorkerState | undefined;
   captureTargets(): readonly CaptureTarget[];
-  /** For how long brokers hold this process back by a quota, in milliseconds, as they said; 0 when it is over. Default: nothing is known. */
+  /** The throttle time of the last quota response of a broker, in milliseconds; 0 when it is over. Missing: unknown. */
   throttledMs?(): number;
-  /** When the broker last acknowledged an event of a call; `null`: it has none yet. */
+  /** When the broker last acknowledged an event of a call; `null`: never. */
   lastPublishedMs(): number | null;
-  /** Dead letters that no recovery has sent yet, as last counted; `null`: not known. It may have them counted anew, aside. */
+  /** Dead letters that are not recovered yet, as last counted; `null`: unknown. May trigger a new count in the background. */
   dlqWaiting(): number | null;
-  /** The newest first, {@link maxRecentDlqEvents} at most. */
+  /** Newest first, {@link maxRecentDlqEvents} at most. */
   recentDlqEvents(): readonly RecentDlqEvent[];
-  /** Only where there is an outbox. */
+  /** Missing without an outbox. */
   readonly outbox?: OutboxState | undefined;
 }
 
@@ -113,21 +110,20 @@ type Attributes = Readonly<Record<string, string>>;
 type Observe = (value: number, attributes: Attributes) => void;
 
 interface Named {
-  /** OpenTelemetry name. */
   readonly name: string;
-  /** Second name in the specification. It is exported as well where it differs in Prometheus too. */
+  /** Second name in the specification. Exported as well, unless both have one name in Prometheus. */
   readonly alias?: string;
-  /** Name in the Prometheus text format, `_bucket`, `_sum` and `_count` of a histogram apart. */
+  /** Name in the Prometheus text format, without `_bucket`, `_sum` and `_count`. */
   readonly prometheusName: string;
   readonly prometheusAlias?: string;
   /** UCUM. */
   readonly unit: string;
   readonly description: string;
-  /** Keys of the attributes, which are the labels in Prometheus. */
+  /** Attribute keys, which are the labels in Prometheus. */
   readonly attributeKeys: readonly string[];
 }
 
-/** Read from the sources at collection, by whoever collects. */
+/** Read from the sources at each collection. */
 export interface ObservedInstrument extends Named {
   readonly kind: 'counter' | 'upDownCounter' | 'gauge';
   read(sources: MetricSources, observe: Observe): void;
@@ -138,14 +134,14 @@ export interface DurationInstrument extends Named {
   readonly kind: 'histogram';
 }
 
-/** OpenTelemetry names of an instrument. An alias that Prometheus could not tell apart would be scraped twice: left out. */
+/** OpenTelemetry names of an instrument. An alias with the same Prometheus name is left out: it would be scraped twice. */
 export function exportedNames(instrument: ObservedInstrument): readonly string[] {
   return instrument.alias !== undefined && instrument.prometheusAlias !== undefined
     ? [instrument.name, instrument.alias]
     : [instrument.name];
 }
 
-/** Without `consumeOnce` in the process none of them has a series. */
+/** They have no series without `consumeOnce` in the process. */
 const consumedInstruments: readonly ObservedInstrument[] = [
   {
     ...{ name: 'svc.consumer.events', prometheusName: 'svc_consumer_events_total', kind: 'counter' },
@@ -206,7 +202,7 @@ export const publishDuration: DurationInstrument = {
 
 const failures = outcomes.filter((each) => outcomeTable[each].failure !== null);
 
-/** Every instrument of svc but the duration. `docs/metrics.md` shows the same list (tested). */
+/** Every instrument of svc except the duration. `docs/metrics.md` shows the same list (tested). */
 export const observedInstruments: readonly ObservedInstrument[] = [
   {
     ...{ name: 'svc.build.info', prometheusName: 'svc_build_info', kind: 'gauge', unit: '1' },
@@ -407,7 +403,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
     description: 'Configured publish targets by state.',
     attributeKeys: ['state'],
     read: ({ captureTargets }, observe) => {
-      // All of them, each time: an SDK goes on telling the last number of one that is left out.
+      // All states each time: an SDK repeats the last value of a series that is left out.
       const counts = new Map<string, number>(runningStates.map((state) => [state, 0]));
       for (const { state } of captureTargets()) counts.set(state, (counts.get(state) ?? 0) + 1);
       for (const [state, count] of counts) observe(count, { state });
@@ -431,7 +427,7 @@ export const observedInstruments: readonly ObservedInstrument[] = [
   ...consumedInstruments,
 ];
 
-/** @param measure `null`: there is no series */
+/** @param measure returns `null` for no series */
 function gauge(
   name: string,
   unit: string,
@@ -452,8 +448,8 @@ function counter(...gauged: Parameters<typeof gauge>): ObservedInstrument {
   return { ...gauge(...gauged), kind: 'counter', prometheusName: counterName(gauged[0]) };
 }
 
-/** In seconds. Ages are told by another clock: a tenth of a second stays the same from scrape to scrape. */
-/** Nothing is known of a folder that cannot be used: 0 would read as if nothing waited. */
+/** In seconds, rounded to tenths: ages come from another clock, and would vary from scrape to scrape. */
+/** Unknown if the folder cannot be used: 0 would read as an empty backup. */
 function known(backup: BackupState, read: (backup: BackupState) => number): number | null {
   return typeof backup.problem === 'string' ? null : read(backup);
 }
@@ -499,29 +495,27 @@ function counterName(name: string): string {
   return plain.endsWith('_total') ? plain : `${plain}_total`;
 }
 
-/** How often the provider is looked up while no event comes by. */
+/** How often the provider is compared without any event. */
 const lookupIntervalMs = 10_000;
 
 export interface MeterBinding {
   /**
-   * Takes svc's callbacks off the application's meter provider. Not at the end of the process: the provider's last
-   * collection comes after svc's last event, and has to find them.
+   * Removes svc's callbacks from the application's meter provider. Do not call it at the end of the process: the provider's
+   * last collection comes after svc's last event, and needs them.
    */
   close(): void;
 }
 
 interface MeterOptions {
-  /** Version of svc, which the instrumentation scope carries. */
   readonly version: string;
   readonly logger: Logger;
 }
 
 /**
- * Offers svc's instruments to the application's meter provider, whichever line of the SDK it is of and whenever it comes.
- * An instrument of the API's no-op provider stays deaf for ever, and the API tells nobody when a provider is registered:
- * so the provider is compared at each event (9 ns) and every ten seconds, and all instruments are made anew when it changed.
- *
- * `providerNow` answers `undefined` as long as there is none, so that the API need not be loaded for nobody.
+ * Registers svc's instruments with the application's meter provider, for any version of the SDK and at any time. Instruments of
+ * the API's no-op provider never change, and the API does not report a new provider. So the provider is compared at each event
+ * (9 ns) and every ten seconds, and all instruments are created again when it changes. `providerNow` returns `undefined` until
+ * one is registered, so that the API is not loaded needlessly.
  */
 export function bindMeter(
   providerNow: () => OpenTelemetry.MeterProvider | undefined,
@@ -533,7 +527,7 @@ export function bindMeter(
   let release = (): void => {};
   let failed = false;
 
-  /** A provider is the application's code: what it throws must not reach the call whose event is recorded. */
+  /** A provider is application code: its errors must not reach the call whose event is recorded. */
   const guarded = (work: () => void): void => {
     try {
       work();
@@ -562,7 +556,7 @@ export function bindMeter(
     }),
   );
   guarded(refresh);
-  // What is handed over need not wait for the next event.
+  // A provider that is handed over must not wait for the next event.
   const stopListening = listenToMeters(() => guarded(refresh));
   const timer = setInterval(() => guarded(refresh), lookupIntervalMs);
   timer.unref();
@@ -584,7 +578,7 @@ function createDuration(meter: OpenTelemetry.Meter): OpenTelemetry.Histogram {
   });
 }
 
-/** Returns the function that takes every callback off again. */
+/** Returns a function that removes all callbacks. */
 function observeAll(meter: OpenTelemetry.Meter, sources: MetricSources): () => void {
   const releases = observedInstruments.flatMap((instrument) =>
     exportedNames(instrument).map((name) => {

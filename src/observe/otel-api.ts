@@ -17,7 +17,7 @@ import { shared, startOwnWork } from '../ground/lifecycle.ts';
 
 export type OtelApi = typeof OpenTelemetry;
 
-/** Where every copy of the API, of any 1.x, keeps what was registered; absent until somebody registers something. */
+/** The global registry of all copies of the API 1.x; missing until something is registered. */
 const globalsKey = Symbol.for('opentelemetry.js.api.1');
 const globals = globalThis as Record<symbol, unknown>;
 
@@ -25,20 +25,20 @@ const globals = globalThis as Record<symbol, unknown>;
 let api: OtelApi | undefined | null = null;
 
 /**
- * The OpenTelemetry API, once there is anything to ask it; until then `undefined`, so that an application without
- * OpenTelemetry never pays for loading it (15 ms).
+ * The OpenTelemetry API, once something is registered; until then `undefined`, so that applications without OpenTelemetry do
+ * not load it (15 ms).
  */
 export function otelApi(): OtelApi | undefined {
   if (api !== null) return api;
   return globals[globalsKey] === undefined ? undefined : loadOtelApi();
 }
 
-/** What carries OpenTelemetry's context in this process, of whichever copy of the API; `undefined` until somebody registers one. */
+/** The registered context manager, of any copy of the API; `undefined` until one is registered. */
 export function registeredContextManager(): object | undefined {
   return (globals[globalsKey] as { readonly context?: object } | undefined)?.context;
 }
 
-/** The OpenTelemetry API, loaded now; `undefined` where it is not installed. What is registered is one per process. */
+/** The OpenTelemetry API, loaded now; `undefined` if it is not installed. Registrations are global to the process. */
 export function loadOtelApi(): OtelApi | undefined {
   if (api === null) {
     try {
@@ -52,7 +52,7 @@ export function loadOtelApi(): OtelApi | undefined {
 
 const apiName = '@opentelemetry/api';
 
-/** The copy of the API that a package in this place finds; `undefined`: none. */
+/** The copy of the API that a package in this place resolves to; `undefined`: none. */
 export function apiFoundFrom(
   place: string | URL,
 ): { readonly folder: string; readonly version: string } | undefined {
@@ -66,8 +66,8 @@ export function apiFoundFrom(
 }
 
 /**
- * What svc gets nothing of, in a line; `undefined`: all is well. The API gives nobody what a copy with a lower minor version has
- * registered. `other`: the version of that copy.
+ * Why svc cannot use the registered SDK, in one line; `undefined`: it can. The API hides registrations from copies with a
+ * higher minor version. `other`: the version of the registering copy.
  */
 export function foreignApi(other: string | undefined): string | undefined {
   const own = other === undefined ? undefined : apiFoundFrom(import.meta.url);
@@ -80,10 +80,9 @@ export function foreignApi(other: string | undefined): string | undefined {
 
 const numbersOf = (version: string): number[] => version.split('.').slice(0, 2).map(Number);
 
-/** Looked at once for each version that is registered. */
 let lookedAt: unknown;
 
-/** Says that what is registered gives svc nothing, when that is noticed. */
+/** Reports once that svc cannot use the registered SDK. */
 export function tellOfForeignApi(tell: (text: string) => void): void {
   const registered = (globals[globalsKey] as { readonly version?: unknown } | undefined)?.version;
   if (registered === lookedAt) return;
@@ -92,11 +91,11 @@ export function tellOfForeignApi(tell: (text: string) => void): void {
   if (text !== undefined) tell(text);
 }
 
-/** What an application has handed to `SvcInstrumentation`: it goes before what is registered for the whole process. */
+/** The providers that an application has passed to `SvcInstrumentation`. They precede the registered ones. */
 interface HandedOver {
   tracers: TracerProvider | undefined;
   meters: MeterProvider | undefined;
-  /** Told when the meter provider changes, which the API tells nobody. */
+  /** Called when the meter provider changes, which the API does not report. */
   onMeters: (() => void) | undefined;
 }
 
@@ -106,19 +105,19 @@ const handedOver = shared<HandedOver>('providers', () => ({
   onMeters: undefined,
 }));
 
-/** Spans go to this provider from now on; `undefined`: to the registered one. */
+/** Sets the tracer provider; `undefined`: the registered one. */
 export function handOverTracers(tracers: TracerProvider | undefined): void {
   loadOtelApi();
   handedOver.tracers = tracers;
 }
 
-/** Instruments go to this provider from now on; `undefined`: to the registered one. */
+/** Sets the meter provider; `undefined`: the registered one. */
 export function handOverMeters(meters: MeterProvider | undefined): void {
   handedOver.meters = meters;
   handedOver.onMeters?.();
 }
 
-/** One at a time: the last one hears. Returns what ends it. */
+/** Replaces the listener. Returns a function that removes it. */
 export function listenToMeters(listener: () => void): () => void {
   handedOver.onMeters = listener;
   return () => {
@@ -126,40 +125,40 @@ export function listenToMeters(listener: () => void): () => void {
   };
 }
 
-/** Handed over, and known to stand for somebody: asked once, not for each event. */
+/** The passed provider, once it is known to have a delegate: checked once, not for each event. */
 let settled: TracerProvider | undefined;
 
-/** The one that was handed over, else the registered one; `undefined` as long as there is neither. */
+/** The provider that was passed, else the registered one; `undefined` if both are missing. */
 export function tracerProvider(): TracerProvider | undefined {
   const { tracers } = handedOver;
   if (tracers !== undefined && tracers !== settled && hasDelegate(tracers)) settled = tracers;
   return tracers !== undefined && tracers === settled ? tracers : otelApi()?.trace.getTracerProvider();
 }
 
-/** As `tracerProvider`. Nothing registered: the API's own, which keeps nothing. */
+/** Like `tracerProvider`. Without a registered one: the API's no-op. */
 export function meterProvider(): MeterProvider | undefined {
   return handedOver.meters ?? otelApi()?.metrics.getMeterProvider();
 }
 
 /**
- * False for the API's proxy while it stands for nobody. An SDK that starts hands that over first, and the one that is registered
- * later may belong to another copy of the API.
+ * False for the API's proxy without a delegate. A starting SDK passes that first, and the provider that is registered later may
+ * belong to another copy of the API.
  */
 export function hasDelegate(provider: TracerProvider): boolean {
   const { getDelegateTracer } = provider as { getDelegateTracer?: (name: string) => unknown };
   return typeof getDelegateTracer !== 'function' || getDelegateTracer.call(provider, 'svc') !== undefined;
 }
 
-/** The API's no-op hands out the same meter for every name. An SDK that starts hands that over first. */
+/** True for the API's no-op, which returns the same meter for every name. A starting SDK passes that first. */
 export function keepsNothing(meters: MeterProvider): boolean {
-  // Only what looks like it is asked: a provider keeps every name that it is asked for.
+  // Only a likely no-op is called: a real provider keeps every name.
   const isBare =
     Object.keys(meters).length === 0 &&
     Object.getOwnPropertyNames(Object.getPrototypeOf(meters)).length === 2;
   return isBare && meters.getMeter('svc') === meters.getMeter('svc', 'none');
 }
 
-/** Starts svc's own work (a send, a query): nothing it calls is captured nor makes spans, now or later. */
+/** Starts svc's own work (a send, a query): its calls are not captured and make no spans, now or later. */
 export function isolate<T>(work: () => T): T {
   return startOwnWork(() => {
     const api = otelApi();
@@ -171,19 +170,19 @@ export function isolate<T>(work: () => T): T {
 const producerKind: SpanKind.PRODUCER = 3;
 const errorStatus: SpanStatusCode.ERROR = 2;
 
-/** Flags of a trace: sampled (1) and random (2); the others are not defined. */
+/** Defined trace flags: sampled (1) and random (2). */
 export const definedFlags = 0x03;
 
-/** `createContextKey` of the API is `Symbol.for`, so this is the very key of `suppressTracing` in `@opentelemetry/core`. */
+/** `createContextKey` of the API is `Symbol.for`, so this is the key of `suppressTracing` in `@opentelemetry/core`. */
 const suppressTracingKey = Symbol.for('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
 
-/** What the producer spans of one topic share: made once per target, not per event. */
+/** The common part of the producer spans of one topic: made once per target, not per event. */
 export interface ProducerSpanShape {
   readonly name: string;
   readonly options: SpanOptions;
 }
 
-/** `system` is the value of `messaging.system`: `kafka`, or the name of the broker client where it is not Kafka. */
+/** `system` is the value of `messaging.system`: `kafka`, or the name of the broker client for other systems. */
 export function producerSpanShape(
   topic: string,
   system: string,
@@ -204,7 +203,7 @@ export function producerSpanShape(
   };
 }
 
-/** Starts the one PRODUCER span of an event, as a child of what was active in `parent` when the function was called. */
+/** Starts the one PRODUCER span of an event, as a child of the span in `parent`, the context of the captured call. */
 export function startProducerSpan(
   tracer: Tracer,
   shape: ProducerSpanShape,
@@ -216,14 +215,14 @@ export function startProducerSpan(
   return span;
 }
 
-/** Why a span ends as an error; both texts are free of payload values. */
+/** Why a span ends as an error; both texts hold no payload values. */
 export interface SpanFailure {
   /** Low-cardinality: a class name or code, such as `UNKNOWN_TOPIC_OR_PARTITION`. Becomes `error.type`. */
   readonly cause: string;
   readonly message: string;
 }
 
-/** Ends the span of an event, as an error when its event did not get to its topic. */
+/** Ends the span of an event, as an error if the event did not reach its topic. */
 export function endProducerSpan(span: Span, failure?: SpanFailure): void {
   if (failure !== undefined) {
     span.setAttribute('error.type', failure.cause);
@@ -232,12 +231,11 @@ export function endProducerSpan(span: Span, failure?: SpanFailure): void {
   span.end();
 }
 
-/** In this context no instrumentation makes spans: svc's own sends and queries show as its own span only. */
+/** A context in which no instrumentation makes spans: svc's own sends and queries show as its own span only. */
 export function suppressTracing(context: Context): Context {
   return context.setValue(suppressTracingKey, true);
 }
 
-/** The `traceparent` header of a record. */
 export function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
   return `00-${traceId}-${spanId}-0${(traceFlags & definedFlags).toString(16)}`;
 }

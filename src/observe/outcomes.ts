@@ -1,18 +1,20 @@
-// observe/: what svc says of itself: log lines, the ledger of outcomes, metrics, spans.
+// observe/: svc's own log lines, ledger of outcomes, metrics and spans.
 
-/** What is said of an outcome; `null`: it is left out there. */
+import { shared } from '../ground/lifecycle.ts';
+
+/** How an outcome is shown; `null`: not shown there. */
 interface OutcomeTraits {
-  /** What its counter, `svc.events.<outcome>`, counts. */
+  /** Description of its counter, `svc.events.<outcome>`. */
   readonly counts: string;
   /** Second name of the counter in the specification. */
   readonly alias: string | null;
-  /** Of an event that did not get to its topic, which its span and the counter of failures tell. */
+  /** For an event that did not reach its topic: the error of its span and of the failure counter. */
   readonly failure: string | null;
   /** In `svc status`. */
   readonly status: string | null;
 }
 
-/** The ends that a call's event can have: a row each, of which metrics, spans, health and commands are made. */
+/** The outcomes of a call's event. Metrics, spans, health and commands are derived from these rows. */
 export const outcomeTable = {
   /** On its topic. */
   published: {
@@ -32,7 +34,7 @@ export const outcomeTable = {
     counts: 'Events stored in the outbox, to be published from there.',
     ...{ alias: null, failure: null, status: null },
   },
-  /** Undone with the transaction of its call: nothing happened that it could tell of. */
+  /** Rolled back with the transaction of its call: nothing happened. */
   rolled_back: {
     counts: 'Events that were rolled back with the transaction of their call.',
     ...{ alias: null, failure: null, status: null },
@@ -54,8 +56,8 @@ export type Outcome = keyof typeof outcomeTable;
 export const outcomes = Object.keys(outcomeTable) as readonly Outcome[];
 
 /**
- * What became of a failed send:
- * - `retriable`: nothing was stored, a later try may succeed;
+ * The kind of a failed send:
+ * - `retriable`: nothing was stored, a retry may succeed;
  * - `fatal`: nothing was stored, and no retry will help (authorization, an invalid topic);
  * - `too_large`: the record or batch exceeds a limit of the broker;
  * - `unknown_outcome`: the broker may have stored it (time-out, connection closed): a retry may duplicate.
@@ -64,8 +66,8 @@ export const sendFailureKinds = ['retriable', 'fatal', 'too_large', 'unknown_out
 export type SendFailureKind = (typeof sendFailureKinds)[number];
 
 /**
- * What was counted. `calls` is always the sum of all outcomes and of `inFlight`; what the relay of this process does with stored
- * events, whose calls may have been elsewhere, stands beside it.
+ * The counts. `calls` is always the sum of all outcomes and of `inFlight`. The counts of the relay are separate, as the calls
+ * of its events may have been in other processes.
  */
 export interface EventCounts extends Readonly<Record<Outcome, number>> {
   readonly calls: number;
@@ -74,14 +76,14 @@ export interface EventCounts extends Readonly<Record<Outcome, number>> {
   readonly retries: number;
   /** Events that the dead letter topic rejected. */
   readonly dlqFailures: number;
-  /** Stored events that were sent from the outbox here. */
+  /** Stored events that this process sent from the outbox. */
   readonly relayed: number;
-  /** Stored events that were given up here: FAILED. */
+  /** Stored events that this process gave up: FAILED. */
   readonly gaveUp: number;
 }
 
 export interface EventTypeCounts extends EventCounts {
-  /** Made once per event type, so that a reader allocates nothing. */
+  /** One object per event type, so that a reader allocates nothing. */
   readonly attributes: { readonly eventType: string };
 }
 
@@ -89,43 +91,41 @@ interface LedgerSnapshot extends EventCounts {
   readonly brokerErrors: Readonly<Record<SendFailureKind, number>>;
 }
 
-/** One event under way. */
 export interface LedgerEntry {
-  /** Counts the event's end. The first call counts; every later one changes nothing and returns `false`. */
+  /** Counts the outcome. Only the first call counts; later ones return `false`. */
   close(outcome: Outcome): boolean;
 }
 
 /**
- * The truth about what became of the events: integers that only grow. Every counter instrument, the report and `/metrics`
- * read them at collection. An outcome can only be counted through the entry of its event, and once.
+ * The source of all counters: integers that only grow, read at collection by instruments, the report and `/metrics`. An outcome
+ * is counted once, through the entry of its event.
  */
 export interface Ledger {
-  /** Gives event types a row of zeros, so that a first event is an increase from 0 for whoever watches. */
+  /** Adds rows of zeros for event types, so that a first event is an increase from 0. */
   declare(eventTypes: Iterable<string>): void;
   /** Counts a call; its event is in flight until the entry is closed. */
   open(eventType: string): LedgerEntry;
   retried(eventType: string): void;
   dlqFailed(eventType: string): void;
-  /** The relay has sent a stored event, and marked it: once per event. */
+  /** The relay has sent and marked a stored event: once per event. */
   relayed(eventType: string): void;
-  /** The relay has given up a stored event. */
   gaveUp(eventType: string): void;
   brokerFailed(kind: SendFailureKind): void;
   snapshot(): LedgerSnapshot;
   /** Live rows, one per event type: read them, do not keep them. */
   rows(): Iterable<EventTypeCounts>;
   brokerErrors(): Readonly<Record<SendFailureKind, number>>;
-  /** The last turn of a worker thread: so many of the events in flight are in the backup. What comes later is not counted. */
+  /** At the end of a worker thread: so many of the events in flight are in the backup. Later changes are not counted. */
   saved(count: number): void;
 }
 
-/** A row of a ledger in memory that several threads see. Their order is that of `counted`. */
+/** A row of a ledger in shared memory, its cells in the order of `counted`. */
 export interface SharedRow {
   readonly eventType: string;
   readonly cells: Float64Array;
 }
 
-/** @param share is told of each row of a worker thread, which the main thread reads, also when the thread is gone */
+/** @param share called with each row of a worker thread, which the main thread reads even after the thread has ended */
 export function createLedger(share?: (row: SharedRow) => void): Ledger {
   const rows = createEventRows((eventType) => {
     if (share === undefined) return new Row(eventType);
@@ -185,7 +185,7 @@ class Entry implements LedgerEntry {
   }
 }
 
-/** A cell of a row each, those of the outcomes first. */
+/** One cell each in a row, outcomes first. */
 const counted = [...outcomes, ...(['calls', 'retries', 'dlqFailures', 'relayed', 'gaveUp'] as const)];
 type Counted = (typeof counted)[number];
 const cellOf = Object.fromEntries(counted.map((name, cell) => [name, cell])) as Record<Counted, number>;
@@ -219,7 +219,7 @@ class Cells {
   }
 }
 
-/** With the getters that the class makes of the names. */
+/** With the getters that the class defines by name. */
 type Row = Cells & Readonly<Record<Counted, number>>;
 const Row = Cells as unknown as new (eventType: string, cells?: Float64Array) => Row;
 
@@ -229,9 +229,8 @@ export function rowOf({ eventType, cells }: SharedRow): EventTypeCounts {
 }
 
 /**
- * Gives an outcome to what was in flight in a thread that has ended. Nothing else may count in this row any more.
- *
- * @returns how many events that were
+ * Counts everything in flight of an ended thread as this outcome. Nothing else may count in the row from then on.
+ * @returns the number of these events
  */
 export function endRow({ eventType, cells }: SharedRow, outcome: Outcome): number {
   const row = new Row(eventType, cells);
@@ -247,19 +246,19 @@ export function totalOf(rows: Iterable<EventTypeCounts>): EventCounts {
   return { ...counts, inFlight: total.inFlight };
 }
 
-/** How many event types are told apart. Event types can come from application data, so their number has a bound. */
+/** The limit of separate event types, as they can come from application data. */
 export const maxEventTypes = 1000;
 
 /** The row of every event type beyond `maxEventTypes`. */
 export const otherEventType = 'other';
 
-/** One row per event type, made on first use; at most `maxEventTypes` of them and one for the rest. */
-export interface EventRows<Row> {
+/** One row per event type, created on first use: at most `maxEventTypes`, and one for the rest. */
+interface EventRows<Row> {
   of(eventType: string): Row;
   all(): Iterable<Row>;
 }
 
-export function createEventRows<Row>(make: (eventType: string) => Row): EventRows<Row> {
+function createEventRows<Row>(make: (eventType: string) => Row): EventRows<Row> {
   const rows = new Map<string, Row>();
   const add = (eventType: string): Row => {
     const row = make(eventType);
@@ -276,7 +275,7 @@ export function createEventRows<Row>(make: (eventType: string) => Row): EventRow
 
 type OfEventType = Readonly<Record<string, string>>;
 
-/** The labels of a row and its outcome: the same object each time, by which the text of them is kept. */
+/** The labels of a row and its outcome: always the same object, as the key of their cached text. */
 export const withOutcome = { published: adding('published'), failed: adding('failed') };
 
 function adding(outcome: string): (attributes: OfEventType) => OfEventType {
@@ -293,14 +292,14 @@ interface EventTypeDurations {
   readonly histogram: Histogram;
 }
 
-/** Where else a duration goes: the histogram of the application's meter provider. */
+/** A second target of durations: the histogram of the application's meter provider. */
 type DurationListener = (seconds: number, attributes: { readonly eventType: string }) => void;
 
-/** How long events take from the hand-over to the publisher until their outcome, per event type. */
+/** The time from the hand-over to the publisher to the outcome, per event type. */
 export interface PublishDurations {
   /** Call it once per event that reached the publisher. */
   record(eventType: string, seconds: number): void;
-  /** At most one listener; `undefined` removes it. It must not throw. */
+  /** Sets the one listener; `undefined` removes it. It must not throw. */
   listen(listener: DurationListener | undefined): void;
   rows(): Iterable<EventTypeDurations>;
 }
@@ -324,20 +323,20 @@ export function createPublishDurations(): PublishDurations {
   };
 }
 
-/** Upper bounds in seconds, as the OpenTelemetry messaging conventions advise for durations; the last bucket has none. */
+/** Upper bounds in seconds, from the OpenTelemetry messaging conventions; the last bucket is unbounded. */
 export const durationBoundsSeconds: readonly number[] = [
   0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
 ];
 
-/** Counts of values in fixed buckets. A value equal to a bound belongs to the bucket that the bound closes. */
+/** Counts of values in fixed buckets. A value equal to a bound belongs to the bucket that ends there. */
 interface Histogram {
-  /** Ignores what is not a number; what is below zero (a clock that went back) counts as zero. */
+  /** Ignores NaN; negative values (a clock that stepped back) count as 0. */
   record(value: number): void;
   readonly count: number;
   readonly sum: number;
-  /** The largest of all; 0 where there is none. */
+  /** 0 without values. */
   readonly max: number;
-  /** One count per bound and one for what is above the last, not cumulative. */
+  /** One count per bound, and one above the last; not cumulative. */
   readonly buckets: readonly number[];
 }
 
@@ -362,10 +361,8 @@ export function createHistogram(bounds: readonly number[] = durationBoundsSecond
   return histogram;
 }
 
-/** So many dead letters are remembered. */
 export const maxRecentDlqEvents = 10;
 
-/** An event in the dead letter topic. */
 export interface RecentDlqEvent {
   readonly eventType: string;
   /** Name of the root cause and one line for an operator. */
@@ -374,19 +371,65 @@ export interface RecentDlqEvent {
 }
 
 /**
- * What became of a target: one word each, in the log, `svc check`, `/metrics`, the console and the documentation. `level`: how bad it is
- * for a process; `isAway`: its module may be loaded later, or in another thread.
+ * The states of a target, shown in the log, `svc check`, `/metrics`, the console and the documentation. `level`: the severity
+ * for a process; `isAway`: the module may be loaded later, or in another thread.
  */
 export const targetStates = {
-  /** Reading its file shows the function, and nothing runs: `svc check` only. */
+  /** The file contains the function; `svc check` only, which runs nothing. */
   found: { level: 'fine', isAway: false },
-  /** Its calls make events. */
   patched: { level: 'fine', isAway: false },
-  /** Its module is not loaded yet. */
   pending: { level: 'warning', isAway: true },
   /** Its module was not loaded in time, or another file is loaded in its place. */
   unloaded: { level: 'critical', isAway: true },
-  /** It cannot be captured. */
   failed: { level: 'critical', isAway: false },
 } as const;
 export type TargetState = keyof typeof targetStates;
+
+// The results of the events that `consumeOnce` took, and the instruments that show them.
+
+/**
+ * The result of an event. `repeated`: the inbox knew it. `ignored`: its type has no handler. `returned`: its partition has moved or
+ * this consumer has stopped, so it is handled elsewhere or later.
+ */
+export const consumedOutcomes = ['handled', 'repeated', 'ignored', 'dead_letter', 'returned'] as const;
+export type ConsumedOutcome = (typeof consumedOutcomes)[number];
+
+/** Integers that only grow, except `inHand`. `taken` is the sum of all outcomes and of `inHand`. */
+export interface ConsumedCounts extends Readonly<Record<ConsumedOutcome, number>> {
+  readonly taken: number;
+  readonly retries: number;
+  readonly inHand: number;
+}
+
+export interface ConsumedRow extends Record<ConsumedOutcome, number> {
+  readonly attributes: { readonly consumer: string; readonly eventType: string };
+  taken: number;
+  retries: number;
+  /** Seconds spent in handlers and their transactions. */
+  seconds: number;
+}
+
+/** The events of one consumer name in this process. */
+export interface ConsumedEvents extends EventRows<ConsumedRow> {
+  /** Partitions that wait for a retry, or for a handler beyond its time limit. */
+  waiting: number;
+}
+
+const consumers = shared('consumed-events', () => new Map<string, ConsumedEvents>());
+
+export function consumedBy(consumer: string): ConsumedEvents {
+  const known = consumers.get(consumer);
+  if (known !== undefined) return known;
+  const rows = createEventRows<ConsumedRow>((eventType) => ({
+    attributes: Object.freeze({ consumer, eventType }),
+    ...{ handled: 0, repeated: 0, ignored: 0, dead_letter: 0, returned: 0 },
+    ...{ taken: 0, retries: 0, seconds: 0 },
+  }));
+  const made: ConsumedEvents = { ...rows, waiting: 0 };
+  consumers.set(consumer, made);
+  return made;
+}
+
+export function allConsumed(): Iterable<readonly [consumer: string, events: ConsumedEvents]> {
+  return consumers;
+}

@@ -17,13 +17,13 @@ import {
 } from './metrics.ts';
 import { durationBoundsSeconds } from './outcomes.ts';
 
-// the metrics of svc as a text for Prometheus, in the words of OpenTelemetry's own serializer
+// the metrics of svc in the Prometheus text format, as OpenTelemetry's own serializer writes them
 
-/** With a thousand event types the text takes longer: the application goes on in between. */
+/** A thousand event types take longer; the event loop gets a turn in between. */
 const longestTurnMs = 5;
 const pointsAtOnce = 100;
 
-/** All metrics in the Prometheus text format, read from the ledger now; `target_info` says whose they are, where that is known. */
+/** All metrics in the Prometheus text format, read from the ledger now; `target_info` names the service, if known. */
 export async function renderMetrics(sources: MetricSources, service: MeasuredService): Promise<string> {
   const { resource, scopeMetrics } = collectMetrics(sources, service);
   const withTargetInfo = service.name !== null || service.version !== null;
@@ -42,12 +42,12 @@ export async function renderMetrics(sources: MetricSources, service: MeasuredSer
   return text;
 }
 
-/** No labels of the scope: counters have the labels of the specification, and no others. */
+/** Without scope labels: counters have exactly the labels of the specification. */
 function serializerOf({ withTargetInfo }: { readonly withTargetInfo: boolean }): PrometheusSerializer {
   return new PrometheusSerializer(undefined, false, undefined, !withTargetInfo, true);
 }
 
-/** What the serializer writes, which takes it two microseconds a line: heads and labels stay as they are, and only values change. */
+/** The serializer takes two microseconds per line. Heads and labels are cached; only values change. */
 function serialized(metric: MetricData): string {
   const scopeMetrics = [{ scope: { name: 'svc' }, metrics: [metric] }];
   return serializerOf({ withTargetInfo: false }).serialize({ resource: noResource, scopeMetrics });
@@ -66,10 +66,10 @@ function headOf(metric: MetricData): string {
   return head;
 }
 
-/** As `{eventType="A"}`, by the attributes. A process has as many as it has series of one family, and few more. */
+/** `{eventType="A"}` by attributes: about as many as there are series of one family. */
 const labels = new Map<string, string>();
 const mostLabels = 10_000;
-/** The same by the object, which the ledger keeps for each event type. */
+/** The same by object, which the ledger keeps per event type. */
 const labelsByObject = new WeakMap<object, string>();
 
 function labelsOf({ attributes }: Pick<DataPoint<number>, 'attributes'>): string {
@@ -112,7 +112,7 @@ function linesOf(metric: MetricData, from: number, to: number): string {
   return text;
 }
 
-/** Buckets of Prometheus count what is below their bound, those of OpenTelemetry what is between two. */
+/** Buckets of Prometheus are cumulative, those of OpenTelemetry are not. */
 function histogramLines(name: string, point: DataPoint<Histogram>): string {
   const { count, sum = 0, buckets } = point.value;
   const own = labelsOf(point);
@@ -132,13 +132,13 @@ function written(value: number): string {
   return value === Number.NEGATIVE_INFINITY ? '-Inf' : String(value);
 }
 
-/** Whose metrics these are. What is not known is `null`. */
+/** The service of the metrics. Unknown values are `null`. */
 export interface MeasuredService {
   readonly name: string | null;
   readonly version: string | null;
 }
 
-/** Every instrument with its values of now, in the shape in which the SDK of OpenTelemetry hands metrics to an exporter. */
+/** Every instrument with its current values, in the form in which OpenTelemetry's SDK passes metrics to an exporter. */
 export function collectMetrics(sources: MetricSources, service: MeasuredService): ResourceMetrics {
   const observed = observedInstruments.flatMap((instrument) =>
     [instrument.prometheusName, instrument.prometheusAlias]
@@ -151,7 +151,7 @@ export function collectMetrics(sources: MetricSources, service: MeasuredService)
   };
 }
 
-/** A serializer reads the attributes, and nothing else of a resource. */
+/** The serializer reads only the attributes of a resource. */
 function resourceOf(service: MeasuredService): ResourceMetrics['resource'] {
   const attributes = {
     ...(service.name !== null && { 'service.name': service.name }),
@@ -187,10 +187,7 @@ function durationMetric({ durations }: MetricSources): MetricData {
   };
 }
 
-/**
- * The name is that of Prometheus, which has the unit in it where it has one: the serializer adds none, and would write a line
- * for a unit that stands apart.
- */
+/** The Prometheus name already contains the unit. The serializer would add a line for a separate unit. */
 function descriptorOf(
   name: string,
   { description }: { readonly description: string },
@@ -198,8 +195,8 @@ function descriptorOf(
   return { name, description, unit: '', valueType: double };
 }
 
-/** The text has no times: Prometheus knows when it scraped. */
+/** The text contains no times: Prometheus uses the time of the scrape. */
 const times: Pick<DataPoint<number>, 'startTime' | 'endTime'> = { startTime: [0, 0], endTime: [0, 0] };
 const cumulative = { aggregationTemporality: AggregationTemporality.CUMULATIVE };
-/** `ValueType.DOUBLE` of the API, which need not be there. */
+/** `ValueType.DOUBLE` of the API, which may be missing. */
 const double = 1;

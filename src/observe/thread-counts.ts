@@ -21,19 +21,18 @@ import {
   totalOf,
 } from './outcomes.ts';
 
-/** The counts of one worker thread. */
 interface ThreadCounts extends ToldCounts {
   readonly rows: readonly CountRow[];
 }
 
-/** Those that go to the main thread again and again: numbers, names and reasons only. */
+/** The part that the main thread gets periodically: numbers, names and reasons only. */
 interface ToldCounts {
   readonly thread: number;
   readonly brokerErrors: Readonly<Record<SendFailureKind, number>>;
   readonly durations: readonly DurationRow[];
   readonly buffer: BufferState;
   readonly calls: readonly TargetCalls[];
-  /** Events of the outbox, as {@link OutboxState.unconfirmed}. */
+  /** As {@link OutboxState.unconfirmed}. */
   readonly unconfirmed: number;
   /** As {@link OutboxState.unjoined}. */
   readonly unjoined: number;
@@ -80,7 +79,7 @@ function readTold(thread: number, sources: MetricSources): ToldCounts {
   };
 }
 
-/** Of a thread that has not said anything yet. */
+/** Of a thread that has not reported yet. */
 const nothingTold = (thread: number): ToldCounts => ({
   thread,
   brokerErrors: Object.fromEntries(sendFailureKinds.map((kind) => [kind, 0])) as ToldCounts['brokerErrors'],
@@ -93,7 +92,6 @@ const nothingTold = (thread: number): ToldCounts => ({
   recentDlqEvents: [],
 });
 
-/** Two threads as one. */
 export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts {
   const [earlier, later] = [one.lastPublishedMs, other.lastPublishedMs];
   const recent = [...one.recentDlqEvents, ...other.recentDlqEvents];
@@ -111,9 +109,11 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
   };
 }
 
-/** `own` with what the other threads counted: what `/metrics` shows. State (circuits, targets, backup, what waits in the outbox) stays that of `own`. */
+/**
+ * `own` plus the counts of the other threads, for `/metrics`. State (circuits, targets, backup, outbox) stays that of `own`.
+ */
 export function withCounts(own: MetricSources, others: () => ThreadCounts | undefined): MetricSources {
-  /** `own` itself where there are no other threads: else who reads has all rows of all event types in hand for each number. */
+  /** `own` itself if there are no other threads: a sum would copy the rows of all event types for each number. */
   const all = (): MetricSources => {
     const there = others();
     return there === undefined ? own : sourcesOf(own, addCounts(readCounts(0, own), there));
@@ -165,7 +165,7 @@ function sourcesOf(own: MetricSources, counts: ThreadCounts): MetricSources {
   };
 }
 
-/** A target as the process sees it: a thread may have loaded it where this one has not. */
+/** A target across threads: another thread may have loaded it. */
 export function withCalls<T extends Omit<CaptureTarget, 'target'>>(
   own: T,
   target: string,
@@ -185,7 +185,6 @@ function countsOf(row: EventTypeCounts): CountRow {
   return { ...totalOf([row]), ...row.attributes };
 }
 
-/** Those of one name as one row. */
 function merged<T extends object>(rows: readonly T[], nameOf: (row: T) => string): T[] {
   const found = new Map<string, T>();
   for (const row of rows) {
@@ -195,7 +194,7 @@ function merged<T extends object>(rows: readonly T[], nameOf: (row: T) => string
   return [...found.values()];
 }
 
-/** Numbers and lists of numbers add up, of a `max` the larger counts, names stay. */
+/** Adds numbers and lists of numbers, takes the larger `max`, and keeps names. */
 function sums<T extends object>(one: T, other: T): T {
   const rest = new Map<string, unknown>(Object.entries(other));
   const entries = Object.entries(one).map(([name, value]: [string, unknown]) => {
@@ -211,17 +210,17 @@ const channelName = 'svc.counts';
 const actionChannelName = 'svc.actions';
 const everyMs = 1_000;
 
-/** Node's, which the types of browsers do not know whole. */
+/** Node's type: that of browsers lacks `unref`. */
 export type Channel = BroadcastChannel & { unref(): void };
 
-/** Worker threads: hands the main thread a row of the ledger, which it reads by itself from now on. */
+/** Worker threads: shares a row of the ledger with the main thread, which reads it directly from then on. */
 export function shareRow(row: SharedRow): void {
   const channel = openChannel(channelName);
   channel.postMessage({ thread: threadId, row });
   channel.close();
 }
 
-/** Worker threads: tells the main thread every second, and at the end, what else was counted here. Returns what stops it. */
+/** Worker threads: sends all other counts to the main thread every second and at the end. Returns a function that stops it. */
 export function tellMainThread(sources: MetricSources): () => void {
   const channel = openChannel(channelName);
   const tell = (): void => channel.postMessage(readTold(threadId, sources));
@@ -237,17 +236,16 @@ export function tellMainThread(sources: MetricSources): () => void {
   return end;
 }
 
-/** What the main thread does when a worker thread has ended, however that was. */
+/** Called in the main thread when a worker thread has ended for any reason. */
 interface ThreadEnd {
-  /** What it had stored may be somebody else's to send now. */
+  /** Other threads may now send its stored events. */
   ended(): void;
-  /** Of events that it had in memory only, which are gone with it. */
+  /** The outcome of events that were only in its memory. */
   outcomeOf(eventType: string): Outcome;
-  /** How many of them there were. Called where there were any. */
   left(eventType: string, outcome: Outcome, count: number): void;
 }
 
-/** What worker threads counted, those that have ended among them, as counters must not fall. */
+/** The counts of worker threads, ended ones included, as counters must not fall. */
 export interface WorkerCounts {
   counts(): ThreadCounts | undefined;
   whenEnded(end: ThreadEnd): void;
@@ -261,7 +259,7 @@ interface Thread {
   told: ToldCounts;
 }
 
-/** The main thread: to be called before the application makes its first worker thread. */
+/** The main thread: call it before the application creates its first worker thread. */
 export function listenToWorkers(): WorkerCounts {
   const threads = new Map<number, Thread>();
   let ended: ThreadCounts | undefined;
@@ -279,9 +277,9 @@ export function listenToWorkers(): WorkerCounts {
     else threadOf(data.thread).told = data;
   }
 
-  /** What threads have said, and the event loop has not brought yet: nothing more comes at the end of the process. */
+  /** Reads messages that the event loop has not delivered: none is delivered at the end of the process. */
   function hearAll(): void {
-    // A BroadcastChannel will do; the types do not know that.
+    // It accepts a BroadcastChannel; its types do not.
     const next = () => channel && receiveMessageOnPort(channel as unknown as MessagePort);
     for (let said = next(); said !== undefined; said = next()) hear(said.message);
   }
@@ -300,7 +298,7 @@ export function listenToWorkers(): WorkerCounts {
 
   const sumOf = ({ rows, told }: Thread): ThreadCounts => ({ ...told, rows: rows.map(rowOf).map(countsOf) });
 
-  /** Threads come and go: those that are gone are kept as one. */
+  /** Ended threads are merged into one. */
   function settle(id: number): void {
     hearAll();
     const last = threads.get(id);
@@ -339,24 +337,24 @@ export function listenToWorkers(): WorkerCounts {
   };
 }
 
-/** What an operator does to a process is done in each of its threads. */
+/** Actions of an operator that apply to each thread. */
 type ThreadAction = 'resetBreakers' | 'invalidateKeys';
 
-/** The main thread, which does the same itself. */
+/** The main thread, which runs the same action itself. */
 export function tellThreads(action: ThreadAction): void {
   const channel = openChannel(actionChannelName);
   channel.postMessage(action);
   channel.close();
 }
 
-/** Worker threads. Returns what stops it. */
+/** Worker threads. Returns a function that stops it. */
 export function hearActions(actions: Readonly<Record<ThreadAction, () => void>>): () => void {
   const channel = openChannel(actionChannelName);
   channel.onmessage = ({ data }: MessageEvent) => actions[data as ThreadAction]?.();
   return () => channel.close();
 }
 
-/** It never keeps a thread alive. */
+/** Unref'd: it does not keep a thread alive. */
 export function openChannel(name: string): Channel {
   const channel = new BroadcastChannel(name) as Channel;
   channel.unref();

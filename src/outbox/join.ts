@@ -7,11 +7,11 @@ import {
   currentScope,
   findTransactions,
   isUndone,
+  type ParticipantEnd,
   type Scope,
   startIn,
   transactionsToFail,
-} from '../transaction/scope.ts';
-import type { ParticipantEnd } from '../transaction/transaction.ts';
+} from '../transaction/transaction.ts';
 import { assertPacketFits, type SqlValue } from './insert-row.ts';
 import { checkRow, type OutboxRow } from './outbox-row.ts';
 import type { Notices, OutboxStore } from './outbox-store.ts';

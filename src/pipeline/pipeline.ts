@@ -27,8 +27,7 @@ import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { headersAt, valueBytesOf } from '../publish/main/record.ts';
 import type { Producer, Publisher } from '../publish/publisher.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
-import { endOfTransaction, type Scope } from '../transaction/scope.ts';
-import type { TransactionEnd } from '../transaction/transaction.ts';
+import { endOfTransaction, type Scope, type TransactionEnd } from '../transaction/transaction.ts';
 
 export interface PipelineParts {
   readonly clock: Clock;

@@ -1,20 +1,19 @@
 import { isTooBig, maxBigIntBits } from '../ground/bounds.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
 
-/** Payloads of more values than this are refused. */
 export const maxNodes = 100_000;
-/** Values of one event that are encrypted or hashed. Each takes 3 to 10 us, so that more would block the process. */
+/** Values of one event that are encrypted or hashed. Each takes 3 to 10 us, so more would block the process. */
 export const maxSealed = 10_000;
-/** UTF-16 units of one event that are protected, or searched for marked values; and that come out of protecting them. */
+/** UTF-16 units of one event: `before` is protected or searched for marked values; `after` is the result. */
 export const maxText = { before: 4_194_304, after: 8_388_608 };
 /** Bytes of typed arrays and buffers, which are published as Base64. */
 export const maxRawBytes = 16_777_216;
-/** From the first look at the clock, which small events never have. Far above what the limits above need. */
+/** Counted from the first look at the clock. Small events never reach it. */
 export const maxTimeMs = 2_000;
-/** Looking at the clock takes as long as reading several values. */
+/** Reading the clock takes as long as reading several values. */
 const nodesBetweenLooks = 128;
 
-/** What one event may cost. Each method throws when there is no more of it. */
+/** The limits of one event. Each method throws when its limit is exceeded. */
 export class Budget {
   nodes = 0;
   private readonly monotonic: () => number;
@@ -30,7 +29,6 @@ export class Budget {
     this.monotonic = monotonic;
   }
 
-  /** For values that are about to be read. */
   spend(nodes: number): void {
     this.nodes += nodes;
     if (this.nodes < this.lookAt) return;
@@ -39,12 +37,11 @@ export class Budget {
     this.look();
   }
 
-  /** How many values more may be read. */
   get left(): number {
     return maxNodes - this.nodes;
   }
 
-  /** For a text that is protected, or searched. */
+  /** For a text that is protected or searched. */
   spendText(length: number): void {
     this.text += length;
     if (this.text > maxText.before)
@@ -52,13 +49,12 @@ export class Budget {
     if (++this.protected % nodesBetweenLooks === 0) this.look();
   }
 
-  /** For a text that was decoded from another one. Decoding a long text takes long, so the clock is asked each time. */
+  /** For a decoded text. Decoding a long text is slow, so the clock is read each time. */
   spendReading(length: number): void {
     this.spendText(length);
     this.look();
   }
 
-  /** For a value that is about to be encrypted or hashed. */
   spendSeal(): void {
     if (++this.sealed > maxSealed)
       throw exceeded(`the event has more than ${maxSealed} values to encrypt or hash`);
@@ -91,7 +87,7 @@ export function tooLarge(): Error {
   return refusal('SVC_PROTECT_TOO_LARGE', `the payload holds more than ${maxNodes} values`);
 }
 
-/** The text of a number; throws for one that would take long to write. */
+/** The text of a number. Throws for a number that is slow to write. */
 export function textOfBigInt(value: bigint): string {
   if (!isTooBig(value)) return value.toString();
   throw refusal('SVC_PROTECT_TOO_LARGE', `the payload holds a BigInt of more than ${maxBigIntBits} bits`);
@@ -103,14 +99,14 @@ function exceeded(message: string): Error {
 
 const own = new WeakSet<SvcError>();
 
-/** A reason to refuse an event. Its message names no value, and no key of the payload. */
+/** A reason to refuse an event. The message must not name a value or a key of the payload. */
 export function refusal(code: ErrorCode, message: string): SvcError {
   const error = new SvcError(code, message);
   own.add(error);
   return error;
 }
 
-/** Lets an error of the sealer pass: it is known to name no value. */
+/** Marks an error of the sealer as safe to show: its message names no value. */
 export function trusted(error: SvcError): SvcError {
   own.add(error);
   return error;
@@ -120,7 +116,7 @@ export function isRefusal(error: unknown): error is SvcError {
   return error instanceof SvcError && own.has(error);
 }
 
-/** What reading the payload threw, as an error that may be shown: an SvcError of the application's own making is none. */
+/** The error of reading a payload, safe to show. An `SvcError` that the application made itself is replaced. */
 export function asRefusal(error: unknown): SvcError {
   if (isRefusal(error)) return error;
   return refusal(

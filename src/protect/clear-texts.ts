@@ -4,13 +4,12 @@ import { lazyPattern } from '../ground/names.ts';
 import { type Budget, refusal } from './budget.ts';
 
 /**
- * From this length on a clear text may not be or hold a protected value: between other characters than letters and digits, and
- * anywhere. Shorter texts and numbers are equal to one, or stand in one, by chance. An expression that reads a marked field is
- * refused whatever its value.
+ * A clear text of this length must not be or hold a protected value. `anywhere`: also between letters and digits. Shorter ones
+ * match by chance. An expression that reads a marked field is refused, whatever its value.
  */
 export const shortestShown = { text: 5, number: 8, anywhere: 10 };
 const number = /^-?\d+(?:\.\d+)?$/;
-/** NFKC makes at most so many characters one. */
+/** NFKC composes at most this many characters into one. */
 const mostComposed = 4;
 
 export interface ClearText {
@@ -23,7 +22,7 @@ const refusals = {
   header: ['SVC_PROTECT_HEADER_IN_CLEAR', 'a header', 'another one'],
 } as const;
 
-/** Texts that leave in clear beside the payload: no protected value may be one of them, or in one. */
+/** Texts that leave in clear beside the payload. None of them may be or hold a protected value. */
 export class ClearTexts {
   readonly #texts: readonly ClearText[];
   readonly #budget: Budget;
@@ -35,7 +34,7 @@ export class ClearTexts {
     this.#budget = budget;
   }
 
-  /** Throws `SVC_PROTECT_KEY_IN_CLEAR` or `SVC_PROTECT_HEADER_IN_CLEAR` where one of the texts shows this value. */
+  /** Throws `SVC_PROTECT_KEY_IN_CLEAR` or `SVC_PROTECT_HEADER_IN_CLEAR` if one of the texts shows this value. */
   check(plain: string): void {
     this.#folded ??= this.#texts.flatMap(({ of, text }) =>
       this.#formsOf(text).map((each) => foldedOf(of, fold(each))),
@@ -63,11 +62,11 @@ export class ClearTexts {
   }
 }
 
-/** Most keys are ids, and nothing is escaped in an id. */
+/** Most keys are ids, and ids contain no escapes. */
 const isId = (text: string): boolean => /^[A-Za-z]{0,20}[-_:.]?\d{0,20}$/.test(text) || uuidForm.test(text);
 
 interface FoldedText extends ClearText {
-  /** Its letters and digits. Empty for a UUID, and for a text that is shorter than any value that is looked for. */
+  /** Its letters and digits. Empty for a UUID and for a text that is too short to match. */
   readonly letters: string;
 }
 
@@ -97,7 +96,7 @@ function isIsoTime(text: string): boolean {
   return text.length === 24 && text.charAt(10) === 'T' && text.endsWith('Z');
 }
 
-/** A day alone only of times that mean one: the day of any other is in many keys. */
+/** The day alone is added only for dates at midnight: any other day stands in many keys. */
 function formsOfTime(text: string): string[] {
   const milliseconds = Date.parse(text);
   if (Number.isNaN(milliseconds)) return [];
@@ -105,8 +104,8 @@ function formsOfTime(text: string): string[] {
 }
 
 /**
- * The same text for each spelling of a value. Spellings differ in forms of characters, case, spaces and invisible characters.
- * The result is in upper case, because a lower-case sigma depends on what follows it.
+ * The same text for each spelling of a value: spellings differ in Unicode form, case, spaces and invisible characters. Upper
+ * case, because a lower-case sigma depends on the next character.
  */
 export function fold(text: string): string {
   if (isAscii.test(text)) {
@@ -117,13 +116,13 @@ export function fold(text: string): string {
   return odd().test(folded) ? folded.replace(unseen(), '').replace(/\s+/g, ' ').trim() : folded;
 }
 
-/** Letters and digits alone: spellings of a value differ most in separators, spaces, quotes and accents. */
+/** Letters and digits only: most spellings differ in separators, spaces, quotes and accents. */
 export function squeeze(folded: string): string {
   if (isAscii.test(folded)) return folded.replace(/[^A-Za-z0-9]+/g, '');
   return folded.normalize('NFKD').replace(separators(), '');
 }
 
-// Nearly all texts are ASCII and need no tables of Unicode.
+// Nearly all texts are ASCII and need no Unicode tables.
 const isAscii = /^[\0-\x7f]*$/;
 const spaces = /\s\s/;
 const odd = lazyPattern(String.raw`\p{Cf}|\s\s`, 'u');
@@ -144,7 +143,7 @@ function isInWord(text: string, at: number): boolean {
   return at >= 0 && at < text.length && letterOrDigit().test(text.charAt(at));
 }
 
-/** A text inside a text inside a text, as JSON in a URL in JSON. */
+/** Nested encodings, such as JSON in a URL in JSON. */
 const mostLevels = 8;
 const mostReadings = 48;
 const base64Run = /[A-Za-z0-9+/_-]{11,}={0,2}/g;
@@ -153,9 +152,9 @@ const mayBeEscaped =
   /[\\%&+=]|\d{2}, ?\d{2}|''|""|[A-Za-z0-9+/_-]{11}|[0-9a-f]{2}[\s:,-]{1,2}(?:0x)?[0-9a-f]{2}[\s:,-]/i;
 
 /**
- * What a text says where it is one of JSON, a URL, HTML, CSS, CSV or SQL, or holds one in Base64 or hexadecimal: `O\"Brien`,
- * `a%40b`, `a&#64;b`, `O''Brien`. Empty where nothing in it is escaped. `spend` is called with the length of each reading before the
- * next one is made; it throws where that is too much for one event.
+ * The decoded readings of a text that is or holds JSON, a URL, HTML, CSS, CSV, SQL, Base64 or hexadecimal: `O\"Brien`, `a%40b`,
+ * `a&#64;b`, `O''Brien`. Empty if nothing is encoded. `spend` gets the length of each reading and throws if it is too much for
+ * one event.
  */
 export function readingsOf(text: string, spend: (length: number) => void): readonly string[] {
   if (!mayBeEscaped.test(text)) return [];
@@ -180,11 +179,11 @@ export function readingsOf(text: string, spend: (length: number) => void): reado
 }
 
 const controls: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' };
-/** Of the characters from 160 on. */
+/** Code points from 160 on. */
 const latin =
   'nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest ' +
   'agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml times oslash ugrave uacute ucirc uuml yacute thorn szlig';
-/** HTML names them in upper and lower case; the comparison ignores case. */
+/** HTML has upper-case and lower-case names; the comparison ignores case. */
 const latinNames = latin.split(' ');
 const entities: Readonly<Record<string, string>> = {
   ...Object.fromEntries(latinNames.map((name, index) => [name, String.fromCharCode(160 + index)])),
@@ -220,12 +219,11 @@ function unescapeCss(text: string): string {
   );
 }
 
-/** Quotes of CSV, SQL and a shell. */
+/** Quotes of CSV, SQL and shells. */
 function unquote(text: string): string {
   return text.replaceAll("'\\''", "'").replace(/(['"])\1/g, '$1');
 }
 
-/** Quoted-printable, as mail has it. */
 function unquoteMail(text: string): string {
   return text.replace(/(?:=[0-9A-F]{2})+/g, (escaped) => {
     const bytes = Buffer.from(escaped.replaceAll('=', ''), 'hex');
@@ -233,7 +231,7 @@ function unquoteMail(text: string): string {
   });
 }
 
-/** Numbers of characters or bytes, as the JSON of a buffer has them. */
+/** Code points or bytes as numbers, as in the JSON of a buffer. */
 function decodeNumbers(text: string): string {
   return text.replace(/\b\d{2,3}(?:, ?\d{2,3}){3,}\b/g, (run) => {
     const numbers = run.split(',').map(Number);
@@ -241,7 +239,7 @@ function decodeNumbers(text: string): string {
   });
 }
 
-/** Base64 may be broken into lines. */
+/** Base64 may contain line breaks. */
 function unwrap(text: string): string {
   return text.replace(/(?<=[A-Za-z0-9+/]{40})\r?\n/g, '');
 }
@@ -257,7 +255,7 @@ function decodeHex(text: string): string {
   });
 }
 
-/** `undefined` for bytes that are no text: most of what looks like Base64 is not. */
+/** `undefined` for bytes that are not text: most matches of the Base64 pattern are something else. */
 function textIn(bytes: Buffer): string | undefined {
   const isWide = bytes.length % 2 === 0 && bytes.length > 3 && bytes[1] === 0 && bytes[3] === 0;
   if (!isWide && !isUtf8(bytes)) return undefined;
@@ -284,7 +282,7 @@ function characterOf(code: number): string | undefined {
   return code <= 0x10_ffff ? String.fromCodePoint(code) : undefined;
 }
 
-/** Each with what a text has where there is something to decode. */
+/** `sign` tells cheaply whether there is something to decode. */
 const decoders: readonly (readonly [sign: RegExp, decode: (text: string) => string])[] = [
   ...([
     [/\\/, unescapeJson],
@@ -305,18 +303,18 @@ const decoders: readonly (readonly [sign: RegExp, decode: (text: string) => stri
   ] as const),
 ];
 
-/** Shorter texts stand by chance in the Base64 of another. */
+/** Shorter texts occur by chance in the Base64 of another text. */
 const shortestEncoded = 8;
 const mayBeEncoded = /[A-Za-z0-9+/_-]{10}/;
 
-/** Whether a text may hold another one of at least eight characters in Base64 or hexadecimal. */
+/** Whether a text may hold another one, of at least eight characters, in Base64 or hexadecimal. */
 export function mayHoldEncoded(text: string): boolean {
   return mayBeEncoded.test(text);
 }
 
 /**
- * The parts that a text has in any Base64 or hexadecimal form of a longer text that holds it: Base64 begins at any of three places,
- * and the first and last characters depend on what stands around.
+ * The parts of a text that are the same in every Base64 or hexadecimal form of a longer text around it. Base64 has three
+ * alignments, and the first and last characters depend on the surrounding text.
  */
 export function encodingsOf(text: string): readonly string[] {
   if (text.length < shortestEncoded) return [];

@@ -3,7 +3,7 @@ import { shared } from '../ground/lifecycle.ts';
 import { lazyPattern } from '../ground/names.ts';
 import type { FieldRule, PiiLevel, PiiType } from '../ground/pii-rule.ts';
 
-/** What mail servers accept. */
+/** The limits of mail servers. */
 const longestOfEmail = { local: 64, domain: 255 };
 const topLevel = lazyPattern(String.raw`^(?:[\p{L}\p{M}]{1,24}|xn--[a-z0-9-]{1,59})$`, 'u');
 const stars = '*'.repeat(longestOfEmail.domain);
@@ -30,7 +30,7 @@ function maskEmail(text: string, level: PiiLevel): string {
   if (split < 1 || split > longestOfEmail.local || split === text.length - 1) return fullMask;
   const local = text.slice(0, split);
   if (lastDot < split + 2) lastDot = text.length;
-  // An ending that is none is hidden with the rest of the domain.
+  // An invalid top-level domain is hidden with the rest of the domain.
   const end = isTopLevel(text, lastDot + 1) ? text.slice(lastDot) : '';
   switch (level) {
     case 'WEAK':
@@ -42,17 +42,17 @@ function maskEmail(text: string, level: PiiLevel): string {
   }
 }
 
-/** `,` `:` `;` `<` `>` stand between addresses and names, not in one address. */
+/** `,` `:` `;` `<` `>` separate addresses and names; one address does not contain them. */
 function isBetween(unit: number): boolean {
   return unit === 0x2c || (unit >= 0x3a && unit <= 0x3e && unit !== 0x3d);
 }
 
-/** Two characters where they are half of it at most, else one, else none. */
+/** At most two characters, and at most half of it. */
 function beginning(part: string, end: string, isAscii: boolean): string {
   const length = isAscii ? part.length : countPoints(part, longestOfEmail.domain);
   const start = (count: number) => (isAscii ? part.slice(0, count) : firstPoints(part, count));
   if (length >= 4) return start(2) + stars.slice(0, length - 2) + end;
-  // One letter of a domain tells no more than its ending does.
+  // One letter of a domain reveals no more than its ending.
   return `${length > 1 || end !== '' ? start(1) : ''}***${end}`;
 }
 
@@ -64,15 +64,14 @@ function isTopLevel(text: string, start: number): boolean {
   return text.length > start && text.length - start <= 24;
 }
 
-/** What stands for a hidden value of which nothing may be told, its length included. */
+/** Replaces a value of which nothing may be shown, not even its length. */
 const fullMask = '****';
 
-/** The code point that begins there. */
 function pointAt(text: string, at: number): string {
   return text.slice(at, at + (isHigh(text, at) ? 2 : 1));
 }
 
-/** The first `count` code points: never half of a pair of surrogates. Reads no more than it needs. */
+/** The first `count` code points: never half of a surrogate pair. Reads no further than needed. */
 function firstPoints(text: string, count: number): string {
   let at = 0;
   for (let point = 0; point < count && at < text.length; point++) at += isHigh(text, at) ? 2 : 1;
@@ -86,7 +85,7 @@ function lastPoints(text: string, count: number): string {
   return text.slice(at);
 }
 
-/** How many code points, counted up to `most`. */
+/** The number of code points, counted up to `most`. */
 function countPoints(text: string, most: number): number {
   let count = 0;
   for (let at = 0; at < text.length && count < most; count++) at += isHigh(text, at) ? 2 : 1;
@@ -100,9 +99,9 @@ function isHigh(text: string, at: number): boolean {
   return next >= 0xdc00 && next <= 0xdfff;
 }
 
-// what a mask leaves to be seen, by the type of data.
+// what a mask shows, by the type of data.
 
-/** Gives the text that may be seen of a value. Synchronous, and called for every value: it should take no longer than a microsecond. */
+/** Returns the visible text of a value. Synchronous and called for every value: it should take at most a microsecond. */
 export type Masker = (text: string, level: PiiLevel) => string;
 
 const builtIn: Readonly<Record<PiiType, Masker>> = {
@@ -120,10 +119,9 @@ const builtIn: Readonly<Record<PiiType, Masker>> = {
 const registered = shared('maskers', () => new Map<string, Masker>());
 
 /**
- * Adds a masker, which rules name with `masker: name`; or replaces the one of a type: `registerMasker('PHONE', …)`.
- *
- * It is not trusted: where it throws, returns anything but a string, or returns a text that holds its input, `****` is
- * published. A rule that names a masker that nobody registered publishes `****` as well.
+ * Adds a masker, which rules name with `masker: name`. The name of a type replaces its masker: `registerMasker('PHONE', …)`.
+ * `****` is published if the masker throws, returns something other than a string, returns a text that holds its input, or is
+ * not registered.
  */
 export function registerMasker(name: string, masker: Masker): void {
   if (typeof name !== 'string' || name === '' || typeof masker !== 'function')
@@ -140,13 +138,13 @@ const wholeMask: FieldRule = {
   masker: undefined,
 };
 
-/** What may be seen of a value. Never the value itself, whatever it is. */
+/** The visible text of a value. Never the value itself. */
 export function mask(text: string, rule: FieldRule): string {
   if (rule === wholeMask) return differing(text, fullMask);
   const masker = registered.size === 0 ? undefined : registered.get(rule.masker ?? rule.type);
   if (masker !== undefined) return maskOwn(masker, text, rule.level);
   if (rule.masker !== undefined) return differing(text, fullMask);
-  // One letter of a boolean is all of it.
+  // One letter of a boolean reveals all of it.
   if (text === 'true' || text === 'false') return fullMask;
   return differing(text, builtIn[rule.type](text, rule.level));
 }
@@ -158,7 +156,7 @@ function maskOwn(masker: Masker, text: string, level: PiiLevel): string {
       return masked;
     if (masked instanceof Promise) masked.catch(() => {});
   } catch {
-    // Its message may hold the value.
+    // The message may hold the value.
   }
   return differing(text, fullMask);
 }
@@ -200,7 +198,7 @@ function isSpace(text: string, at: number): boolean {
   return unit === 0x20 || (unit < 0x80 ? unit >= 0x09 && unit <= 0x0d : text.charAt(at).trim() === '');
 }
 
-/** Digits of any script, as they are written between countries; an extension at the end. */
+/** Digits of any script in international notation, with an optional extension. */
 const form = lazyPattern(
   String.raw`^(?:tel:)?[\p{Nd}\s+().\-/]{7,40}(?:(?:;?ext\.?=?|x|#) ?\p{Nd}{1,6})?$`,
   'iu',
@@ -211,8 +209,9 @@ const threeGroups = /^(\d{3})(-?)(\d{3,4})-?(\d{4})$/;
 const most = 20;
 
 /**
- * WEAK hides the last 4 digits; NORMAL makes `010-****-5678` of three groups, and keeps the last 4 digits of other numbers (2 of
- * short ones); STRONG hides all digits but the first group of `010-1234-5678`. Punctuation stays, fewer than 7 digits are no number.
+ * WEAK hides the last 4 digits. NORMAL turns three groups into `010-****-5678`, and keeps the last 4 digits of other numbers (2
+ * of short ones). STRONG hides all digits except the first group of `010-1234-5678`. Punctuation stays. Fewer than 7 digits are
+ * not a number.
  */
 function maskPhone(text: string, level: PiiLevel): string {
   if (text.length > 64 || !form().test(text)) return fullMask;
@@ -236,7 +235,7 @@ function hide(text: string, isHidden: (index: number) => boolean): string {
   return text.replace(digits(), (digit) => (isHidden(index++) ? '*' : digit));
 }
 
-/** WEAK the part behind the last comma, its digits hidden (`****, ***** Berlin`); else `****`. */
+/** WEAK the part after the last comma, its digits hidden (`****, ***** Berlin`); else `****`. */
 function maskAddress(text: string, level: PiiLevel): string {
   const comma = text.lastIndexOf(',');
   if (level !== 'WEAK' || comma < 0 || text.length - comma > 64) return fullMask;
@@ -245,7 +244,7 @@ function maskAddress(text: string, level: PiiLevel): string {
   return `${fullMask}, ${last.replace(numbers(), '*')}`;
 }
 
-/** WEAK `411111******1111` (the most that PCI DSS lets be shown), NORMAL the last 4 digits, STRONG `****`. 13 to 19 digits. */
+/** WEAK `411111******1111` (the maximum that PCI DSS allows), NORMAL the last 4 digits, STRONG `****`. 13 to 19 digits. */
 function maskCard(text: string, level: PiiLevel): string {
   if (level === 'STRONG' || text.length > 64 || !/^[\d -]+$/.test(text)) return fullMask;
   const digits = text.replace(/\D/g, '');
@@ -288,7 +287,7 @@ function maskIp(text: string, level: PiiLevel): string {
     .join(':')}:${fullMask}`;
 }
 
-/** `::` filled with its zeros. A dotted end is never among the groups that are shown. */
+/** Expands `::`. A dotted end is never among the visible groups. */
 function groups(address: string): string[] {
   const [head = '', tail] = address.toLowerCase().split('::');
   const before = head === '' ? [] : head.split(':');
@@ -314,7 +313,7 @@ function maskNationalId(text: string, level: PiiLevel): string {
   return level === 'WEAK' ? lastFour(text) : fullMask;
 }
 
-/** `****6789`, where that is half of it at most. */
+/** `****6789`, if that shows at most half of it. */
 function lastFour(text: string): string {
   if (text.length > 64 || !/^[A-Za-z0-9 ./-]+$/.test(text)) return fullMask;
   const bare = text.replace(/[ ./-]/g, '');
@@ -322,8 +321,8 @@ function lastFour(text: string): string {
 }
 
 /**
- * What holds for a value that several rules mean: it is left out where one of them says so, and shows nothing where they differ.
- * `isWhole`: the value is only a part of the text, so that a mask would show what stands around it in its place.
+ * The rule for a value that several rules match: EXCLUDE wins, and rules that differ show nothing. `isWhole`: the value is only
+ * a part of the text, so a mask would show the text around it.
  */
 export function strictest(rules: readonly FieldRule[], isWhole: boolean): FieldRule | undefined {
   const [first] = rules;

@@ -1,7 +1,6 @@
 /**
- * What the application itself says in the form of a ciphertext or hash. It goes out with a backslash in front, so that readers
- * take nothing for svc's that is not: `\ENC(…)`. A text that already begins so gets one more, and readers take one away: every
- * text comes back as it was.
+ * A text of the application that looks like a ciphertext or hash of svc is published with a backslash in front: `\ENC(…)`. A
+ * text that already begins so gets one more, and readers remove one: every text comes back unchanged.
  */
 const looksLikeOurs = /^\\*(?:ENC|HASH)\(/;
 const marked = /^\\+(?:ENC|HASH)\(/;
@@ -11,14 +10,14 @@ export function markOwnText(text: string): string {
   return looksLikeOurs.test(text) ? `\\${text}` : text;
 }
 
-/** What the application gave, of a text that was published. */
+/** The original of a published text. */
 export function unmarkOwnText(text: string): string {
   return text.startsWith('\\') && marked.test(text) ? text.slice(1) : text;
 }
 
 /**
- * Whether a JSON text may hold such a text. Asked of what is about to leave, in which each of the `sealed` texts stands once: so
- * they are counted, and none of its values has to be looked at.
+ * Whether a JSON text may hold such a text. Each of the `sealed` texts stands once in `json`, so counting is enough and no
+ * value is parsed.
  */
 export function mayHoldOwnText(json: string, sealed: readonly string[]): boolean {
   let ofOurForm = 0;
@@ -27,7 +26,7 @@ export function mayHoldOwnText(json: string, sealed: readonly string[]): boolean
   return ofOurForm !== sealed.length;
 }
 
-/** Whether a text of that form, or a name of a field, has its bracket there. */
+/** Whether the bracket belongs to a text of that form, or to a field name. */
 function isOurForm(json: string, bracket: number): boolean {
   const last = json.charCodeAt(bracket - 1);
   if (last !== 0x43 && last !== 0x48) return false;
@@ -38,7 +37,7 @@ function isOurForm(json: string, bracket: number): boolean {
   return json.charCodeAt(start - 1) === 0x22;
 }
 
-/** A payload as JSON, its own texts marked. `undefined` where nothing is left of it. */
+/** A payload as JSON, with the application's own texts marked. `undefined` if it is empty. */
 export function markedJson(payload: unknown, sealed: readonly string[]): string | undefined {
   const ours = new Set(sealed);
   return JSON.stringify(payload, (_, value: unknown) =>
@@ -47,9 +46,9 @@ export function markedJson(payload: unknown, sealed: readonly string[]): string 
 }
 
 /**
- * Where a value stands in a payload, as ciphertexts of format v1 are bound to it: `customer.email`, `items[*].phone`,
- * `rates["a.b"]`; `value` for a payload that is no object. The elements of an array share one path, so that a reader may
- * reorder or drop some. Two places never have the same path otherwise.
+ * The path of a value in a payload, which ciphertexts of format v1 are bound to: `customer.email`, `items[*].phone`,
+ * `rates["a.b"]`, or `value` for a payload that is not an object. The elements of an array share one path, so that a reader may
+ * reorder or drop some. All other paths are unique.
  */
 export function memberPath(parent: string, key: string): string {
   if (!plainKey.test(key)) return `${parent}[${JSON.stringify(key)}]`;
@@ -61,3 +60,23 @@ export function elementPath(parent: string): string {
 }
 
 const plainKey = /^[\w$-]+$/;
+
+/** A value that JSON has as text only (bytes, a BigInt), for an event format with a native type. JSON gets the text. */
+export class NativeValue {
+  readonly #text: string;
+  readonly #isBigInt: boolean;
+
+  /** @param text of bytes their Base64 */
+  constructor(text: string, type: 'bytes' | 'bigint') {
+    this.#text = text;
+    this.#isBigInt = type === 'bigint';
+  }
+
+  get value(): Buffer | bigint {
+    return this.#isBigInt ? BigInt(this.#text) : Buffer.from(this.#text, 'base64');
+  }
+
+  toJSON(): string {
+    return this.#text;
+  }
+}

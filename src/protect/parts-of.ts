@@ -1,7 +1,7 @@
 import { types } from 'node:util';
 import { isTooBig } from '../ground/bounds.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
-import { type Budget, isRefusal, maxNodes, refusal, textOfBigInt, tooLarge } from './budget.ts';
+import { type Budget, isRefusal, maxNodes, tooLarge } from './budget.ts';
 import {
   type ClearTexts,
   encodingsOf,
@@ -15,21 +15,20 @@ import {
 import { type ClassMarks, marksOf, readMarked } from './marks/class-marks.ts';
 import { strictest } from './mask.ts';
 
-/** What could be copied out of an object. */
 interface Contents {
-  /** Values, keys of maps, what its `toJSON` returns, and forms that its text may have. */
+  /** Values, keys of maps, the result of `toJSON`, and possible text forms. */
   readonly parts: readonly unknown[];
-  /** Values inside an object whose own `toJSON` says what it is. */
+  /** Values inside an object that has its own `toJSON`. */
   readonly inner: readonly unknown[];
-  /** False: it may hold a text that is in neither, such as that of a private field. */
+  /** False: the object may hold a text that is in neither, such as that of a private field. */
   readonly isWhole: boolean;
 }
 
-/** Longer binary data is not searched for as text. */
+/** Longer binary data is not searched as text. */
 const mostSearchedBytes = 65_536;
 const nothingKnown: Contents = { parts: [], inner: [], isWhole: false };
 
-/** Whatever could be copied out of an object. What cannot be read there is not whole. */
+/** Everything that can be read from an object. `isWhole` is false if a part cannot be read. */
 export function contentsOf(value: object, budget: Budget): Contents {
   const contents = attempt(() => readContents(value, budget)) ?? nothingKnown;
   budget.spend(contents.parts.length + contents.inner.length + 1);
@@ -42,7 +41,7 @@ function readContents(value: object, budget: Budget): Contents {
   const said = attempt(() => value.toJSON(''));
   if (said === value) return own;
   if (types.isDate(value)) return { ...own, parts: [...own.parts, said] };
-  // Its internals are of no class that anybody is asked to describe.
+  // Its internals belong to a class that nobody describes with marks.
   const { parts: inner } = own;
   const isWhole = !isOpaqueHeir(value);
   if (typeof said === 'object' && said !== null)
@@ -53,7 +52,7 @@ function readContents(value: object, budget: Budget): Contents {
   return { parts: [said, ...shown.filter(isTextual)], inner: [...inner, ...shown.filter(isObject)], isWhole };
 }
 
-/** A text that stands for another one, which methods of the object may give. */
+/** A placeholder for another text, which methods of the object may return. */
 function isRedacted(said: unknown): boolean {
   return typeof said === 'string' && redacted.test(said);
 }
@@ -79,9 +78,9 @@ function ownParts(value: object, budget: Budget): Contents {
   if (count > budget.left) throw tooLarge();
   const parts = propertiesOf(value);
   if (Array.isArray(value)) parts.push(...textsOfList(parts));
-  // A proxy can give what it does not name.
+  // A proxy can return values that it does not list.
   if (types.isProxy(value)) return whole(parts, false);
-  // Plain objects and lists may be empty; an instance without fields has its text elsewhere.
+  // Plain objects and lists may be empty; an instance without fields keeps its text elsewhere.
   const isInstance = prototype !== null && prototype !== Object.prototype && !Array.isArray(value);
   return whole(parts, isKnown && (parts.length > 0 || !isInstance));
 }
@@ -92,18 +91,18 @@ interface HoldingRules {
   readonly withoutMarks: WeakSet<object>;
 }
 
-/** So many objects of classes without `toJSON` are searched from one object, with what they hold. */
+/** Objects of classes without `toJSON` that are searched from one object. */
 const mostOthers = 500;
 const objectsBetweenLooks = 128;
-/** From so many values on, a list without objects is remembered: each object that holds it would read it again. */
+/** A list of this length without objects is remembered, as each object that holds it would read it again. */
 const many = 64;
 
-/** A quick look reads so many values, at so many levels. */
+/** The limits of a quick look. */
 const quick = { values: 1_000, levels: 8 };
 
 /**
- * Whether an object with a `toJSON` needs the closer look of `heldMarked`. Most hold texts and numbers, in plain objects, lists and
- * others with a `toJSON`, none of a marked class. Whatever else it holds needs one, and what cannot be read.
+ * Whether an object with a `toJSON` needs the full search of `heldMarked`. Most hold only texts and numbers, in plain objects,
+ * lists and other objects with a `toJSON`. Anything else needs it, and anything that cannot be read.
  */
 function mayHoldMarked(root: object): boolean {
   try {
@@ -113,7 +112,7 @@ function mayHoldMarked(root: object): boolean {
   }
 }
 
-/** How many values may still be read after all in this object; negative: it needs a closer look. */
+/** How many values may still be read after this object; negative: it needs the full search. */
 function leftAfter(object: object, most: number, levels: number): number {
   if (levels === 0) return -1;
   let left = most;
@@ -155,13 +154,13 @@ function isReadByKeys(value: object): boolean {
   return known;
 }
 
-/** Prototypes, and whether they have no keys that instances inherit: such getters may do more than tell. */
+/** Prototypes, and whether instances inherit no keys from them: such getters may have side effects. */
 const withoutKeys = new WeakMap<object, boolean>();
 
 /**
- * The objects of marked classes that an object holds in its enumerable properties, at any depth: through plain objects, lists, maps,
- * sets and whatever has a `toJSON`; and, as models hold half of their library, through a bounded number of others. What is too
- * large to be published is not looked through.
+ * The objects of marked classes that an object holds in its enumerable properties, at any depth. The search goes through plain
+ * objects, lists, maps, sets and objects with a `toJSON`. It goes through a bounded number of others, as models hold half of
+ * their library. Objects too large to publish are skipped.
  */
 function heldMarked(
   root: object,
@@ -198,7 +197,7 @@ function heldMarked(
     }
     if (!hasObjects && values.length > many) withoutMarks.add(object);
   }
-  // A look that ends early says nothing of what is plain, and could be reached in another way.
+  // A search that ended early says nothing about plain objects, which may be reachable in another way.
   if (leadsToNone) for (const other of others) if (!isPlain(other)) withoutMarks.add(other);
   return found;
 }
@@ -213,7 +212,7 @@ function isTold(value: object): boolean {
   );
 }
 
-/** `asStored`: getters are not asked, as those of other libraries may do more than tell. */
+/** `asStored`: getters are not called, as those of other libraries may have side effects. */
 function enumerableValues(object: object, asStored: boolean): readonly unknown[] {
   if (Array.isArray(object)) return object.length > maxNodes ? [] : Array.from(object);
   if (types.isMap(object)) return [...firstOf(object.keys()), ...firstOf(object.values())];
@@ -223,7 +222,7 @@ function enumerableValues(object: object, asStored: boolean): readonly unknown[]
   return Object.keys(object).map((key) => Object.getOwnPropertyDescriptor(object, key)?.value as unknown);
 }
 
-/** The iterator of a class may never end. */
+/** The iterator of a class may be infinite. */
 function firstOf(values: Iterable<unknown>): readonly unknown[] {
   const first: unknown[] = [];
   for (const value of values) {
@@ -233,7 +232,6 @@ function firstOf(values: Iterable<unknown>): readonly unknown[] {
   return first;
 }
 
-/** Of all own properties, those that JSON leaves out among them. */
 function propertiesOf(value: object): unknown[] {
   const parts: unknown[] = [];
   for (const key of Reflect.ownKeys(value)) {
@@ -243,7 +241,7 @@ function propertiesOf(value: object): unknown[] {
   return parts;
 }
 
-/** Numbers, days, and what a date is usually written as: in text, its milliseconds are many digits and found as such. */
+/** Numbers, days and the usual forms of a date. */
 function formsOfDate(date: Date): readonly unknown[] {
   const milliseconds = Date.prototype.getTime.call(date);
   if (Number.isNaN(milliseconds)) return [];
@@ -272,7 +270,7 @@ function formsOfDay([year = 0, month = 0, day = 0]: readonly number[]): readonly
   ];
 }
 
-/** Of the class of a value without parts: it may keep a text beside it. */
+/** The class of a value without parts: it may keep a text beside it. */
 function isOpaqueHeir(value: object): boolean {
   const isBuiltIn =
     types.isBoxedPrimitive(value) || types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value);
@@ -284,7 +282,7 @@ function isOpaqueHeir(value: object): boolean {
 }
 const builtInSource = /\[native code\]/;
 
-/** What a list of characters, or of their numbers, says. */
+/** The text of a list of characters, or of their code points. */
 export function textsOfList(list: readonly unknown[]): readonly string[] {
   if (list.length < 2 || list.length > mostSearchedBytes) return [];
   if (list.every((each) => typeof each === 'string' && each.length <= 2)) return [list.join('')];
@@ -311,7 +309,7 @@ const urlParts = [
   ...(['href', 'host', 'hostname', 'port', 'username', 'password', 'pathname', 'search', 'hash'] as const),
 ];
 
-/** Texts and numbers that an object with a `toJSON` shows beside it: by getters of its class, and where it is made text. */
+/** Texts and numbers that an object with a `toJSON` also shows: by getters of its class, and when it is converted to text. */
 function shownBy(value: object): unknown[] {
   if (value instanceof URL) {
     const decoded = value.pathname.split('/').map((part) => attempt(() => decodeURIComponent(part)));
@@ -337,7 +335,7 @@ function shownBy(value: object): unknown[] {
 const isTextual = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';
 const isObject = (part: unknown): boolean => typeof part === 'object' && part !== null;
 
-/** Whether its own class has private fields: of libraries, whose objects may do more when they are asked, few have. */
+/** Whether its own class has private fields. Few classes of libraries do, and their objects may have side effects. */
 function keepsPrivate(value: object): boolean {
   const prototype = Object.getPrototypeOf(value) as object | null;
   const owner = prototype && (Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as unknown);
@@ -346,7 +344,7 @@ function keepsPrivate(value: object): boolean {
   );
 }
 
-/** What an object that cannot be read in full shows, inside one whose `toJSON` has said what it is. */
+/** The visible part of an object that cannot be read in full, inside an object with a `toJSON`. */
 function shownInside(value: object): readonly unknown[] {
   return attempt(() => (keepsPrivate(value) ? shownBy(value).filter(isTextual) : [])) ?? [];
 }
@@ -357,12 +355,12 @@ const dataClasses = new WeakMap<object, boolean>();
 const plainPrototypes = new Set<object | null>([
   ...[null, Object.prototype, Array.prototype, Map.prototype, Set.prototype, Date.prototype],
 ]);
-/** Private fields, and an instance that is handed to somebody, such as a WeakMap that keeps its text. */
+/** Private fields, and an instance that is passed elsewhere, such as to a WeakMap that keeps its text. */
 const keepsElsewhere = /#[A-Za-z_$\u0080-\uffff]|\baccessor\s|[(,]\s*this\s*[,)]|\[native code\]/;
-/** What decorators of fields compile to. */
+/** The compiled form of field decorators. */
 const initializers = /__runInitializers\(\s*(?:\w+,\s*\d+,\s*)?this\b/g;
 
-/** Whether instances hold what their properties say and nothing else: the class has no methods, getters or private fields. */
+/** Whether instances hold their properties and nothing else: the class has no methods, getters or private fields. */
 function isDataClass(prototype: object | null): boolean {
   if (prototype === null || plainPrototypes.has(prototype)) return true;
   let known = dataClasses.get(prototype);
@@ -380,7 +378,7 @@ function holdsNoMore(prototype: object): boolean {
   return !keepsElsewhere.test(Function.prototype.toString.call(owner).replace(initializers, ''));
 }
 
-/** A getter that throws hides nothing: what `toJSON` makes of it, it made without. */
+/** A getter that throws hides nothing: `toJSON` could not read it either. */
 function attempt<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -390,27 +388,7 @@ function attempt<T>(read: () => T): T | undefined {
   }
 }
 
-/**
- * What a `Map` is published as. Throws `SVC_PROTECT_UNSUPPORTED_TYPE` for keys that no JSON has, `SVC_PROTECT_TOO_LARGE` for more
- * entries than may be read, of which a class with its own iterator may have any number.
- */
-export function objectOfMap(map: ReadonlyMap<unknown, unknown>, { left }: Budget): Record<string, unknown> {
-  const object: Record<string, unknown> = {};
-  let entries = 0;
-  for (const [key, value] of map) {
-    if (++entries > left) throw tooLarge();
-    if (typeof key === 'object' || typeof key === 'symbol' || typeof key === 'function') {
-      throw refusal(
-        'SVC_PROTECT_UNSUPPORTED_TYPE',
-        'the payload holds a Map whose keys are objects, which has no JSON form',
-      );
-    }
-    define(object, typeof key === 'bigint' ? textOfBigInt(key) : String(key), value);
-  }
-  return object;
-}
-
-/** What a `Set` is published as. Throws `SVC_PROTECT_TOO_LARGE` for more values than may be read. */
+/** A `Set` as it is published. Throws `SVC_PROTECT_TOO_LARGE` for too many values. */
 export function listOfSet(set: Iterable<unknown>, { left }: Budget): unknown[] {
   const list: unknown[] = [];
   for (const value of set) {
@@ -420,40 +398,31 @@ export function listOfSet(set: Iterable<unknown>, { left }: Budget): unknown[] {
   return list;
 }
 
-/** What an object owns now, read once. Engines keep the keys of small objects at hand, so that counting them first is free. */
+/** A copy of the own properties, read once. Engines cache the keys of small objects, so counting them first is free. */
 export function copyOf(object: Record<string, unknown>, { left }: Budget): Record<string, unknown> {
   if (countKeys(object, left) > left) throw tooLarge();
   return { ...object };
 }
 
-/** How many keys an object has, or one more than `most`. Copying one of millions of keys takes seconds, counting them less. */
+/** The number of keys, at most `most` + 1. Copying an object of millions of keys takes seconds, counting them less. */
 function countKeys(object: object, most: number): number {
   let count = 0;
   for (const _ in object) if (++count > most) break;
   return count;
 }
 
-function define(target: Record<string, unknown>, key: string, value: unknown): void {
-  if (key === '__proto__') {
-    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-  } else {
-    target[key] = value;
-  }
-}
-
 /**
- * The marks of a class whose `toJSON` decides what its JSON looks like: they go for keys of the same name anywhere in it, and for
- * the marked values themselves under whatever name.
+ * The marks of a class with its own `toJSON`. They apply to keys of the same name anywhere in its JSON, and to the marked
+ * values under any name.
  */
 export interface MarkedValues {
   readonly marks: ClassMarks;
   /**
-   * The rule for a text that `toJSON` returned, at whose place `given` holds. Where the text is a marked value it is that of its
-   * field; where it holds one among other text, as it is or escaped, it shows nothing of it; where several meet, the strictest. A
-   * marked field whose text is not known is in every text that is not the value of another one.
-   *
-   * @param isOfPath whether a path rule gives it for this very place: that decides, but shows no part of what a mark hides
-   * @param key that the text stands at
+   * The rule for a text in the result of `toJSON`, where `given` applies. A text that is a marked value gets the rule of its
+   * field. A text that holds one, as it is or escaped, is hidden. If several match, the strictest applies. A marked field of
+   * unknown text is in every text that is not the value of another field.
+   * @param isOfPath whether a path rule is given for this place: it applies, but shows no part that a mask hides
+   * @param key the key that the text stands at
    */
   ruleOfText(
     text: string,
@@ -461,11 +430,11 @@ export interface MarkedValues {
     isOfPath: boolean,
     key?: string | symbol | undefined,
   ): FieldRule | undefined;
-  /** The rule of the marked field whose value this object is, or stands in. */
+  /** The rule of the marked field whose value is or holds this object. */
   ruleOfObject(object: object): FieldRule | undefined;
-  /** Whether a text is, or holds, one of the marked values in Base64 or hexadecimal. */
+  /** Whether a text is or holds one of the marked values in Base64 or hexadecimal. */
   holdsEncoded(text: string): boolean;
-  /** Adds the rules of the marked values that a folded text is, or holds. `key`: that it stands at, as a whole. */
+  /** Adds the rules of the marked values that a folded text is or holds. `key`: the key that the whole text stands at. */
   find(folded: string, found: Found, key?: string | symbol | undefined): void;
 }
 
@@ -474,24 +443,24 @@ interface Found {
   readonly held: FieldRule[];
 }
 
-/** Numbers of fewer digits stand anywhere by chance; shorter texts are looked for as words of their own, and single characters not. */
+/** Shorter numbers match by chance. Texts shorter than `part` are searched as separate words, single characters not at all. */
 const shortest = { number: 4, part: 5, word: 2, squeezed: 8 };
-/** As deep as a payload may be. */
+/** The limit of a payload. */
 const maxDepth = 64;
 const comparisonsBetweenLooks = 1_024;
 
 interface ReadingRules {
   readonly budget: Budget;
   readonly clear: ClearTexts | undefined;
-  /** Told of a field that holds an object whose text cannot be read. */
+  /** Called for a field that holds an object whose text cannot be read. */
   readonly onUnreadable?: ((field: string) => void) | undefined;
 }
 
 const noMarks: ClassMarks = new Map();
 
 /**
- * Reads the marked fields once: of the object, and of those with marks that it holds, which its `toJSON` may have copied as
- * models of an ORM do. `outer`: of an object that this one stands in. `undefined` where nothing is marked.
+ * Reads the marked fields once: of the object, and of the marked objects that it holds, as `toJSON` of an ORM's model may copy
+ * them. `outer`: the marks of an enclosing object. `undefined` if nothing is marked.
  */
 export function markedValuesOf(
   object: object,
@@ -504,18 +473,17 @@ export function markedValuesOf(
   const { budget, clear, onUnreadable } = rules;
   const texts = new Map<string, FieldRule[]>();
   const objects = new Map<object, FieldRule[]>();
-  /** Of marked fields that may hold a text which nobody but their class can read. */
+  /** Of marked fields whose text may be readable by their class only. */
   const unknown: FieldRule[] = [];
-  /** As they are given, for their encoded forms. */
+  /** Unfolded, for their encoded forms. */
   const plains = new Map<string, FieldRule[]>();
-  /** By the name of their field: such values of held objects are known there, however short. */
+  /** By field name: such values of held objects are recognized there, however short. */
   const named = new Map<string, Map<string, FieldRule[]>>();
-  /** Their letters and digits. */
   const letters = new Map<string, FieldRule[]>();
   let encoded: ReadonlyMap<string, FieldRule[]> | undefined;
   let compared = 0;
 
-  /** `counts`: a text that cannot be read there has not been read elsewhere. */
+  /** `counts`: the value has not been read elsewhere, so an unreadable text makes it unknown. */
   function take(value: unknown, rule: FieldRule, depth: number, counts: boolean): void {
     if (typeof value === 'object' && value !== null) takeObject(value, rule, depth, counts);
     else if (typeof value === 'string' || isLongNumber(value)) {
@@ -662,14 +630,14 @@ function holds(text: string, part: string): boolean {
   return part.length >= shortest.word && letterOrDigit().test(part) && holdsWord(text, part);
 }
 
-/** Of a number or text that is a time, its milliseconds; else NaN. */
+/** Milliseconds of a number or text that is a time; else NaN. */
 function timeOf(value: unknown): number {
   if (typeof value === 'number') return value > 1e11 && value < 1e13 ? value : Number.NaN;
   return typeof value === 'string' && isTime.test(value) ? Date.parse(value) : Number.NaN;
 }
 const isTime = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?$/;
 
-/** It has one of its own, if a short one. */
+/** Whether the value has a text, even a short one. */
 function hasText(value: unknown): boolean {
   if (typeof value === 'bigint') return !isTooBig(value);
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
@@ -680,116 +648,10 @@ function isLongNumber(value: unknown): boolean {
   return typeof value === 'number' && String(value).length >= shortest.number;
 }
 
-export type Kind =
-  | 'plain'
-  | 'array'
-  | 'date'
-  | 'map'
-  | 'set'
-  | 'bytes'
-  | 'primitive wrapper'
-  | 'raw json'
-  | 'unsupported';
-
-/** Prototypes of classes whose instances are walked like plain objects. */
-const plainPrototypesOfKind = new WeakSet<object>();
-
-/** How the walk reads an object. `prototype` is the object's own. */
-export function kindOf(value: object, prototype: object | null): Kind {
-  if (Array.isArray(value)) return 'array';
-  if (prototype === Object.prototype) return 'plain';
-  if (prototype === null) return isRawJson(value) ? 'raw json' : 'plain';
-  if (plainPrototypesOfKind.has(prototype)) return 'plain';
-  const kind = classify(value);
-  if (kind === 'plain' && isTypical(value)) plainPrototypesOfKind.add(prototype);
-  return kind;
-}
-
-/**
- * Whether all objects with this prototype are plain ones. `Object.create(Map.prototype)` or an error with a `toJSON` of its own
- * must not decide what real maps and other errors are taken for.
- */
-function isTypical(value: object): boolean {
-  if (Reflect.get(value, Symbol.toStringTag) !== undefined) return false;
-  if (types.isNativeError(value) || types.isRegExp(value)) return false;
-  return !builtIn.some((type) => value instanceof type);
-}
-
-/** Those without a `Symbol.toStringTag` to know their heirs by. */
-const builtIn = [Date, RegExp, Error, String, Number, Boolean, Object.getPrototypeOf(Uint8Array)] as const;
-
-function classify(value: object): Kind {
-  if (types.isDate(value)) return 'date';
-  if (types.isMap(value)) return 'map';
-  if (types.isSet(value)) return 'set';
-  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) return 'bytes';
-  if (types.isBoxedPrimitive(value)) return 'primitive wrapper';
-  const unsupported =
-    types.isNativeError(value) ||
-    value instanceof Error ||
-    types.isPromise(value) ||
-    types.isRegExp(value) ||
-    types.isWeakMap(value) ||
-    types.isWeakSet(value) ||
-    value instanceof WeakRef ||
-    types.isGeneratorObject(value);
-  return unsupported && !hasToJson(value) ? 'unsupported' : 'plain';
-}
-
-interface HasToJson {
+export interface HasToJson {
   toJSON(key: string): unknown;
 }
 
 export function hasToJson(value: object): value is HasToJson {
   return typeof (value as { toJSON?: unknown }).toJSON === 'function';
-}
-
-/** An application may give all numbers of this kind a `toJSON`, as JSON has none for them. */
-export function isBigIntWithToJson(value: unknown): value is HasToJson {
-  return typeof value === 'bigint' && hasToJson(BigInt.prototype);
-}
-
-const { toJSON: dateToJson, toISOString } = Date.prototype;
-const bufferToJson: unknown = Buffer.prototype.toJSON;
-
-/** Whether its own `toJSON` says what is published. Those that Node gives `Date` and `Buffer` say no more than the walk does. */
-export function decidesItsJson(value: object, kind: Kind): value is HasToJson {
-  if (!hasToJson(value)) return false;
-  if (kind === 'date') return value.toJSON !== dateToJson || (value as Date).toISOString !== toISOString;
-  return kind !== 'bytes' || value.toJSON !== bufferToJson;
-}
-
-/** What is published of an object without parts. Classes may change what a wrapper converts to, as for JSON.stringify. */
-export function primitiveOf(value: object, kind: Kind, budget: Budget): unknown {
-  if (kind === 'date') {
-    const isValid = !Number.isNaN(Date.prototype.getTime.call(value));
-    return isValid ? toISOString.call(value) : null;
-  }
-  if (kind === 'bytes') {
-    budget.spendRawBytes((value as ArrayBuffer | ArrayBufferView).byteLength);
-    return toBase64(value);
-  }
-  if (kind === 'raw json') {
-    const { rawJSON: text } = value as { rawJSON: string };
-    return isRawText(value) ? (JSON.parse(text) as string) : text;
-  }
-  if (types.isStringObject(value)) return String(value);
-  if (types.isNumberObject(value)) return Number(value);
-  if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value);
-  return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined;
-}
-
-/** Of raw JSON, whether it is a text. */
-export function isRawText(value: object): boolean {
-  return (value as { rawJSON: string }).rawJSON.startsWith('"');
-}
-
-function isRawJson(value: object): boolean {
-  return (JSON as { isRawJSON?(value: object): boolean }).isRawJSON?.(value) === true;
-}
-
-function toBase64(value: object): string {
-  if (ArrayBuffer.isView(value))
-    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64');
-  return Buffer.from(value as ArrayBuffer).toString('base64');
 }

@@ -1,56 +1,50 @@
-// protect/: from an envelope to something that may leave the process. The walk on top, what it asks in rooms.
+// protect/: from an envelope to an event that may leave the process.
 
+import { types } from 'node:util';
 import type { Envelope } from '../envelope/envelope.ts';
 import { isTooBig } from '../ground/bounds.ts';
 import { nodeCrypto } from '../ground/builtins.ts';
 import { type Clock, systemClock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
-import { asRefusal, Budget, refusal, textOfBigInt, trusted } from './budget.ts';
-import { type ClearText, ClearTexts } from './clear-texts.ts';
+import type { Logger } from '../observe/logger.ts';
+import { asRefusal, Budget, refusal, textOfBigInt, tooLarge, trusted } from './budget.ts';
+import { lazyPattern } from '../ground/names.ts';
+import { type ClearText, ClearTexts, readingsOf } from './clear-texts.ts';
 import { type ClassMarks, hasMarks, marksOf } from './marks/class-marks.ts';
 import { deadState, type PathState, type Policy } from './marks/policy.ts';
 import { mask } from './mask.ts';
-import { NativeValue } from './native-value.ts';
-import { elementPath, memberPath } from './own-text.ts';
+import { elementPath, memberPath, NativeValue } from './own-text.ts';
 import {
   contentsOf,
   copyOf,
-  decidesItsJson,
+  type HasToJson,
   hasToJson,
-  isBigIntWithToJson,
-  isRawText,
-  type Kind,
-  kindOf,
   listOfSet,
   type MarkedValues,
   markedValuesOf,
-  objectOfMap,
-  primitiveOf,
   textsOfList,
 } from './parts-of.ts';
 import type { SealedField, Sealer } from './sealer.ts';
 
 declare const protectedMark: unique symbol;
 
-/** An envelope that may leave the process. Only a protector makes one, and serializers take nothing else. */
+/** An envelope that may leave the process. Only a protector makes one, and serializers accept nothing else. */
 export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
   readonly payload: Readonly<Record<string, unknown>>;
-  /** The ciphertexts and hashes in it: whoever writes it marks all else that looks so, see `own-text.ts`. */
+  /** The ciphertexts and hashes in it. Serializers mark all other texts that look like one: see `own-text.ts`. */
   readonly sealed: readonly string[];
   readonly [protectedMark]: true;
 }
 
-/** An event that waits for its key. */
 export type Unsealed = UnsealedError<ProtectedEnvelope>;
 
 /**
- * The only way from an envelope to something that can be serialized. It fails closed: what cannot be represented or protected
- * safely throws an `SvcError` that names no value, and the event is refused. A payload that is no object becomes
- * `{ "value": … }`.
- *
- * @param clearTexts what the application lets out in clear beside the payload, such as the record key; the event is refused where
- *   one of them is a protected value, or holds one
+ * The only way from an envelope to something that can be serialized. Fails closed: if a value cannot be represented or
+ * protected safely, it throws an `SvcError` that names no value, and the event is refused. A payload that is not an object
+ * becomes `{ "value": … }`.
+ * @param clearTexts texts that leave in clear beside the payload, such as the record key. The event is refused if one of them
+ * is or holds a protected value.
  */
 export type Protect = (envelope: Envelope, clearTexts?: readonly ClearText[]) => ProtectedEnvelope;
 
@@ -58,22 +52,22 @@ export interface ProtectorOptions {
   /** The rules of an event type. Called once per event. */
   readonly policyOf: (eventType: string) => Policy;
   readonly sealer: Sealer;
-  /** Told of unmarked values: `svc.pii.detect: report`. */
+  /** Called for unmarked values: `svc.pii.detect: report`. */
   readonly detect?: Detect | undefined;
-  /** Told of marked fields that hold objects whose text nobody but their class can read. */
+  /** Called for marked fields that hold objects whose text only their class can read. */
   readonly onUnreadable?: ((eventType: string, field: string) => void) | undefined;
-  /** False: marks of classes have no effect. Default: true. */
+  /** False: class marks have no effect. Default: true. */
   readonly usesMarks?: boolean;
-  /** The form of events has bytes and BigInts of its own: they are not made text. Default: false. */
+  /** The event format has native bytes and BigInts, so they stay as they are. Default: false. */
   readonly keepsTypes?: boolean;
-  /** Where a key cannot be had for now, the event is an `UnsealedError`, which can be sealed later. Default: false. */
+  /** If a key is temporarily unavailable, an `UnsealedError` is thrown, which can be sealed later. Default: false. */
   readonly defers?: boolean;
-  /** Default: that of the system. */
+  /** Default: the system clock. */
   readonly clock?: Pick<Clock, 'monotonic'>;
 }
 
-/** Looks at one unmarked value. `keys` lead to it from the root of the payload. */
-export type Detect = (eventType: string, value: string | number, keys: readonly Step[]) => void;
+/** Called with one unmarked value. `keys` is its path from the root of the payload. */
+type Detect = (eventType: string, value: string | number, keys: readonly Step[]) => void;
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
@@ -124,16 +118,16 @@ export function createProtector(options: ProtectorOptions): Protect {
 }
 
 /**
- * A payload that was read, and whose key cannot be had for now. Whoever knows nothing of waiting refuses the event, as with any
- * other error. It holds values in clear: in memory only, and in no text.
+ * A payload that was read, but whose key is temporarily unavailable. Callers that cannot wait refuse the event, as with any
+ * other error. It holds values in clear: keep it in memory only, and out of any text.
  */
 export class UnsealedError<Sealed> extends SvcError {
-  /** What the event is once the key is there; throws the reason again until then. */
+  /** Returns the sealed event; throws the same reason while the key is unavailable. */
   readonly seal: () => Sealed;
 
   constructor({ code, message, name }: SvcError, seal: () => Sealed) {
     super(code, message, { name });
-    // In no dump of the error.
+    // Not in a dump of the error.
     Object.defineProperty(this, 'seal', { enumerable: false });
     this.seal = seal;
   }
@@ -145,7 +139,7 @@ interface Deferred {
   readonly field: SealedField;
 }
 
-/** Seals the values of one event, and leaves tokens for those whose key is not there. */
+/** Seals the values of one event, and leaves tokens for those whose key is unavailable. */
 class DeferringSealer implements Sealer {
   readonly hash: Sealer['hash'];
   readonly #sealer: Sealer;
@@ -157,7 +151,7 @@ class DeferringSealer implements Sealer {
     this.hash = (plain) => sealer.hash(plain);
   }
 
-  /** Why a key is missing; `undefined`: none is. */
+  /** Why a key is missing; `undefined` if no key is. */
   get reason(): SvcError | undefined {
     return this.#reason;
   }
@@ -175,7 +169,7 @@ class DeferringSealer implements Sealer {
     }
   }
 
-  /** Puts ciphertexts in the place of the tokens: of all or of none, where it throws. */
+  /** Replaces the tokens by ciphertexts: all of them, or none if it throws. */
   fill(payload: Record<string, unknown>, sealed: string[]): void {
     const texts = new Map(
       this.#deferred.map(({ token, plain, field }) => [token, this.#sealer.encrypt(plain, field)]),
@@ -185,7 +179,7 @@ class DeferringSealer implements Sealer {
   }
 }
 
-/** In the copy that the walk has made. */
+/** `parts` belongs to the copy that the walk has made. */
 function replaceIn(parts: Record<string, unknown> | unknown[], texts: ReadonlyMap<string, string>): void {
   const all = parts as Record<string, unknown>;
   for (const key of Object.keys(all)) {
@@ -197,17 +191,15 @@ function replaceIn(parts: Record<string, unknown> | unknown[], texts: ReadonlyMa
   }
 }
 
-/** Objects nested deeper than this are refused; a cycle is found by it as well. */
+/** Objects nested deeper are refused; this also finds cycles. */
 export const maxDepth = 64;
 
 /**
- * A payload as JSON can carry it without losing anything in silence, its marked values protected: `Map` becomes an object, `Set`
- * an array, `Date` ISO text, `BigInt` text, bytes Base64; `toJSON` is honoured. Everything is read once, into a copy, before anything is
- * decided: a getter or proxy could give another value, or other keys, when asked again.
- *
- * @throws SvcError with a code and no value: `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR`
- * (a getter, `toJSON` or proxy threw), `SVC_PROTECT_UNSUPPORTED_TYPE` (errors, promises and others whose JSON is empty or
- * unsafe), and the errors of the sealer.
+ * A payload as JSON can carry it without silent loss, its marked values protected. `Map` becomes an object, `Set` an array,
+ * `Date` ISO text, `BigInt` text, bytes Base64; `toJSON` is honored. Everything is read once, into a copy, before anything is
+ * decided: a getter or proxy could return something else the second time.
+ * Throws `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR` (a getter, `toJSON` or proxy threw),
+ * `SVC_PROTECT_UNSUPPORTED_TYPE` (such as errors and promises, whose JSON is empty or unsafe), and the errors of the sealer.
  */
 export function walkPayload(payload: unknown, rules: WalkRules): unknown {
   const budget = new Budget(rules.monotonic);
@@ -241,7 +233,7 @@ export function walkPayload(payload: unknown, rules: WalkRules): unknown {
   }
 }
 
-/** Whether somebody has put something on the prototype of all objects, where a `for … in` would find it. */
+/** Whether the prototype of all objects has enumerable keys, which a `for … in` would find. */
 function isPolluted(): boolean {
   for (const _ in Object.prototype) return true;
   return false;
@@ -295,7 +287,7 @@ function visitKind(
       const after = leaf(plain, depth, walk, place);
       if (kind === 'bytes' && walk.keepsTypes && after === plain)
         return new NativeValue(plain as string, 'bytes');
-      // A text is handed on as one, so that it can still be marked.
+      // A text is returned as one, so that it can still be marked.
       return kind === 'raw json' && after === plain && !isRawText(value) ? value : after;
     }
   }
@@ -310,7 +302,7 @@ function visitMap(map: ReadonlyMap<unknown, unknown>, depth: number, walk: Walk,
   return result;
 }
 
-/** Nothing of it is published, but what leaves in clear may show it. */
+/** Nothing of it is published, but a clear text may show it. */
 function leaveOut(value: unknown, { clear, budget }: Walk): typeof excluded {
   if (clear !== undefined) compareLeftOut(value, clear, budget);
   return excluded;
@@ -351,7 +343,7 @@ function visitCopy(
   return copy;
 }
 
-/** Where no rule can hold any more, as in most of a payload. */
+/** For places that no rule can reach, which is most of a payload. */
 function visitFree(copy: Record<string, unknown>, depth: number, walk: Walk): unknown {
   let nodes = 0;
   for (const key in copy) {
@@ -371,14 +363,14 @@ function hasParts(value: unknown): boolean {
   return (type === 'object' && value !== null) || type === 'function' || isBigIntWithToJson(value);
 }
 
-/** Nothing has to be done about it where no rule holds. */
+/** Published unchanged if no rule applies. */
 function isPlainLeaf(value: unknown): boolean {
   const type = typeof value;
   return type === 'string' || type === 'number' || type === 'boolean' || value === null;
 }
 
 function visitArray(array: readonly unknown[], depth: number, walk: Walk, place: Place): unknown {
-  // It may grow while its elements are visited.
+  // The array may grow while its elements are visited.
   const { length } = array;
   walk.budget.spend(length);
   const next = placeOfElements(array, place);
@@ -399,7 +391,7 @@ function visitArray(array: readonly unknown[], depth: number, walk: Walk, place:
   return copy;
 }
 
-/** Of a list that `toJSON` returned, the characters or bytes of a marked value, if it is one. */
+/** For a list from `toJSON`: it may be the characters or bytes of a marked value. */
 function placeOfElements(array: readonly unknown[], place: Place): Place {
   const next = elementPlace(place);
   const { state, rule, json } = next;
@@ -412,13 +404,12 @@ function placeOfElements(array: readonly unknown[], place: Place): Place {
 }
 
 const indexLike = /^\d{1,6}$/;
-/** Of eight characters in Base64. */
+/** The Base64 length of eight characters. */
 const shortestEncodedKey = 10;
 
 /**
- * Keys are not protected: a marked value may not be one of what `toJSON` returned, or stand in one. What looks like the name of a
- * field, or an index, is taken for one, as models hold the names of their fields as values; but not where it is a value in Base64
- * or hexadecimal.
+ * Keys are not protected, so a key of a `toJSON` result must not be or hold a marked value. A field name or an index is allowed
+ * unless it is an encoded value: models hold the names of their fields as values.
  */
 function checkKey(key: string, json: MarkedValues): void {
   if (nameLike.test(key) || indexLike.test(key) || json.marks.has(key)) {
@@ -460,7 +451,9 @@ function visitToJson(
   return visitKind(result, kindOf(result, prototype), depth, walk, place, own ?? marks);
 }
 
-/** What native serialization tells `toJSON`: the key, the index in an array, or nothing for the payload itself. */
+/**
+ * The argument that native serialization passes to `toJSON`: the key, the index in an array, or an empty text for the payload.
+ */
 function keyAt(depth: number, walk: Walk): string {
   const key = depth === 0 ? '' : (walk.keys[depth - 1] as Step);
   return key === element ? String(walk.index) : key;
@@ -472,8 +465,8 @@ function hidesMarks(result: unknown, json: MarkedValues | undefined): boolean {
 }
 
 /**
- * Compares all that stands in a value which is left out with the texts that leave in clear. What cannot be read there hides
- * nothing; it may refer to itself, but is refused where it is too large to be compared.
+ * Compares everything in an excluded value with the clear texts. Unreadable parts hide nothing. It may contain cycles, but is
+ * refused if it is too large to compare.
  */
 function compareLeftOut(value: unknown, clear: ClearTexts, budget: Budget): void {
   const seen = new Set<object>();
@@ -495,50 +488,47 @@ function isFair(part: unknown): boolean {
   return typeof part === 'bigint' && !isTooBig(part);
 }
 
-/** What the walk applies on its way. */
 interface WalkRules {
   readonly eventType: string;
   readonly policy: Policy;
   readonly sealer: Sealer;
-  /** False: marks of classes have no effect. */
+  /** False: class marks have no effect. */
   readonly usesMarks: boolean;
-  /** Bytes and BigInts that no rule means become a `NativeValue`. Default: their text. */
+  /** Bytes and BigInts that no rule matches become a `NativeValue`. Default: their text. */
   readonly keepsTypes?: boolean | undefined;
-  /** Where the walk leaves the ciphertexts and hashes that it makes. */
   readonly sealed: string[];
-  /** Told of each unmarked string and number, with the path to it: a key of a `Map` that could be a name is `*` in it. */
+  /** Called for each unmarked string and number with its path. A `Map` key that could be a person's name is `*` there. */
   readonly onUnmarked?: ((value: string | number, keys: readonly Step[]) => void) | undefined;
-  /** Told of a marked field that holds an object whose text cannot be read, so that all around it is protected. */
+  /** Called for a marked field whose object cannot be read as text, so that all values around it are protected. */
   readonly onUnreadable?: ((field: string) => void) | undefined;
-  /** What goes out in clear beside the payload: no protected value may be seen in it. */
+  /** Texts that leave in clear beside the payload: none may show a protected value. */
   readonly clearTexts?: readonly ClearText[] | undefined;
-  /** Milliseconds of a clock that never steps. */
+  /** Milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
 }
 
 interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
   readonly budget: Budget;
   readonly clear: ClearTexts | undefined;
-  /** Objects that were searched for marks and have none. */
+  /** Objects that were searched for marks without a result. */
   readonly withoutMarks: WeakSet<object>;
-  /** The keys that lead to the value at hand; `element` for one of an array. */
+  /** The keys that lead to the current value; `element` for an array element. */
   readonly keys: Step[];
-  /** Which of `keys` are those of a `Map`; kept for `onUnmarked`. */
+  /** Which of `keys` belong to a `Map`; used by `onUnmarked`. */
   readonly entries: boolean[];
-  /** Of the element that is visited, or was last. */
   index: number;
-  /** Nobody asks for unmarked values, and a `for … in` finds what an object owns only. */
+  /** No `onUnmarked`, and a `for … in` finds own properties only. */
   readonly isQuick: boolean;
 }
 
-/** In the place of a value that is left out. */
+/** Stands for an excluded value. */
 const excluded: unique symbol = Symbol('excluded');
-/** In the place of a key. No text, so that no key of a payload is taken for it. */
-export const element: unique symbol = Symbol('element');
-/** One step on the way to a value. */
-export type Step = string | typeof element;
+/** Stands for an array element. Not a text, so that no key of a payload equals it. */
+const element: unique symbol = Symbol('element');
+/** One step of a path. */
+type Step = string | typeof element;
 
-/** A value without parts: its text, protected, where a rule says so; what JSON makes nothing of stays for the caller. */
+/** A value without parts: its protected text if a rule applies. Values that JSON cannot represent are left to the caller. */
 function leaf(value: unknown, depth: number, walk: Walk, place: Place): unknown {
   const type = typeof value;
   if (value === null || type === 'undefined' || type === 'function' || type === 'symbol') return value;
@@ -570,10 +560,9 @@ function shownKeys({ keys, entries }: Walk, depth: number): Step[] {
   return keys.slice(0, depth).map((key, at) => (entries[at] && nameLike.test(String(key)) ? '*' : key));
 }
 
-/** Keys of another form may be personal data themselves, as in a Map by e-mail address. */
-export const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
+/** Keys of another form may be personal data themselves, as in a Map by email address. */
+const nameLike = /^[A-Za-z_$][\w$-]{0,63}$/;
 
-/** The text of a value without parts. */
 function textOf(value: unknown): string {
   return typeof value === 'bigint' ? textOfBigInt(value) : String(value);
 }
@@ -590,7 +579,7 @@ function sealedText(plain: string, { strategy, keyId }: FieldRule, walk: Walk, d
   return text;
 }
 
-/** Only ciphertexts of format v1 are bound to the path, so it is put together on demand. */
+/** Only ciphertexts of format v1 need the path, so it is built on demand. */
 class WalkedField implements SealedField {
   readonly keyId: string | undefined;
   readonly eventType: string;
@@ -620,8 +609,8 @@ function pathOf(keys: readonly Step[], depth: number): string {
 }
 
 /**
- * The text that a sealer makes of a marked value: encrypted where it is told the field, else hashed. Fails closed: throws where
- * there is none, or where it is the value itself.
+ * The sealed text of a marked value: encrypted if `field` is given, else hashed. Fails closed: throws if the sealer returns
+ * nothing or the value itself.
  */
 function seal(plain: string, sealer: Sealer, field: SealedField | undefined): string {
   let text: unknown;
@@ -635,16 +624,15 @@ function seal(plain: string, sealer: Sealer, field: SealedField | undefined): st
   throw refusal('SVC_PROTECT_NOT_PROTECTED', 'a marked value could not be encrypted or hashed');
 }
 
-/** What holds for the value at hand. */
 interface Place {
   readonly state: PathState;
-  /** Of the value itself, or inherited from what it stands in. */
+  /** The rule of the value itself, or one inherited from an enclosing value. */
   readonly rule: FieldRule | undefined;
-  /** Of the object whose `toJSON` returned it. */
+  /** The marks of the object whose `toJSON` returned it. */
   readonly json: MarkedValues | undefined;
 }
 
-/** What is no object with keys is published as `{ "value": … }`. */
+/** A payload that is not an object is published as `{ "value": … }`. */
 function rootPlace(payload: unknown, { root, valueRoot }: Policy): Place {
   if (root === valueRoot) return root;
   return typeof payload === 'object' && payload !== null && hasKeys(payload) ? root : valueRoot;
@@ -655,7 +643,7 @@ function hasKeys(payload: object): boolean {
   return kind === 'plain' || kind === 'map';
 }
 
-/** Where the value of a key stands. The rules of paths go before marks, and both before the rule of the whole object. */
+/** The place of a key's value. Path rules precede marks; both precede the rule of the whole object. */
 function placeOf(key: string, { state, rule, json }: Place, marks: ClassMarks | null): Place {
   const next = state === deadState ? deadState : state.next(key);
   if (marks === null && rule === undefined && json === undefined) return next;
@@ -670,8 +658,245 @@ function elementPlace(place: Place): Place {
   return { state, rule: state.rule ?? place.rule, json: place.json };
 }
 
-/** Where an object stands that a marked field holds, and `toJSON` has returned under whatever name. */
+/** The place of an object that a marked field holds, and that `toJSON` has returned under any name. */
 function placeOfObject(value: object, place: Place): Place {
   const rule = place.rule ?? place.json?.ruleOfObject(value);
   return rule === place.rule ? place : { state: place.state, rule, json: place.json };
+}
+
+type Kind =
+  | 'plain'
+  | 'array'
+  | 'date'
+  | 'map'
+  | 'set'
+  | 'bytes'
+  | 'primitive wrapper'
+  | 'raw json'
+  | 'unsupported';
+
+/** Prototypes of classes whose instances are walked like plain objects. */
+const plainPrototypes = new WeakSet<object>();
+
+/** How the walk reads an object. `prototype` is the object's own. */
+function kindOf(value: object, prototype: object | null): Kind {
+  if (Array.isArray(value)) return 'array';
+  if (prototype === Object.prototype) return 'plain';
+  if (prototype === null) return isRawJson(value) ? 'raw json' : 'plain';
+  if (plainPrototypes.has(prototype)) return 'plain';
+  const kind = classify(value);
+  if (kind === 'plain' && isTypical(value)) plainPrototypes.add(prototype);
+  return kind;
+}
+
+/**
+ * Whether all objects with this prototype are plain ones. `Object.create(Map.prototype)`, or an error with its own `toJSON`,
+ * must not decide how real maps and other errors are treated.
+ */
+function isTypical(value: object): boolean {
+  if (Reflect.get(value, Symbol.toStringTag) !== undefined) return false;
+  if (types.isNativeError(value) || types.isRegExp(value)) return false;
+  return !builtIn.some((type) => value instanceof type);
+}
+
+/** Built-in classes without a `Symbol.toStringTag`, to recognize their subclasses. */
+const builtIn = [Date, RegExp, Error, String, Number, Boolean, Object.getPrototypeOf(Uint8Array)] as const;
+
+function classify(value: object): Kind {
+  if (types.isDate(value)) return 'date';
+  if (types.isMap(value)) return 'map';
+  if (types.isSet(value)) return 'set';
+  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) return 'bytes';
+  if (types.isBoxedPrimitive(value)) return 'primitive wrapper';
+  const unsupported =
+    types.isNativeError(value) ||
+    value instanceof Error ||
+    types.isPromise(value) ||
+    types.isRegExp(value) ||
+    types.isWeakMap(value) ||
+    types.isWeakSet(value) ||
+    value instanceof WeakRef ||
+    types.isGeneratorObject(value);
+  return unsupported && !hasToJson(value) ? 'unsupported' : 'plain';
+}
+
+/** An application may give `BigInt.prototype` a `toJSON`, as JSON has no BigInt. */
+function isBigIntWithToJson(value: unknown): value is HasToJson {
+  return typeof value === 'bigint' && hasToJson(BigInt.prototype);
+}
+
+const { toJSON: dateToJson, toISOString } = Date.prototype;
+const bufferToJson: unknown = Buffer.prototype.toJSON;
+
+/** Whether its own `toJSON` decides the published value. Those of `Date` and `Buffer` give the same result as the walk. */
+function decidesItsJson(value: object, kind: Kind): value is HasToJson {
+  if (!hasToJson(value)) return false;
+  if (kind === 'date') return value.toJSON !== dateToJson || (value as Date).toISOString !== toISOString;
+  return kind !== 'bytes' || value.toJSON !== bufferToJson;
+}
+
+/** The published value of an object without parts. Classes may override the conversion of a wrapper, as for JSON.stringify. */
+function primitiveOf(value: object, kind: Kind, budget: Budget): unknown {
+  if (kind === 'date') {
+    const isValid = !Number.isNaN(Date.prototype.getTime.call(value));
+    return isValid ? toISOString.call(value) : null;
+  }
+  if (kind === 'bytes') {
+    budget.spendRawBytes((value as ArrayBuffer | ArrayBufferView).byteLength);
+    return toBase64(value);
+  }
+  if (kind === 'raw json') {
+    const { rawJSON: text } = value as { rawJSON: string };
+    return isRawText(value) ? (JSON.parse(text) as string) : text;
+  }
+  if (types.isStringObject(value)) return String(value);
+  if (types.isNumberObject(value)) return Number(value);
+  if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value);
+  return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined;
+}
+
+function isRawText(value: object): boolean {
+  return (value as { rawJSON: string }).rawJSON.startsWith('"');
+}
+
+function isRawJson(value: object): boolean {
+  return (JSON as { isRawJSON?(value: object): boolean }).isRawJSON?.(value) === true;
+}
+
+function toBase64(value: object): string {
+  if (ArrayBuffer.isView(value))
+    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64');
+  return Buffer.from(value as ArrayBuffer).toString('base64');
+}
+
+/**
+ * A `Map` as it is published. Throws `SVC_PROTECT_UNSUPPORTED_TYPE` for keys that JSON cannot represent,
+ * `SVC_PROTECT_TOO_LARGE` for too many entries. The iterator of a subclass may be infinite.
+ */
+function objectOfMap(map: ReadonlyMap<unknown, unknown>, { left }: Budget): Record<string, unknown> {
+  const object: Record<string, unknown> = {};
+  let entries = 0;
+  for (const [key, value] of map) {
+    if (++entries > left) throw tooLarge();
+    if (typeof key === 'object' || typeof key === 'symbol' || typeof key === 'function') {
+      throw refusal(
+        'SVC_PROTECT_UNSUPPORTED_TYPE',
+        'the payload holds a Map whose keys are objects, which has no JSON form',
+      );
+    }
+    define(object, typeof key === 'bigint' ? textOfBigInt(key) : String(key), value);
+  }
+  return object;
+}
+
+function define(target: Record<string, unknown>, key: string, value: unknown): void {
+  if (key === '__proto__') {
+    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+  } else {
+    target[key] = value;
+  }
+}
+
+/** Paths that are remembered and reported at most. */
+const maxReportedPaths = 1000;
+const longestSearched = 1024;
+
+/**
+ * The report mode: warns about paths of unmarked values that look like personal data. Each path of an event type is named once,
+ * values never.
+ */
+export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
+  const reported = new Set<string>();
+  return (eventType, value, keys) => {
+    const kind = personalDataIn(String(value), typeof value);
+    const keyKind = personalDataInKey(keys[keys.length - 1]);
+    if (kind !== undefined)
+      report(eventType, reportedPath(keys, String(value)), `looks like ${kind} but is not marked`);
+    if (keyKind !== undefined)
+      report(eventType, reportedPath(keys), `has keys that look like ${keyKind}; keys are never protected`);
+  };
+
+  function report(eventType: string, path: string, says: string): void {
+    const id = `${eventType} ${path} ${says}`;
+    if (reported.has(id) || reported.size >= maxReportedPaths) return;
+    reported.add(id);
+    logger.warn(`personal data? ${path} of ${eventType} ${says}`);
+    if (reported.size === maxReportedPaths)
+      logger.warn(`personal data? ${maxReportedPaths} paths reported; svc stops here`);
+  }
+}
+
+/**
+ * Hides a key that is part of the value: `alice` of `alice@example.com` is a person's name. The same for a key that is personal
+ * data in Base64 or hexadecimal.
+ */
+function reportedPath(keys: readonly Step[], value = ''): string {
+  const folded = value.toLowerCase();
+  const isInValue = (text: string) => text.length >= shortestName && folded.includes(text.toLowerCase());
+  const isName = (key: string) =>
+    isInValue(key) ||
+    decoded(key).some((text) => isInValue(text) || personalDataIn(text, 'string') !== undefined);
+  let path = '';
+  for (const key of keys) {
+    if (key === element) path += '[*]';
+    else path += `${path === '' ? '' : '.'}${nameLike.test(key) && !isName(key) ? key : '*'}`;
+  }
+  return path === '' ? 'value' : path;
+}
+
+const shortestName = 3;
+
+function personalDataInKey(key: Step | undefined): string | undefined {
+  if (typeof key !== 'string') return undefined;
+  for (const text of nameLike.test(key) ? decoded(key) : [key, ...decoded(key)]) {
+    const kind = personalDataIn(text, 'string');
+    if (kind !== undefined) return kind;
+  }
+  return undefined;
+}
+
+/** Longer keys are not decoded. */
+const longestKey = 256;
+
+function decoded(key: string): readonly string[] {
+  return key.length > longestKey ? [] : readingsOf(key, () => {});
+}
+
+const emailForm = lazyPattern(
+  String.raw`[^\s@<>,;:"'()]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}`,
+  'u',
+);
+const international = /^\+\d[\d\s().-]{6,22}$/;
+const national = /^(?:0\d{1,4}[\s./-]|\(\d{2,5}\)\s?|\d{3}[.-])\d{3,4}[\s.-]?\d{3,5}$/;
+const digitsOnly = /^[2-6]\d{3}(?:[ -]?\d){9,15}$/;
+const ibanForm = /^[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}$/;
+
+function personalDataIn(value: string, type: string): string | undefined {
+  const text = value.length > longestSearched ? value.slice(0, longestSearched) : value;
+  if (digitsOnly.test(text) && isLuhn(text)) return 'a card number';
+  if (type !== 'string' || text.length < 5) return undefined;
+  if (text.includes('@') && emailForm().test(text)) return 'an e-mail address';
+  if (ibanForm.test(text) && isIban(text)) return 'an IBAN';
+  if (text.length <= 24 && (international.test(text) || national.test(text))) return 'a phone number';
+  return undefined;
+}
+
+function isLuhn(text: string): boolean {
+  const digits = text.replace(/\D/g, '');
+  let sum = 0;
+  for (let index = 0; index < digits.length; index++) {
+    const digit = Number(digits[digits.length - 1 - index]);
+    const doubled = index % 2 === 0 ? digit : digit * 2;
+    sum += doubled > 9 ? doubled - 9 : doubled;
+  }
+  return sum % 10 === 0;
+}
+
+function isIban(text: string): boolean {
+  const bare = text.replaceAll(' ', '');
+  let rest = 0;
+  for (const character of bare.slice(4) + bare.slice(0, 4)) {
+    for (const digit of String(Number.parseInt(character, 36))) rest = (rest * 10 + Number(digit)) % 97;
+  }
+  return rest === 1;
 }

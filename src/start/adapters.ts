@@ -16,9 +16,13 @@ import { systemClock } from '../ground/clock.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
 import type { ClientName } from '../ground/management.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
-import type { EnvelopeKeyProvider, KeyProvider, StaticKeyProvider } from '../protect/keys/key-provider.ts';
+import {
+  type EnvelopeKeyProvider,
+  type KeyProvider,
+  ownKeyProvider,
+  type StaticKeyProvider,
+} from '../protect/keys/key-provider.ts';
 import { defaultKeyId } from '../protect/keys/key-ring.ts';
-import { ownKeyProvider } from '../protect/own-key-provider.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { AskAccess, Broker, SendResult } from '../publish/broker.ts';
 import { openOwnBroker } from '../publish/own-broker.ts';

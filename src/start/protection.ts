@@ -16,8 +16,8 @@ import {
 import type { KeyFailure } from '../protect/keys/key-cache.ts';
 import { defaultKeyId, type KeyUse } from '../protect/keys/key-ring.ts';
 import { watchMarks } from '../protect/marks/class-marks.ts';
-import { createDetector, createPolicies, type UnmetRule } from '../protect/marks/policies.ts';
-import { createProtector, type Protect } from '../protect/protect.ts';
+import { createPolicies, type UnmetRule } from '../protect/marks/policy.ts';
+import { createDetector, createProtector, type Protect } from '../protect/protect.ts';
 import { openProvider } from './adapters.ts';
 import { configuredKeys } from './settings.ts';
 

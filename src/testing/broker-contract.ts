@@ -1,16 +1,17 @@
+// testing/: the contract of the port `Broker`, as tests for any runner.
+
 import assert from 'node:assert/strict';
 import type { Broker, BrokerRecord, SendFailure, SendFailureKind, SendResult } from '../publish/broker.ts';
 
-/** A test, for whatever runs tests: `it(title, run)`. */
+/** A test for any test runner: `it(title, run)`. */
 export interface ContractCase {
   readonly title: string;
   readonly run: () => Promise<void>;
 }
 
 /**
- * The promises of the port `Broker`, each as a test: what svc's own brokers pass, and one that an application registers has to.
- * `get` is called when they run.
- *
+ * The contract of the port `Broker`, one test per promise. svc's own brokers pass it, and so must one that an application
+ * registers. `get` is called when a test runs.
  * @example
  * ```ts
  * describe('our broker', () => {
@@ -270,7 +271,7 @@ export function brokerContract(get: () => BrokerUnderTest): readonly ContractCas
   return cases;
 }
 
-/** A record as a reader that is not the broker under test found it. */
+/** A record as an independent reader found it. */
 export interface ContractRecord {
   readonly key: string | null;
   readonly value: Buffer | null;
@@ -279,26 +280,26 @@ export interface ContractRecord {
   readonly partition: number;
 }
 
-/** What the tests need to know of a broker, and the features it declares. */
+/** The access of the tests to a broker, and the features it declares. */
 export interface BrokerUnderTest {
-  /** A new client of the same broker: nothing is shared but what is stored. */
+  /** A new client of the same broker, which shares only the stored records. */
   open(): Broker;
   createTopic(name: string, partitionCount: number): Promise<void>;
-  /** At least `count` records, and all there are, in the order of partitions and offsets. */
+  /** At least `count` records, in the order of partitions and offsets. */
   read(topic: string, count: number): Promise<readonly ContractRecord[]>;
   count(topic: string): Promise<number>;
-  /** Whether topics have as many partitions as asked for; else each has one. */
+  /** Whether topics have the requested number of partitions; else each has one. */
   readonly hasPartitions: boolean;
   /** Whether there is a cluster with an id, and connections that are counted. */
   readonly isCluster: boolean;
-  /** What a topic's name may be at most. */
+  /** The maximum length of a topic name. */
   readonly longestTopicName: number;
-  /** A record that the broker refuses by itself, and as what. */
+  /** A record that the broker itself refuses, and the kind of failure. */
   readonly refused?: { readonly record: BrokerRecord; readonly kind: SendFailureKind } | undefined;
 }
 
 let sequence = 0;
-/** Of no other run either. */
+/** Unique across runs, too. */
 export const newTopic = (): string =>
   `contract.${Date.now().toString(36)}${Math.random().toString(36).slice(2, 6)}.${++sequence}`;
 
@@ -317,7 +318,7 @@ export function failureOf(result: SendResult): SendFailure {
   return (result as { failure: SendFailure }).failure;
 }
 
-/** Of a failure as an operator reads it. */
+/** The failure as an operator reads it. */
 export function assertOneLine({ message, cause }: SendFailure): void {
   assert.match(message, /^[^\n\r]{10,400}$/);
   assert.match(cause, /^[^\n\r]+$/);

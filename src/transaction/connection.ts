@@ -8,29 +8,27 @@ import {
   type TransactionStatus,
   type WatchedConnection,
 } from './driver.ts';
-import { currentScope, enterImplicitScope, type Scope, scopeIn } from './scope.ts';
 import { kindOf, type StatementKind } from './statements.ts';
 import {
   type BufferedRow,
   type CallbackResult,
-  commitsIt,
-  followSavepoint,
-  isEnding,
-  isQuery,
-  type TrackedTransaction,
+  currentScope,
+  enterImplicitScope,
+  type Scope,
+  scopeIn,
   Transaction,
 } from './transaction.ts';
 
 type AdmissionOrRows = Admission | RowsBeforeCommit;
 
-/** One connection of the application: its transactions, one after the other. What a driver's patch sees, it tells here. */
+/** One connection of the application and its consecutive transactions. The patch of a driver reports to it. */
 export class Connection implements WatchedConnection {
   readonly session: DriverSession;
   private readonly onUnseenCommit: () => void;
   private readonly onNotUnderstood: (error: unknown) => void;
-  /** The first is the one that the database is in or comes to next, the last the one that statements are called in. */
+  /** First: the one that the database is in or enters next. Last: the one that statements are called in. */
   private transactions: readonly TrackedTransaction[] = [];
-  /** What is sent while a COMMIT waits for events is sent after it. */
+  /** While a COMMIT waits for events, later statements wait behind it. */
   private queue: Promise<void> | undefined;
 
   constructor(
@@ -70,7 +68,7 @@ export class Connection implements WatchedConnection {
         const isAlone = kind.is === 'commit' && kind.all === undefined && this.queue === undefined;
         return this.commits(tx, takesRows && isAlone);
       }
-      // ROLLBACK; BEGIN in one text: the next one is told by the answer.
+      // After ROLLBACK; BEGIN in one text, the answer reports the next transaction.
       if (kind.is === 'rollback' || (tx === before && all.some(({ is }) => is === 'rollback'))) {
         tx.rollbackIsSent = true;
         tx.rollbackChains = kind.all !== undefined || /\bchain\b/i.test(text);
@@ -86,9 +84,9 @@ export class Connection implements WatchedConnection {
     return tx === undefined ? this.queue && this.enqueue(nothing) : this.afterBuffered(tx, false);
   }
 
-  /** Tells the function that sends them, and the savepoints, in the order of the text. */
+  /** Reports statements and savepoints to the scope, in the order of the text. */
   private follows(all: readonly StatementKind[], tx: TrackedTransaction | undefined, isNew: boolean): void {
-    // Behind a COMMIT or ROLLBACK that is on its way nothing is in its transaction.
+    // After a COMMIT or ROLLBACK that is in flight, no statement is in its transaction.
     let inside = tx === undefined || isEnding(tx) ? undefined : tx.transaction;
     const scope = scopeIn(inside, isNew);
     scope?.uses(inside, false);
@@ -99,11 +97,11 @@ export class Connection implements WatchedConnection {
     }
   }
 
-  /** Buffered rows go before what the application sends next, but behind a rollback to a savepoint, which would undo them. */
+  /** Buffered rows precede the application's next statement. They follow a rollback to a savepoint, which would undo them. */
   private afterBuffered({ transaction, rollbackIsSent }: TrackedTransaction, undoes: boolean): Admission {
     const written = rollbackIsSent || undoes ? undefined : transaction.writeBuffered();
     if (written === undefined) return this.queue && this.enqueue(nothing);
-    // It may be long until its turn.
+    // Handled later: its turn in the queue may be far off.
     written.catch(nothing);
     return this.enqueue(() => written);
   }
@@ -112,28 +110,28 @@ export class Connection implements WatchedConnection {
     const [first] = this.transactions;
     if (status === 'none') {
       if (first === undefined) return;
-      // Without BEGIN there may have been nothing to commit. SQLite answers at once: its BEGIN has failed.
+      // Without BEGIN there may have been nothing to commit. SQLite answers synchronously: its BEGIN has failed.
       const isOver = this.session.dialect === 'sqlite' || (ended !== undefined && first.begunBy === 'query');
       if (first.isConfirmed || isOver) this.end(first, ended);
       else queueMicrotask(() => this.forgetUnbegun());
       return;
     }
-    // COMMIT AND CHAIN: the next one is open already.
+    // COMMIT AND CHAIN: the next one is already open.
     const isNext =
       ended === 'committed' || ended === 'unknown' || (ended === 'rolled_back' && this.isRollback(first));
     if (isNext && first?.isConfirmed) this.end(first, ended);
     const tx = this.transactions[0] ?? this.add(undefined, 'begin');
     tx.isConfirmed = true;
-    // SQLite answers at once: nobody waits.
+    // SQLite answers synchronously, so no caller waits.
     if (tx.transaction.scope !== undefined && this.session.dialect !== 'sqlite') tx.transaction.answers();
-    // SQLite answers at once: its COMMIT has failed, and can be tried again.
+    // SQLite answers synchronously: its COMMIT has failed and can be retried.
     if (this.session.dialect === 'sqlite') {
       tx.commitIsSent = false;
       tx.commitIsCalled = false;
     }
   }
 
-  /** In PostgreSQL the answer to ROLLBACK TO is the same as to ROLLBACK, and after this none is open. */
+  /** PostgreSQL answers ROLLBACK TO like ROLLBACK, but after ROLLBACK no transaction is open. */
   private isRollback(tx: TrackedTransaction | undefined): boolean {
     if (tx?.rollbackIsSent !== true) return false;
     return tx.rollbackChains === true || this.session.dialect !== 'postgres';
@@ -148,7 +146,7 @@ export class Connection implements WatchedConnection {
     for (const tx of this.transactions) this.end(tx, 'unknown');
   }
 
-  /** Tells of a transaction that this statement begins. Returns how long it has to wait where it commits another one. */
+  /** Registers a transaction that this statement begins. Returns the wait if it commits another one. */
   private begins(kind: StatementKind): Admission {
     const { session } = this;
     const last = this.transactions.at(-1);
@@ -160,7 +158,7 @@ export class Connection implements WatchedConnection {
     if (!isFree) {
       if (last.isConfirmed && session.dialect !== 'mysql') return undefined;
       if (last.isConfirmed) admission = this.commits(last, false) as Admission;
-      // One that came to nothing.
+      // It never began.
       else this.end(last, 'rolled_back');
     }
     const begunBy = isSavepoint ? 'savepoint' : isByQuery ? 'query' : 'begin';
@@ -171,7 +169,7 @@ export class Connection implements WatchedConnection {
     return admission;
   }
 
-  /** `pg` has all answers now, that to BEGIN among them, and it has opened nothing. */
+  /** `pg` has received all answers, that to BEGIN included, and no transaction is open. */
   private forgetUnbegun(): void {
     const [first] = this.transactions;
     if (first === undefined || first.isConfirmed || this.queue !== undefined) return;
@@ -196,9 +194,9 @@ export class Connection implements WatchedConnection {
   }
 
   /**
-   * What svc writes. Of a transaction whose BEGIN still waits behind another's COMMIT, it does so too. `pg` has it wait until the
-   * connection is free: what the application sends after it must not come before it. What a COMMIT waits for goes before that, and
-   * behind all that was sent before. Any driver waits where it `isLater`.
+   * Sends a statement of svc in order. If the BEGIN of its transaction waits behind another COMMIT, it waits too. `pg` queues
+   * it until the connection is free, so later statements of the application must wait as well. A statement that a COMMIT waits
+   * for precedes that COMMIT, and follows everything sent before. `isLater`: any driver waits.
    */
   private sendInOrder<R extends Promise<void> | undefined>(
     tx: TrackedTransaction,
@@ -225,13 +223,13 @@ export class Connection implements WatchedConnection {
     }
     const send = (): void => {
       tx.commitIsSent = true;
-      // Of the others, a statement that commits may fail, and the transaction goes on.
+      // With other databases a statement that commits may fail, and the transaction continues.
       if (this.session.dialect === 'postgres') tx.transaction.close();
     };
     if (waits !== undefined) {
       const written = waits;
       tx.sentBeforeCommit = this.queue ?? Promise.resolve();
-      // It may be long until its turn.
+      // Handled later: its turn in the queue may be far off.
       written.catch(nothing);
       return this.enqueue(() => written.then(send, (error) => this.refuse(tx, error)));
     }
@@ -240,7 +238,7 @@ export class Connection implements WatchedConnection {
     return rows.length === 0 ? this.queue && this.enqueue(nothing) : this.ahead(tx, rows);
   }
 
-  /** What is sent behind this COMMIT waits: it may become a ROLLBACK. */
+  /** Statements behind this COMMIT wait: it may become a ROLLBACK. */
   private ahead(tx: TrackedTransaction, rows: readonly BufferedRow[]): RowsBeforeCommit {
     const { promise, resolve: answered } = Promise.withResolvers<void>();
     this.extendQueue(promise);
@@ -259,7 +257,7 @@ export class Connection implements WatchedConnection {
     };
   }
 
-  /** Rolls back in place of a COMMIT. Throws, or rejects with, the reason. */
+  /** Rolls back instead of committing. Throws or rejects with the reason. */
   private refuse(tx: TrackedTransaction, reason: unknown): Promise<never> {
     const rollback = this.transactions.includes(tx)
       ? this.session.run({ text: 'ROLLBACK', values: [] })
@@ -271,7 +269,6 @@ export class Connection implements WatchedConnection {
     return rollback.then(refused, refused);
   }
 
-  /** After what waits already. */
   private enqueue<T>(work: () => Promise<T> | T): Promise<T> {
     const done = this.queue === undefined ? Promise.resolve(work()) : this.queue.then(work);
     this.extendQueue(done.then(nothing, nothing));
@@ -294,7 +291,58 @@ export class Connection implements WatchedConnection {
   }
 }
 
-/** Of the ORM's `transaction()`, or of its operation, that sends this COMMIT. */
+/**
+ * A transaction as seen on its connection: statements are called, and answered later. Its states:
+ *
+ * - Begun: a BEGIN, SQLite's SAVEPOINT, or a query that begins one was called. Open when the database reports it. Over, and never
+ *   began, when the database reports none or the next BEGIN is called.
+ * - Open: `isConfirmed`; also if the BEGIN was not seen. A statement that commits leads to waiting if rows are in flight, else to
+ *   committing; buffered rows may go in one write with it. ROLLBACK leads to rolling back.
+ * - Waiting: `sentBeforeCommit`. Committing when the database has the rows. If it rejects one, rolling back: the COMMIT fails.
+ * - Committing: `commitIsSent`. Then over; open again if SQLite has refused the COMMIT.
+ * - Rolling back: `rollbackIsSent`. Then over.
+ * - Over: `transaction.ended`, and not in the list of its connection.
+ *
+ * A lost connection ends all of them: `unknown` if COMMIT was sent, else `rolled_back`. AND CHAIN ends one and opens the next
+ * with the same answer.
+ */
+interface TrackedTransaction {
+  readonly transaction: Transaction;
+  /** The database has reported it as open; before that, its BEGIN is in flight. */
+  isConfirmed: boolean;
+  commitIsSent: boolean;
+  /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
+  commitIsCalled: boolean;
+  /** It waits for rows. The promise is everything sent before it; the rows follow that. */
+  sentBeforeCommit?: Promise<void>;
+  rollbackIsSent: boolean;
+  /** The answer also opens the next one: AND CHAIN, or a BEGIN in the same text. */
+  rollbackChains?: boolean;
+  /** SQLite's SAVEPOINT, whose RELEASE commits; or any query, if the session begins transactions itself. */
+  readonly begunBy: 'begin' | 'savepoint' | 'query';
+}
+
+function isEnding({ commitIsCalled, rollbackIsSent }: TrackedTransaction): boolean {
+  return commitIsCalled || rollbackIsSent;
+}
+
+/** With a transaction that is an SQLite savepoint, its RELEASE commits. */
+function commitsIt(kind: StatementKind, { begunBy, transaction }: TrackedTransaction): boolean {
+  if (kind.is === 'release') return begunBy === 'savepoint' && transaction.isOutermost(kind.name);
+  return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
+}
+
+function followSavepoint(kind: StatementKind, transaction: Transaction): void {
+  if (kind.is === 'savepoint') transaction.savepoint(kind.name);
+  else if (kind.is === 'release') transaction.release(kind.name);
+  else if (kind.is === 'rollback to') transaction.rollbackTo(kind.name);
+}
+
+function isQuery({ is }: StatementKind): boolean {
+  return is === 'read' || is === 'write';
+}
+
+/** The result of the ORM's `transaction()` or operation that sends this COMMIT. */
 function callbackResult(): CallbackResult | undefined {
   for (let scope = currentScope(); scope !== undefined; scope = scope.parent) {
     const { callbackResult: found } = scope;
@@ -306,8 +354,8 @@ function callbackResult(): CallbackResult | undefined {
 function nothing(): void {}
 
 /**
- * `onUnseenCommit`: a transaction was committed in a way that svc did not see coming, before its event was in it. `onNotFollowed`: the
- * driver of a connection is not what its patch was made for.
+ * `onUnseenCommit`: a transaction was committed in a way that svc cannot see in advance, before its event was in it.
+ * `onNotFollowed`: the driver of a connection differs from what its patch supports.
  */
 export function createConnections(
   onUnseenCommit: () => void,

@@ -1,11 +1,10 @@
 import { shared } from '../ground/lifecycle.ts';
-import { currentScope, runInScope, Scope } from './scope.ts';
-import type { CallbackResult } from './transaction.ts';
+import { type CallbackResult, currentScope, runInScope, Scope } from './transaction.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a method of any class
 type Method = (this: any, ...args: any[]) => any;
 
-/** What instrumentations put on a function that they have wrapped, OpenTelemetry's among them: the convention of `shimmer`. */
+/** Marks on a function that instrumentations have wrapped (OpenTelemetry's, for example): the convention of `shimmer`. */
 interface Wrapped extends Method {
   readonly __wrapped?: unknown;
   readonly __original?: unknown;
@@ -13,10 +12,10 @@ interface Wrapped extends Method {
 }
 
 /**
- * Puts a method in the place of another. `behind` gives the one behind it, whenever it is asked: an instrumentation that wraps the
- * method once more, as for each file of a package and for each module system, takes its first wrapper away before. It looks for its
- * marks, and does not find them where ours is in front: then both would stay, and each call make two spans. So ours shows those of
- * what is behind it.
+ * Replaces a method. `behind` returns the current method behind the replacement. Instrumentations may wrap a method again, for
+ * each file of a package and for each module system. They first remove their earlier wrapper, which they find by its marks. If
+ * ours hid the marks, both wrappers would stay, and each call would make two spans. So ours exposes the marks of the method
+ * behind it.
  */
 export function patchMethod<Owner, Name extends keyof Owner>(
   owner: Owner,
@@ -38,7 +37,7 @@ export function patchMethod<Owner, Name extends keyof Owner>(
   owner[name] = replacement;
 }
 
-/** The method itself: for what svc does with it on its own account, which is in nobody's spans and durations. */
+/** The bare method, for svc's own calls, which must not appear in spans and durations. */
 export function withoutWrappers<F extends Method>(method: F): F {
   let found: Wrapped = method;
   while (isWrapped(found)) found = found.__original as Wrapped;
@@ -57,7 +56,7 @@ const patched = shared('patched-drivers', () => new WeakSet<object>());
 
 const bound = shared('bound-drivers', () => new WeakSet<object>());
 
-/** As `patchOnce`, where only callbacks are bound: what is followed later is patched all the same. */
+/** Like `patchOnce`, for callbacks only: a later `patchOnce` still patches. */
 export function bindOnce(prototype: object, bind: () => void): void {
   if (bound.has(prototype) || isPatched(prototype)) return;
   bind();
@@ -69,7 +68,7 @@ export function isPatched(prototype: object): boolean {
   return patched.has(prototype);
 }
 
-/** Once per process, however many copies of svc ask for it. What throws was not patched. */
+/** Once per process, across all copies of svc. If `patch` throws, it counts as not patched. */
 export function patchOnce(prototype: object, patch: () => void): void {
   if (isPatched(prototype)) return;
   patch();
@@ -77,8 +76,8 @@ export function patchOnce(prototype: object, patch: () => void): void {
 }
 
 /**
- * Throws where a part is not what svc calls or changes of it: before anything is patched, so that a version of a package which is
- * built otherwise is left as it is. `methods` are paths to functions: `Client.prototype.query`.
+ * Throws if a method that svc calls or replaces is missing. Call it before anything is patched, so that an unsupported version
+ * of a package stays unchanged. `methods` are paths to functions: `Client.prototype.query`.
  */
 export function assertShape(given: unknown, methods: readonly string[]): void {
   for (const path of methods) {
@@ -90,11 +89,9 @@ export function assertShape(given: unknown, methods: readonly string[]): void {
 }
 
 /**
- * An ORM's `transaction(callback)`: all of it runs in a scope of its own, and what the callback returned is known there before the
- * COMMIT is sent. `run` is the ORM's method; it gets the arguments it was called with, the callback among them watched. Without a
- * callback the caller ends the transaction itself, and nothing is changed.
- *
- * `ofPromisesOnly`: a callback that returns anything else ends the transaction itself.
+ * Runs an ORM's `transaction(callback)` in a separate scope, and records the callback's result before the COMMIT is sent. `run`
+ * is the ORM's method; it gets the same arguments with the callback wrapped. Without a callback the caller ends the transaction
+ * itself, and nothing changes. `ofPromisesOnly`: so it does if the callback does not return a promise.
  */
 export function runTransaction<R>(
   args: readonly unknown[],
@@ -116,14 +113,14 @@ export function runTransaction<R>(
   return runInScope(scope, () => run(args.with(at, watched)));
 }
 
-/** Whether a captured function around the caller takes for its result what the transaction gives that it opens itself. */
+/** Whether an enclosing captured function uses the result of the transaction that it opens. */
 export function isResultWanted(): boolean {
   for (let scope = currentScope(); scope !== undefined; scope = scope.parent)
     if (scope.wantsCallbackResult && scope.beforeCommit !== undefined) return true;
   return false;
 }
 
-/** An ORM's operation that opens a transaction of its own, with what is asked before its COMMIT. */
+/** Runs an ORM's operation that opens its own transaction. `result` is called before its COMMIT. */
 export function runWithResult<R>(result: () => CallbackResult | undefined, run: () => R): R {
   const scope = new Scope(currentScope());
   scope.callbackResult = result;
@@ -132,11 +129,11 @@ export function runWithResult<R>(result: () => CallbackResult | undefined, run: 
 
 function watch(scope: Scope, returned: PromiseLike<unknown>): PromiseLike<unknown> {
   if (returned instanceof Promise && returned.then === Promise.prototype.then) {
-    // The first to ask is the first to be told: before the ORM.
+    // The first `then` runs first: before the ORM's.
     returned.then((value) => keep(scope, value), nothing);
     return returned;
   }
-  // A query that runs when it is asked for its result, and must be asked once.
+  // A lazy query that runs when `then` is called, so call it only once.
   return Promise.resolve(returned).then((value) => {
     keep(scope, value);
     return value;

@@ -2,12 +2,11 @@ import { shared } from '../ground/lifecycle.ts';
 import { type Dialect, dialects } from './driver.ts';
 
 /**
- * Views whose query calls a function that may write, and tables with such a policy: who reads one may write. The database names them,
- * at the start and from time to time; those that are made through a connection that svc follows are known from then on. Names without
- * their schema, in lower case: another view of that name counts as one that writes, too.
+ * Views whose query calls a function that may write, and tables with such a policy: reading them may write. The names come from
+ * the database, at the start and then periodically, and from statements on followed connections. Lower case, without schema:
+ * another view of the same name also counts as writing.
  */
 interface Known {
-  /** Counts the changes. */
   version: number;
   readonly told: Map<Dialect, ReadonlySet<string>>;
   readonly made: Map<Dialect, Set<string>>;
@@ -21,7 +20,7 @@ function writingViewsVersion(): number {
   return known.version;
 }
 
-/** All that the database knows of. */
+/** Replaces the known names with those from the database. */
 export function tellWritingViews(dialect: Dialect, names: readonly string[]): void {
   const before = known.told.get(dialect);
   const told = new Set(names.map((name) => name.toLowerCase()));
@@ -31,7 +30,6 @@ export function tellWritingViews(dialect: Dialect, names: readonly string[]): vo
   known.version++;
 }
 
-/** One that the application makes. */
 function addWritingView(dialect: Dialect, name: string): void {
   const made = known.made.get(dialect) ?? new Set();
   known.made.set(dialect, made);
@@ -40,7 +38,7 @@ function addWritingView(dialect: Dialect, name: string): void {
   known.version++;
 }
 
-/** Whether a statement has the name of one, wherever it stands. */
+/** Whether a statement contains such a name anywhere. */
 function namesWritingView(statement: string, dialect: Dialect): boolean {
   const sets = [known.told.get(dialect), known.made.get(dialect)].filter(
     (names) => names !== undefined && names.size > 0,
@@ -57,16 +55,16 @@ function namesWritingView(statement: string, dialect: Dialect): boolean {
 
 const isWord = /^[\w$\u0080-\uffff]+$/;
 
-/** What a statement means for the transaction it is called in. The database tells the rest by its status. */
+/** What a statement means for its transaction. The database reports the rest by its status. */
 export type StatementKind = {
-  /** Of a text of several statements: all of them. */
+  /** For a text of several statements: all of them. */
   readonly all?: readonly StatementKind[];
 } & (
   | { readonly is: 'begin' | 'commit' | 'rollback' | 'read' | 'write' }
   | { readonly is: 'savepoint' | 'release' | 'rollback to'; readonly name: string }
-  /** MySQL commits before it runs such a statement, or not: it depends on what is there. */
+  /** MySQL may commit before it runs such a statement, depending on the state of the session. */
   | { readonly is: 'implicit commit' }
-  /** What follows is decided elsewhere, and may be a commit: PREPARE TRANSACTION, XA END, XA PREPARE. */
+  /** The transaction continues elsewhere and may commit: PREPARE TRANSACTION, XA END, XA PREPARE. */
   | { readonly is: 'prepare' }
 );
 
@@ -78,9 +76,9 @@ const prepare: StatementKind = { is: 'prepare' };
 const implicit: StatementKind = { is: 'implicit commit' };
 const rollback: StatementKind = { is: 'rollback' };
 
-/** What is none of these may have a comment between its words. */
+/** All other statements may have a comment between their words. */
 const changing = /^\s*(?:select|insert|update|delete|replace|merge|with|values)\b/i;
-/** Quoted ones have a limit, longer than those of the databases: of a repeated group V8 keeps each round. */
+/** Quoted names have a length limit, above those of the databases: V8 stores state for each round of a repeated group. */
 const name =
   '((?:u&)?"(?:[^"]|""){0,300}"|`(?:[^`]|``){0,300}`|\'(?:[^\']|\'\'){0,300}\'|\\[[^\\]]*\\]|[\\w$\\u0080-\\uffff]+)';
 const reading =
@@ -98,7 +96,7 @@ const words = [
 ];
 const control = new RegExp(`^(?:${words.join('|')})`, 'i');
 
-/** The chapter "Statements That Cause an Implicit Commit" of MySQL's manual, and the transactions of XA. */
+/** The chapter "Statements That Cause an Implicit Commit" of MySQL's manual, and XA transactions. */
 const mysqlWords = [
   '(?<begin>xa\\s+(?:start|begin))\\b',
   '(?<rollback>xa\\s+rollback)\\b',
@@ -114,20 +112,20 @@ const mysqlWords = [
     'start\\s+(?:slave|replica|group_replication)',
     'set\\s+(?:password|default\\s+role)',
     'backup|import\\s+table',
-    // Compound statements, which are no procedure.
+    // Compound statements outside a procedure.
     '(?:begin\\s+not\\s+atomic|if|case|for|loop|repeat|while)\\b[\\s\\S]*?\\bcommit',
-    // Any value but that which switches it off: it may be that of a variable.
+    // Any value except off: it may be that of a variable.
     'set\\b[^;]*?\\bautocommit[\\s`]*:?=\\s*(?!\\s|[\'"]?(?:0|off|false)\\b)[^\\w;]*\\w+',
   ].join('|')})\\b`,
   '(?<write>end)\\b',
 ];
-/** What stands before another statement: SET STATEMENT max_statement_time = 1 FOR, EXECUTE IMMEDIATE '. */
+/** A prefix of another statement: SET STATEMENT max_statement_time = 1 FOR, EXECUTE IMMEDIATE '. */
 const mysqlPrefix = /^(?:set\s+statement\b[\s\S]*?\bfor\s+|execute\s+immediate\s+['"]\s*)/i;
 const mysqlControl = new RegExp(`^(?:${mysqlWords.join('|')})`, 'i');
 
 const longestKept = 500;
 const mostKept = 1_000;
-/** Applications send the same texts again and again. */
+/** A cache: applications send the same texts again and again. */
 const kept: Readonly<Record<Dialect, Map<string, StatementKind>>> = {
   postgres: new Map(),
   mysql: new Map(),
@@ -136,8 +134,8 @@ const kept: Readonly<Record<Dialect, Map<string, StatementKind>>> = {
 let keptVersion = writingViewsVersion();
 
 /**
- * Of one text, which may hold several statements: the one that matters most is told, and that is COMMIT, which must be known
- * before it is sent. Takes as long as the text is; never throws: what cannot be read is a write.
+ * The kind of a text of one or more statements. The most important statement decides: a COMMIT must be known before it is sent.
+ * Linear in the length of the text. Never throws: an unreadable text counts as a write.
  */
 export function kindOf(text: string, dialect: Dialect): StatementKind {
   if (text.length > longestKept) return readKind(text, dialect);
@@ -149,7 +147,7 @@ export function kindOf(text: string, dialect: Dialect): StatementKind {
   const known = kinds.get(text);
   if (known !== undefined) return known;
   const kind = readKind(text, dialect);
-  // Texts with values in them are never the same.
+  // Texts with inline values never repeat.
   if (kinds.size >= mostKept) kinds.clear();
   kinds.set(text, kind);
   return kind;
@@ -198,14 +196,14 @@ function kindAt(given: string, dialect: Dialect): StatementKind {
   return { is: 'rollback to', name: plain(found.back ?? '', dialect) };
 }
 
-/** Of what looks like a query: a function of the database may write, and EXPLAIN ANALYZE runs what it explains. */
+/** Whether a query really only reads: a database function may write, and EXPLAIN ANALYZE runs its statement. */
 function readsOnly(statement: string, word: string, dialect: Dialect): boolean {
   if (word === 'explain') {
     const rest = explained(statement);
     return rest === undefined || kindAt(rest, dialect).is === 'read';
   }
   if (!mayCall.has(word)) return true;
-  // SELECT … INTO makes a table.
+  // SELECT … INTO creates a table.
   if (dialect === 'postgres' && /\binto\b/i.test(statement) && /\binto\b/i.test(bareText(statement, dialect)))
     return false;
   return !mayWrite(statement, dialect);
@@ -213,7 +211,7 @@ function readsOnly(statement: string, word: string, dialect: Dialect): boolean {
 
 const mayCall: ReadonlySet<string> = new Set(['select', 'values', 'table', 'set', 'declare']);
 
-/** What EXPLAIN ANALYZE runs; `undefined` where it runs nothing. */
+/** The statement that EXPLAIN ANALYZE runs; `undefined` if none. */
 function explained(statement: string): string | undefined {
   const [options = ''] =
     /^explain\s*(?:\([^)]*\)|(?:(?:analyze|verbose|extended|partitions|format\s*=\s*\w+)\b\s*)*)/i.exec(
@@ -223,14 +221,14 @@ function explained(statement: string): string | undefined {
   return isRun ? statement.slice(options.length).trimStart() : undefined;
 }
 
-/** The columns that a query in WITH gives itself look like arguments. */
+/** The column list of a query in WITH looks like arguments. */
 const namedColumns =
   /(?:\bwith\s+(?:recursive\s+)?|,\s*)[\w$\u0080-\uffff]+\s*\([\w\s,$\u0080-\uffff]*\)\s*as\b/gi;
-/** A name before a parenthesis, with what may stand before the name: a dot, a cast, the end of a table that it is the alias of, AS. */
+/** A name before a parenthesis, with the token before it: a dot, a cast, the end of an aliased table, AS. */
 const called = /(\.|::|\)|\bas\b)?\s*([\w$\u0080-\uffff]+)\s*\(/gi;
 const ownSchema = /\bpg_catalog\s*$/i;
 
-/** Whether it calls a function that is none of those of the database which write nothing. SQLite's own functions never do. */
+/** Whether it calls a function that may write. SQLite's own functions never do. */
 function calls(statement: string, dialect: Dialect): boolean {
   if (dialect === 'sqlite' || !statement.includes('(')) return false;
   const bare = bareText(statement, dialect).replace(namedColumns, ' as');
@@ -247,7 +245,7 @@ function mayWrite(statement: string, dialect: Dialect): boolean {
   return calls(statement, dialect) || namesWritingView(statement, dialect);
 }
 
-/** Whether what a view is made of calls such a function. */
+/** Whether the query of a view calls such a function. */
 export function definitionMayWrite(definition: string, dialect: Dialect): boolean {
   return calls(definition, dialect);
 }
@@ -273,7 +271,7 @@ function learnView(statement: string, dialect: Dialect): void {
   }
 }
 
-/** Only PostgreSQL knows a quoted name by its case. */
+/** Only PostgreSQL has case-sensitive quoted names. */
 function plain(given: string, dialect: Dialect): string {
   const name = /^["`'[]/.test(given) ? given.slice(1, -1) : given;
   return name !== given && dialect === 'postgres' ? name : name.toLowerCase();
@@ -284,13 +282,13 @@ function isBlank(text: string, from: number): boolean {
 }
 
 /**
- * Where a quoted part or a comment begins, and what ends a statement. No pattern takes more than one run of characters: V8 keeps a
- * place to come back to for each round of a repeated group, and throws a RangeError for a text of some megabytes.
+ * Where a quoted part or a comment begins, and where a statement ends. No pattern has a repeated group: V8 stores a
+ * backtracking position for each round, and throws a RangeError for a text of several megabytes.
  */
 const marks: Readonly<Record<Dialect, RegExp>> = {
   postgres:
     /\b[eE]'|['"`;]|(?<![\w$\u0080-\uffff])\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$|--[^\n\r]*|\/\*/g,
-  // Two dashes need a blank behind them, and what is in a comment of its own is run: /*!50000 COMMIT */.
+  // Two dashes need a blank behind them, and the content of an executable comment runs: /*!50000 COMMIT */.
   mysql: /['"`;]|#[^\n]*|--(?=\s|$)[^\n]*|\/\*M?!\d*|\*\/|\/\*/g,
   sqlite: /['"`;]|--[^\n]*|\/\*/g,
 };
@@ -298,15 +296,14 @@ const marks: Readonly<Record<Dialect, RegExp>> = {
 const quotes: Readonly<Record<string, string>> = { "'": "'", e: "'", E: "'", '"': '"', '`': '`', $: '$' };
 const edges = /\/\*|\*\//g;
 
-/** The statements of a text, each without its comments. */
 function statementsOf(text: string, dialect: Dialect): string[] {
   return partsOf(text, dialect, false);
 }
 
-/** Stands for a name in quotes: a character that no text has. */
+/** Stands for a quoted name: a character that no text contains. */
 const quotedName = '\ufdd0';
 
-/** A statement without comments and without what is in quotes. */
+/** A statement without comments and without quoted parts. */
 function bareText(statement: string, dialect: Dialect): string {
   return partsOf(statement, dialect, true).join(' ');
 }
@@ -314,7 +311,7 @@ function bareText(statement: string, dialect: Dialect): string {
 function partsOf(text: string, dialect: Dialect, withoutQuotes: boolean): string[] {
   const statements: string[] = [];
   const mark = marks[dialect];
-  /** Kinds of quotes that have no end: from there on they are characters like others, and nobody looks for their end again. */
+  /** Kinds of quotes without an end: from there on they are ordinary characters, and their end is not searched again. */
   const open = new Set<string>();
   let statement = '';
   let from = 0;
@@ -355,7 +352,7 @@ function partsOf(text: string, dialect: Dialect, withoutQuotes: boolean): string
   return statements;
 }
 
-/** Behind the end of what begins with this token; -1 where it has none. */
+/** The position after the quoted part that begins with this token; -1 if it has no end. */
 function quotedEnd(text: string, from: number, token: string, dialect: Dialect): number {
   if (token.startsWith('$')) {
     const end = text.indexOf(token, from);
@@ -374,7 +371,7 @@ function quotedEnd(text: string, from: number, token: string, dialect: Dialect):
   }
 }
 
-/** In PostgreSQL a comment can have others in it. */
+/** PostgreSQL allows nested comments. */
 function commentEnd(text: string, start: number, dialect: Dialect): number {
   if (dialect !== 'postgres') {
     const end = text.indexOf('*/', start + 2);
@@ -389,9 +386,10 @@ function commentEnd(text: string, start: number, dialect: Dialect): number {
 }
 
 /**
- * Functions of the databases themselves, and of their usual extensions, that write no row: a SELECT that calls nothing else is one that
- * reads. What a sequence gives or a lock holds is none: no rollback undoes it. PostgreSQL: those of `pg_proc` that are not
- * volatile, without what only operators and types use, and the volatile ones that write no row. MySQL and MariaDB: their manuals.
+ * Functions of the databases, and of their usual extensions, that write no row: a SELECT that calls only these is a read.
+ * Sequences and locks do not count as writes: a rollback does not undo them. PostgreSQL: the functions of `pg_proc` that are
+ * not volatile, except those for operators and types, and the volatile ones that write no row. MySQL and MariaDB: their
+ * manuals.
  */
 const names: Readonly<Partial<Record<Dialect, string>>> = {
   postgres: `
@@ -503,7 +501,7 @@ values var_pop var_samp varbinary varchar variance version wait_for_executed_gti
 weight_string year yearweek`,
 };
 
-/** Words of SQL that may stand before a parenthesis. */
+/** SQL keywords that may precede a parenthesis. */
 const keywords = `
 against all analyze and any array as at between binary by case collate columns cross cube distinct div else end
 escape except exists explain fetch filter first for force from full group having ignore ilike in index inner
@@ -514,7 +512,7 @@ unique use using values varying when where window with within xor zone`;
 
 const sets = new Map<Dialect, ReadonlySet<string>>();
 
-/** What may stand before a parenthesis in a statement that writes nothing. PostGIS has more functions than all others. */
+/** What may precede a parenthesis in a statement that writes nothing. PostGIS has too many functions to list. */
 export function isPure(name: string, dialect: Dialect): boolean {
   let pure = sets.get(dialect);
   if (pure === undefined) {

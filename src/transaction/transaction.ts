@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { inStoreOfCaller } from '../context/context-store.ts';
 import { nextTick } from '../ground/builtins.ts';
 import { shared } from '../ground/lifecycle.ts';
 import {
@@ -7,63 +9,51 @@ import {
   type TransactionEnd,
   TransactionOver,
 } from './driver.ts';
-import type { StatementKind } from './statements.ts';
 
 export type { TransactionEnd };
 
-/** What the callback of an ORM's `transaction()` returned, before its COMMIT. */
+/** The result of the callback of an ORM's `transaction()`, before its COMMIT. */
 export interface CallbackResult {
   readonly value: unknown;
-  /** The application has said that it is the result of the function, too: `outbox.runInTransaction`. */
+  /** The application has declared it as the result of the function, too: `outbox.runInTransaction`. */
   readonly isResult?: boolean;
 }
 
-/** What a captured function that still runs does before a transaction commits that was begun inside of it. */
-export type BeforeCommit = (result: CallbackResult | undefined) => Promise<void> | undefined;
+/** Called on a running captured function before a transaction commits that was begun inside it. */
+type BeforeCommit = (result: CallbackResult | undefined) => Promise<void> | undefined;
 
-/** Where a transaction was begun: in a captured function, or in what is inside of it. */
-export interface OriginScope {
-  readonly parent: OriginScope | undefined;
-  readonly since: number;
-  /** It has written, and all of that was rolled back. */
-  readonly wroteAndLostAll: boolean;
-  lostEvent: boolean;
-  beforeCommit: BeforeCommit | undefined;
-}
-
-/** A function of one copy of this package may be within the transaction of another. */
+/** Shared: a function of one copy of this package may run in a transaction of another. */
 const sequence = shared('transaction-sequence', () => ({ last: 0 }));
 
-/** Orders functions, savepoints and events of this process: larger than all numbers before. */
+/** A number larger than all before. Orders the functions, savepoints and events of this process. */
 export function nextSequence(): number {
   return ++sequence.last;
 }
 
-/** What svc has written into a transaction of the application. */
+/** A row or event of svc in a transaction of the application. */
 export interface Joined {
   /**
-   * Resolves when the database has taken it, and rejects with the error as it was explained. `undefined`: it has taken it already, or it
-   * is buffered until the next statement or the COMMIT, which fails then where this does.
+   * Resolves when the database has accepted it; rejects with the explained error. `undefined`: already accepted, or buffered
+   * until the next statement or the COMMIT, which then fails with this row.
    */
   readonly written: Promise<void> | undefined;
-  /** What became of it. Resolves when the transaction, or the savepoint around it, has ended. */
+  /** How it ended. Resolves when the transaction, or the savepoint around it, has ended. */
   readonly ended: Promise<ParticipantEnd>;
 }
 
 interface Failure {
   readonly error: unknown;
-  /** A savepoint that is older than this undoes all of the function that failed. */
+  /** A rollback to a savepoint before this undoes the function that failed. */
   readonly from: number;
 }
 
-/** `isLater`: what it runs sends nothing at once, and nothing of the application may come before it. */
+/** `isLater`: `run` sends nothing at once, and no statement of the application may precede it. */
 type InOrder = (run: () => Promise<void> | undefined, isLater?: boolean) => Promise<void> | undefined;
 
 /** One transaction on one connection of the application, from its BEGIN to its end. */
 export class Transaction {
   readonly session: DriverSession;
-  /** Where its BEGIN was called. */
-  readonly scope: OriginScope | undefined;
+  readonly scope: Scope | undefined;
   ended: TransactionEnd | undefined;
   private neverBegan = false;
   private readonly participants = new Participants();
@@ -71,18 +61,18 @@ export class Transaction {
   private failure: Failure | undefined;
   private readonly inFlight = new Set<Promise<void>>();
   private readonly buffered = new BufferedRows();
-  /** Rows that are written right now, until it is known whether the database has taken them. */
+  /** Rows in flight: the database has not answered yet. */
   private readonly unanswered = new Set<BufferedRow>();
   private isClosed = false;
-  /** The database has just answered: what goes on now has waited for that. */
+  /** The database has just answered: code that continues now has awaited that answer. */
   isAnswering = false;
   wasAnswered = false;
-  /** Events are made for its COMMIT, which follows at once. */
+  /** Events are being made for its COMMIT, which follows at once. */
   isCommitting = false;
   private readonly inOrder: InOrder;
 
-  /** `inOrder` holds back what svc writes while the BEGIN itself has to wait. */
-  constructor(session: DriverSession, scope: OriginScope | undefined, inOrder: InOrder = (run) => run()) {
+  /** `inOrder` holds back svc's statements while the BEGIN itself has to wait. */
+  constructor(session: DriverSession, scope: Scope | undefined, inOrder: InOrder = (run) => run()) {
     this.session = session;
     this.scope = scope;
     this.inOrder = inOrder;
@@ -92,7 +82,7 @@ export class Transaction {
     return this.ended === undefined;
   }
 
-  /** An event that belongs to it is not in it. */
+  /** An event that belongs to it is missing. */
   get isIncomplete(): boolean {
     if (this.inFlight.size > 0 || this.buffered.size > 0 || this.failure !== undefined) return true;
     for (let { scope } = this; scope !== undefined; scope = scope.parent)
@@ -100,29 +90,29 @@ export class Transaction {
     return false;
   }
 
-  /** Holds as long as what the answer has set going runs, and ends before anything else begins. */
+  /** True while the promises of an answer run, and false before anything else begins. */
   answers(): void {
     this.wasAnswered = true;
     if (this.isAnswering) return;
     this.isAnswering = true;
     queueMicrotask(() => {
-      // Behind all that promises set going.
+      // After all promise jobs.
       nextTick(() => {
         this.isAnswering = false;
       });
     });
   }
 
-  /** What was written in it then is rolled back, with all of it or with a savepoint. */
+  /** Whether a write at that time was rolled back, with the transaction or with a savepoint. */
   hasUndone(at: number): boolean {
     return (this.ended === 'rolled_back' && !this.neverBegan) || this.savepoints.hasUndone(at);
   }
 
   /**
-   * Writes into it, at once or before the next statement of the application. What is undone with `from` undoes the row, and nothing
-   * else does. `explain` makes of the driver's error what the application may see. Throws that where the driver is synchronous. `onEnd`
-   * hears of the end at once, before anybody who awaits it. `ready`: it is written after that, and not where that rejects; with no
-   * synchronous driver.
+   * Writes a row, at once or before the application's next statement. A rollback to before `from` undoes the row; no other
+   * does. `explain` converts the driver's error for the application; with a synchronous driver it is thrown. `onEnd` is called
+   * synchronously at the end, before any awaiting code runs. `ready`: the row is written after it resolves, and not if it
+   * rejects; not for synchronous drivers.
    */
   join(
     statement: Statement,
@@ -137,9 +127,9 @@ export class Transaction {
       return { written: ended.then(nothing), ended: ended.then(unlessRolledBack) };
     }
     const ended = this.participants.add({ at: row.at, from, row }, onEnd);
-    // The database takes nothing more before a savepoint is gone back to, which has the row written again.
+    // An aborted transaction takes no row. After a rollback to a savepoint the row is written again.
     if (this.session.status() === 'aborted') return { written: undefined, ended };
-    // Who reads rows of a query one by one would wait for what waits for the last of them: then the COMMIT tells of an error.
+    // A caller that reads rows of a query one by one would wait for itself: then the COMMIT reports the error.
     const isBusy = this.session.isBusy?.() === true;
     if (this.session.runAll === undefined || ready !== undefined) {
       const written = this.write([row], ready);
@@ -150,29 +140,29 @@ export class Transaction {
     return { written: this.buffered.isFull && !isBusy ? this.writeBuffered() : undefined, ended };
   }
 
-  /** Its COMMIT is on its way: nothing that comes now can be in it. */
+  /** Its COMMIT is in flight: nothing can join it from now on. */
   close(): void {
     this.isClosed = true;
   }
 
-  /** Writes what is buffered. Rejects with the reason why the database has not taken it. */
+  /** Writes the buffered rows. Rejects with the database's reason. */
   writeBuffered(): Promise<void> | undefined {
     return this.buffered.size === 0 ? undefined : this.write(this.buffered.take());
   }
 
-  /** For a COMMIT that the caller sends together with them. */
+  /** For a COMMIT that the caller sends together with the rows. */
   takeBuffered(): readonly BufferedRow[] {
     return this.buffered.take();
   }
 
-  /** The database has not taken these rows. Returns what the application may see of the reason. */
+  /** The database has rejected these rows. Returns the reason for the application. */
   rejected(rows: readonly BufferedRow[], reason: unknown): unknown {
     const error = rows[0]?.explain(reason) ?? reason;
     for (const { from, isUndone } of rows) if (isUndone !== true) this.fail(error, from);
     return error;
   }
 
-  /** They are nowhere, however the transaction ends. */
+  /** The rows are lost, however the transaction ends. */
   private failRows(rows: readonly BufferedRow[], reason: unknown): unknown {
     this.endParticipants(rows, unlessRolledBack(this.ended ?? 'rolled_back'));
     return this.rejected(rows, reason);
@@ -208,7 +198,7 @@ export class Transaction {
       (reason: unknown) => {
         done();
         const error = this.failRows(rows, reason);
-        // Its end says it all.
+        // The end of the transaction is reported instead.
         if (!(reason instanceof TransactionOver) || this.ended === undefined) throw error;
       },
     );
@@ -217,25 +207,25 @@ export class Transaction {
     return watched;
   }
 
-  /** Resolves with its end, or with that of a savepoint that undoes `from`; writes nothing. */
+  /** Resolves with its end, or with the end of a savepoint that undoes `from`. Writes nothing. */
   follow(from = nextSequence()): Promise<TransactionEnd> {
     return this.participants.add({ at: nextSequence(), from }) as Promise<TransactionEnd>;
   }
 
-  /** From now on it must not commit: an event that belongs to it is missing. */
+  /** It must not commit from now on: an event that belongs to it is missing. */
   fail(error: unknown, from: number): void {
-    // That of the function that began first is the last to be forgiven.
+    // The failure of the function that began first is undone last.
     if (this.failure === undefined || from < this.failure.from) this.failure = { error, from };
   }
 
   savepoint(name: string): void {
-    // The database does not make it.
+    // An aborted transaction refuses SAVEPOINT.
     if (this.session.status() === 'aborted') return;
     this.savepoints.set(name, nextSequence(), this.session.dialect);
   }
 
   release(name: string): void {
-    // The database refuses that, too.
+    // It also refuses RELEASE.
     if (this.session.status() !== 'aborted') this.savepoints.release(name);
   }
 
@@ -253,14 +243,15 @@ export class Transaction {
   }
 
   /**
-   * What has to be done before a COMMIT may be sent: the events of functions that began it and still run, and all that is on its
-   * way. `undefined`: nothing, and with `keepsBuffered` buffered rows stay so. Throws, or rejects with, the reason why it must not be sent.
+   * Work that must end before a COMMIT may be sent: the events of running functions that began it, and all rows in flight.
+   * `undefined`: nothing; with `keepsBuffered` buffered rows stay buffered. Throws or rejects with the reason why the COMMIT
+   * must not be sent.
    */
   beforeCommit(result: CallbackResult | undefined, keepsBuffered = false): Promise<void> | undefined {
     this.isCommitting = true;
     for (let { scope } = this; scope !== undefined; scope = scope.parent) {
       const { beforeCommit } = scope;
-      // It may write again, in the next transaction.
+      // The function may write again in the next transaction.
       if (beforeCommit === undefined || scope.wroteAndLostAll) continue;
       scope.beforeCommit = undefined;
       void this.participants.add({ at: nextSequence(), from: scope.since }, (how) => {
@@ -290,13 +281,13 @@ export class Transaction {
     if (this.failure !== undefined) throw this.failure.error;
   }
 
-  /** `neverBegan`: what was written by then was in no transaction. */
+  /** `neverBegan`: earlier writes were in no transaction. */
   hasEnded(how: TransactionEnd, neverBegan = false): void {
     if (this.ended !== undefined) return;
     this.ended = how;
     this.neverBegan = neverBegan;
     this.endParticipants(this.buffered.take(), unlessRolledBack(how));
-    // Unless all of it is undone, the answers of those on their way tell.
+    // For rows in flight the answers decide, unless all of it is undone.
     this.participants.close(
       how,
       (row) => how === 'rolled_back' || row === undefined || !this.unanswered.has(row),
@@ -313,68 +304,15 @@ function runEach(
   return all[0] === undefined ? undefined : Promise.all(all).then(nothing);
 }
 
-/** Its reason is kept where it matters. */
+/** The reason is reported elsewhere. */
 function nothing(): void {}
 
-/**
- * A transaction as it is seen on its connection: statements are called, and answered later.
- *
- * | It is | as told by | and becomes |
- * |---|---|---|
- * | begun | a BEGIN, SQLite's SAVEPOINT, or a query that begins one was called | open: the database says so; over, and never began: it says that none is open, or the next BEGIN is called |
- * | open | `isConfirmed`; also where the database says so of one that nobody saw begin | waiting: a statement that commits is called, and rows are on their way; committing: none is, or they go in one write with it; rolling back: ROLLBACK is called |
- * | waiting | `sentBeforeCommit` | committing: the database has the rows; rolling back, in place of the COMMIT, which fails: it has not taken one |
- * | committing | `commitIsSent` | over; open again: SQLite has refused the COMMIT |
- * | rolling back | `rollbackIsSent` | over |
- * | over | not in the list of its connection, `transaction.ended` | |
- *
- * A connection that is lost ends all of them: `unknown` where COMMIT was sent, else `rolled_back`. AND CHAIN ends one and opens the
- * next with the same answer.
- */
-export interface TrackedTransaction {
-  readonly transaction: Transaction;
-  /** The database has said that it is open; before that, its BEGIN is on its way. */
-  isConfirmed: boolean;
-  commitIsSent: boolean;
-  /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
-  commitIsCalled: boolean;
-  /** It waits for rows: what was sent before it, and what it waits for goes behind that. */
-  sentBeforeCommit?: Promise<void>;
-  rollbackIsSent: boolean;
-  /** The next one is open when that is answered: AND CHAIN, or a BEGIN in the same text. */
-  rollbackChains?: boolean;
-  /** SQLite's SAVEPOINT, whose RELEASE commits it; or any query, where the session begins by itself. */
-  readonly begunBy: 'begin' | 'savepoint' | 'query';
-}
-
-export function isEnding({ commitIsCalled, rollbackIsSent }: TrackedTransaction): boolean {
-  return commitIsCalled || rollbackIsSent;
-}
-
-/** Of SQLite's transaction that is a savepoint, its RELEASE. */
-export function commitsIt(kind: StatementKind, { begunBy, transaction }: TrackedTransaction): boolean {
-  if (kind.is === 'release') return begunBy === 'savepoint' && transaction.isOutermost(kind.name);
-  return kind.is === 'commit' || kind.is === 'implicit commit' || kind.is === 'prepare';
-}
-
-export function followSavepoint(kind: StatementKind, transaction: Transaction): void {
-  if (kind.is === 'savepoint') transaction.savepoint(kind.name);
-  else if (kind.is === 'release') transaction.release(kind.name);
-  else if (kind.is === 'rollback to') transaction.rollbackTo(kind.name);
-}
-
-export function isQuery({ is }: StatementKind): boolean {
-  return is === 'read' || is === 'write';
-}
-
-// what one transaction holds: rows of svc, savepoints, and who waits for its end.
-
-/** `left out`: the transaction was committed, or may have been, and this is not in it. */
+/** `left out`: the transaction was committed, or may have been, without this row. */
 export type ParticipantEnd = TransactionEnd | 'left out';
 
 interface NewParticipant {
   readonly at: number;
-  /** What is undone with this is undone with what it belongs to: the first write of a function, or its call. */
+  /** The first write of its function, or its call: a rollback to before it undoes the participant. */
   readonly from: number;
   readonly row?: BufferedRow | undefined;
 }
@@ -383,12 +321,12 @@ interface Participant extends NewParticipant {
   readonly end: (how: ParticipantEnd) => void;
 }
 
-/** Who waits for the end of a transaction: events, with a row in it or without. */
+/** Events that wait for the end of a transaction, with a row in it or without. */
 class Participants {
   private all: Participant[] = [];
   private over: TransactionEnd | undefined;
 
-  /** `onEnd` hears of the end at once, before anybody who awaits it. */
+  /** `onEnd` is called synchronously at the end, before any awaiting code runs. */
   add(participant: NewParticipant, onEnd?: (how: ParticipantEnd) => void): Promise<ParticipantEnd> {
     const { promise, resolve } = Promise.withResolvers<ParticipantEnd>();
     const end = (how: ParticipantEnd): void => {
@@ -400,7 +338,7 @@ class Participants {
     return promise;
   }
 
-  /** From now on all that comes has ended. `isEnded`: of what is there. */
+  /** Everything that joins later has ended. `isEnded` decides for present participants. */
   close(how: TransactionEnd, isEnded: (row: BufferedRow | undefined) => boolean): void {
     this.over = how;
     this.end(how, isEnded);
@@ -412,7 +350,7 @@ class Participants {
     for (const participant of ended) participant.end(how);
   }
 
-  /** Returns the rows that are gone though what they belong to began before, and stands. */
+  /** Returns rows that are gone although their function began before, and is in effect. */
   rollbackTo(since: number): readonly BufferedRow[] {
     const undone = this.all.filter(({ from }) => from > since);
     this.all = this.all.filter(({ from }) => from < since);
@@ -431,13 +369,13 @@ interface Span {
   readonly to: number;
 }
 
-/** The savepoints of one transaction, and what was undone by going back to them. Times are numbers of `nextSequence()`. */
+/** The savepoints of one transaction, and the spans that rollbacks have undone. Times are numbers of `nextSequence()`. */
 class Savepoints {
   private all: { readonly name: string; readonly at: number }[] = [];
   private undone: Span[] = [];
 
   set(name: string, at: number, dialect: Dialect): void {
-    // Of the others, the earlier one of that name is there again when this one is released.
+    // In other databases the release of this savepoint uncovers an earlier one of that name.
     if (dialect === 'mysql') this.all = this.all.filter((one) => one.name !== name);
     this.all.push({ name, at });
   }
@@ -451,7 +389,7 @@ class Savepoints {
     return this.lastOf(name) === 0;
   }
 
-  /** Returns when it was set: what came after that is undone. `undefined`: there is none of that name. */
+  /** Returns when it was set: everything later is undone. `undefined`: no savepoint has that name. */
   rollbackTo(name: string, now: number): number | undefined {
     const index = this.lastOf(name);
     const from = this.all[index]?.at;
@@ -463,7 +401,7 @@ class Savepoints {
   }
 
   hasUndone(at: number): boolean {
-    // They are in order and apart.
+    // Spans are sorted and disjoint.
     const span = this.undone.findLast(({ from }) => from < at);
     return span !== undefined && at < span.to;
   }
@@ -473,23 +411,23 @@ class Savepoints {
   }
 }
 
-/** One row that waits for the next statement of the application. */
+/** A row that waits for the application's next statement. */
 export interface BufferedRow {
   readonly statement: Statement;
-  /** What is undone with this undoes the row: the first write of its function, or its call. */
+  /** A rollback to before this undoes the row: the first write of its function, or its call. */
   readonly from: number;
   /** When it was buffered, in `nextSequence()`. */
   readonly at: number;
-  /** Makes of the driver's error what the application may see. */
+  /** Converts the driver's error for the application. */
   readonly explain: (error: unknown) => unknown;
-  /** A rollback to a savepoint has undone its function, whatever the database says of the row. */
+  /** A rollback to a savepoint has undone its function, whatever the database answers for the row. */
   isUndone?: true;
 }
 
-/** More than these are not kept in memory: the call that brings the last one waits until the database has them. */
+/** The maximum in memory: the call that adds the last one waits until the database has them. */
 const mostRows = 50;
 
-/** Rows that are written together, before the next statement of the application or in one write with its COMMIT. */
+/** Rows that are written together, before the application's next statement or in one write with its COMMIT. */
 class BufferedRows {
   private rows: BufferedRow[] = [];
 
@@ -511,8 +449,327 @@ class BufferedRows {
     return rows;
   }
 
-  /** Those of functions since then are undone before they were written, and those that were written since then are gone. */
+  /** Drops the rows that were buffered since then. `Participants.rollbackTo` returns those whose function is not undone. */
   dropSince(at: number): void {
     this.rows = this.rows.filter((row) => row.at < at);
   }
+}
+
+/**
+ * A part of the application that takes part in transactions: a running captured function, the callback of an ORM's
+ * `transaction()`, or the code after a BEGIN. Everything called and awaited there is inside it.
+ */
+export class Scope {
+  readonly isImplicit: boolean;
+  begun: Transaction | undefined;
+  readonly since: number = nextSequence();
+  /** Set by a running captured function that has made no event yet. */
+  beforeCommit: BeforeCommit | undefined;
+  /** The one event of a captured function exists; it is made before a COMMIT or at the end of the function. */
+  hasEvent = false;
+  /** That event was made before a COMMIT that failed: the function may retry. */
+  lostEvent = false;
+  /** The function's result is that of the transaction it opens. */
+  wantsCallbackResult = false;
+  /** A function is called when the result is needed. */
+  callbackResult: CallbackResult | (() => CallbackResult | undefined) | undefined;
+  /** Named by the application: all calls in here belong to it. */
+  named: Transaction | undefined;
+  /** Something was written outside any transaction, or in one that has ended without a rollback. */
+  wroteOutside = false;
+  endedAs: TransactionEnd | undefined;
+  /** Like `wroteOutside`, for any statement. */
+  sentOutside = false;
+  private used: Use[] = [];
+  /** Something was written in a transaction that was rolled back. */
+  private hasRolledBackWrite = false;
+
+  private outer: Scope | undefined;
+  /** Set if it was called after a BEGIN that is not answered yet. */
+  private readonly entrance: Entrance | undefined;
+
+  constructor(parent: Scope | undefined, isImplicit = false) {
+    this.outer = parent;
+    this.isImplicit = isImplicit;
+    const place = storage.getStore();
+    if (!isImplicit && isEntrance(place)) this.entrance = place;
+  }
+
+  get parent(): Scope | undefined {
+    return this.entrance?.isPassed === true ? this.entrance.entered : this.outer;
+  }
+
+  set parent(parent: Scope | undefined) {
+    this.outer = parent;
+  }
+
+  uses(transaction: Transaction | undefined, writes: boolean): void {
+    const wroteAt = writes ? nextSequence() : undefined;
+    for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.parent) {
+      if (transaction !== undefined) {
+        scope.add(transaction, wroteAt);
+        continue;
+      }
+      scope.sentOutside = true;
+      if (writes) scope.wroteOutside = true;
+    }
+  }
+
+  /**
+   * The open transactions it took part in that `counts` accepts. If it wrote in any: only those in which a write is in effect.
+   */
+  open(counts: (transaction: Transaction) => boolean = always): readonly Transaction[] {
+    this.forgetEnded();
+    const used = this.used.filter(({ transaction }) => counts(transaction));
+    const written = used.filter(({ wroteAt }) => wroteAt !== undefined);
+    const inEffect = written.filter(isInEffect);
+    const found = [inEffect, written, used].find(({ length }) => length > 0) ?? [];
+    return found.map(({ transaction }) => transaction);
+  }
+
+  get wroteAndLostAll(): boolean {
+    const hasWritten = this.hasRolledBackWrite || this.used.some(({ wroteAt }) => wroteAt !== undefined);
+    return hasWritten && !this.hasWriteInEffect();
+  }
+
+  /** Whether its event must still be made; the caller makes it then. */
+  takeEvent(): boolean {
+    const isDue = !this.hasEvent || (this.lostEvent && this.hasTriedAgain());
+    this.hasEvent = true;
+    this.beforeCommit = undefined;
+    if (isDue) this.lostEvent = false;
+    return isDue;
+  }
+
+  /** Its writes are in effect; or it has written nothing and is in the next transaction. */
+  private hasTriedAgain(): boolean {
+    if (this.hasWriteInEffect()) return true;
+    return !this.hasRolledBackWrite && this.used.length > 0;
+  }
+
+  /** It has written, and not all of that is undone. */
+  private hasWriteInEffect(): boolean {
+    this.forgetEnded();
+    return this.wroteOutside || this.used.some(isInEffect);
+  }
+
+  /** A rollback of this transaction to before this point undoes it completely: its first write in effect, or its call. */
+  startIn(transaction: Transaction): number {
+    return this.used.find((one) => one.transaction === transaction)?.wroteAt ?? this.since;
+  }
+
+  private add(transaction: Transaction, wroteAt: number | undefined): void {
+    const known = this.used.find((one) => one.transaction === transaction);
+    if (known !== undefined) {
+      if (wroteAt !== undefined && !isInEffect(known)) known.wroteAt = wroteAt;
+      return;
+    }
+    this.forgetEnded();
+    this.used.push({ transaction, wroteAt });
+  }
+
+  private forgetEnded(): void {
+    if (this.used.every(({ transaction }) => transaction.isOpen)) return;
+    for (const use of this.used) {
+      if (use.transaction.isOpen || use.wroteAt === undefined) continue;
+      if (isInEffect(use)) {
+        this.wroteOutside = true;
+        // The transaction never began, and held nothing.
+        if (use.transaction.ended !== 'rolled_back') this.endedAs = use.transaction.ended;
+      } else this.hasRolledBackWrite = true;
+    }
+    this.used = this.used.filter(({ transaction }) => transaction.isOpen);
+  }
+}
+
+interface Use {
+  readonly transaction: Transaction;
+  /** The first write in effect, or else one that was undone. */
+  wroteAt: number | undefined;
+}
+
+function isInEffect({ transaction, wroteAt }: Use): boolean {
+  return wroteAt !== undefined && !transaction.hasUndone(wroteAt);
+}
+
+/**
+ * After a BEGIN whose answer the caller awaits. The caller's frame is entered at once, and with it every caller that does not
+ * await it. When the answer of the connection arrives, the code that continues has awaited it, and so is inside the
+ * transaction.
+ */
+interface Entrance {
+  readonly entered: Scope;
+  readonly outer: Place;
+  /** The caller does not wait: it has sent more in the transaction before its BEGIN was answered. */
+  isPassed?: true;
+}
+
+/** The place where a callback runs: opaque to callers, for `runInScope`. */
+export type Place = Scope | Entrance | undefined;
+
+const storage = shared('transaction-scopes', () => new AsyncLocalStorage<Place>());
+
+export function currentScope(): Scope | undefined {
+  const place = storage.getStore();
+  return isEntrance(place) ? pass(place) : place;
+}
+
+/** The scope of a statement in this transaction. Its caller is inside, except for the BEGIN itself. */
+export function scopeIn(transaction: Transaction | undefined, isBegin: boolean): Scope | undefined {
+  for (let place = storage.getStore(); isEntrance(place); place = place.outer) {
+    const { entered } = place;
+    if (entered.begun !== transaction) continue;
+    if (isBegin) return entered;
+    if (entered.begun?.wasAnswered === false) place.isPassed = true;
+    storage.enterWith(entered);
+    return entered;
+  }
+  return currentScope();
+}
+
+export function runInScope<R>(place: Place, work: () => R): R {
+  return storage.run(place, work);
+}
+
+/** Binds a callback to the current scope and user, as it may be called without a context, such as from a socket. */
+export function inScopeOfCaller<F>(callback: F): F {
+  if (typeof callback !== 'function') return callback;
+  const runAsCaller = asCaller();
+  return function (this: unknown, ...given: unknown[]): unknown {
+    return runAsCaller(() => Reflect.apply(callback, this, given));
+  } as F;
+}
+
+/** Runs work later as if the current caller called it: in its scope, and with its values of svc's context. */
+export function asCaller(): <R>(work: () => R) => R {
+  const place = storage.getStore();
+  const runForUser = inStoreOfCaller();
+  if (place === undefined) return runForUser;
+  return (work) => runInScope(place, () => runForUser(work));
+}
+
+/** Like `runInScope`, without a frame: the caller's place becomes `place`, and the previous one is returned. */
+export function enterScope(place: Place): Place {
+  const outer = storage.getStore();
+  storage.enterWith(place);
+  return outer;
+}
+
+/**
+ * The caller's next calls are inside the scope, as no function encloses them. `waits`: from the answer to BEGIN on.
+ */
+export function enterImplicitScope(waits = true): Scope {
+  let parent = currentScope();
+  // A function that begins consecutive transactions must not nest them.
+  while (parent?.isImplicit && parent.open().length === 0) parent = parent.parent;
+  const entered = new Scope(parent, true);
+  let outer = storage.getStore();
+  while (outer !== undefined && isOver(outer)) outer = isEntrance(outer) ? outer.outer : outer.parent;
+  storage.enterWith(waits ? { entered, outer } : entered);
+  return entered;
+}
+
+function isOver(place: Scope | Entrance): boolean {
+  if (isEntrance(place)) return place.entered.begun?.isOpen === false;
+  return place.isImplicit && place.open().length === 0;
+}
+
+function isEntrance(place: Place): place is Entrance {
+  return place !== undefined && 'entered' in place;
+}
+
+/** Enters the scope that the caller has awaited. */
+function pass(entrance: Entrance): Scope | undefined {
+  const found = passed(entrance);
+  if (found !== entrance) storage.enterWith(found);
+  let place: Place = found;
+  while (isEntrance(place)) place = place.outer;
+  return place;
+}
+
+function passed(entrance: Entrance): Place {
+  const { entered, outer } = entrance;
+  const around = isEntrance(outer) ? passed(outer) : outer;
+  const { begun } = entered;
+  if (begun?.isOpen === true && begun.isAnswering) {
+    // A scope that the caller has begun and awaited before encloses this one.
+    if (!isEntrance(around) && around?.isImplicit) entered.parent = around;
+    return entered;
+  }
+  return around === outer ? entrance : { entered, outer: around };
+}
+
+function always(): boolean {
+  return true;
+}
+
+/**
+ * The open transactions of a call: the one that the application has named, else those it wrote in, else those it
+ * read in. A call without statements takes part in those around it. Several: the transaction is ambiguous. None: also if some of
+ * its writes are committed, as they stay whatever happens to the rest. A transaction that is committing right now still counts.
+ */
+export function findTransactions(own: Scope | undefined = currentScope()): readonly Transaction[] {
+  const named = namedOf(own);
+  if (named !== undefined) return named.isOpen ? [named] : [];
+  for (let scope = own; scope !== undefined; scope = scope.parent) {
+    if (scope.isImplicit) scope = outermostImplicit(scope);
+    const open = scope.isImplicit ? begunAround(own, scope) : scope.open();
+    // Its writes are committed, so its event must not depend on another transaction.
+    if (scope === own && scope.wroteOutside) return open.filter(({ isCommitting }) => isCommitting);
+    if (open.length > 0) return open;
+  }
+  return [];
+}
+
+/** The transactions that must not commit if the event of a call cannot be made: of several, those that the call itself used. */
+export function transactionsToFail(own: Scope | undefined = currentScope()): readonly Transaction[] {
+  const found = findTransactions(own);
+  return found.length === 1 ? found : (own?.open() ?? []);
+}
+
+/** A function that has begun two transactions is in both: the transaction of its calls is ambiguous. */
+function outermostImplicit(scope: Scope): Scope {
+  let outermost = scope;
+  while (outermost.parent?.isImplicit) outermost = outermost.parent;
+  return outermost;
+}
+
+/**
+ * Without transactions that others have begun beside this one, and without those whose COMMIT is in flight: the next one on
+ * that connection has begun.
+ */
+function begunAround(own: Scope | undefined, outermost: Scope): readonly Transaction[] {
+  const around = new Set<unknown>();
+  for (let scope = own; scope !== undefined; scope = scope.parent) around.add(scope);
+  const open = outermost.open(
+    ({ scope }) => scope === undefined || !(scope as Scope).isImplicit || around.has(scope),
+  );
+  return open.filter((one, index) => !open.some(({ session }, at) => at > index && session === one.session));
+}
+
+/** The transaction that the application has named last around a call. */
+export function namedOf(own: Scope | undefined): Transaction | undefined {
+  for (let scope = own; scope !== undefined; scope = scope.parent)
+    if (scope.named !== undefined) return scope.named;
+  return undefined;
+}
+
+/** The call's writes are rolled back; or it wrote nothing, and its enclosing scope is undone. */
+export function isUndone(own: Scope): boolean {
+  if (own.wroteAndLostAll) return true;
+  return findTransactions(own).some((transaction) => transaction.hasUndone(own.startIn(transaction)));
+}
+
+/** How the transaction of a call ends, once it does; `undefined`: the call took part in none. */
+export function endOfTransaction(own: Scope | undefined): Promise<TransactionEnd> | undefined {
+  if (own !== undefined && isUndone(own)) return Promise.resolve('rolled_back');
+  const found = findTransactions(own);
+  if (found.length === 0) return undefined;
+  const ends = Promise.all(found.map((transaction) => transaction.follow(startIn(transaction, own))));
+  return ends.then((all) => (all.includes('rolled_back') ? 'rolled_back' : 'committed'));
+}
+
+/** A rollback to before this point undoes the event of a call; no other rollback does. */
+export function startIn(transaction: Transaction, own: Scope | undefined): number {
+  return own === undefined || own.isImplicit ? nextSequence() : own.startIn(transaction);
 }

@@ -21,7 +21,7 @@ import { bindMeter } from '../../src/observe/metrics.ts';
 import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
-import { createPolicies } from '../../src/protect/marks/policies.ts';
+import { createPolicies } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import type { Publisher } from '../../src/publish/publisher.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';

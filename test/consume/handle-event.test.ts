@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { ConsumeOptions } from '../../src/consume/consume-once.ts';
-import type { ConsumedEvent, ConsumedRecord } from '../../src/consume/consumed-event.ts';
 import {
+  type ConsumedEvent,
+  type ConsumedRecord,
   createHandling,
   type DeathCause,
   type EventHandler,
@@ -10,8 +11,8 @@ import {
   type Upcasts,
 } from '../../src/consume/handle-event.ts';
 import { type InboxOnce, watchRetention } from '../../src/consume/inbox.ts';
-import { consumedBy } from '../../src/observe/consumed-counts.ts';
 import type { Logger } from '../../src/observe/logger.ts';
+import { consumedBy } from '../../src/observe/outcomes.ts';
 import { envelope, newName, record } from './on-kafka.ts';
 
 const dayMs = 86_400_000;

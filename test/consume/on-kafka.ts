@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import kafkajs, { type Consumer, type Kafka, type Producer } from 'kafkajs';
-import type { ConsumedEvent } from '../../src/consume/consumed-event.ts';
+import type { ConsumedEvent } from '../../src/consume/handle-event.ts';
 import type { TestKafka } from '../support/kafka.ts';
 
 /** An envelope as svc writes it. */

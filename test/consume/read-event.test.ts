@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { readEvent } from '../../src/consume/consumed-event.ts';
-import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
+import { readEvent } from '../../src/consume/handle-event.ts';
+import { createDecryptionKeys } from '../../src/consumer/decrypt-fields.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
-import { decryptBatch } from '../../src/consumer/decrypt-fields.ts';
-import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
+import { createDecryptionKeys, decryptBatch } from '../../src/consumer/decrypt-fields.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { fakeKeyService, unavailable } from '../protect/fake-key-service.ts';
 

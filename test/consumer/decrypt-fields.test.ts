@@ -2,8 +2,12 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
-import { decryptFields, tryDecryptFields } from '../../src/consumer/decrypt-fields.ts';
-import { createDecryptionKeys, type DecryptionKeys } from '../../src/consumer/decryption-keys.ts';
+import {
+  createDecryptionKeys,
+  type DecryptionKeys,
+  decryptFields,
+  tryDecryptFields,
+} from '../../src/consumer/decrypt-fields.ts';
 import type { SvcError } from '../../src/ground/errors.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import type { StaticKeyProvider } from '../../src/protect/keys/key-provider.ts';

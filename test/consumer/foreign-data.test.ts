@@ -3,12 +3,12 @@ import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { checkRulesOf } from '../../src/config/check/validate.ts';
 import {
+  createDecryptionKeys,
   decryptBatch,
   decryptFields,
   type FieldChoice,
   tryDecryptFields,
 } from '../../src/consumer/decrypt-fields.ts';
-import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { unknownKeys } from '../../src/protect/keys/key-cache.ts';

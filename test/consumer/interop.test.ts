@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
-import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
+import { createDecryptionKeys } from '../../src/consumer/decrypt-fields.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { fakeKeyService } from '../protect/fake-key-service.ts';
 import { temporaryFolder } from '../support/folders.ts';

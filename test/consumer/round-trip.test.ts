@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { decryptFields } from '../../src/consumer/decrypt-fields.ts';
-import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
+import { createDecryptionKeys, decryptFields } from '../../src/consumer/decrypt-fields.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';

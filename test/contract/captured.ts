@@ -4,8 +4,7 @@ import type { RunningOutbox } from '../../src/outbox/api/running-outbox.ts';
 import { createOutboxJoin, type JoinParts, type OutboxJoin, type Storing } from '../../src/outbox/join.ts';
 import { createConnections } from '../../src/transaction/connection.ts';
 import type { Dialect, DriverPatch } from '../../src/transaction/driver.ts';
-import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
-import type { CallbackResult } from '../../src/transaction/transaction.ts';
+import { type CallbackResult, currentScope, runInScope, Scope } from '../../src/transaction/transaction.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 
 /** How often svc was surprised by a commit. */

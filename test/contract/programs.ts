@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { Dialect } from '../../src/transaction/driver.ts';
-import { runInScope } from '../../src/transaction/scope.ts';
 import { tellWritingViews } from '../../src/transaction/statements.ts';
+import { runInScope } from '../../src/transaction/transaction.ts';
 import { Captures } from './captured.ts';
 import type { DriverUnderTest, TestConnection } from './driver.ts';
 

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import type { Storing } from '../../src/outbox/join.ts';
-import { currentScope, endOfTransaction, runInScope, type Scope } from '../../src/transaction/scope.ts';
-import type { TransactionEnd } from '../../src/transaction/transaction.ts';
+import {
+  currentScope,
+  endOfTransaction,
+  runInScope,
+  type Scope,
+  type TransactionEnd,
+} from '../../src/transaction/transaction.ts';
 import { Captures } from './captured.ts';
 import type { DriverUnderTest, TestConnection } from './driver.ts';
 

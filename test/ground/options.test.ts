@@ -7,8 +7,12 @@ import { checkHeadersOf, checkOutboxOf } from '../../src/config/check/targets.ts
 import { checkRulesOf } from '../../src/config/check/validate.ts';
 import { consumeOnce } from '../../src/consume/consume-once.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
-import { decryptBatch, decryptFields, tryDecryptFields } from '../../src/consumer/decrypt-fields.ts';
-import { createDecryptionKeys } from '../../src/consumer/decryption-keys.ts';
+import {
+  createDecryptionKeys,
+  decryptBatch,
+  decryptFields,
+  tryDecryptFields,
+} from '../../src/consumer/decrypt-fields.ts';
 import { runWithContext, setContext } from '../../src/context/request.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import { PiiField } from '../../src/protect/marks/class-marks.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
-import { readEvent } from '../../src/consume/consumed-event.ts';
+import { readEvent } from '../../src/consume/handle-event.ts';
 import { splitRecord } from '../../src/serialize/avro/avro.ts';
 import { runApp, writeFiles } from '../e2e/support/run-app.ts';
 import { copyWithJava, copyWithPython } from '../support/avro-readers.ts';

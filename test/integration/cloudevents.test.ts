@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import kafkajs from 'kafkajs';
-import { readEvent } from '../../src/consume/consumed-event.ts';
+import { readEvent } from '../../src/consume/handle-event.ts';
 import { readEnvelope } from '../../src/consumer/decrypt-fields.ts';
 import { runWithContext } from '../../src/context/request.ts';
 import { startApp } from '../e2e/support/start-app.ts';

@@ -3,7 +3,6 @@ import * as api from '@opentelemetry/api';
 import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
 import sinon from 'sinon';
 import { shared } from '../../src/ground/lifecycle.ts';
-import { consumedBy } from '../../src/observe/consumed-counts.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import {
   bindMeter,
@@ -12,7 +11,7 @@ import {
   observedInstruments,
   publishDuration,
 } from '../../src/observe/metrics.ts';
-import { durationBoundsSeconds } from '../../src/observe/outcomes.ts';
+import { consumedBy, durationBoundsSeconds } from '../../src/observe/outcomes.ts';
 import { silentLog as silent } from '../support/log.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 

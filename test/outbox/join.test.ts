@@ -3,7 +3,7 @@ import { SvcError } from '../../src/ground/errors.ts';
 import { eraseStatement, eraseValues } from '../../src/outbox/insert-row.ts';
 import { createOutboxJoin } from '../../src/outbox/join.ts';
 import type { TransactionEnd } from '../../src/transaction/driver.ts';
-import { runInScope, Scope } from '../../src/transaction/scope.ts';
+import { runInScope, Scope } from '../../src/transaction/transaction.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 import { fakeConnection, loseConnections } from '../transaction/fake-session.ts';
 

@@ -15,11 +15,11 @@ import type { OutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import { createPipeline, type PipelineParts } from '../../src/pipeline/pipeline.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
-import { createPolicies } from '../../src/protect/marks/policies.ts';
+import { createPolicies } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { jsonSerializer } from '../../src/serialize/json.ts';
 import type { SerializedEvent } from '../../src/serialize/serializer.ts';
-import { Scope } from '../../src/transaction/scope.ts';
+import { Scope } from '../../src/transaction/transaction.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 
 const secret = 'john@example.com';

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { SvcError } from '../../src/ground/errors.ts';
 import type { FieldRule } from '../../src/ground/pii-rule.ts';
-import { createPolicies } from '../../src/protect/marks/policies.ts';
-import { compilePolicy, type Policy } from '../../src/protect/marks/policy.ts';
+import { compilePolicy, createPolicies, type Policy } from '../../src/protect/marks/policy.ts';
 import { publishes, refuses } from './protecting.ts';
 
 const secret = 'john.doe@gmail.com';

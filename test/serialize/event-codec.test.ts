@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { NativeValue } from '../../src/protect/native-value.ts';
+import { NativeValue } from '../../src/protect/own-text.ts';
 import {
   type AvroEvent,
   type AvroSchema,

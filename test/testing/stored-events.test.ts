@@ -17,7 +17,7 @@ import {
   type StoredEvent,
   waitForStored,
 } from '../../src/testing.ts';
-import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
+import { currentScope, runInScope, Scope } from '../../src/transaction/transaction.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
 import { patchDriver } from '../contract/captured.ts';
 import { clockOfEach } from '../support/fake-time.ts';

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
-import type { ParticipantEnd, Transaction, TransactionEnd } from '../../src/transaction/transaction.ts';
+import {
+  currentScope,
+  type ParticipantEnd,
+  runInScope,
+  Scope,
+  type Transaction,
+  type TransactionEnd,
+} from '../../src/transaction/transaction.ts';
 import { type FakeConnection, fakeConnection, loseConnections } from './fake-session.ts';
 
 const statement = (text: string) => ({ text, values: [] });

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { isResultWanted, patchOnce } from '../../src/transaction/patch-method.ts';
-import { runInScope, Scope } from '../../src/transaction/scope.ts';
-import { Transaction } from '../../src/transaction/transaction.ts';
+import { runInScope, Scope, Transaction } from '../../src/transaction/transaction.ts';
 import { fakeConnection } from './fake-session.ts';
 
 const newTransaction = (): Transaction => new Transaction(fakeConnection().connection.session, undefined);

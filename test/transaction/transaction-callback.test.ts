@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { runTransaction } from '../../src/transaction/patch-method.ts';
-import { currentScope, runInScope, Scope } from '../../src/transaction/scope.ts';
+import { currentScope, runInScope, Scope } from '../../src/transaction/transaction.ts';
 
 type Work = (tx: string) => unknown;
 

@@ -4,10 +4,12 @@ import {
   endOfTransaction,
   enterImplicitScope,
   findTransactions,
+  nextSequence,
+  type ParticipantEnd,
   runInScope,
   Scope,
-} from '../../src/transaction/scope.ts';
-import { nextSequence, type ParticipantEnd, Transaction } from '../../src/transaction/transaction.ts';
+  Transaction,
+} from '../../src/transaction/transaction.ts';
 
 function newTransaction(): Transaction {
   return new Transaction({ dialect: 'sqlite', status: () => 'open', run: () => undefined }, undefined);

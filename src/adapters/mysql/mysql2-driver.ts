@@ -11,8 +11,8 @@ import {
   type WatchedConnection,
 } from '../../transaction/driver.ts';
 import { assertShape, bindOnce, patchMethod, patchOnce } from '../../transaction/patch-method.ts';
-import { asCaller, inScopeOfCaller } from '../../transaction/scope.ts';
 import { kindOf, type StatementKind } from '../../transaction/statements.ts';
+import { asCaller, inScopeOfCaller } from '../../transaction/transaction.ts';
 
 interface Pool {
   getConnection(callback: Callback): unknown;

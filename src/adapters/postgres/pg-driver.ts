@@ -18,7 +18,7 @@ import {
   patchOnce,
   withoutWrappers,
 } from '../../transaction/patch-method.ts';
-import { inScopeOfCaller } from '../../transaction/scope.ts';
+import { inScopeOfCaller } from '../../transaction/transaction.ts';
 
 interface Pg {
   readonly Client?: { readonly prototype: PgClient; readonly Query?: { readonly prototype: object } };

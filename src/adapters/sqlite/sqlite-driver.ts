@@ -15,8 +15,8 @@ import {
   type WatchedConnection,
 } from '../../transaction/driver.ts';
 import { assertShape, patchMethod, patchOnce } from '../../transaction/patch-method.ts';
-import { currentScope, runInScope, Scope } from '../../transaction/scope.ts';
 import { kindOf } from '../../transaction/statements.ts';
+import { currentScope, runInScope, Scope } from '../../transaction/transaction.ts';
 import { migrate, schemaVersion } from '../sql/schema.ts';
 import {
   dialects,

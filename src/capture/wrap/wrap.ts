@@ -6,7 +6,7 @@ import type { Context } from '@opentelemetry/api';
 import { SvcError } from '../../ground/errors.ts';
 import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
 import { otelApi } from '../../observe/otel-api.ts';
-import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/scope.ts';
+import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/transaction.ts';
 import { type Call, type CapturePlan, type Nest, type OnCall, ownFailures } from '../call.ts';
 import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
 import { addNote } from '../report.ts';

@@ -2,8 +2,15 @@ import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { Connections, DriverPatch, DriverSession } from '../../transaction/driver.ts';
 import { isPatched } from '../../transaction/patch-method.ts';
-import { currentScope, findTransactions, namedOf, runInScope, Scope } from '../../transaction/scope.ts';
-import { Transaction, type TransactionEnd } from '../../transaction/transaction.ts';
+import {
+  currentScope,
+  findTransactions,
+  namedOf,
+  runInScope,
+  Scope,
+  Transaction,
+  type TransactionEnd,
+} from '../../transaction/transaction.ts';
 import { can, type Executor, executorOf, isShape, rolledBack, type Shape } from './executor.ts';
 import { type CheckedEvent, checkEvent } from './outbox-event.ts';
 import type { CurrentTransaction, RunningOutbox } from './running-outbox.ts';

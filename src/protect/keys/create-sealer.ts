@@ -1,4 +1,4 @@
-// keys/: encryption and hashes: keys, where they come from, and how long they are good.
+// keys/: encryption and hashing: keys, their sources, and their lifetime.
 
 import { nodeCrypto } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
@@ -25,51 +25,50 @@ import {
 } from './key-ring.ts';
 
 export interface SealerOptions {
-  /** Keys from the configuration. Not beside a provider: which of the two encrypts must never be a guess. */
+  /** Keys from the configuration. Never together with a provider: which one encrypts would be ambiguous. */
   readonly keys?: readonly ConfiguredKey[] | undefined;
   readonly provider?: KeyProvider | undefined;
-  /** Of a provider: the key of fields whose rule names none. Without it such a field is an error. */
+  /** With a provider: the key for fields whose rule names no key. Without it such a field is an error. */
   readonly defaultKeyId?: string | undefined;
-  /** Ids that rules encrypt with, `undefined` for the default key: what `ready` makes sure of. Default: none. */
+  /** Ids that rules encrypt with; `undefined` is the default key. `ready` checks them. Default: `[]`. */
   readonly keyIds?: readonly (string | undefined)[] | undefined;
   /** Default: `v0`. */
   readonly format?: CipherFormat | undefined;
   /** Key of the hashes, not empty. Without it `hash` throws. */
   readonly salt?: string | Uint8Array | undefined;
   readonly cache?: KeyCacheOptions | undefined;
-  /** Of configured keys. */
+  /** For configured keys. */
   readonly use?: KeyUseOptions | undefined;
 }
 
 export interface ManagedSealer extends Sealer {
   /**
-   * Resolves when every key of `keyIds` is there. Rejects with `SVC_PROTECT_NO_KEY`, `SVC_PROTECT_KEY_UNKNOWN`, or the key
-   * provider's error; keys of a provider are then still tried for in the background, until `close`.
+   * Resolves when every key of `keyIds` is available. Rejects with `SVC_PROTECT_NO_KEY`, `SVC_PROTECT_KEY_UNKNOWN`, or the key
+   * provider's error. The keys of a provider are then retried in the background until `close`.
    */
   ready(): Promise<void>;
-  /** Keys of a provider that were asked for; empty for configured keys, which are always there. */
+  /** Keys that were requested from a provider; empty for configured keys. */
   keyStates(): readonly EncryptionKeyState[];
-  /** For health: whether fields whose rule names this key can be encrypted now. Asks nobody. */
+  /** For health: whether fields whose rule names this key can be encrypted now. Sends no request. */
   keyState(keyId: string | undefined): KeyState;
-  /** See `KeyCache`. Nothing to do for configured keys. */
+  /** See `KeyCache`. No effect on configured keys. */
   invalidateKeys(): Promise<void>;
-  /** Ends the background work and the provider. Nothing can be encrypted with a provider's keys any more. */
+  /** Ends the background work and the provider. The keys of a provider then encrypt nothing. */
   close(): Promise<void>;
 }
 
-/** A key that rules need. */
 export interface KeyState {
   /** `configuration`, or the name of the key provider. */
   readonly provider: string;
   readonly keyId: string;
   readonly usable: boolean;
-  /** Why it is not usable, or could not be replaced: one line, without any key in it. */
+  /** One line: why the key is not usable or could not be replaced. Holds no key. */
   readonly error: string | undefined;
 }
 
 /**
- * Encrypts and hashes single values. What is wrong with the keys themselves (length, Base64, ids, two primaries, an empty
- * salt) is thrown here; what is missing, by `ready`, and by each call that would need it.
+ * Encrypts and hashes single values. Throws for invalid keys (length, Base64, ids, two primaries, an empty salt). Missing keys
+ * are reported by `ready` and by each call that needs one.
  */
 export function createSealer(options: SealerOptions): ManagedSealer {
   const { provider, format = 'v0' } = options;
@@ -131,7 +130,7 @@ function fromProvider(
     );
   if (defaultKeyId !== undefined) checkKeyId(defaultKeyId);
   for (const keyId of keyIds) if (keyId !== undefined) checkKeyId(keyId);
-  // A key that rules name must never be evicted by another one.
+  // A key that rules name must never be evicted.
   const maxEntries = Math.max(cacheOptions.maxEntries ?? defaultMaxEntries, keyIds.length);
   const cache = createKeyCache(provider, { ...cacheOptions, maxEntries });
 
@@ -162,12 +161,12 @@ function fromProvider(
 }
 
 const blockBytes = 64;
-/** Values of more UTF-16 units go through `createHmac`: their bytes might not fit. */
+/** Values of more UTF-16 units go through `createHmac`: their bytes might not fit the buffer. */
 const longestShort = 256;
 
-/** `HASH(<base64 of HMAC-SHA-256>)` with the salt, as UTF-8, for its key. Throws `SVC_PROTECT_NO_SALT` for an empty salt. */
+/** `HASH(<base64 of HMAC-SHA-256>)`, keyed with the salt as UTF-8. Throws `SVC_PROTECT_NO_SALT` for an empty salt. */
 export function createHasher(salt: string | Uint8Array): (plain: string) => string {
-  // An empty key would be accepted by Node, and the hashes of low-entropy values could be looked up by anybody.
+  // Node accepts an empty key, but then anyone could look up the hashes of low-entropy values.
   if (salt.length === 0) throw new SvcError('SVC_PROTECT_NO_SALT', 'PII hash salt must not be empty');
   const bytes = typeof salt === 'string' ? Buffer.from(salt) : salt;
   // At the first hash: `node:crypto` takes 8 ms to load, and most services hash nothing.
@@ -182,7 +181,7 @@ function longHmac(key: Uint8Array, plain: string): string {
   return nodeCrypto().createHmac('sha256', key).update(plain).digest('base64');
 }
 
-/** HMAC as RFC 2104 defines it, of two one-shot hashes: half the time of a Hmac object, which each value would need. */
+/** HMAC (RFC 2104) from two one-shot hashes: half the time of an `Hmac` object per value. */
 function shortHmac(key: Uint8Array): (plain: string) => string {
   const { hash } = nodeCrypto();
   const block = Buffer.alloc(blockBytes);
@@ -193,7 +192,7 @@ function shortHmac(key: Uint8Array): (plain: string) => string {
     inner[index] = byte ^ 0x36;
     outer[index] = byte ^ 0x5c;
   }
-  // By their length, so that no value needs a new view.
+  // One view per length, reused.
   const views: Buffer[] = [];
   return (plain) => {
     const length = inner.write(plain, blockBytes, 'utf8');
@@ -204,18 +203,20 @@ function shortHmac(key: Uint8Array): (plain: string) => string {
   };
 }
 
-/** Known to everybody: hashes made with it can be turned back by trying values. For development only. */
+/** Public, so hashes made with it can be reversed by trying values. For development only. */
 export const defaultSalt = 'svc-default-pii-hash-salt';
 const shortBytes = 16;
 
 interface SaltOptions {
   readonly salt: string | undefined;
-  /** Refuses the default salt. Callers set it where `NODE_ENV` is `production`. */
+  /** Refuses the default salt. Callers set it when `NODE_ENV` is `production`. */
   readonly requireSalt: boolean;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-/** The salt to hash with. Warns about the default and about short ones; throws `SVC_PROTECT_NO_SALT` where none may not be. */
+/**
+ * The salt to hash with. Warns about the default and about short salts. Throws `SVC_PROTECT_NO_SALT` if the default is refused.
+ */
 export function chooseSalt({ salt, requireSalt, logger }: SaltOptions): string {
   if (salt !== undefined) {
     if (salt === '') throw missing('is empty');
@@ -233,7 +234,7 @@ export function chooseSalt({ salt, requireSalt, logger }: SaltOptions): string {
   return defaultSalt;
 }
 
-/** The salt, `undefined` where none may not be, and what there is to say about it once something is hashed. */
+/** The salt, or `undefined` if the default is refused. `announce` logs the warnings; call it when something is hashed. */
 export function openSalt({ logger, ...options }: SaltOptions): {
   value: string | undefined;
   announce(): void;
@@ -243,7 +244,7 @@ export function openSalt({ logger, ...options }: SaltOptions): {
   try {
     value = chooseSalt({ ...options, logger: { warn: (line) => void lines.push(line) } });
   } catch {
-    // Without a salt whatever hashes is refused, with an error that says so.
+    // Without a salt each hash is refused with its own error.
   }
   return {
     value,
@@ -258,22 +259,22 @@ function missing(how: string): SvcError {
 }
 
 /**
- * Whether a key or salt cannot be random: equal bytes, a short text over and over, or counting up. Chance makes none of it in
- * 32 random bytes, and in 32 random hexadecimal digits less than once in 100,000.
+ * Whether a key or salt cannot be random: equal bytes, a repeated short text, or counting up. Chance produces this in less than
+ * one of 100,000 salts of 32 random hexadecimal digits, and never in 32 random bytes.
  */
 export function isWeak(bytes: Uint8Array): boolean {
   const { length } = bytes;
   return new Set(bytes).size <= length / 4 || repeats(bytes) || mostEqualSteps(bytes) >= (length - 1) * 0.75;
 }
 
-/** A unit of up to half the length, the last one perhaps cut off. */
+/** The unit is at most half the length; the last one may be cut off. */
 function repeats(bytes: Uint8Array): boolean {
   for (let unit = 1; unit <= bytes.length / 2; unit++)
     if (bytes.every((byte, index) => byte === bytes[index % unit])) return true;
   return false;
 }
 
-/** How often the step that is taken most often is taken from one byte to the next. */
+/** How often the most frequent step from one byte to the next occurs. */
 function mostEqualSteps(bytes: Uint8Array): number {
   const counts = new Map<number, number>();
   for (let index = 1; index < bytes.length; index++) {

@@ -21,17 +21,17 @@ import {
 } from './key-ring.ts';
 
 /**
- * The two caches in front of a key provider: keys that encrypt, and data keys that were decrypted. Both have a TTL and a
- * maximum size, evict their oldest entry, and ask for one key once at a time. The provider is asked for a key to encrypt with
- * once per TTL, whatever the load, and again after failures, 1 s to 30 s later.
+ * The two caches in front of a key provider: keys that encrypt, and decrypted data keys. Both have a TTL and a maximum size,
+ * evict the oldest entry, and request a key once at a time. A key to encrypt with is requested once per TTL, whatever the load.
+ * After failures it is retried with a backoff of 1 s to 30 s.
  */
 export interface KeyCache extends EncryptionKeys {
-  /** A data key out of a ciphertext: see `DataKeys`. */
+  /** A data key from a ciphertext: see `DataKeys`. */
   dataKey(keyIds: readonly string[], encryptedKey: Uint8Array, event?: EventCalls): Promise<KeyObject>;
   /**
-   * Forgets every key at once, answers under way included, and fetches those that encrypt anew; resolves when that has
-   * succeeded or failed. Until then encryption is refused, so use it for a key that must not be used any more; ordinary
-   * rotation needs nothing, as each key is replaced after its TTL.
+   * Forgets every key at once, requests in flight included, and fetches those that encrypt again. Resolves when that has
+   * succeeded or failed; encryption is refused until then. Use it for a compromised key. Ordinary rotation does not need it:
+   * each key is replaced after its TTL.
    */
   invalidateAll(): Promise<void>;
 }
@@ -74,19 +74,19 @@ export interface KeyCacheOptions {
   readonly maxStaleMs?: number | undefined;
   /** Keys in each of the two caches. Default: 100. */
   readonly maxEntries?: number | undefined;
-  /** Values that one key may encrypt: a data key is replaced in time, one of a store refused. Default and maximum: 2^32. */
+  /** Values that one key may encrypt: a data key is then replaced, a stored key refused. Default and maximum: 2^32. */
   readonly maxMessages?: number | undefined;
   readonly clock?: Clock | undefined;
-  /** Told of the first failure in a row to get a key to encrypt with. Default: nobody. */
+  /** Called at the first of consecutive failures to get a key to encrypt with. */
   readonly onFailure?: ((failure: KeyFailure) => void) | undefined;
-  /** Told of a key of a store that has encrypted half of what it may, or all. Default: nobody. */
+  /** Called for a stored key that has encrypted half of its maximum, and again at the maximum. */
   readonly onWorn?: ((use: KeyUse) => void) | undefined;
 }
 
 export interface KeyFailure {
   readonly keyId: string;
   readonly error: SvcError;
-  /** There is a key that goes on, for a while. */
+  /** An older key stays in use for a while. */
   readonly usable: boolean;
 }
 
@@ -109,24 +109,24 @@ function keyCacheSettings(options: KeyCacheOptions): KeyCacheSettings {
 
 const firstRetryMs = 1_000;
 const longestRetryMs = 30_000;
-/** After a failure, while events are refused for want of the key: nobody keeps them. */
+/** The retry delay while events are refused for lack of the key. */
 const refusingRetryMs = 2_000;
 
-/** Twice as long after each failure in a row; at once the longest where only a person can help. */
+/** Doubles with each consecutive failure. The longest delay at once for a failure that an operator must fix. */
 function retryDelayMs(failures: number, refused: boolean): number {
   return refused ? longestRetryMs : backoffMs(failures, firstRetryMs, longestRetryMs);
 }
 
-/** The half of the key cache that encryption uses: keys that are there when they are needed. */
+/** The half of the key cache for encryption: keys are ready before they are needed. */
 interface EncryptionKeys {
-  /** Synchronous, for the caller's path. Throws `SVC_PROTECT_KEY_UNAVAILABLE` when there is no key or only one too old. */
+  /** Synchronous, for the caller's path. Throws `SVC_PROTECT_KEY_UNAVAILABLE` if the key is missing or too old. */
   current(keyId: string): EncryptionKey;
   /**
-   * The key, fetched if there is none yet; from then on it is replaced in the background. Rejects with the provider's error,
-   * and with the same one until the next attempt is due.
+   * The key, fetched if it is missing; from then on it is replaced in the background. Rejects with the provider's error, and
+   * with the same one until the next attempt is due.
    */
   fetch(keyId: string): Promise<EncryptionKey>;
-  /** For health: one line a key. */
+  /** For health: one entry per key. */
   states(): readonly EncryptionKeyState[];
   invalidateAll(): Promise<void>;
   close(): void;
@@ -139,16 +139,16 @@ export interface EncryptionKeyState {
   readonly usable: boolean;
   /** Code of the last attempt, if it failed. */
   readonly failure: string | undefined;
-  /** Its message: one line, no key, token or value in it. */
+  /** Message of that failure: one line without any key, token or value. */
   readonly error: string | undefined;
 }
 
 interface Entry {
   readonly encryption: EncryptionKey;
   readonly fetchedAtMs: number;
-  /** Of a data key. */
+  /** Values that a data key has encrypted. */
   messages: number;
-  /** Of a key out of a store, which is the same one after each fetch: only what is made anew can be limited by fetching. */
+  /** Of a stored key, which is the same one after each fetch, so fetching cannot limit its use. */
   readonly counter: KeyCounter | undefined;
 }
 
@@ -156,7 +156,7 @@ interface Failure {
   readonly error: SvcError;
   readonly count: number;
   retryAtMs: number;
-  /** The soonest that a refused event may bring that forward to. */
+  /** The earliest time that a refused event may bring the next attempt forward to. */
   readonly refusingAtMs: number;
 }
 
@@ -166,16 +166,16 @@ function createEncryptionKeys(
   calls: KeyCalls,
 ): EncryptionKeys {
   const { clock, ttlMs, maxStaleMs, maxEntries, maxMessages } = settings;
-  /** In the order of their age: the oldest one is evicted first. */
+  /** Oldest first: that one is evicted. */
   const entries = new Map<string, Entry>();
   const failures = new Map<string, Failure>();
   const timers = new Map<string, NodeJS.Timeout>();
-  /** What keys out of a store have encrypted, whether they were forgotten meanwhile or not. */
+  /** Use counters of stored keys. They outlive the cache entries. */
   const counted = new Map<string, { readonly key: EncryptionKey['key']; readonly counter: KeyCounter }>();
   const flight = singleFlight<EncryptionKey>();
   let epoch = 0;
   let closed = false;
-  /** While a key cannot be had. */
+  /** Set while a key is unavailable. */
   let endWatch: (() => void) | undefined;
 
   async function ask(keyId: string): Promise<EncryptionKey> {
@@ -186,7 +186,7 @@ function createEncryptionKeys(
     return { id: keyId, key: toOwnKey(plaintext), head: toHead(encryptedKey) };
   }
 
-  /** An answer to a question asked before `invalidateAll` is thrown away, and the question asked again. */
+  /** The answer to a request that was sent before `invalidateAll` is discarded, and the request repeated. */
   async function fetchAnew(keyId: string): Promise<EncryptionKey> {
     try {
       for (;;) {
@@ -238,7 +238,7 @@ function createEncryptionKeys(
     settings.onFailure({ keyId, error, usable: isUsable(entries.get(keyId), clock.monotonic()) });
   }
 
-  /** On its own clock, used or not: an idle service must have a key for its next event. */
+  /** Runs whether the key is used or not: an idle service needs a key for its next event. */
   function loadIn(keyId: string, delayMs: number): void {
     clearTimeout(timers.get(keyId));
     const timer = setTimeout(() => loadQuietly(keyId), delayMs);
@@ -246,17 +246,17 @@ function createEncryptionKeys(
   }
 
   function loadQuietly(keyId: string): void {
-    // Nobody waits for it; `failures` keeps the reason.
+    // Not awaited; `failures` keeps the reason.
     load(keyId).catch(() => {});
   }
 
-  /** On the hot path: the timer may be late, or a data key may be used up before its time. */
+  /** On the hot path: the timer may be late, or a data key may reach its maximum early. */
   function loadIfDue(keyId: string): void {
     const failure = failures.get(keyId);
     if (!closed && (failure === undefined || clock.monotonic() >= failure.retryAtMs)) loadQuietly(keyId);
   }
 
-  /** An event is refused: the next attempt is for it. */
+  /** An event was refused: brings the next attempt forward. */
   function loadSoon(keyId: string): void {
     const failure = failures.get(keyId);
     if (failure === undefined || failure.retryAtMs <= failure.refusingAtMs) return;
@@ -344,20 +344,19 @@ function unavailable(keyId: string, last: SvcError | undefined): SvcError {
   );
 }
 
-/** The half of the key cache that decryption uses: data keys that the provider has already turned back. */
+/** The half of the key cache for decryption: data keys that the provider has decrypted. */
 interface DataKeys {
   /**
-   * The data key, turned back by the first of the keys that can. Rejects with the provider's most telling error; with the same
-   * one for a while, so that damaged data does not become a load on the service; and with `SVC_PROTECT_KEY_UNAVAILABLE`
-   * where too many were not its own.
-   *
-   * @param event counts what one event has caused, which has a bound of its own
+   * The data key, decrypted by the first key that can. Rejects with the provider's most specific error, and repeats it for a
+   * while, so that damaged data puts no load on the key service. Rejects with `SVC_PROTECT_KEY_UNAVAILABLE` after too many
+   * unknown keys.
+   * @param event counts the requests that one event causes, which are limited per event
    */
   dataKey(keyIds: readonly string[], encryptedKey: Uint8Array, event?: EventCalls): Promise<KeyObject>;
   invalidateAll(): void;
 }
 
-/** Data keys in one event that the service has been asked about, and did not know. */
+/** Data keys of one event that the service was asked for and did not know. */
 export interface EventCalls {
   failed: number;
 }
@@ -367,7 +366,7 @@ interface Answer<T> {
   readonly expiresAtMs: number;
 }
 
-/** Failures that are remembered. Apart from the keys, so that a flood of forged ones drives no real one out. */
+/** Remembered failures. Kept apart from the keys, so that a flood of forged ones evicts no real one. */
 const mostFailures = 1_000;
 const mostCallsAtOnce = 8;
 
@@ -396,7 +395,7 @@ function createDataKeys(
     }
   }
 
-  /** In the order of their age: the oldest one is evicted first. */
+  /** Oldest first: that one is evicted. */
   function store<T>(answers: Map<string, Answer<T>>, most: number, name: string, answer: T, lifeMs: number) {
     answers.delete(name);
     if (answers.size >= most) answers.delete(answers.keys().next().value as string);
@@ -408,7 +407,7 @@ function createDataKeys(
     return found !== undefined && clock.monotonic() <= found.expiresAtMs ? found.answer : undefined;
   }
 
-  /** Asks for each key whose answer is not remembered, one after the other. */
+  /** Requests each key whose answer is not remembered, one after the other. */
   async function find(keyIds: readonly string[], encryptedKey: Uint8Array, name: string, asked: number) {
     if (!unknown.take()) return notAsked(provider.name);
     const errors: SvcError[] = [];
@@ -433,7 +432,7 @@ function createDataKeys(
     return retryDelayMs(1, code !== 'SVC_PROTECT_KEY_UNAVAILABLE');
   }
 
-  /** Where the answer of every key is remembered. */
+  /** `undefined` unless the answer of every key is remembered. */
   function failureOf(keyIds: readonly string[], name: string): SvcError | undefined {
     const errors = keyIds.flatMap((keyId) => known(failures, failureName(keyId, name)) ?? []);
     return errors.length === keyIds.length ? mostTelling(errors) : undefined;
@@ -466,12 +465,12 @@ function createDataKeys(
   };
 }
 
-/** Of forged ones, which may be 32 KB long, only so much is kept that they can be told apart. */
+/** A hash: forged keys may be 32 KB long. */
 function failureName(keyId: string, name: string): string {
   return nodeCrypto().createHash('sha256').update(`${keyId}:${name}`).digest('base64');
 }
 
-/** A key that could not be asked might have been the right one: that comes before "no key opens it". */
+/** A key that could not be requested might have been the right one, so that error precedes "no key opens it". */
 export function mostTelling(errors: readonly SvcError[]): SvcError {
   const of = (code: string) => errors.find((error) => error.code === code);
   return (of('SVC_PROTECT_KEY_UNAVAILABLE') ??
@@ -488,13 +487,13 @@ function notAsked(provider: string): SvcError {
 }
 
 /**
- * How many data keys that a key service turns out not to know it is asked about: foreign data must not become a load on it. So
- * many at once, and one more after each `everyMs`. Those that it does know cost nothing.
+ * A token bucket of requests for data keys that the service turns out not to know: foreign data must not become load. `atOnce`
+ * tokens, one more per `everyMs`. Known keys cost nothing.
  */
 export const unknownKeys = { atOnce: 50, everyMs: 200, perEvent: 8 };
 
 interface UnknownKeys {
-  /** `false`: the service must not be asked now. Otherwise it counts, until it is given back. */
+  /** `false`: the service must not be asked now. Otherwise takes a token, which `giveBack` returns. */
   take(): boolean;
   /** The service knew the key. */
   giveBack(): void;
@@ -519,19 +518,18 @@ function limitUnknownKeys(clock: Clock): UnknownKeys {
   };
 }
 
-/** Runs the calls to one key service. */
 type KeyCalls = <T>(work: () => Promise<T>) => Promise<T>;
 
 /**
- * Calls to a key service are svc's own work: not captured and without spans. They run outside the request that may have caused
- * them, whose context their connections and timers would keep otherwise.
+ * Requests to a key service are svc's own work: not captured, no spans. They run outside the calling request, whose context
+ * their connections and timers would otherwise retain.
  */
 function createKeyCalls(): KeyCalls {
   const outside = new AsyncResource('svc keys');
   return (work) => outside.runInAsyncScope(() => isolate(work));
 }
 
-/** Runs at most one piece of work per key at a time; who asks meanwhile gets the result of the one under way. */
+/** One call per key at a time; concurrent callers share its result. */
 function singleFlight<T>(): (key: string, work: () => Promise<T>) => Promise<T> {
   const inFlight = new Map<string, Promise<T>>();
   return (key, work) => {
@@ -544,7 +542,7 @@ function singleFlight<T>(): (key: string, work: () => Promise<T>) => Promise<T> 
   };
 }
 
-/** Runs at most so many pieces of work at a time, in the order in which they came. */
+/** Limits concurrency; first in, first out. */
 function takeTurns(mostAtOnce: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let inFlight = 0;

@@ -8,25 +8,24 @@ import { keyProviderError, type StaticKeyProvider } from './key-provider.ts';
 /** Id of the key in `svc.pii.crypto.default-key`. */
 export const defaultKeyId = 'default';
 
-/** A key that is configured rather than fetched. */
 export interface ConfiguredKey {
   readonly id: string;
   /** 32 bytes, or their Base64. */
   readonly key: string | Uint8Array;
   /**
-   * `primary`: encrypts the fields whose rule names no key. `decrypt`: opens what it once encrypted, and encrypts nothing.
-   * Neither: encrypts the fields whose rule names it. A key that stands alone is primary.
+   * `primary`: encrypts the fields whose rule names no key. `decrypt`: decrypts old ciphertexts, and encrypts nothing. Default:
+   * encrypts the fields whose rule names it. A single key is always primary.
    */
   readonly status?: 'primary' | 'decrypt' | undefined;
 }
 
-/** Keys by id. To rotate, add a new primary and leave the old key as `decrypt` for as long as its ciphertexts live. */
+/** Keys by id. To rotate, add a new primary and keep the old key as `decrypt` while its ciphertexts exist. */
 export interface KeyRing {
   /** Primary first. */
   readonly all: readonly EncryptionKey[];
-  /** Throws `SVC_PROTECT_NO_KEY` without a primary, `SVC_PROTECT_KEY_UNKNOWN` for other ids than the configured ones. */
+  /** Throws `SVC_PROTECT_NO_KEY` without a primary, `SVC_PROTECT_KEY_UNKNOWN` for an id that is not configured. */
   forEncryption(keyId: string | undefined): EncryptionKey;
-  /** As `forEncryption`, for one value, which is counted. Throws `SVC_PROTECT_KEY_USED_UP` after 2^32 of them. */
+  /** Like `forEncryption`, and counts one value. Throws `SVC_PROTECT_KEY_USED_UP` after 2^32 of them. */
   take(keyId: string | undefined): EncryptionKey;
   find(keyId: string): EncryptionKey | undefined;
 }
@@ -36,7 +35,7 @@ interface RingKey extends EncryptionKey {
   readonly counter: KeyCounter;
 }
 
-/** Throws for a bad id, an id used twice, two primaries or a key of another length than 32 bytes. */
+/** Throws for an invalid id, a duplicate id, two primaries, or a key that is not 32 bytes long. */
 export function createKeyRing(configured: readonly ConfiguredKey[], use: KeyUseOptions = {}): KeyRing {
   const keys = new Map<string, RingKey>();
   for (const { id, key, status } of configured) {
@@ -106,8 +105,8 @@ export function checkKeyId(keyId: string): string {
 export { keyLengthBytes };
 
 /**
- * The key of AES-256 as a key object, which Node uses several times faster than raw bytes. `readKeyText` reads a string.
- * Throws `SVC_PROTECT_KEY_LENGTH` (`IllegalArgumentException`), with the found length and nothing of the key.
+ * The key of AES-256 as a key object, which Node uses several times faster than raw bytes. `readKeyText` reads a string. Throws
+ * `SVC_PROTECT_KEY_LENGTH` (`IllegalArgumentException`) with the found length and no part of the key.
  */
 export function toSecretKey(key: string | Uint8Array): KeyObject {
   const read = typeof key === 'string' ? readKeyText(key) : undefined;
@@ -128,8 +127,8 @@ function bad(found: string): SvcError {
 }
 
 /**
- * Keys at hand as a key provider, for code that takes one: in tests and in development, in the place of a key service.
- * Throws for a bad id, an id used twice or a key of another length than 32 bytes.
+ * A key provider over local keys, in place of a key service: for tests and development. Throws for an invalid id, a duplicate
+ * id, or a key that is not 32 bytes long.
  */
 export function createStaticKeyProvider(keys: readonly Omit<ConfiguredKey, 'status'>[]): StaticKeyProvider {
   const ring = createKeyRing(keys.map(({ id, key }) => ({ id, key })));
@@ -144,19 +143,18 @@ export function createStaticKeyProvider(keys: readonly Omit<ConfiguredKey, 'stat
   };
 }
 
-/** `v0`: `ENC(<base64>)` as specified, which other languages read. `v1`: `ENC(v1:<key id>:<base64>)`, bound to its place. */
+/** `v0`: `ENC(<base64>)` as specified, readable by other languages. `v1`: `ENC(v1:<key id>:<base64>)`, bound to its field. */
 const cipherFormats = ['v0', 'v1'] as const;
 export type CipherFormat = (typeof cipherFormats)[number];
 
-/** A key that fields are encrypted with. */
 export interface EncryptionKey {
   readonly id: string;
   readonly key: KeyObject;
-  /** Of envelope encryption: what `toHead` makes of the encrypted data key. */
+  /** With envelope encryption: `toHead` of the encrypted data key. */
   readonly head?: Buffer | undefined;
 }
 
-/** A ciphertext taken apart, as far as that goes without keys. */
+/** A parsed ciphertext, not decrypted. */
 export interface CipherText {
   /** `undefined`: format v0. */
   readonly keyId: string | undefined;
@@ -165,7 +163,7 @@ export interface CipherText {
 
 const start = 'ENC(';
 const lengthBytes = 2;
-/** Readers in other languages take the length for a signed number. */
+/** Readers in other languages parse the length as a signed number. */
 export const maxEncryptedKeyBytes = 32_767;
 
 export function writeCipherText(
@@ -178,7 +176,7 @@ export function writeCipherText(
   return `${start}v1:${id}:${encryptText(key, plain, head, contextOf(id, place.eventType, place.path))})`;
 }
 
-/** What a ciphertext of format v1 is bound to: it does not open under another key id, event type or path. */
+/** The authenticated context of format v1: a ciphertext does not open under another key id, event type or path. */
 export function contextOf(keyId: string, eventType: string, path: string): Buffer {
   return Buffer.from(`svc.pii/1\0${keyId}\0${eventType}\0${path}`);
 }
@@ -188,12 +186,12 @@ export function isCipherText(text: string): boolean {
   return text.startsWith(start) && text.endsWith(')');
 }
 
-/** Whether a ciphertext is in a format that opens only where it was made for: v1. */
+/** Whether a ciphertext is bound to its field: format v1. */
 export function isBound(text: string): boolean {
   return text.startsWith(`${start}v1:`);
 }
 
-/** Throws `SVC_PROTECT_CIPHERTEXT`. A colon is not Base64, so the two formats cannot be mistaken for each other. */
+/** Throws `SVC_PROTECT_CIPHERTEXT`. Base64 has no colon, so the two formats cannot be confused. */
 export function parseCipherText(text: string): CipherText {
   const inner = isCipherText(text) ? text.slice(start.length, -1) : undefined;
   if (inner === undefined) throw damaged('it is not in the form ENC(…)');
@@ -206,7 +204,7 @@ export function parseCipherText(text: string): CipherText {
   return { keyId, bytes };
 }
 
-/** `length of the encrypted data key (2 bytes, big-endian) | encrypted data key`: what stands before the IV. */
+/** `length of the encrypted data key (2 bytes, big-endian) | encrypted data key`, which precedes the IV. */
 export function toHead(encryptedKey: Uint8Array): Buffer {
   const { length } = encryptedKey;
   if (length === 0 || length > maxEncryptedKeyBytes)
@@ -221,7 +219,7 @@ export function toHead(encryptedKey: Uint8Array): Buffer {
   return head;
 }
 
-/** Takes the envelope layout apart. Throws `SVC_PROTECT_CIPHERTEXT` where the lengths do not fit; reads nothing beyond the end. */
+/** Splits the envelope layout. Throws `SVC_PROTECT_CIPHERTEXT` if the lengths do not fit. */
 export function splitEnvelope(bytes: Buffer): { encryptedKey: Buffer; sealed: Buffer } {
   const length = bytes.length < lengthBytes ? 0 : bytes.readUInt16BE(0);
   const end = lengthBytes + length;
@@ -235,8 +233,8 @@ function damaged(why: string): SvcError {
 }
 
 /**
- * Standard Base64 with padding and nothing else; `undefined` for any other text. Node's own decoder skips what it does not
- * know, so that a mistyped key or a changed ciphertext would still give bytes.
+ * Standard Base64 with padding; `undefined` for any other text. Node's decoder skips invalid characters, so a mistyped key or a
+ * changed ciphertext would still give bytes.
  */
 function decodeStrictBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
@@ -245,16 +243,13 @@ function decodeStrictBase64(text: string): Buffer | undefined {
 
 const algorithm = 'aes-256-gcm';
 const tagBytes = 16;
-/** Without it Node accepts tags of 4 bytes, which can be forged. */
+/** By default Node accepts tags of 4 bytes, which can be forged. */
 const options = { authTagLength: tagBytes };
 
-/** Where the parts of most ciphertexts are put together: a new buffer for each takes as long as its encryption. */
+/** Where most ciphertexts are assembled: allocating a buffer takes as long as the encryption. */
 const scratch = Buffer.alloc(16_384);
 
-/**
- * Base64 of `iv | ciphertext | tag`, after `head` where there is one. A surrogate without its pair becomes U+FFFD, as in any
- * UTF-8.
- */
+/** Base64 of `iv | ciphertext | tag`, after an optional `head`. A lone surrogate becomes U+FFFD. */
 export function encryptText(
   key: KeyObject,
   plain: string,
@@ -278,8 +273,8 @@ export function encryptText(
 }
 
 /**
- * The text in `iv | ciphertext | tag`. Throws `SVC_PROTECT_CIPHERTEXT` for what cannot be one, `SVC_PROTECT_DECRYPT_FAILED`
- * for a wrong key, other bytes or another context; nothing of the content is in either.
+ * The text of `iv | ciphertext | tag`. Throws `SVC_PROTECT_CIPHERTEXT` for an invalid layout, `SVC_PROTECT_DECRYPT_FAILED` for
+ * a wrong key, changed bytes or another context. The errors hold no content.
  */
 export function decryptText(key: KeyObject, sealed: Buffer, context: Buffer | undefined): string {
   checkSealed(sealed);
@@ -315,12 +310,12 @@ const slots = 1024;
 
 let pool: Buffer | undefined;
 let next = slots;
-/** One for all, so that no value needs a view of the pool. */
+/** One for all values, so that none needs a view of the pool. */
 const iv = Buffer.allocUnsafeSlow(ivBytes);
 
 /**
- * 12 random bytes that were never handed out before: filled by the thousand, as one call per field costs 1.5 us.
- * Valid until the next call only, so that a slot cannot be kept and used twice.
+ * 12 fresh random bytes, generated by the thousand, as one call per field costs 1.5 us. Valid until the next call only, so that
+ * a slot cannot be reused.
  */
 export function nextIv(): Buffer {
   pool ??= Buffer.allocUnsafeSlow(slots * ivBytes);
@@ -334,12 +329,12 @@ export function nextIv(): Buffer {
 }
 
 /**
- * Values that one key may encrypt: with random IVs of 96 bits, more of them make an IV that comes twice too likely (NIST SP
- * 800-38D, 8.3), and a second use of one gives both values away.
+ * Values that one key may encrypt. With random IVs of 96 bits, more of them make a repeated IV too likely (NIST SP 800-38D,
+ * 8.3). A repeated IV exposes both values.
  */
 export const mostMessages: number = 2 ** 32;
 
-/** A key that has encrypted half of what it may, or all. */
+/** A key that has encrypted half of its maximum, or all. */
 export interface KeyUse {
   readonly keyId: string;
   readonly messages: number;
@@ -349,14 +344,14 @@ export interface KeyUse {
 export interface KeyUseOptions {
   /** Default and maximum: 2^32. */
   readonly maxMessages?: number | undefined;
-  /** Told once at half of it, and once when it is refused. Default: nobody. */
+  /** Called once at half of it, and once when the key is refused. */
   readonly onWorn?: ((use: KeyUse) => void) | undefined;
 }
 
-/** Counts what one key encrypts, in this process: an integer and a comparison a value. */
+/** Counts the values that one key encrypts in this process. */
 export class KeyCounter {
   #messages = 0;
-  /** Nothing to do up to here. */
+  /** Up to here `count` only counts. */
   #limit: number;
   #told: 'nothing' | 'half' | 'all' = 'nothing';
   readonly #keyId: string;
@@ -374,12 +369,12 @@ export class KeyCounter {
     return this.#messages >= this.#most;
   }
 
-  /** Throws what `count` would throw now. */
+  /** Throws if `count` would throw. */
   check(): void {
     if (this.isUsedUp) throw usedUp(this.#keyId, this.#most);
   }
 
-  /** Before each value. Throws `SVC_PROTECT_KEY_USED_UP` for the first one too many. */
+  /** Call it before each value. Throws `SVC_PROTECT_KEY_USED_UP` for the first one above the maximum. */
   count(messages = 1): void {
     const after = this.#messages + messages;
     if (after > this.#limit) this.#passLimit(after);

@@ -12,18 +12,18 @@ import {
   typeOfName,
 } from '../../ground/pii-rule.ts';
 
-/** The marked fields of a class, those of its base classes among them. */
+/** The marked fields of a class, its base classes included. */
 export type ClassMarks = ReadonlyMap<string, FieldRule>;
 
 interface Marks {
   /** Prototype -> the fields that its own class marks. */
   readonly own: WeakMap<object, Map<string, FieldRule>>;
-  /** What `marksOf` has found; made anew with each mark that is added. */
+  /** Results of `marksOf`; reset with each new mark. */
   found: WeakMap<object, ClassMarks | null>;
-  /** Whether any class has marks: without, the walk asks for none. */
+  /** Whether any class has marks; if not, the walk skips them. */
   any: boolean;
   readonly rules: FieldRule[];
-  /** Of marks on private fields, which nothing but their class can read. */
+  /** Of marks on private fields, which only their class can read. */
   readonly readers: WeakMap<FieldRule, (object: object) => unknown>;
   onRule: ((rule: FieldRule) => void) | undefined;
 }
@@ -37,16 +37,16 @@ const marks = shared<Marks>('pii-marks', () => ({
   onRule: undefined,
 }));
 
-/** Where TC39 decorators keep marks: an own property of the metadata of each class. Known to every copy of this package. */
+/** Where TC39 decorators keep marks: an own property of the metadata of each class, shared by all copies of this package. */
 export const marksKey: unique symbol = Symbol.for('svc.pii-fields') as never;
 
-/** Compilers give decorators no metadata where this symbol is missing, as it is up to Node 26. */
+/** Compilers give decorators no metadata if this symbol is missing, as it is up to Node 26. */
 export const metadataKey: symbol = metadataSymbol();
 
 function metadataSymbol(): symbol {
   const symbols = Symbol as { metadata?: symbol };
   const key = symbols.metadata ?? Symbol.for('Symbol.metadata');
-  // No assignment: with --frozen-intrinsics that throws.
+  // Not an assignment: that throws under --frozen-intrinsics.
   if (symbols.metadata === undefined) Reflect.set(Symbol, 'metadata', key);
   return key;
 }
@@ -55,7 +55,7 @@ export function hasMarks(): boolean {
   return marks.any;
 }
 
-/** A class has marks now; told to whoever listens, as its rule may need a key. */
+/** Records that a class has marks, and tells the watcher, as the rule may need a key. */
 export function noteMark(rule: FieldRule): void {
   marks.any = true;
   marks.found = new WeakMap();
@@ -63,7 +63,7 @@ export function noteMark(rule: FieldRule): void {
   marks.onRule?.(rule);
 }
 
-/** Tells of the rule of every mark so far, and to come. `undefined` ends it. */
+/** Reports the rule of every mark, past and future. `undefined` ends it. */
 export function watchMarks(onRule: ((rule: FieldRule) => void) | undefined): void {
   marks.onRule = onRule;
   if (onRule !== undefined) for (const rule of marks.rules) onRule(rule);
@@ -77,24 +77,22 @@ export function markPrototype(prototype: object, field: string, rule: FieldRule)
   noteMark(rule);
 }
 
-/** The field of this mark is private: `read` reads it of an instance. */
+/** For a mark on a private field: `read` reads it from an instance. */
 export function noteReader(rule: FieldRule, read: (object: object) => unknown): void {
   marks.readers.set(rule, read);
 }
 
-/** The value of a marked field, a private one included. */
+/** The value of a marked field, private fields included. */
 export function readMarked(object: object, field: string, rule: FieldRule): unknown {
   const read = marks.readers.get(rule);
   return read === undefined ? (object as Record<string, unknown>)[field] : read(object);
 }
 
-/** Whether the class of an object marks this field. */
 export function isMarkedField(object: unknown, field: string): boolean {
   if (typeof object !== 'object' || object === null) return false;
   return marksOf(Object.getPrototypeOf(object) as object | null)?.has(field) === true;
 }
 
-/** The marked fields of objects with this prototype. */
 export function marksOf(prototype: object | null): ClassMarks | null {
   if (prototype === null || prototype === Object.prototype) return null;
   let found = marks.found.get(prototype);
@@ -109,7 +107,7 @@ function collect(prototype: object): ClassMarks | null {
   const all = new Map<string, FieldRule>();
   for (let level: object | null = prototype; level !== null; level = Object.getPrototypeOf(level)) {
     for (const own of [marks.own.get(level), ofMetadata(level)]) {
-      // A subclass that marks a field anew decides.
+      // The mark of a subclass overrides.
       for (const [field, rule] of own ?? []) if (!all.has(field)) all.set(field, rule);
     }
   }
@@ -124,21 +122,20 @@ function ofMetadata(prototype: object): ClassMarks | undefined {
   return Object.getOwnPropertyDescriptor(metadata, marksKey)?.value as ClassMarks | undefined;
 }
 
-/** What a mark says; all of it has a default. */
 export interface PiiFieldOptions {
-  /** Default: what the name of the field suggests (`workEmail` is EMAIL), else CUSTOM. */
+  /** Default: derived from the name of the field (`workEmail` is EMAIL), else CUSTOM. */
   readonly type?: PiiType;
   /** Default: MASK. */
   readonly strategy?: PiiStrategy;
-  /** Of MASK: how much it hides. Default: NORMAL. */
+  /** For MASK: how much is hidden. Default: NORMAL. */
   readonly level?: PiiLevel;
-  /** Of ENCRYPT: which key. Default: the default key. */
+  /** For ENCRYPT: the key. Default: the default key. */
   readonly keyId?: string;
-  /** Of MASK: a masker that `registerMasker` knows, instead of the one of the type. */
+  /** For MASK: a masker from `registerMasker`, instead of the masker of `type`. */
   readonly masker?: string;
 }
 
-/** Fits where TC39 decorators and where TypeScript's legacy ones (`experimentalDecorators`) are compiled. */
+/** Works with TC39 decorators and with TypeScript's legacy ones (`experimentalDecorators`). */
 export interface PiiFieldDecorator {
   <This, V>(value: undefined, context: ClassFieldDecoratorContext<This, V>): void;
   <This, V>(
@@ -150,10 +147,9 @@ export interface PiiFieldDecorator {
 }
 
 /**
- * Marks a field of a class as personal data. Wherever an instance stands in the payload of an event, the field is masked,
- * encrypted, hashed or left out there; the instance itself is not touched. Subclasses inherit the mark.
- *
- * @throws SvcError `SVC_PROTECT_RULE` for options that no rule can have, and for places that are no field
+ * Marks a field of a class as personal data. In the payload of an event the field is masked, encrypted, hashed or left out,
+ * wherever the instance stands. The instance itself does not change. Subclasses inherit the mark.
+ * @throws SvcError `SVC_PROTECT_RULE` for invalid options, and if the decorated element is not a field
  * @example `@PiiField({ type: 'EMAIL', strategy: 'ENCRYPT' }) email = '';`
  */
 export function PiiField(options: PiiFieldOptions | PiiType = {}): PiiFieldDecorator {
@@ -168,7 +164,7 @@ export function PiiField(options: PiiFieldOptions | PiiType = {}): PiiFieldDecor
 function markStandard(options: PiiFieldOptions, context: DecoratorContext): void {
   if (context.kind === 'class' || context.kind === 'method' || context.kind === 'setter' || context.static)
     throw misplaced();
-  // A private field reaches the payload through toJSON: under its bare name, or known by its value.
+  // A private field reaches the payload through toJSON: under its bare name, or recognized by its value.
   const field = String(context.name).replace(/^#/, '');
   const rule = ruleOf(field, options);
   const { access } = context as { access?: { get?(object: object): unknown } };
@@ -184,7 +180,7 @@ function markStandard(options: PiiFieldOptions, context: DecoratorContext): void
   noteMark(rule);
 }
 
-/** Compiled by something that knows no metadata: the first instance of each class then tells of it, base classes first. */
+/** For compilers without decorator metadata: the first instance of each class reports the mark, base classes first. */
 function tellByInstances(
   context: Exclude<DecoratorContext, ClassDecoratorContext>,
   field: string,
@@ -200,7 +196,7 @@ function tellByInstances(
 }
 
 function markLegacy(options: PiiFieldOptions, target: unknown, key: unknown): void {
-  // Of a constructor's parameter only the position is known, of a static member only the class.
+  // For a constructor parameter only the position is known, for a static member only the class.
   if (typeof key !== 'string' || typeof target !== 'object' || target === null) throw misplaced();
   markPrototype(target, key, ruleOf(key, options));
 }

@@ -1,16 +1,18 @@
+// marks/: which rule applies to a value: marks of classes, paths of the configuration.
+
 import { type FieldRule, type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
 
-/** The rules for the payloads of one event type, compiled. Marks of classes are no part of it: they go with the object. */
+/** The compiled rules for the payloads of one event type. Class marks are separate: they belong to the object. */
 export interface Policy {
   /** Of a payload that is an object. */
   readonly root: PathState;
-  /** Of any other payload, which is published as `{ "value": … }`: rules for `value` mean it too. */
+  /** Of any other payload, which is published as `{ "value": … }`: rules for `value` apply to it too. */
   readonly valueRoot: PathState;
 }
 
 /**
- * Compiles rules, the most important one first: the first that matches a value counts. `onMet` is told of a rule when a payload
- * first has something at its path.
+ * Compiles rules in order of precedence: the first that matches a value applies. `onMet` is called when a payload first has
+ * something at the path of a rule.
  */
 export function compilePolicy(rules: readonly PathRule[], onMet?: (rule: PathRule) => void): Policy {
   const ofValue = rules.map((rule) => ({
@@ -35,12 +37,11 @@ interface Compiled {
   readonly rule: FieldRule;
 }
 
-/** A rule, and how many of its steps are taken. */
 type Position = readonly [rule: number, taken: number];
 
 /**
- * One machine for all rules, so that a step costs much the same for one rule and for a hundred. The first match counts.
- * `onMet` is told the index of a rule when something first stands at the end of its path.
+ * One state machine for all rules, so that a step costs about the same for one rule and for a hundred. `onMet` gets the index
+ * of a rule when something first stands at the end of its path.
  */
 export function compilePaths(
   rules: readonly PathRule[],
@@ -88,7 +89,7 @@ class Machine {
     return position && this.#rules[position[0]]?.rule;
   }
 
-  /** Behind one more step: to a key, or to any key or element that no rule names. */
+  /** After one more step: to a key, or (`undefined`) to any key or element that no rule names. */
   after(positions: readonly Position[], key: string | undefined): Position[] {
     return positions.flatMap((position): Position[] => {
       const step = this.stepAt(position);
@@ -98,7 +99,7 @@ class Machine {
     });
   }
 
-  /** `**` stands for no step as well. Sorted by rule, without doubles. */
+  /** `**` also matches zero steps. Sorted by rule, without duplicates. */
   #withSkipped(positions: readonly Position[]): Position[] {
     const found = new Map<string, Position>();
     for (let [rule, taken] of positions) {
@@ -113,17 +114,16 @@ class Machine {
 }
 
 /**
- * Where the walk stands in all path rules at once. States are made when they are first reached, and kept. A state is also the
- * place of a value that nothing else is known of, so that most steps make no object.
+ * The position of the walk in all path rules at once. States are created when first reached, and kept. A state also serves as
+ * the place of a value without other properties, so that most steps allocate nothing.
  */
 export class PathState {
-  /** Of the value that stands here: the first of the rules whose path ends here. */
+  /** The first rule whose path ends here. */
   readonly rule: FieldRule | undefined;
   readonly state: PathState = this;
   readonly json: undefined = undefined;
   readonly #machine: Machine;
   readonly #positions: readonly Position[];
-  /** Keys that rules name here, and the states behind them. */
   readonly #named: readonly string[];
   readonly #behind: (PathState | undefined)[];
   #indexes: Map<string, number> | undefined;
@@ -139,7 +139,6 @@ export class PathState {
     this.#behind = this.#named.map(() => undefined);
   }
 
-  /** The state behind a key. */
   next(key: string): PathState {
     const index = this.#indexOf(key);
     if (index < 0) return this.other();
@@ -147,20 +146,19 @@ export class PathState {
     return this.#behind[index] as PathState;
   }
 
-  /** The state behind every key that no rule names here. */
   other(): PathState {
     this.#other ??= this.#machine.stateOf(this.#machine.after(this.#positions, undefined));
     return this.#other;
   }
 
-  /** Of the elements of an array: the paths pass through it, whether they say `[*]` or not. */
+  /** The state of array elements: a path matches with and without `[*]`. */
   element(): PathState {
     const positions = this.#positions;
     this.#element ??= this.#machine.stateOf([...positions, ...this.#machine.after(positions, undefined)]);
     return this.#element;
   }
 
-  /** A few comparisons of pointers take less than a look into a Map. */
+  /** Comparing a few pointers is faster than a Map lookup. */
   #indexOf(key: string): number {
     const named = this.#named;
     if (named.length > 8) {
@@ -176,10 +174,85 @@ function keyOf(step: PathStep | undefined): string[] {
   return typeof step === 'object' ? [step.key] : [];
 }
 
-/** The text as engines keep names of properties: comparing it with another one is comparing two pointers. */
+/** The interned text: comparing it with a property name compares two pointers. */
 function internalized(text: string): string {
   return Object.keys({ [text]: 0 })[0] ?? text;
 }
 
-/** No rule can match any more, neither here nor below. */
+/** No rule can match here or below. */
 export const deadState: PathState = new PathState(new Machine([], () => {}), []);
+
+export interface Policies {
+  policyOf(eventType: string): Policy;
+  /** Adds rules for one event type, whichever target or call publishes it. They precede the general rules. */
+  add(eventType: string, rules: readonly PathRule[], owner: string): void;
+  /** Rules whose path has matched no payload, though events of their type were published. */
+  unmet(): readonly UnmetRule[];
+}
+
+/** A rule that may be mistyped. A path may be absent from any single payload, so only the count tells. */
+export interface UnmetRule {
+  readonly path: string;
+  /** The target that configures it, or `svc.pii.fields`. */
+  readonly owner: string;
+  readonly events: number;
+}
+
+interface PoliciesOptions {
+  /** `svc.pii.fields`, for all events. */
+  readonly general: readonly PathRule[];
+  /** Called once per rule that has matched nothing in `enoughEvents`. */
+  readonly onUnmet?: (rule: UnmetRule) => void;
+}
+
+/** Events after which a path without a match is reported: of its event type, and of all types. */
+export const enoughEvents = { ofType: 1_000, ofAll: 10_000 };
+
+interface Entry {
+  policy: Policy;
+  events: number;
+  readonly own: readonly PathRule[];
+}
+
+/** The policy of each event type, compiled when its rules are known. */
+export function createPolicies({ general, onUnmet }: PoliciesOptions): Policies {
+  const met = new Set<PathRule>();
+  const said = new Set<PathRule>();
+  const owners = new Map<PathRule, string>();
+  const compile = (rules: readonly PathRule[]) => compilePolicy(rules, (rule) => met.add(rule));
+  const base: Entry = { policy: compile(general), events: 0, own: [] };
+  const entries = new Map<string, Entry>();
+  let total = 0;
+
+  function unmetOf(rules: readonly PathRule[], events: number): UnmetRule[] {
+    const left = events === 0 ? [] : rules.filter((rule) => !met.has(rule) && !said.has(rule));
+    return left.map((rule) => ({ path: rule.path, owner: owners.get(rule) ?? 'svc.pii.fields', events }));
+  }
+
+  function tell(rules: readonly PathRule[], events: number): void {
+    for (const rule of unmetOf(rules, events)) onUnmet?.(rule);
+    for (const rule of rules) said.add(rule);
+  }
+
+  return {
+    policyOf(eventType) {
+      const entry = entries.size === 0 ? base : (entries.get(eventType) ?? base);
+      if (++entry.events === enoughEvents.ofType) tell(entry.own, entry.events);
+      if (++total === enoughEvents.ofAll) tell(general, total);
+      return entry.policy;
+    },
+
+    add(eventType, rules, owner) {
+      if (rules.length === 0) return;
+      for (const rule of rules) owners.set(rule, owner);
+      const before = entries.get(eventType);
+      const own = [...(before?.own ?? []), ...rules];
+      entries.set(eventType, { policy: compile([...own, ...general]), events: before?.events ?? 0, own });
+    },
+
+    unmet: () => [
+      ...[...entries.values()].flatMap(({ own, events }) => unmetOf(own, events)),
+      ...unmetOf(general, total),
+    ],
+  };
+}

@@ -7,7 +7,7 @@ import {
   prismaRuntime,
   typeormTransactions,
 } from '../../../src/adapters/orms/orms.ts';
-import { currentScope, runInScope, Scope } from '../../../src/transaction/scope.ts';
+import { currentScope, runInScope, Scope } from '../../../src/transaction/transaction.ts';
 
 type Work = () => unknown;
 

@@ -5,7 +5,7 @@ import BetterSqlite3 from 'better-sqlite3';
 import { betterSqlite3Driver, nodeSqliteDriver } from '../../../src/adapters/sqlite/sqlite-driver.ts';
 import { runOwnWork } from '../../../src/ground/lifecycle.ts';
 import { createConnections } from '../../../src/transaction/connection.ts';
-import { currentScope } from '../../../src/transaction/scope.ts';
+import { currentScope } from '../../../src/transaction/transaction.ts';
 import { Captures, patchDriver } from '../../contract/captured.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 

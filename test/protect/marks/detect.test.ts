@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createDetector } from '../../../src/protect/marks/policies.ts';
+import { createDetector } from '../../../src/protect/protect.ts';
 import { publishes } from '../protecting.ts';
 
 function reportOf(payload: unknown, rules: unknown = []): string[] {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Envelope } from '../../../src/envelope/envelope.ts';
 import type { PathRule } from '../../../src/ground/pii-rule.ts';
-import { createPolicies, enoughEvents, type Policies } from '../../../src/protect/marks/policies.ts';
+import { createPolicies, enoughEvents, type Policies } from '../../../src/protect/marks/policy.ts';
 import { createProtector } from '../../../src/protect/protect.ts';
 import { testSealer } from '../protecting.ts';
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RowsBeforeCommit } from '../../../src/transaction/driver.ts';
-import { findTransactions } from '../../../src/transaction/scope.ts';
-import { type Joined, nextSequence } from '../../../src/transaction/transaction.ts';
+import { findTransactions, type Joined, nextSequence } from '../../../src/transaction/transaction.ts';
 import { type FakeConnection, fakeConnection, loseConnections } from '../fake-session.ts';
 
 const row = (text: string) => ({ text, values: [] });
