@@ -163,7 +163,7 @@ requiring('postgres', 'outbox: rows of another process', function () {
       },
       undefined,
     );
-    const file = JSON.stringify(new URL('../../src/start/outbox/outbox-commands.ts', import.meta.url).href);
+    const file = JSON.stringify(new URL('../../src/start/outbox.ts', import.meta.url).href);
     const worker = new Worker(
       `import(${file}).then(({ tellOfRows }) => { const told = tellOfRows(); told.tell(17); setTimeout(() => told.close(), 50); });`,
       { eval: true },
