@@ -71,7 +71,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [
     'prepare',
-    /src\/capture\/(?:target-record|compiled-from|packages\/|source\/(?:node-hooks|locate|parse-text|outline|late-start|insert-calls|target-files|function-path|package-files|resolve-specifier|listed-places)\.)/,
+    /src\/capture\/(?:target-record|compiled-from|source\/(?:node-hooks|locate|parse-text|late-start|insert-calls|target-files|function-path|package-files|resolve-specifier|listed-places)\.)/,
   ],
   [
     'engine',
@@ -117,6 +117,8 @@ export default defineConfig([
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
       'compiled-from': 'src/capture/source/compiled-from.ts',
+      hook: 'src/capture/packages/hook.ts',
+      outline: 'src/capture/source/outline.ts',
       'follow-export': 'src/capture/source/follow-export.ts',
       'rewrite-mapped': 'src/capture/source/rewrite-mapped.ts',
       'needed-packages': 'src/start/commands/needed-packages.ts',

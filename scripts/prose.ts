@@ -17,7 +17,7 @@ const root = resolve(import.meta.dirname, '..');
 const PAGES = ['*.md', 'docs/**/*.md', 'examples/*/README.md'];
 const SOURCES = ['src/**/*.ts', 'console/*.{ts,tsx}', 'scripts/dashboard.ts', 'ops/*.yaml', 'register.ts'];
 /** Folders whose comments are read as well. */
-const COMMENTED: readonly string[] = [];
+const COMMENTED = ['src/', 'console/', 'register.ts'];
 const MAX_WORDS = 25;
 /** Up to a full stop that something other than a small letter follows; `svc` begins sentences as it is. */
 const SENTENCE = /\S[\s\S]*?(?:[.!?][)"”’*_]*(?=\s+(?:[^a-z]|svc\b))|$)/g;

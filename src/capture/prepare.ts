@@ -7,13 +7,8 @@ import { type Clock, systemClock } from '../ground/clock.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
-import {
-  hookPackages,
-  type PackageHooks,
-  type PackagePatch,
-  type PackageTarget,
-  type PatchEvents,
-} from './packages/hook.ts';
+import type * as Packages from './packages/hook.ts';
+import type { PackageHooks, PackagePatch, PackageTarget, PatchEvents } from './packages/hook.ts';
 import { inPlaceOf, type TargetReport, writeMaps } from './report.ts';
 import { layDown, pickUp } from './slot.ts';
 import { type RuntimeTarget, runtimeTargets } from './source/capture-runtime.ts';
@@ -91,18 +86,19 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     if (slot !== undefined) record.resume(slot);
   }
   const { files, missing, packages } = sort(records, baseDir);
-  const ofPackages = guarded(
-    () =>
-      hookPackages(
-        packages,
-        packageEvents(records),
-        { preloadedBy: preloadedBy() },
-        options.patches?.map((patch) => ({ ...patch, baseDir })),
-      ),
-    (reason) => {
-      for (const { id } of packages) records.get(id)?.failed(reason);
-    },
-  );
+  const patches = options.patches?.map((patch) => ({ ...patch, baseDir })) ?? [];
+  const ofPackages =
+    packages.length + patches.length === 0
+      ? undefined
+      : guarded(
+          () => {
+            const { hookPackages } = loadChunk(import.meta.url, './packages/hook.ts') as typeof Packages;
+            return hookPackages(packages, packageEvents(records), { preloadedBy: preloadedBy() }, patches);
+          },
+          (reason) => {
+            for (const { id } of packages) records.get(id)?.failed(reason);
+          },
+        );
   const source = guarded(
     () => hookFiles(files, missing, ofPackages, records, options),
     (reason) => {

@@ -8,7 +8,6 @@ import {
   type DecryptionKeys,
   type DecryptOptions,
   findEnvelope,
-  isCloudEvent,
   readKeysFile,
   tryDecryptFields,
 } from '../consumer/decrypt-fields.ts';
@@ -374,7 +373,7 @@ function oneDocument(): Output {
 
 /** Only a valid event id is shown. */
 function idOf(envelope: object): string | undefined {
-  const eventId = isCloudEvent(envelope) ? envelope.id : (envelope as { eventId?: unknown }).eventId;
+  const { id, eventId = id } = envelope as { eventId?: unknown; id?: unknown };
   return typeof eventId === 'string' && isEventId(eventId) ? eventId : undefined;
 }
 

@@ -1,9 +1,15 @@
 // consumer/: decrypts the events of `protect/` for their readers. Loads nothing of the running svc.
 
-import { cloudEventsType, extensions } from '../envelope/envelope.ts';
+import {
+  type CloudEvent,
+  cloudEventIn,
+  isCloudEvent,
+  notAnEnvelope,
+  type TextHeaders,
+  toEnvelope,
+} from '../envelope/envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import { SvcError } from '../ground/errors.ts';
-import { attributePrefix, severities } from '../ground/event-fields.ts';
 import { readBoundedSync } from '../ground/files.ts';
 import { optionsProblem } from '../ground/names.ts';
 import {
@@ -445,10 +451,6 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-function notAnEnvelope(why: string): SvcError {
-  return new SvcError('SVC_CONSUMER_NOT_AN_ENVELOPE', `this is not an envelope of svc: ${why}`);
-}
-
 /**
  * Fields of a payload, subfields included: paths as in rules (`customer.email`, `items[*].phone`, `**.iban`), or a function
  * that gets the path of one field.
@@ -493,94 +495,6 @@ function at(state: PathState): Chosen {
     element: () => at(state.element()),
     has: () => false,
   };
-}
-
-type TextHeaders = Readonly<Record<string, string | undefined>>;
-
-/** The attributes of a CloudEvent, and `data`. */
-export type CloudEvent = Readonly<Record<string, unknown>>;
-
-/** True for a CloudEvent in JSON form, and for one of the official SDK. */
-export function isCloudEvent(
-  value: unknown,
-): value is CloudEvent & { readonly id: string; readonly type: string } {
-  if (!isObject(value)) return false;
-  const { specversion, id, type, source } = value as CloudEvent;
-  return [specversion, id, type, source].every((text) => typeof text === 'string' && text !== '');
-}
-
-/**
- * The CloudEvent in a record, or `undefined`. Structured mode is recognized by the content type, binary mode by the required
- * attributes. Throws `SVC_CONSUMER_NOT_AN_ENVELOPE` if no envelope can be made of it.
- */
-export function cloudEventIn(value: unknown, headers: TextHeaders): CloudEvent | undefined {
-  if (isStructured(headers)) {
-    if (!isCloudEvent(value))
-      throw notAnEnvelope('its CloudEvent lacks id, type, source or specversion, or is a batch');
-    if ('data_base64' in value) throw notAnEnvelope('the data of its CloudEvent is not JSON');
-    return value;
-  }
-  // A dead letter has the attributes of its original event.
-  if (headers.originalTopic !== undefined) return undefined;
-  const attributes: Record<string, unknown> = {};
-  for (const [name, text] of Object.entries(headers))
-    if (name.startsWith(attributePrefix)) attributes[name.slice(attributePrefix.length)] = text;
-  return isCloudEvent(attributes) ? { ...attributes, data: value } : undefined;
-}
-
-function isStructured(headers: TextHeaders): boolean {
-  return headers['content-type']?.toLowerCase().startsWith(cloudEventsType) === true;
-}
-
-/** The envelope that svc would have written; for other producers, as much as the attributes give. */
-export function envelopeOf(event: CloudEvent, timestampMs: number): object {
-  const text = (name: string): string | null => {
-    const value = event[name];
-    return typeof value === 'string' ? value : null;
-  };
-  const recordedAt = inUtc(text(extensions.publishedAt)) ?? timeText(timestampMs);
-  const [, traceId = null, spanId = null] =
-    /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-/.exec(text(extensions.traceparent) ?? '') ?? [];
-  const severity = severities.find((each) => each === event[extensions.severity]) ?? 'INFO';
-  return {
-    eventId: event.id,
-    eventType: event.type,
-    occurredAt: inUtc(text('time')) ?? recordedAt,
-    publishedAt: recordedAt,
-    severity,
-    metadata: {
-      source: {
-        serviceName: text(extensions.serviceName),
-        serviceVersion: text(extensions.serviceVersion),
-        hostname: text(extensions.hostname),
-      },
-      actor: { userId: text(extensions.userId), sessionId: text(extensions.sessionId) },
-      trace: { traceId, spanId, parentSpanId: text(extensions.parentSpanId) },
-      correlationId: text(extensions.correlationId),
-      clientIp: text(extensions.clientIp),
-      tags: tagsOf(text(extensions.tags)),
-    },
-    payload: event.data ?? null,
-  };
-}
-
-/** Other producers may write another offset. A time in UTC keeps its digits. */
-function inUtc(time: string | null): string | null {
-  return time === null || /z$/i.test(time) ? time : timeText(Date.parse(time));
-}
-
-function timeText(ms: number): string | null {
-  return Math.abs(ms) <= 8_640_000_000_000_000 ? new Date(ms).toISOString() : null;
-}
-
-function tagsOf(json: string | null): object {
-  try {
-    const tags: unknown = JSON.parse(json ?? '{}');
-    if (isObject(tags) && Object.values(tags).every((tag) => typeof tag === 'string')) return tags;
-  } catch {
-    // Tags of another producer.
-  }
-  return {};
 }
 
 export type BatchResult<T> =
@@ -704,12 +618,6 @@ export interface EventRecord {
  */
 export function readEnvelope<T = unknown>({ value, headers = {}, timestamp = Number.NaN }: EventRecord): T {
   return toEnvelope(parsedValue(value), textHeaders(headers), Number(timestamp)) as T;
-}
-
-/** The same for a parsed value. A value that is not a CloudEvent is returned as it is. */
-export function toEnvelope(document: unknown, headers: TextHeaders, timestampMs = Number.NaN): unknown {
-  const event = cloudEventIn(document, headers);
-  return event === undefined ? document : envelopeOf(event, timestampMs);
 }
 
 function parsedValue(value: EventRecord['value']): unknown {

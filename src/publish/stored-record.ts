@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { toEnvelope } from '../consumer/decrypt-fields.ts';
+import { toEnvelope } from '../envelope/envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import type { BackupEvent } from './backup-strategy.ts';
 import type { StoredEvent } from './recovery-source.ts';

@@ -509,7 +509,7 @@ export interface Range {
 }
 
 /** A text of the original length: the remaining parts keep their offsets. */
-interface Shortened {
+export interface Shortened {
   readonly text: string;
   readonly kept: number;
 }

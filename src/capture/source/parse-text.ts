@@ -3,7 +3,9 @@ import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Program } from 'oxc-parser';
 import { nearestManifest } from '../../ground/files.ts';
-import { outlineOf, type Range, shortened } from './outline.ts';
+import { loadChunk } from '../../ground/lifecycle.ts';
+import type * as Outlines from './outline.ts';
+import type { Range } from './outline.ts';
 import { isProblem, messageOf, type Problem } from './wrapper-place.ts';
 
 /** The kind of text, as far as the caller knows. A wrong guess only costs a second parse. */
@@ -95,6 +97,7 @@ export function parse(file: string, text: string, kind: TextKind, wanted?: Wante
   const isShort = text.length < shortensFrom;
   if (isShort && maxStackOf(text) < ownStack()) return parseWith(loadParser(), file, text, kind, 0, true);
   const hasElements = !/\.[cm]?ts$/i.test(file);
+  const { outlineOf, shortened } = outlines();
   const { groups, stackBytes } = outlineOf(text, hasElements);
   // With unbalanced brackets the bound is too high; no program that runs is nested so deep.
   const whole = groups ? stackBytes : Math.min(stackBytes, maxStackMb * 0.5 * mebibyte);
@@ -116,17 +119,20 @@ export function parse(file: string, text: string, kind: TextKind, wanted?: Wante
   return tooMuch ?? parseWith(loadParser(), file, text, kind, whole, true);
 }
 
+/** Only long or deep texts need it. */
+const outlines = () => loadChunk(import.meta.url, './outline.ts') as typeof Outlines;
+
 const ways = ['declarations', 'brackets', 'curly brackets'] as const;
 
 function parseShortened(
   file: string,
-  short: ReturnType<typeof shortened>,
+  short: Outlines.Shortened,
   kind: TextKind,
   hasElements: boolean,
   whole: number,
 ): Parsed | Problem {
   // Its stack is at most that of the whole text.
-  const stackBytes = whole < ownStack() ? whole : outlineOf(short.text, hasElements).stackBytes;
+  const stackBytes = whole < ownStack() ? whole : outlines().outlineOf(short.text, hasElements).stackBytes;
   return parseWith(loadParser(), file, short.text, kind, stackBytes, false);
 }
 
