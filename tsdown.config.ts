@@ -48,7 +48,7 @@ const publicEntries = {
  * Each file costs Node 0.3 to 0.5 ms at the start of a process: what is loaded together stands together. First those that many
  * entries load; test/public-api.test.ts tells when an entry loads more than it should.
  */
-const rooms: readonly (readonly [name: string, files: RegExp])[] = [
+const chunks: readonly (readonly [name: string, files: RegExp])[] = [
   // On their own: else they stand in a large chunk, which every entry would then load, `register` before it knows its Node.
   ['runtime', /rolldown\/runtime/],
   ['version', /src\/ground\/version\./],
@@ -58,7 +58,7 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['prompts', /node_modules\/(?:@clack|sisteransi|fast-(?:string|wrap))/],
   [
     'state',
-    /src\/(?:observe\/(?:logger|thread-counts|otel-api|outcomes|spans)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|source|trace)\.|(?:outbox\/api\/running-outbox|publish\/api\/publish)\.|protect\/keys\/key-provider\.|transaction\/(?:driver|transaction)\.)/,
+    /src\/(?:observe\/(?:logger|thread-counts|otel-api|outcomes|spans)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|request|source|trace)\.|(?:outbox\/api\/running-outbox|publish\/api\/publish)\.|protect\/keys\/key-provider\.|transaction\/(?:driver|transaction)\.)/,
   ],
   ['config', /src\/config\/(?!define-config)/],
   // What a consumer, publishEvent() and the running svc share.
@@ -71,18 +71,18 @@ const rooms: readonly (readonly [name: string, files: RegExp])[] = [
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [
     'prepare',
-    /src\/capture\/(?:target-record|compiled-from|source\/(?:node-hooks|locate|parse-text|late-start|insert-calls|target-files|function-path|package-files|resolve-specifier|listed-places)\.)/,
+    /src\/capture\/(?:target-record|compiled-from|wrap\/wrap-property|source\/(?:capture-runtime|node-hooks|parse-text|late-start|insert-calls|target-files|function-path|resolve-specifier|listed-places)\.)/,
   ],
   [
     'engine',
-    /src\/(?:start\/(?:management-later|serde|tiers\/start-tiers|keys|adapters|settings)|observe\/metrics)\./,
+    /src\/(?:start\/(?:management-later|serde|tiers\/start-tiers|adapters|settings)|observe\/metrics)\./,
   ],
 ];
-const groups = rooms.map(([name, files], index) => ({
+const groups = chunks.map(([name, files], index) => ({
   name,
   // Declarations have chunks of their own: in one of these they would be lost.
   test: (id: string) => !/\.d\.[cm]?ts$/.test(id) && files.test(id.replaceAll('\\', '/')),
-  priority: rooms.length - index,
+  priority: chunks.length - index,
 }));
 
 export default defineConfig([
