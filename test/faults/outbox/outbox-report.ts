@@ -9,14 +9,14 @@ import type { OutboxFaultResult } from './run-outbox-fault.ts';
 export const accountsFile: string = join(import.meta.dirname, 'accounts.json');
 
 const text = `Two applications, each with a relay, store orders in transactions and roll back a fifth of them. After each fault the test compares
-tables and topic row by row, in both directions. Each committed order has one row in the outbox and one event in the topic; other orders
-have none. No row is FAILED, and the events of an aggregate are in the order of their commits.
+tables and topic row by row, in both directions. Each committed order has one row in the outbox and one event in the topic. An order that was rolled back
+has neither. No row is FAILED, and the events of an aggregate are in the order of their commits.
 
 *Cut off*: transactions that the fault kept from their COMMIT. *Backlog*: the most rows that waited at once. *Drained*: time from the end of
 the load to the last acknowledged row. On two shared cores: the counts are exact, the times are those of a busy machine. Duplicates are rows
 that a relay sent but could not mark, because it was killed, frozen or without its database.
 
-In the hour without a fault the two applications used 260 and 259 MB of memory after six minutes, and 266 and 270 MB at the end.
+In the hour without a fault, the two applications used 260 and 259 MB of memory after six minutes. At the end they used 266 and 270 MB.
 \`npm run test:faults -- --database mariadb --client platformatic --outage 600\` selects runs; \`accounts.json\` in \`test/faults/outbox\` holds the
 last green run of each.`;
 
