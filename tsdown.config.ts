@@ -45,11 +45,11 @@ const publicEntries = {
 };
 
 /**
- * Each file costs Node 0.3 to 0.5 ms at the start of a process: what is loaded together stands together. First those that many
- * entries load; test/public-api.test.ts tells when an entry loads more than it should.
+ * Each file costs Node 0.3 to 0.5 ms at the start of a process, so files that load together share a chunk. Chunks of many entries come
+ * first; test/public-api.test.ts fails if an entry loads more than it should.
  */
 const chunks: readonly (readonly [name: string, files: RegExp])[] = [
-  // On their own: else they stand in a large chunk, which every entry would then load, `register` before it knows its Node.
+  // Separate: in a large chunk, each entry would load that chunk, and `register` would load it before it checks Node's version.
   ['runtime', /rolldown\/runtime/],
   ['version', /src\/ground\/version\./],
   // Without what loads node:http, for those who ask a service.

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type ObservedInstrument, observedInstruments, publishDuration } from '../src/observe/metrics.ts';
 
-/** Where the dashboard stands. `node scripts/dashboard.ts` makes it anew. */
+/** The file of the dashboard; `node scripts/dashboard.ts` writes it. */
 export const dashboardFile = fileURLToPath(new URL('../ops/dashboard.json', import.meta.url));
 
 const selector = 'job=~"$job", instance=~"$instance"';

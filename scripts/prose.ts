@@ -7,17 +7,11 @@ import text from '@textlint/textlint-plugin-text';
 import { load } from 'js-yaml';
 import ts from 'typescript';
 
-// `npm run lint`: the English of the pages, and of the messages in the source. `node scripts/prose.ts <file or folder>…` checks some,
-// with `--comments` their comments as well.
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { comments: { type: 'boolean' } },
-});
+// `npm run lint`: the English of pages, of messages and of comments in the source. `node scripts/prose.ts <file or folder>…` checks some.
+const { positionals } = parseArgs({ allowPositionals: true });
 const root = resolve(import.meta.dirname, '..');
 const PAGES = ['*.md', 'docs/**/*.md', 'examples/*/README.md'];
 const SOURCES = ['src/**/*.ts', 'console/*.{ts,tsx}', 'scripts/dashboard.ts', 'ops/*.yaml', 'register.ts'];
-/** Folders whose comments are read as well. */
-const COMMENTED = ['src/', 'console/', 'register.ts'];
 const MAX_WORDS = 25;
 /** Up to a full stop that something other than a small letter follows; `svc` begins sentences as it is. */
 const SENTENCE = /\S[\s\S]*?(?:[.!?][)"”’*_]*(?=\s+(?:[^a-z]|svc\b))|$)/g;
@@ -194,9 +188,6 @@ function annotationsOf(source: string): Message[] {
   }));
 }
 
-const readsComments = (file: string): boolean =>
-  values.comments === true || COMMENTED.some((folder) => file.startsWith(folder));
-
 async function check(file: string): Promise<string[]> {
   const source = readFileSync(join(root, file), 'utf8');
   if (file.endsWith('.md')) {
@@ -218,7 +209,7 @@ async function check(file: string): Promise<string[]> {
   }
   const found = file.endsWith('.yaml')
     ? annotationsOf(source)
-    : [...messagesOf(file, source), ...(readsComments(file) ? commentsOf(file, source) : [])];
+    : [...messagesOf(file, source), ...commentsOf(file, source)];
   const { messages } = await kernel.lintText(found.map((each) => each.text).join('\n'), {
     ext: '.txt',
     filePath: `${file}.txt`,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import ts from 'typescript';
 
@@ -246,6 +246,16 @@ describe('architecture', () => {
       serializer.map(({ dynamic }) => dynamic),
       [true],
     );
+  });
+
+  it('has no literal with a Unicode class, which V8 would parse at each start: see lazyPattern', () => {
+    const found = globSync('src/**/*.ts', { cwd: root }).flatMap((file) =>
+      readFileSync(join(root, file), 'utf8')
+        .split('\n')
+        .filter((line) => /\\p\{(?!ID_)/.test(line) && !/String\.raw|^\s*\*/.test(line))
+        .map((line) => `${file}: ${line.trim()}`),
+    );
+    assert.deepEqual(found, []);
   });
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {

@@ -1,8 +1,13 @@
 // envelope/: the fields around the payload of an event, and unique ids.
 
 import { SvcError } from '../ground/errors.ts';
-import { attributePrefix, type Severity, severities } from '../ground/event-fields.ts';
-import { lazyPattern } from '../ground/names.ts';
+import {
+  attributePrefix,
+  isAttributeText,
+  notInAttributes,
+  type Severity,
+  severities,
+} from '../ground/event-fields.ts';
 
 /** The publishing service. `null`: unknown. */
 export interface Source {
@@ -82,18 +87,15 @@ export const attributeHeaders: readonly string[] = [...core, ...Object.values(ex
   (name) => attributePrefix + name,
 );
 
-const eachNotInTexts = lazyPattern(String.raw`[\p{Cc}\p{Cs}\p{NChar}]`, 'gu');
-const usual = /^[\x20-\x7e]*$/;
-
 /** Replaces characters that attributes may not contain by `U+FFFD`. */
 export function attributeText(text: string): string {
-  return usual.test(text) ? text : text.replace(eachNotInTexts(), '\ufffd');
+  return isAttributeText(text) ? text : text.replace(notInAttributes(), '\ufffd');
 }
 
 /** JSON in which those characters are escaped, so that nothing is lost. */
 export function attributeJson(value: unknown): string {
   const json = JSON.stringify(value);
-  return usual.test(json) ? json : json.replace(eachNotInTexts(), escaped);
+  return isAttributeText(json) ? json : json.replace(notInAttributes(), escaped);
 }
 
 function escaped(character: string): string {

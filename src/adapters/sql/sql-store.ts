@@ -1,5 +1,6 @@
 import { spreadHash } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { lazyPattern } from '../../ground/names.ts';
 import type { Logger } from '../../observe/logger.ts';
 import {
   besideTable,
@@ -610,9 +611,11 @@ function both(one: Condition, other: Condition): Condition {
   return { sql: `${one.sql} AND ${other.sql}`, values: [...one.values, ...other.values] };
 }
 
+const lineBreaks = lazyPattern(String.raw`[\p{Cc}\u2028\u2029]+`, 'gu');
+
 function oneLine(text: string): string {
   // PostgreSQL stores no NUL.
-  return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').slice(0, longestError);
+  return text.replace(lineBreaks(), ' ').slice(0, longestError);
 }
 
 interface Claim {

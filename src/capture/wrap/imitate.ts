@@ -12,13 +12,13 @@ interface Metadata {
   defineMetadata?(key: unknown, value: unknown, target: object): void;
 }
 
-type Question = (this: unknown, value?: unknown) => unknown;
+type BuiltIn = (this: unknown, value?: unknown) => unknown;
 
 const hidden = shared('hidden-wrappers', () => ({ done: false }));
 
 /**
- * Three built-in questions tell a wrapper from its function by what V8 knows of it. From now on they answer for the function. Each
- * looks like the built-in one. With `--frozen-intrinsics` the text stays that of the wrapper.
+ * Makes three built-in functions answer for a captured function, not for its wrapper: V8 tells the two apart. Each replacement
+ * looks like the built-in function. With `--frozen-intrinsics`, the text stays that of the wrapper.
  */
 export function hideWrappers(): void {
   if (hidden.done) return;
@@ -28,25 +28,26 @@ export function hideWrappers(): void {
     for (let next = originalOf(inner); next !== undefined; next = originalOf(inner)) inner = next;
     return inner;
   };
-  const replace = (owner: object, key: string, makeAnswer: (builtIn: Question) => Question): void =>
+  const replace = (owner: object, key: string, makeReplacement: (builtIn: BuiltIn) => BuiltIn): void =>
     attempt(() => {
       const place = Object.getOwnPropertyDescriptor(owner, key) as PropertyDescriptor;
-      const builtIn = place.value as Question;
-      const question = makeAnswer(builtIn);
-      copyDescriptor('name', question, builtIn);
-      copyDescriptor('length', question, builtIn);
-      if (Reflect.defineProperty(owner, key, { ...place, value: question })) remember(question, builtIn);
+      const builtIn = place.value as BuiltIn;
+      const replacement = makeReplacement(builtIn);
+      copyDescriptor('name', replacement, builtIn);
+      copyDescriptor('length', replacement, builtIn);
+      if (Reflect.defineProperty(owner, key, { ...place, value: replacement }))
+        remember(replacement, builtIn);
     });
-  // Methods, as the built-in ones have no `prototype` and cannot stand after `new`.
+  // Methods, because the built-in functions have no `prototype` and are not constructors.
   replace(
     Function.prototype,
     'toString',
     (builtIn) =>
       ({
-        ask() {
+        method() {
           return Reflect.apply(builtIn, innermost(this), []);
         },
-      }).ask,
+      }).method,
   );
   for (const key of ['isAsyncFunction', 'isGeneratorFunction'] as const) {
     replace(
@@ -54,10 +55,10 @@ export function hideWrappers(): void {
       key,
       (builtIn) =>
         ({
-          ask(value: unknown) {
+          method(value: unknown) {
             return builtIn(innermost(value));
           },
-        }).ask,
+        }).method,
     );
   }
 }
