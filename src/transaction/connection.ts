@@ -181,14 +181,7 @@ export class Connection implements WatchedConnection {
     const transaction = new Transaction(this.session, scope, (run, isLater) =>
       this.sendInOrder(tx, run, isLater),
     );
-    const tx: TrackedTransaction = {
-      transaction,
-      isConfirmed: false,
-      commitIsSent: false,
-      commitIsCalled: false,
-      rollbackIsSent: false,
-      begunBy,
-    };
+    const tx: TrackedTransaction = new TrackedTransaction(transaction, begunBy);
     this.transactions = [...this.transactions, tx];
     return tx;
   }
@@ -306,20 +299,25 @@ export class Connection implements WatchedConnection {
  * A lost connection ends all of them: `unknown` if COMMIT was sent, else `rolled_back`. AND CHAIN ends one and opens the next
  * with the same answer.
  */
-interface TrackedTransaction {
+class TrackedTransaction {
   readonly transaction: Transaction;
   /** The database has reported it as open; before that, its BEGIN is in flight. */
-  isConfirmed: boolean;
-  commitIsSent: boolean;
+  isConfirmed = false;
+  commitIsSent = false;
   /** COMMIT was called: it may still wait, and a BEGIN that is called now begins the next one. */
-  commitIsCalled: boolean;
+  commitIsCalled = false;
   /** It waits for rows. The promise is everything sent before it; the rows follow that. */
-  sentBeforeCommit?: Promise<void>;
-  rollbackIsSent: boolean;
+  sentBeforeCommit: Promise<void> | undefined;
+  rollbackIsSent = false;
   /** The answer also opens the next one: AND CHAIN, or a BEGIN in the same text. */
-  rollbackChains?: boolean;
+  rollbackChains = false;
   /** SQLite's SAVEPOINT, whose RELEASE commits; or any query, if the session begins transactions itself. */
   readonly begunBy: 'begin' | 'savepoint' | 'query';
+
+  constructor(transaction: Transaction, begunBy: TrackedTransaction['begunBy']) {
+    this.transaction = transaction;
+    this.begunBy = begunBy;
+  }
 }
 
 function isEnding({ commitIsCalled, rollbackIsSent }: TrackedTransaction): boolean {
