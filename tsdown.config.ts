@@ -64,14 +64,16 @@ const chunks: readonly (readonly [name: string, files: RegExp])[] = [
   // What a consumer, publishEvent() and the running svc share.
   [
     'ports',
-    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/topic-refusals\.|tiers\/(?:loss-alert|dlq-message))|serialize\/(?:serializer|json)\.|protect\/(?:mask\.|marks\/(?:class-marks|policy)\.|own-text|keys\/key[^/]*$)|ground\/bounds\.)/,
+    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/(?:topic-refusals|queued-event)\.|tiers\/(?:loss-alert|dlq-message))|serialize\/(?:serializer|json)\.|protect\/(?:mask\.|marks\/(?:class-marks|policy)\.|own-text)|ground\/bounds\.)/,
   ],
+  // What reads and writes protected fields.
+  ['keys', /src\/protect\/keys\/key-(?:cache|ring)\./],
   ['file', /src\/adapters\/file\/file-broker\./],
   ['backup', /src\/adapters\/local-backup\/(?!local-backup\.|local-source)/],
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [
     'prepare',
-    /src\/capture\/(?:target-record|compiled-from|wrap\/wrap-property|source\/(?:capture-runtime|node-hooks|parse-text|late-start|insert-calls|target-files|function-path|resolve-specifier|listed-places)\.)/,
+    /src\/capture\/(?:target-record|compiled-from|wrap\/wrap-property|source\/(?:capture-runtime|node-hooks|parse-text|late-start|insert-calls|find|target-files|function-path|resolve-specifier|listed-places)\.)/,
   ],
   [
     'engine',
@@ -98,6 +100,8 @@ export default defineConfig([
     checks: { legacyCjs: false },
     outputOptions: {
       codeSplitting: { groups },
+      // Docstrings stand in the types; a start would read them.
+      comments: { jsdoc: false },
       // As in the sources. In sloppy mode a wrapper called without `this` would hand the global object on.
       strict: true,
     },
@@ -119,6 +123,8 @@ export default defineConfig([
       'compiled-from': 'src/capture/source/compiled-from.ts',
       hook: 'src/capture/packages/hook.ts',
       outline: 'src/capture/source/outline.ts',
+      compile: 'src/capture/expression/compile.ts',
+      'create-sealer': 'src/protect/keys/create-sealer.ts',
       'follow-export': 'src/capture/source/follow-export.ts',
       'rewrite-mapped': 'src/capture/source/rewrite-mapped.ts',
       'needed-packages': 'src/start/commands/needed-packages.ts',

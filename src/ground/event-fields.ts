@@ -166,6 +166,9 @@ function isDay(day: string): boolean {
 /** `2026-03-01T12:00:00Z`, for a line of text. */
 export const isoSeconds = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 
+/** Id of the key in `svc.pii.crypto.default-key`. */
+export const defaultKeyId = 'default';
+
 /** Key ids are part of paths and ciphertexts. */
 export const keyIdPattern: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
 export const keyIdProblem = 'Invalid key id: it must be 1 to 128 letters, digits, underscores and hyphens';

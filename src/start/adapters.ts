@@ -13,6 +13,7 @@ import type { Names } from '../config/check/validate.ts';
 import type { Config } from '../config/config.ts';
 import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
 import { systemClock } from '../ground/clock.ts';
+import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
 import type { ClientName } from '../ground/management.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
@@ -22,7 +23,6 @@ import {
   ownKeyProvider,
   type StaticKeyProvider,
 } from '../protect/keys/key-provider.ts';
-import { defaultKeyId } from '../protect/keys/key-ring.ts';
 import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { AskAccess, Broker, SendResult } from '../publish/broker.ts';
 import { openOwnBroker } from '../publish/own-broker.ts';
@@ -158,11 +158,7 @@ export async function openBrokerAccess(client: string, settings: BrokerSettings)
 export function openWorkerIdLease(client: string, settings: BrokerSettings, group: string): WorkerIdLease {
   let opening: Promise<WorkerIdLease> | undefined;
   const open = async (): Promise<WorkerIdLease> => {
-    const [{ createKafkaGroup }, { createGroupLease }, { groupRefusals }] = await Promise.all([
-      import('../adapters/kafka/group.ts'),
-      import('../adapters/kafka/group.ts'),
-      import('../adapters/kafka/group.ts'),
-    ]);
+    const { createKafkaGroup, createGroupLease, groupRefusals } = await import('../adapters/kafka/group.ts');
     const access = createKafkaGroup(settings, adapterOf(client).transport as LoadTransport);
     const refusals = groupRefusals(group, settings);
     return createGroupLease({

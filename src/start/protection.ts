@@ -1,20 +1,15 @@
 import { declaredRules } from '../capture/declare/make-plan.ts';
 import type { Config } from '../config/config.ts';
 import { SvcError } from '../ground/errors.ts';
+import { defaultKeyId } from '../ground/event-fields.ts';
+import { loadChunk } from '../ground/lifecycle.ts';
 import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
 import type { KeyHealth } from '../manage/controls.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
-import {
-  createSealer,
-  isWeak,
-  type KeyState,
-  type ManagedSealer,
-  openSalt,
-  type SealerOptions,
-} from '../protect/keys/create-sealer.ts';
+import type * as Keys from '../protect/keys/create-sealer.ts';
 import type { KeyFailure } from '../protect/keys/key-cache.ts';
-import { defaultKeyId, type KeyUse } from '../protect/keys/key-ring.ts';
+import type { KeyUse } from '../protect/keys/key-ring.ts';
 import { watchMarks } from '../protect/marks/class-marks.ts';
 import { createPolicies, type UnmetRule } from '../protect/marks/policy.ts';
 import { createDetector, createProtector, type Protect } from '../protect/protect.ts';
@@ -57,8 +52,16 @@ export function startProtection(config: Config, logger: Logger): Protection {
   }
   const policies = createPolicies({ general: pii.fields, onUnmet: (rule) => logger.warn(unmetLine(rule)) });
   const { salt: chosenSalt, requireSalt = process.env.NODE_ENV === 'production' } = pii.crypto;
-  const salt = openSalt({ salt: chosenSalt, requireSalt, logger });
-  const sealer = createSealer({ ...sealerOptions(config, logger), salt: salt.value });
+  let opened: ReturnType<typeof open> | undefined;
+  const open = () => {
+    const salt = keysModule().openSalt({ salt: chosenSalt, requireSalt, logger });
+    const options = { ...sealerOptions(config, logger), salt: salt.value };
+    return { salt, sealer: keysModule().createSealer(options) };
+  };
+  const inUse = () => {
+    opened ??= open();
+    return opened;
+  };
   const asked = new Set<string>();
   const needed = new Set<string | undefined>();
   let saltError: string | undefined;
@@ -71,6 +74,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     const id = `${strategy} ${keyId}`;
     if (asked.has(id)) return;
     asked.add(id);
+    const { salt, sealer } = inUse();
     if (strategy === 'HASH') salt.announce();
     if (strategy === 'ENCRYPT') {
       needed.add(keyId);
@@ -88,7 +92,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
   }
 
   function keys(): KeyHealth[] {
-    const states = [...needed].map((keyId) => keyHealth(sealer.keyState(keyId)));
+    const states = [...needed].map((keyId) => keyHealth(inUse().sealer.keyState(keyId)));
     if (saltError === undefined) return states;
     return [...states, { provider: 'configuration', keyId: 'salt', status: 'DOWN', error: saltError }];
   }
@@ -99,13 +103,19 @@ export function startProtection(config: Config, logger: Logger): Protection {
   }
 
   // Starts to fetch the keys. `onFailure` reports each failed key.
-  sealer.ready().catch(() => {});
+  if (pii.kms.enabled || pii.crypto.keys.length > 0 || (pii.crypto.defaultKey ?? chosenSalt) !== undefined)
+    inUse()
+      .sealer.ready()
+      .catch(() => {});
   for (const rule of pii.fields) prepare(rule);
   watchMarks(prepare);
   return {
     protect: createProtector({
       policyOf: policies.policyOf,
-      sealer,
+      sealer: {
+        encrypt: (plain, field) => inUse().sealer.encrypt(plain, field),
+        hash: (plain) => inUse().sealer.hash(plain),
+      },
       keepsTypes,
       defers: pii.kms.enabled && pii.kms.onUnavailable === 'hold',
       detect: pii.detect === 'report' ? createDetector(logger) : undefined,
@@ -114,12 +124,17 @@ export function startProtection(config: Config, logger: Logger): Protection {
     addRules,
     keys,
     remarks: () => unmetReport(policies.unmet()),
-    invalidateKeys: sealer.invalidateKeys,
+    invalidateKeys: async () => opened?.sealer.invalidateKeys(),
     async close() {
       watchMarks(undefined);
-      await sealer.close();
+      await opened?.sealer.close();
     },
   };
+}
+
+/** Loaded for the first key, salt or rule: most services protect nothing. */
+function keysModule(): typeof Keys {
+  return loadChunk(import.meta.url, '../protect/keys/create-sealer.ts') as typeof Keys;
 }
 
 /** Limit of logged fields. */
@@ -137,7 +152,7 @@ function sayUnreadable(logger: Logger): (eventType: string, field: string) => vo
   };
 }
 
-function sealerOptions({ pii, targets }: Config, logger: Logger): SealerOptions {
+function sealerOptions({ pii, targets }: Config, logger: Logger): Keys.SealerOptions {
   const { crypto, kms } = pii;
   const format = crypto.format === 'v1' ? 'v1' : 'v0';
   const onWorn = (use: KeyUse) => sayWorn(use, logger);
@@ -173,7 +188,7 @@ function sayFailure({ keyId, error: { code, message }, usable }: KeyFailure, log
 function weakKeys({ crypto, kms }: Config['pii']): string[] {
   if (kms.enabled) return [];
   const weak = configuredKeys(crypto).filter(
-    ({ key, status }) => status !== 'decrypt' && isWeak(Buffer.from(key)),
+    ({ key, status }) => status !== 'decrypt' && keysModule().isWeak(Buffer.from(key)),
   );
   return weak.map(({ id }) => id);
 }
@@ -204,7 +219,7 @@ function unmetReport(rules: readonly UnmetRule[]): string[] {
   return [['personal data: these paths were in no payload', ...lines].join('\n')];
 }
 
-function keyHealth({ provider, keyId, usable, error }: KeyState): KeyHealth {
+function keyHealth({ provider, keyId, usable, error }: Keys.KeyState): KeyHealth {
   const state = { provider, keyId, status: usable ? 'UP' : 'DOWN' } as const;
   return error === undefined ? state : { ...state, error };
 }
@@ -217,7 +232,7 @@ function onceOnly(say: () => void): () => void {
   };
 }
 
-const noSealer: Pick<ManagedSealer, 'encrypt' | 'hash'> = {
+const noSealer: Pick<Keys.ManagedSealer, 'encrypt' | 'hash'> = {
   encrypt: () => '',
   hash: () => '',
 };

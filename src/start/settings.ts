@@ -18,12 +18,12 @@ import {
   type WorkerIdLease,
 } from '../envelope/ids.ts';
 import type { Clock } from '../ground/clock.ts';
-import { readKeyText } from '../ground/event-fields.ts';
+import { defaultKeyId, readKeyText } from '../ground/event-fields.ts';
 import { clientOf } from '../ground/management.ts';
 import { nearestNames } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
-import { type ConfiguredKey, defaultKeyId } from '../protect/keys/key-ring.ts';
+import type { ConfiguredKey } from '../protect/keys/key-ring.ts';
 import { createRetryPolicy, defaultBreaker } from '../publish/main/breaker.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
 import { type BrokerSettings, openWorkerIdLease, type S3Settings } from './adapters.ts';

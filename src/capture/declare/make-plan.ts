@@ -11,20 +11,19 @@ import {
 } from '../../config/schema/target.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
+import { loadChunk } from '../../ground/lifecycle.ts';
 import { isNamedValues, optionsProblem, plainObject } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import type { CapturePlan, ExpressionScope } from '../call.ts';
-import {
-  aggregateIdSelector,
-  keySelector,
-  parseExpression,
-  payloadSelector,
-  type Selector,
-  selector,
-  whenSelector,
-} from '../expression/compile.ts';
+import type * as Language from '../expression/compile.ts';
+import type { Selector } from '../expression/compile.ts';
 
 export type PlanFields = TargetFields<string | Selector, unknown>;
+
+/** Loaded for the first expression. */
+function language(): typeof Language {
+  return loadChunk(import.meta.url, '../expression/compile.ts') as typeof Language;
+}
 
 /**
  * Compiles a target.
@@ -38,7 +37,7 @@ export function makePlan(
   defaultEventType: string,
   parameterNames: readonly string[] | undefined,
 ): CapturePlan {
-  const select = payloadSelector(fields, parameterNames);
+  const select = payloadOf(fields, parameterNames);
   const outbox = outboxPlan(fields, parameterNames);
   return {
     id,
@@ -49,13 +48,28 @@ export function makePlan(
     phase: fields.phase ?? targetDefaults.phase,
     failOnError: outbox !== undefined || (fields.failOnError ?? targetDefaults.failOnError),
     callback: fields.callback,
-    when: fields.when === undefined ? undefined : whenSelector(fields.when, parameterNames),
+    when: fields.when === undefined ? undefined : language().whenSelector(fields.when, parameterNames),
     payload: fields.payload === undefined ? select : declared(select),
     outbox,
     afterCommit: fields.afterCommit ?? targetDefaults.afterCommit,
-    key: fields.key === undefined ? outbox?.aggregateId : keySelector(fields.key, parameterNames),
+    key: fields.key === undefined ? outbox?.aggregateId : language().keySelector(fields.key, parameterNames),
     headers: fields.headers && headerSelector(fields.headers, parameterNames),
     notes: notesOf(fields, parameterNames),
+  };
+}
+
+/** Most targets publish their result: its selection needs no expression. */
+function payloadOf(
+  fields: PlanFields,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => unknown {
+  const { payload, payloadIndex = -1 } = fields;
+  const select = () => language().payloadSelector(fields, parameterNames);
+  if (payload !== undefined || payloadIndex !== -1) return select();
+  return (call) => {
+    const { result } = call;
+    const isRefused = typeof result === 'function' || typeof result === 'symbol' || result instanceof Promise;
+    return isRefused ? select()(call) : result;
   };
 }
 
@@ -67,7 +81,7 @@ function outboxPlan(
   const { aggregateType, aggregateId, result } = fields.outbox;
   return {
     aggregateType,
-    aggregateId: aggregateIdSelector(aggregateId, parameterNames),
+    aggregateId: language().aggregateIdSelector(aggregateId, parameterNames),
     result,
   };
 }
@@ -160,7 +174,7 @@ function headerSelector(
   const selectors = entries.map(([name, given], index) => {
     const problem = headerNameProblem(name);
     if (problem !== undefined) throw headersError(`header ${index + 1} ${problem}`);
-    return { name, select: selector(given, `${name} header`, parameterNames) };
+    return { name, select: language().selector(given, `${name} header`, parameterNames) };
   });
   return (call) => {
     const headers: Record<string, string> = {};
@@ -197,7 +211,7 @@ export function defaultsNote(
 function namesIn(text: string): (string | undefined)[] {
   try {
     const positions = [...text.matchAll(/\bargs\s*\[\s*(\d+)\s*\]/g)].map(([, index]) => `p${index}`);
-    return [...parseExpression(text).variables, ...positions];
+    return [...language().parseExpression(text).variables, ...positions];
   } catch {
     // The error is reported elsewhere, with the column.
     return [];

@@ -1088,7 +1088,7 @@ const name = String.raw`([\p{ID_Start}$_][\p{ID_Continue}$]*)`;
 
 /** In the order of the groups. In strings, as in SpEL, a doubled quote is one quote, and a backslash an ordinary character. */
 const kinds = ['name', 'variable', 'number', 'string', 'string', 'symbol'] as const;
-const pattern = new RegExp(
+const pattern = lazyPattern(
   [
     String.raw`[\s\u200b\ufeff]+|${name}|#${name}|(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)`,
     `'((?:[^']|'')*)'(?!')|"((?:[^"]|"")*)"(?!")`,
@@ -1099,7 +1099,7 @@ const pattern = new RegExp(
 
 export function tokenize(text: string): readonly Token[] {
   const tokens: Token[] = [];
-  for (const found of text.matchAll(pattern)) {
+  for (const found of text.matchAll(pattern())) {
     const group = found.findIndex((part, index) => index > 0 && part !== undefined);
     const kind = kinds[group - 1];
     if (kind === undefined) continue;

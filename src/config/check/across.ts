@@ -4,6 +4,7 @@ import { isLoopback } from '../../ground/addresses.ts';
 import { attributePrefix, isAttributeHeader, isAttributeText } from '../../ground/event-fields.ts';
 import { changeableByOthers, readBoundedSync } from '../../ground/files.ts';
 import { clientOf, type KafkaCompression, usualClient } from '../../ground/management.ts';
+import { lazyPattern } from '../../ground/names.ts';
 import { type PathRule, type PathStep, parseRulePath } from '../../ground/pii-rule.ts';
 import { targetsName, variableOf } from '../schema/schema.ts';
 import type { KeyFields, TargetConfig } from '../schema/target.ts';
@@ -278,16 +279,19 @@ interface Read {
 type Paths = readonly (readonly string[])[];
 
 const anyKey = '*';
-const isName = (part = ''): boolean => /^#?[\p{ID_Start}$_]/u.test(part);
+const firstOfName = lazyPattern(String.raw`^#?[\p{ID_Start}$_]`, 'u');
+const isName = (part = ''): boolean => firstOfName().test(part);
 const isText = (part = ''): boolean => /^['"]/.test(part);
 const bare = (part: string): string => part.replace(/^(['"])(.*)\1$/s, '$2');
 
+const token = lazyPattern(
+  String.raw`'(?:[^']|'')*'|"(?:[^"]|"")*"|#?[\p{ID_Start}$_][\p{ID_Continue}$]*|\d+(?:\.\d+)?|\?\.|\?:|\?\?|\S`,
+  'gu',
+);
+
 /** Reads any text to its end. The compiler checks the syntax. */
 function readsOf(text: string, params: readonly string[] = []): readonly Read[] {
-  // Created here, because the Unicode classes would cost each start half a millisecond.
-  const token =
-    /'(?:[^']|'')*'|"(?:[^"]|"")*"|#?[\p{ID_Start}$_][\p{ID_Continue}$]*|\d+(?:\.\d+)?|\?\.|\?:|\?\?|\S/gu;
-  const tokens = text.match(token) ?? [];
+  const tokens = text.match(token()) ?? [];
   const reads: Read[] = [];
   let at = 0;
 

@@ -2,6 +2,7 @@
 
 import { nodeCrypto } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { defaultKeyId as ownDefault } from '../../ground/event-fields.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Sealer } from '../sealer.ts';
 import {
@@ -20,7 +21,6 @@ import {
   type EncryptionKey,
   type KeyUseOptions,
   notConfigured,
-  defaultKeyId as ownDefault,
   writeCipherText,
 } from './key-ring.ts';
 
@@ -165,7 +165,7 @@ const blockBytes = 64;
 const longestShort = 256;
 
 /** `HASH(<base64 of HMAC-SHA-256>)`, keyed with the salt as UTF-8. Throws `SVC_PROTECT_NO_SALT` for an empty salt. */
-export function createHasher(salt: string | Uint8Array): (plain: string) => string {
+function createHasher(salt: string | Uint8Array): (plain: string) => string {
   // Node accepts an empty key, but then anyone could look up the hashes of low-entropy values.
   if (salt.length === 0) throw new SvcError('SVC_PROTECT_NO_SALT', 'PII hash salt must not be empty');
   const bytes = typeof salt === 'string' ? Buffer.from(salt) : salt;
@@ -204,7 +204,7 @@ function shortHmac(key: Uint8Array): (plain: string) => string {
 }
 
 /** Public, so hashes made with it can be reversed by trying values. For development only. */
-export const defaultSalt = 'svc-default-pii-hash-salt';
+const defaultSalt = 'svc-default-pii-hash-salt';
 const shortBytes = 16;
 
 interface SaltOptions {
@@ -215,47 +215,31 @@ interface SaltOptions {
 }
 
 /**
- * The salt to hash with. Warns about the default and about short salts. Throws `SVC_PROTECT_NO_SALT` if the default is refused.
+ * The salt; `undefined` if an empty one, or the default, is refused. `announce` logs a warning about it, once: call it when
+ * something is hashed.
  */
-export function chooseSalt({ salt, requireSalt, logger }: SaltOptions): string {
-  if (salt !== undefined) {
-    if (salt === '') throw missing('is empty');
-    const bytes = Buffer.byteLength(salt);
-    if (bytes < shortBytes)
-      logger.warn(`SECURITY: svc.pii.crypto.salt has ${bytes} bytes; use ${shortBytes} random bytes or more`);
-    else if (isWeak(Buffer.from(salt)))
-      logger.warn('SECURITY: svc.pii.crypto.salt is not random and can be guessed: generate a random one');
-    return salt;
-  }
-  if (requireSalt) throw missing('is not configured');
-  logger.warn(
-    'SECURITY: no svc.pii.crypto.salt (PII_HASH_SALT): hashes are made with the public default salt and can be reversed',
-  );
-  return defaultSalt;
-}
-
-/** The salt, or `undefined` if the default is refused. `announce` logs the warnings; call it when something is hashed. */
-export function openSalt({ logger, ...options }: SaltOptions): {
-  value: string | undefined;
-  announce(): void;
-} {
-  const lines: string[] = [];
-  let value: string | undefined;
-  try {
-    value = chooseSalt({ ...options, logger: { warn: (line) => void lines.push(line) } });
-  } catch {
-    // Without a salt each hash is refused with its own error.
-  }
+export function openSalt({ salt, requireSalt, logger }: SaltOptions) {
+  const isRefused = salt === undefined ? requireSalt : salt === '';
+  const value = isRefused ? undefined : (salt ?? defaultSalt);
+  let warning = isRefused ? undefined : aboutSalt(salt);
   return {
     value,
     announce() {
-      for (const line of lines.splice(0)) logger.warn(line);
+      if (warning !== undefined) logger.warn(`SECURITY: ${warning}`);
+      warning = undefined;
     },
   };
 }
 
-function missing(how: string): SvcError {
-  return new SvcError('SVC_PROTECT_NO_SALT', `PII hash salt ${how}; set PII_HASH_SALT`);
+function aboutSalt(salt: string | undefined): string | undefined {
+  if (salt === undefined)
+    return 'no svc.pii.crypto.salt (PII_HASH_SALT): hashes are made with the public default salt and can be reversed';
+  const bytes = Buffer.byteLength(salt);
+  if (bytes < shortBytes)
+    return `svc.pii.crypto.salt has ${bytes} bytes; use ${shortBytes} random bytes or more`;
+  return isWeak(Buffer.from(salt))
+    ? 'svc.pii.crypto.salt is not random and can be guessed: generate a random one'
+    : undefined;
 }
 
 /**

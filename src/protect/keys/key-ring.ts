@@ -5,9 +5,6 @@ import { keyIdPattern, keyIdProblem, keyLengthBytes, readKeyText } from '../../g
 import type { SealedField } from '../sealer.ts';
 import { keyProviderError, type StaticKeyProvider } from './key-provider.ts';
 
-/** Id of the key in `svc.pii.crypto.default-key`. */
-export const defaultKeyId = 'default';
-
 export interface ConfiguredKey {
   readonly id: string;
   /** 32 bytes, or their Base64. */

@@ -6,13 +6,14 @@ import { createDecryptionKeys, type DecryptionKeys } from '../../consumer/decryp
 import { toEnvelope } from '../../envelope/envelope.ts';
 import { inTime } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { defaultKeyId } from '../../ground/event-fields.ts';
 import { nearestManifest } from '../../ground/files.ts';
 import { clientOf } from '../../ground/management.ts';
 import { parseRulePath } from '../../ground/pii-rule.ts';
 import { consoleLogger, type Logger } from '../../observe/logger.ts';
 import { apiFoundFrom, foreignApi, isolate } from '../../observe/otel-api.ts';
 import { toProviderError } from '../../protect/keys/key-provider.ts';
-import { type ConfiguredKey, defaultKeyId } from '../../protect/keys/key-ring.ts';
+import type { ConfiguredKey } from '../../protect/keys/key-ring.ts';
 import type { AccessReport } from '../../publish/broker.ts';
 import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { subjectOf } from '../../serialize/avro/avro.ts';

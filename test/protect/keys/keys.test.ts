@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
-import { chooseSalt, createHasher, defaultSalt, openSalt } from '../../../src/protect/keys/create-sealer.ts';
+import { createSealer, openSalt } from '../../../src/protect/keys/create-sealer.ts';
 import { checkKeyId, createKeyRing, toSecretKey } from '../../../src/protect/keys/key-ring.ts';
 
 const key = () => randomBytes(32).toString('base64');
@@ -110,6 +110,9 @@ describe('key ring', () => {
   });
 });
 
+const defaultSalt = 'svc-default-pii-hash-salt';
+const createHasher = (salt: string | Uint8Array) => createSealer({ salt }).hash;
+
 describe('hash', () => {
   it('is HASH(base64) of HMAC-SHA-256 with the salt as key, in UTF-8', () => {
     const expected = createHmac('sha256', Buffer.from('Sälz')).update(Buffer.from('Grüße')).digest('base64');
@@ -143,8 +146,11 @@ describe('hash', () => {
   it('warns about the default salt and about short ones, and refuses to have none where one is required', () => {
     const warnings: string[] = [];
     const logger = { warn: (message: string) => void warnings.push(message) };
-    const choose = (salt: string | undefined, requireSalt = false) =>
-      chooseSalt({ salt, requireSalt, logger });
+    const choose = (salt: string | undefined, requireSalt = false) => {
+      const { value, announce } = openSalt({ salt, requireSalt, logger });
+      announce();
+      return value;
+    };
 
     assert.equal(choose('sixteen bytes ab'), 'sixteen bytes ab');
     assert.deepEqual(warnings, []);
@@ -154,8 +160,12 @@ describe('hash', () => {
     for (const warning of warnings) assert.match(warning, /^SECURITY: /);
     assert.ok(!warnings.join().includes('secret-salt'));
 
-    assert.throws(() => choose(undefined, true), { code: 'SVC_PROTECT_NO_SALT', message: /PII_HASH_SALT/ });
-    assert.throws(() => choose(''), { code: 'SVC_PROTECT_NO_SALT' });
+    for (const refused of [choose(undefined, true), choose('')]) assert.equal(refused, undefined);
+    assert.equal(warnings.length, 2);
+    assert.throws(() => createSealer({}).hash('x'), {
+      code: 'SVC_PROTECT_NO_SALT',
+      message: /PII_HASH_SALT/,
+    });
     assert.equal(choose('x'.repeat(16), true), 'x'.repeat(16));
   });
 
