@@ -260,10 +260,10 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 257,
+      files: 254,
       lines: 76_060,
-      namesWithOneImporter: 865,
-      filesWithOneImporter: 58,
+      namesWithOneImporter: 856,
+      filesWithOneImporter: 56,
       besideFaces: 178,
       levels: 2,
     };

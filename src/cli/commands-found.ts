@@ -8,6 +8,7 @@ import { sourceOf, sourcesIn } from '../capture/source/source-files.ts';
 import {
   type AnyFunction,
   children,
+  declarationOf,
   isFunction,
   keyOf,
   memberPath,
@@ -473,11 +474,7 @@ function typeNamed(
   depth: number,
 ): FieldNames | 'value' | undefined {
   for (const statement of source.program.body) {
-    const declared =
-      (statement.type === 'ExportNamedDeclaration' || statement.type === 'ExportDefaultDeclaration') &&
-      statement.declaration
-        ? statement.declaration
-        : statement;
+    const declared = declarationOf(statement);
     if (declared.type === 'TSInterfaceDeclaration' && declared.id.name === name) {
       const above = declared.extends.flatMap(({ expression }) => {
         const known =

@@ -7,6 +7,7 @@ import { finder } from '../capture/source/find.ts';
 import { parse } from '../capture/source/parse-text.ts';
 import {
   type AnyFunction,
+  declarationOf,
   isFunction,
   keyOf,
   parameterNames,
@@ -307,11 +308,7 @@ function allOf(shapes: readonly Shape[]): Shape {
 
 function shapeNamed(name: string, source: Source, depth: number): Shape {
   for (const statement of source.program.body) {
-    const declared =
-      (statement.type === 'ExportNamedDeclaration' || statement.type === 'ExportDefaultDeclaration') &&
-      statement.declaration
-        ? statement.declaration
-        : statement;
+    const declared = declarationOf(statement);
     if (declared.type === 'TSInterfaceDeclaration' && declared.id.name === name)
       return declared.extends.length > 0 ? unknownShape : shapeOfMembers(declared.body.body, source, depth);
     if (declared.type === 'TSTypeAliasDeclaration' && declared.id.name === name)

@@ -4,7 +4,7 @@ import { type DecryptionKeys, type DecryptOptions, decryptFields } from '../cons
 import { contextStorage, createScope } from '../context/context-store.ts';
 import { runWithContext } from '../context/request.ts';
 import { activeTracer, parseTraceparent } from '../context/trace.ts';
-import { type CloudEvent, cloudEventIn, envelopeOf } from '../envelope/envelope.ts';
+import { type CloudEvent, cloudEventIn, type EventMetadata, envelopeOf } from '../envelope/envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import { sleep } from '../ground/builtins.ts';
 import { backoffMs } from '../ground/clock.ts';
@@ -41,22 +41,7 @@ export interface ConsumedEvent<Payload = unknown> {
   /** ISO 8601, UTC: when the record was handed to the broker or the outbox. */
   readonly publishedAt: string;
   readonly severity: Severity;
-  readonly metadata: {
-    readonly source: {
-      readonly serviceName: string | null;
-      readonly serviceVersion: string | null;
-      readonly hostname: string | null;
-    };
-    readonly actor: { readonly userId: string | null; readonly sessionId: string | null };
-    readonly trace: {
-      readonly traceId: string | null;
-      readonly spanId: string | null;
-      readonly parentSpanId: string | null;
-    };
-    readonly correlationId: string | null;
-    readonly clientIp: string | null;
-    readonly tags: Readonly<Record<string, string>>;
-  };
+  readonly metadata: EventMetadata;
   readonly payload: Payload;
 }
 

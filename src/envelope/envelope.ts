@@ -55,7 +55,7 @@ export interface EnvelopeTemplate {
 }
 
 /** Start of the `content-type` in structured mode; parameters and case vary. */
-export const cloudEventsType = 'application/cloudevents';
+const cloudEventsType = 'application/cloudevents';
 export const cloudEventsJson = `${cloudEventsType}+json`;
 
 /**
@@ -230,6 +230,24 @@ export function cloudEventIn(value: unknown, headers: TextHeaders): CloudEvent |
 
 function isStructured(headers: TextHeaders): boolean {
   return headers['content-type']?.toLowerCase().startsWith(cloudEventsType) === true;
+}
+
+/** The `metadata` of an event as consumers read it. Unknown values are `null`. */
+export interface EventMetadata {
+  readonly source: {
+    readonly serviceName: string | null;
+    readonly serviceVersion: string | null;
+    readonly hostname: string | null;
+  };
+  readonly actor: { readonly userId: string | null; readonly sessionId: string | null };
+  readonly trace: {
+    readonly traceId: string | null;
+    readonly spanId: string | null;
+    readonly parentSpanId: string | null;
+  };
+  readonly correlationId: string | null;
+  readonly clientIp: string | null;
+  readonly tags: Readonly<Record<string, string>>;
 }
 
 /** The envelope that svc would have written; for other producers, as much as the attributes give. */

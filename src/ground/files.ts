@@ -51,7 +51,7 @@ export function isFile(path: string): boolean {
 }
 
 /** The size limit of keys, tokens, certificates and schemas, which are read as a whole. */
-export const mostFileBytes = 1024 ** 2;
+const mostFileBytes = 1024 ** 2;
 
 /** The bytes of a file. Throws `EFBIG` after reading more than `most`, which also ends endless devices. */
 export function readBoundedSync(path: string, most = mostFileBytes): Buffer {

@@ -169,7 +169,7 @@ export interface History {
   readonly circuit: readonly number[];
 }
 
-export const mostTypes = 100;
+const mostTypes = 100;
 
 /** Sampled every ten seconds, beside the counts for the thresholds. */
 export interface Levels {

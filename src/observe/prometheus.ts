@@ -139,7 +139,7 @@ export interface MeasuredService {
 }
 
 /** Every instrument with its current values, in the form in which OpenTelemetry's SDK passes metrics to an exporter. */
-export function collectMetrics(sources: MetricSources, service: MeasuredService): ResourceMetrics {
+function collectMetrics(sources: MetricSources, service: MeasuredService): ResourceMetrics {
   const observed = observedInstruments.flatMap((instrument) =>
     [instrument.prometheusName, instrument.prometheusAlias]
       .filter((name) => name !== undefined)

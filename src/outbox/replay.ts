@@ -10,9 +10,9 @@ import { pagesOf } from './batches.ts';
 import type { OutboxStore, RowFilter, StoredRow } from './outbox-store.ts';
 
 /** Added to each record that is sent again. */
-export const replayHeader = 'svc-replay';
+const replayHeader = 'svc-replay';
 
-export const defaultReplayLimit = 1_000;
+const defaultReplayLimit = 1_000;
 
 export interface ReplayRequest {
   /** Start of the replay, ISO 8601: only rows stored since then. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { Budget, maxNodes } from '../../src/protect/budget.ts';
-import { copyOf } from '../../src/protect/parts-of.ts';
+import { copyOf } from '../../src/protect/protect.ts';
 
 describe('copy of an object', () => {
   function budgetFor(left: number): Budget {

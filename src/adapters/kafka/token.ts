@@ -99,7 +99,7 @@ const mostAnswerBytes = 262_144;
 const tokenPattern = /^[!-~]+$/;
 
 /** Asks the endpoint for a token: OAuth 2.0, client credentials. Rejects with a {@link TokenError}, which holds no secret. */
-export async function requestToken(
+async function requestToken(
   options: KafkaTokenOptions & { readonly tokenEndpointUrl: string },
   timeoutMs: number,
 ): Promise<IssuedToken> {

@@ -5,6 +5,7 @@ import { sourceOf, sourcesIn } from './source-files.ts';
 import {
   argument,
   bare,
+  declarationOf,
   isClass,
   isFunction,
   keyOf,
@@ -313,10 +314,7 @@ function sliced(node: Node, text: string): string {
 function constantTexts(program: Program): Map<string, string> {
   const found = new Map<string, string>();
   for (const statement of program.body) {
-    const declared =
-      statement.type === 'ExportNamedDeclaration' && statement.declaration
-        ? statement.declaration
-        : statement;
+    const declared = declarationOf(statement);
     if (declared.type === 'TSEnumDeclaration')
       for (const { id, initializer } of declared.body.members) {
         const key = keyOf(id, false);

@@ -2,11 +2,10 @@ import { readFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Class, Expression, Node, Program } from 'oxc-parser';
 import { nearestManifest } from '../../ground/files.ts';
-import { finder, findPaths, wordsOf } from './find.ts';
+import { type Definitions, finder, findPaths, scan, wordsOf } from './find.ts';
 import type { Insertion } from './insert-calls.ts';
 import { lineAt, type Parsed, parse, type TextKind } from './parse-text.ts';
 import { rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
-import { type Definitions, scan } from './scan.ts';
 import { lineStarts, type MappedSource, type Mapping, readMap, sourcesAt } from './source-map.ts';
 import {
   type AnyFunction,

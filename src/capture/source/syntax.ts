@@ -22,6 +22,13 @@ export function isClass(node: Node): node is Class {
   return node.type === 'ClassDeclaration' || node.type === 'ClassExpression';
 }
 
+/** What a statement declares, also behind `export`; otherwise the statement. */
+export function declarationOf(statement: Node): Node {
+  const isExport =
+    statement.type === 'ExportNamedDeclaration' || statement.type === 'ExportDefaultDeclaration';
+  return (isExport && statement.declaration) || statement;
+}
+
 export function children(node: Node): Node[] {
   const found: Node[] = [];
   const fields = node as unknown as Record<string, unknown>;

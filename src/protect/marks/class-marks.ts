@@ -38,10 +38,10 @@ const marks = shared<Marks>('pii-marks', () => ({
 }));
 
 /** Where TC39 decorators keep marks: an own property of the metadata of each class, shared by all copies of this package. */
-export const marksKey: unique symbol = Symbol.for('svc.pii-fields') as never;
+const marksKey: unique symbol = Symbol.for('svc.pii-fields') as never;
 
 /** Compilers give decorators no metadata if this symbol is missing, as it is up to Node 26. */
-export const metadataKey: symbol = metadataSymbol();
+const metadataKey: symbol = metadataSymbol();
 
 function metadataSymbol(): symbol {
   const symbols = Symbol as { metadata?: symbol };
@@ -56,7 +56,7 @@ export function hasMarks(): boolean {
 }
 
 /** Records that a class has marks, and tells the watcher, as the rule may need a key. */
-export function noteMark(rule: FieldRule): void {
+function noteMark(rule: FieldRule): void {
   marks.any = true;
   marks.found = new WeakMap();
   if (marks.rules.length < 1000) marks.rules.push(rule);
@@ -69,7 +69,7 @@ export function watchMarks(onRule: ((rule: FieldRule) => void) | undefined): voi
   if (onRule !== undefined) for (const rule of marks.rules) onRule(rule);
 }
 
-export function markPrototype(prototype: object, field: string, rule: FieldRule): void {
+function markPrototype(prototype: object, field: string, rule: FieldRule): void {
   const own = marks.own.get(prototype);
   if (own?.get(field) === rule) return;
   if (own === undefined) marks.own.set(prototype, new Map([[field, rule]]));
@@ -78,7 +78,7 @@ export function markPrototype(prototype: object, field: string, rule: FieldRule)
 }
 
 /** For a mark on a private field: `read` reads it from an instance. */
-export function noteReader(rule: FieldRule, read: (object: object) => unknown): void {
+function noteReader(rule: FieldRule, read: (object: object) => unknown): void {
   marks.readers.set(rule, read);
 }
 

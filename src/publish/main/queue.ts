@@ -1,32 +1,59 @@
 // main/: the main topic: admission, topic, partition, sender, outcome.
 
+import { AsyncResource } from 'node:async_hooks';
 import { type Clock, within } from '../../ground/clock.ts';
+import { orderOf } from '../../ground/event-fields.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
-import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
-import { createTickBudget, type MemoryLimits } from '../memory-limits.ts';
-import { isSpilled, type KeyOrder, noOrder } from '../order/backup-order.ts';
+import type { Broker, SendFailure, SendFailureKind, SendResult } from '../broker.ts';
+import { doubtsCount, faultOf, passingOf } from '../fault.ts';
+import { createSendSlots, createTickBudget, type MemoryLimits } from '../memory-limits.ts';
+import {
+  isSpilled,
+  type KeyOrder,
+  noOrder,
+  type OrderState,
+  spilled,
+  spilledUnlessFull,
+} from '../order/backup-order.ts';
+import { partitionOfKey } from '../partition-of-key.ts';
 import type { Publisher } from '../publisher.ts';
+import {
+  type BatchLimits,
+  type Batch as BatchOf,
+  brokenPromise,
+  countForBatch,
+  createLane,
+  newBatch,
+  nextTry,
+} from '../sender/sender.ts';
 import type { FailedEvent, NextTier } from '../tier.ts';
 import {
+  afterRetries,
   type Breaker,
   type BreakerSettings,
   breakerOpen,
+  type ClusterWatch,
   createBreaker,
   createClusterWatch,
   type RetryPolicy,
 } from './breaker.ts';
 import {
-  type BatchSettings,
-  createBatchSender,
-  createTopicQueue,
-  earliest,
-  type TopicQueue,
-} from './partition-queue.ts';
-import { createAdmission, createEventOutcomes, QueuedEvent, shutDown, timedOut } from './queued-event.ts';
+  createAdmission,
+  createEventOutcomes,
+  type EventOutcomes,
+  QueuedEvent,
+  shutDown,
+  timedOut,
+} from './queued-event.ts';
 import { bytesOf, toRecord } from './record.ts';
-import { createPartitionCounts, createTopicRefusals } from './topic-refusals.ts';
+import {
+  createPartitionCounts,
+  createTopicRefusals,
+  type PartitionCounts,
+  type TopicRefusals,
+} from './topic-refusals.ts';
 
 export interface QueueOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo' | 'heldBack'>;
@@ -324,3 +351,959 @@ const tooManyAtOnce: SendFailure = {
   message:
     'one turn of the event loop made more events than fit into an eighth of the heap. svc sends nothing until the turn ends: in long loops, await setImmediate of node:timers/promises now and then',
 };
+
+// One topic: its partitions, and one sender for each.
+
+interface Batch extends BatchOf<QueuedEvent> {
+  /** It waits for its next try, or was tried during the wait. */
+  readonly pause?: Pause | undefined;
+}
+
+interface Pause {
+  /** On the monotonic clock. */
+  readonly untilMs: number;
+  /** It was tried early because the cluster is back: once per wait, not counted as a retry. */
+  readonly isTried: boolean;
+}
+
+export interface BatchSettings extends BatchLimits {
+  /** How long the first event of a batch lingers at most, if its partition is busy or was just sent to. */
+  readonly lingerMs: number;
+  /** Callers wait for the outcome of their events. Default: false. */
+  readonly isAwaited?: boolean;
+}
+
+/** A larger send hardly lowers the cost of each event, so a batch lingers no longer. */
+export const worthwhileEvents = 100;
+export const worthwhileBytes = 131_072;
+/** The longest linger after a batch of one event. */
+export const aloneLingerMs = 5;
+
+/** Awaited events linger only where this many callers share a partition, because that serves them all sooner. */
+export const crowdEvents = 10;
+export const crowdLingerMs = 2;
+
+/**
+ * How long the first event lingers. After a batch of one event, a caller probably publishes and awaits events one by one: no other
+ * event would come.
+ */
+function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: BatchSettings): number {
+  if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
+  return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
+}
+
+/** A try during the wait for the next one, or else the next one. */
+function triedBetween(batch: Batch): Batch {
+  return batch.pause === undefined ? nextTry(batch) : { ...batch, pause: { ...batch.pause, isTried: true } };
+}
+
+/** A batch that was sent keeps its events, because a broker recognizes it by them. All expire with the first one. */
+const isWhole = ({ sends }: Batch): boolean => sends > 0;
+
+/** Without settled events; `undefined`: all are settled. */
+function unsettled(batch: Batch): Batch | undefined {
+  if (!batch.events.some((event) => event.isSettled)) return batch;
+  const events = batch.events.filter((event) => !event.isSettled);
+  return events.length === 0 ? undefined : { ...batch, events };
+}
+
+/** The failure for the next tier: the batch's own, or `reason` followed by it. */
+function finalFailure(batch: Batch, reason?: SendFailure): SendFailure {
+  const own = batch.failure === undefined ? undefined : afterRetries(batch.failure, batch.sends - 1);
+  const kind = (otherwise: SendFailureKind): SendFailureKind =>
+    batch.maybeStored ? 'unknown_outcome' : otherwise;
+  if (reason === undefined) {
+    const last = own as SendFailure;
+    return { ...last, kind: kind(last.kind) };
+  }
+  if (own === undefined) return { ...reason, kind: kind(reason.kind) };
+  const message = `${reason.message}; last: ${own.message}`;
+  return { ...reason, kind: kind(reason.kind), cause: own.cause, message };
+}
+
+type Settle = (event: QueuedEvent, failure: SendFailure) => void;
+
+/** Failed batches of one partition and their halves, in order. They are sent before anything else. */
+class UnsentBatches {
+  private batches: Batch[] = [];
+
+  /** The first event without an outcome. */
+  get firstOpen(): QueuedEvent | undefined {
+    for (const { events } of this.batches) {
+      const found = events.find(({ isSettled }) => !isSettled);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** The first batch waits for its retry, and was not tried meanwhile. */
+  get isPausing(): boolean {
+    return this.batches[0]?.pause?.isTried === false;
+  }
+
+  putFirst(batches: readonly Batch[]): void {
+    this.batches.unshift(...batches);
+  }
+
+  /** The first batch with unsettled events. */
+  take(): Batch | undefined {
+    let found: Batch | undefined;
+    while (found === undefined && this.batches.length > 0) found = unsettled(this.batches.shift() as Batch);
+    return found;
+  }
+
+  /** All events, or those of batches that are certainly not stored. The rest keeps its order. */
+  takeEvents(alsoMaybeStored: boolean): QueuedEvent[] {
+    const isTaken = (batch: Batch): boolean => alsoMaybeStored || !batch.maybeStored;
+    const taken = this.batches.filter(isTaken);
+    this.batches = this.batches.filter((batch) => !isTaken(batch));
+    return taken.flatMap(({ events }) => events.filter(({ isSettled }) => !isSettled));
+  }
+
+  end(reason: SendFailure, settle: Settle, isWanted?: (event: QueuedEvent) => boolean): void {
+    for (const batch of this.batches) endBatch(batch, reason, settle, isWanted);
+    this.batches = this.batches.map(unsettled).filter((batch) => batch !== undefined);
+  }
+}
+
+/** Settles a batch, or the wanted events of it. A batch that was sent before ends as a whole if any of them is wanted. */
+function endBatch(
+  batch: Batch,
+  reason: SendFailure | undefined,
+  settle: Settle,
+  isWanted: (event: QueuedEvent) => boolean = () => true,
+): void {
+  const why = finalFailure(batch, reason);
+  const isOne = isWhole(batch) && batch.events.some((event) => !event.isSettled && isWanted(event));
+  for (const event of batch.events) if (isOne || isWanted(event)) settle(event, why);
+}
+
+/** Unsettled events that are in no batch yet, in order. */
+class WaitingEvents {
+  private events: QueuedEvent[] = [];
+  private heldCount = 0;
+  bytes = 0;
+
+  get count(): number {
+    return this.events.length;
+  }
+
+  get hasHeld(): boolean {
+    return this.heldCount > 0;
+  }
+
+  get first(): QueuedEvent | undefined {
+    return this.events[0];
+  }
+
+  get firstHeld(): QueuedEvent | undefined {
+    return this.hasHeld ? this.events.find(({ isHeld }) => isHeld) : undefined;
+  }
+
+  push(event: QueuedEvent): void {
+    this.insert(event, this.events.length);
+  }
+
+  /** Inserts it after all earlier events. It searches from the end, because most come back in order. */
+  putBack(event: QueuedEvent): void {
+    const order = orderOf(event.event.eventId);
+    const before = this.events.findLastIndex((one) => orderOf(one.event.eventId) <= order);
+    this.insert(event, before + 1);
+  }
+
+  /** As many as fit into a send. */
+  takeBatch(limits: BatchLimits): QueuedEvent[] {
+    const count = this.count && countForBatch(this.events, ({ bytes }) => bytes, limits);
+    return this.taken(this.events.splice(0, count));
+  }
+
+  take(isWanted: (event: QueuedEvent) => boolean): QueuedEvent[] {
+    const wanted = this.events.filter(isWanted);
+    this.events = this.events.filter((event) => !isWanted(event));
+    return this.taken(wanted);
+  }
+
+  freeAll(free: (event: QueuedEvent) => void): void {
+    for (const event of this.events) if (event.isHeld) free(event);
+    this.heldCount = 0;
+  }
+
+  private insert(event: QueuedEvent, at: number): void {
+    this.events.splice(at, 0, event);
+    this.bytes += event.bytes;
+    if (event.isHeld) this.heldCount++;
+  }
+
+  private taken(events: QueuedEvent[]): QueuedEvent[] {
+    for (const { bytes, isHeld } of events) {
+      this.bytes -= bytes;
+      if (isHeld) this.heldCount--;
+    }
+    return events;
+  }
+}
+
+interface PartitionQueueOptions {
+  readonly topic: string;
+  /** `undefined`: the client chooses. */
+  readonly partition: number | undefined;
+  readonly batch: BatchSettings;
+  readonly sender: BatchSender;
+  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
+  /** Shared by all partitions of the topic. */
+  readonly stagger: SendStagger;
+  readonly partitioner: Pick<ReturnType<typeof createPartitioner>, 'batchTaken'>;
+  /** The topic has refused a batch for good, and so all events that wait here. */
+  readonly onTopicRefused: (failure: SendFailure) => void;
+  readonly onIdle: () => void;
+  /** False: its events may belong elsewhere, until `placed`. */
+  readonly mayStart: () => boolean;
+  /** The topic's number of partitions may have changed. */
+  readonly onDoubt: (failure: SendFailure) => void;
+  /** The topic was created again since the last batch. */
+  readonly onRecreated: () => void;
+  /** A send has ended, and its result was handled. */
+  readonly onSent: () => void;
+}
+
+type PartitionQueue = ReturnType<typeof createPartitionQueue>;
+
+/**
+ * - `idle` waits for an event. Next: `lingering`; `leaving` after a pause; `waiting for a slot` if the batch is full or svc ends.
+ * - `lingering` waits for more events (`lingerFor`) and its stagger. Next: `leaving` if the batch is worth a send; `waiting for a
+ *   slot` if it is full or due, or on `flush`.
+ * - `leaving` waits for the end of this turn of the event loop. Next: `waiting for a slot`.
+ * - `waiting for a slot` (`SendSlots`). Next: `sending`; `unplaced` if its topic may have another number of partitions now;
+ *   `throttled` by a quota. Without events: as from `idle`.
+ * - `unplaced` waits for the number of partitions. Next: as from `idle`.
+ * - `throttled` waits for the end of the broker's throttling. Next: `waiting for a slot`.
+ * - `sending` waits for the broker's answer. Next: `pausing` before a retry; else as from `idle`.
+ * - `pausing` waits for the retry, or for the cluster's return (`wake`). Next: `waiting for a slot`.
+ * - `held` is the next state, before a slot is requested or used, if its order is not `open`. It waits for the outcome of earlier
+ *   events (`orderChanged`). Next: as from `idle` when `open`; `idle` when `behind` and all events spill to the backup. It stays
+ *   `held` if that is full.
+ */
+type State =
+  | 'idle'
+  | 'lingering'
+  | 'leaving'
+  | 'waiting for a slot'
+  | 'unplaced'
+  | 'throttled'
+  | 'sending'
+  | 'pausing'
+  | 'held';
+
+/**
+ * The events of one partition, in order, as in `createLane`. Failed batches are sent again before anything else.
+ *
+ * After a pause, the first event of a partition is sent at the end of this turn of the event loop. Others wait for the send in
+ * flight, then until the batch is worth a send or its first event has lingered long enough (`lingerFor`). A steady stream is sent a
+ * few milliseconds at a time, because a send costs far more than an event in it. Unless callers wait, small batches of several
+ * partitions are staggered.
+ */
+function createPartitionQueue(options: PartitionQueueOptions) {
+  const { topic, partition, batch: settings, sender, outcomes } = options;
+  const waiting = new WaitingEvents();
+  const gate = createOrderGate({ topic, partition, waiting, sender, outcomes });
+  const batches = new UnsentBatches();
+  const lane = createLane<QueuedEvent, Batch>({
+    slots: sender.slots,
+    next,
+    send: (batch) => sender.send(topic, partition, batch),
+    putFirst: (halves) => batches.putFirst(halves),
+    onStored({ events }) {
+      for (const event of events) outcomes.settle(event, undefined);
+    },
+    onFailed,
+    onSent(_, result) {
+      if (state === 'sending') proceed(false);
+      if (!result.ok && doubtsCount(result.failure)) options.onDoubt(result.failure);
+      else if (result.ok && result.isRecreated) options.onRecreated();
+      options.onSent();
+    },
+  });
+  let state: State = 'idle';
+  let cancelTimer = (): void => {};
+  let lastSendAtMs = Number.NEGATIVE_INFINITY;
+  let lastBatchEvents = 0;
+  let isWoken = false;
+
+  const enoughEvents = Math.min(settings.maxEvents, worthwhileEvents);
+  const enoughBytes = Math.min(settings.maxBytes, worthwhileBytes);
+  const isFull = (): boolean => waiting.count >= settings.maxEvents || waiting.bytes >= settings.maxBytes;
+  const isWorthwhile = (): boolean => waiting.count >= enoughEvents || waiting.bytes >= enoughBytes;
+
+  /** The first event without an outcome. */
+  function firstOpen(): QueuedEvent | undefined {
+    const sent = lane.inFlight?.events.find((event) => !event.isSettled);
+    return sent ?? batches.firstOpen ?? waiting.first;
+  }
+
+  const isGathering = (): boolean => state === 'lingering' || state === 'leaving';
+
+  /** Chooses the next state; nothing is in flight. */
+  function proceed(wasIdle: boolean): void {
+    cancelTimer();
+    const { first } = waiting;
+    const isRetry = batches.firstOpen !== undefined;
+    if (!isRetry && first === undefined) {
+      state = 'idle';
+      options.onIdle();
+      return;
+    }
+    if (!gate.isOpen()) return void hold();
+    const nowMs = sender.nowMs();
+    const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
+    const lingerMs = lingerFor(lastBatchEvents, settings);
+    const isDue = isRetry || isFull() || sender.isClosed;
+    if (isDue || (!wasIdle && isWorthwhile())) {
+      askForSlot();
+    } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
+      leave();
+    } else {
+      state = 'lingering';
+      if (ageMs >= lingerMs) takeTurn(lingerMs);
+      else cancelTimer = onTimeout(() => takeTurn(lingerMs), lingerMs - ageMs);
+    }
+  }
+
+  function takeTurn(lingerMs: number): void {
+    const waitMs = settings.isAwaited ? 0 : options.stagger(sender.nowMs(), lingerMs);
+    if (waitMs > 0) cancelTimer = onTimeout(askForSlot, waitMs);
+    else askForSlot();
+  }
+
+  /** Later events of this turn join the batch, and nothing is sent within the application's call. */
+  function leave(): void {
+    cancelTimer();
+    state = 'leaving';
+    const immediate = setImmediate(askForSlot);
+    cancelTimer = () => clearImmediate(immediate);
+  }
+
+  function askForSlot(): void {
+    cancelTimer();
+    state = 'waiting for a slot';
+    lane.ask();
+  }
+
+  function hold(): void {
+    cancelTimer();
+    state = 'held';
+    spillToBackup();
+  }
+
+  function spillToBackup(): void {
+    if (gate.state !== 'behind') return;
+    batches.end(spilled, outcomes.settle);
+    gate.spillToBackup();
+    if (waiting.count === 0) resume();
+  }
+
+  function next(): Batch | undefined {
+    const isBetween = isWoken;
+    isWoken = false;
+    if (!gate.isOpen()) {
+      hold();
+      return undefined;
+    }
+    if (!options.mayStart()) {
+      state = 'unplaced';
+      return undefined;
+    }
+    // Events that come meanwhile join the batch.
+    const heldMs = sender.heldUntilMs(topic, partition) - sender.nowMs();
+    if (heldMs > 0) {
+      state = 'throttled';
+      cancelTimer = onTimeout(askForSlot, Math.ceil(heldMs));
+      return undefined;
+    }
+    const batch = batches.take() ?? newFromWaiting();
+    if (batch === undefined) {
+      proceed(false);
+      return undefined;
+    }
+    state = 'sending';
+    lastSendAtMs = sender.nowMs();
+    return isBetween ? triedBetween(batch) : { ...nextTry(batch), pause: undefined };
+  }
+
+  function newFromWaiting(): Batch | undefined {
+    if (waiting.count === 0) return undefined;
+    const events = waiting.takeBatch(settings);
+    lastBatchEvents = events.length;
+    options.partitioner.batchTaken(partition);
+    return newBatch(events);
+  }
+
+  function onFailed(tried: Batch, failure: SendFailure, isSplit: boolean): 'ended' {
+    const nowMs = sender.nowMs();
+    const leftMs = tried.pause === undefined ? 0 : tried.pause.untilMs - nowMs;
+    // An early try that took as long as the wait counts as the next one.
+    const batch = tried.pause !== undefined && leftMs <= 0 ? { ...nextTry(tried), pause: undefined } : tried;
+    const wait = sender.afterFailure(topic, batch, failure);
+    const isBehind = wait !== undefined && gate.state === 'behind';
+    const waitMs = isBehind ? undefined : wait;
+    if (isSplit) return 'ended';
+    if (waitMs === undefined) {
+      endBatch(batch, isBehind ? spilled : undefined, outcomes.settle);
+      if (faultOf(failure) === 'topic') {
+        abandon(failure, false);
+        options.onTopicRefused(failure);
+      }
+    } else if (leftMs > 0) {
+      pauseFor(leftMs, batch);
+    } else {
+      pauseFor(waitMs, { ...batch, pause: { untilMs: nowMs + waitMs, isTried: false } });
+      const told = batch.events.find((event) => !event.isSettled);
+      told?.retrying({ failure, retry: batch.sends, waitMs, batchEvents: batch.events.length });
+      sender.pausing(waitMs);
+    }
+    return 'ended';
+  }
+
+  function pauseFor(waitMs: number, batch: Batch): void {
+    batches.putFirst([batch]);
+    state = 'pausing';
+    cancelTimer = onTimeout(askForSlot, waitMs);
+  }
+
+  function wake(): void {
+    if (state !== 'pausing' || !batches.isPausing) return;
+    isWoken = true;
+    askForSlot();
+  }
+
+  function resume(): void {
+    const isWaiting = isGathering() || state === 'unplaced' || state === 'throttled' || state === 'pausing';
+    if (isWaiting || state === 'held') proceed(false);
+  }
+
+  function abandon(reason: SendFailure, alsoInFlight: boolean): void {
+    end(reason, alsoInFlight, ({ isHeld }) => alsoInFlight || !isHeld);
+    resume();
+  }
+
+  function end(reason: SendFailure, alsoInFlight: boolean, isWanted: (event: QueuedEvent) => boolean): void {
+    if (alsoInFlight && lane.inFlight !== undefined)
+      endBatch({ ...lane.inFlight, maybeStored: true }, reason, outcomes.settle, isWanted);
+    batches.end(reason, outcomes.settle, isWanted);
+    const told = sender.explain(topic, reason);
+    for (const event of waiting.take(isWanted)) outcomes.settle(event, event.isHeld ? spilled : told);
+  }
+
+  return {
+    push(event: QueuedEvent): void {
+      waiting.push(event);
+      if (event.isHeld) sender.outside(spillToBackup);
+      if (state === 'idle') sender.outside(() => proceed(true));
+      else if (isGathering() && isFull()) sender.outside(askForSlot);
+      else if (state === 'lingering' && isWorthwhile()) sender.outside(leave);
+    },
+
+    spillHeldEvents: gate.spillHeldEvents,
+    isBackupFull: (): boolean => gate.isBackupFull,
+    tryRoom(): boolean {
+      const isTried = gate.tryRoom();
+      if (isTried && waiting.count === 0) resume();
+      return isTried;
+    },
+    /** Inserts an event that found the backup full. */
+    putBack(event: QueuedEvent): void {
+      gate.putBack(event);
+      if (state === 'idle') sender.outside(() => proceed(true));
+    },
+    /** Sends at once what lingers. */
+    flush(): void {
+      if (isGathering()) askForSlot();
+    },
+
+    /** Ends all events past their deadline. Returns the next deadline. */
+    expire(nowMs: number, deliveryTimeoutMs: number): number | undefined {
+      // Delivery time does not run while the broker throttles; it starts again afterwards.
+      const earliestMs = sender.heldUntilMs(topic, partition) + deliveryTimeoutMs;
+      const first = firstOpen();
+      if (first !== undefined && nowMs < earliestMs) return Math.max(first.deadlineAtMs, earliestMs);
+      end(timedOut(deliveryTimeoutMs), true, ({ deadlineAtMs }) => deadlineAtMs <= nowMs);
+      return firstOpen()?.deadlineAtMs;
+    },
+
+    /** Ends all events that are neither in a send nor held. `alsoInFlight`: all events. */
+    abandon,
+    /** The state of the order has changed, or the backup may have space. */
+    orderChanged(): void {
+      gate.mayHaveRoom();
+      spillToBackup();
+      if (gate.isOpen() && state === 'held') proceed(false);
+    },
+    /** The cluster is back: retries at once. If that fails, the batch waits for the rest of its time. */
+    wake,
+    get isSending(): boolean {
+      return lane.inFlight !== undefined;
+    },
+    /**
+     * Removes its events, in order, because they belong to other partitions. `alsoMaybeStored` false: keeps those that may be
+     * stored here.
+     */
+    takeAll(alsoMaybeStored: boolean): QueuedEvent[] {
+      const taken = [...batches.takeEvents(alsoMaybeStored), ...waiting.take(() => true)];
+      resume();
+      return taken;
+    },
+    /** The partition of its events is known. */
+    placed(): void {
+      if (state === 'unplaced') proceed(false);
+    },
+    isIdle: (): boolean => state === 'idle',
+    /** Whether it has unsettled events that are not held. */
+    holds: (): boolean => firstOpen()?.isHeld === false,
+    /** The first event that is held. */
+    firstHeld: (): QueuedEvent | undefined => waiting.firstHeld,
+  };
+}
+
+function onTimeout(work: () => void, delayMs: number): () => void {
+  const timer = setTimeout(work, delayMs);
+  return () => clearTimeout(timer);
+}
+
+interface BatchSenderOptions {
+  readonly broker: Pick<Broker, 'send' | 'heldBack'>;
+  readonly maxInFlight: number;
+  readonly order: KeyOrder;
+  readonly counts: PartitionCounts;
+  readonly breaker: Breaker;
+  readonly watch: Pick<ClusterWatch, 'heard' | 'pausing'>;
+  readonly retry: RetryPolicy;
+  readonly refusals: TopicRefusals;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly onSendFailed: (kind: SendFailureKind) => void;
+  readonly onRetried: (eventType: string) => void;
+}
+
+export type BatchSender = ReturnType<typeof createBatchSender>;
+
+/** Sends the batches of all partitions of all topics. */
+export function createBatchSender(options: BatchSenderOptions) {
+  const { broker, counts, breaker, watch, retry, clock, isolate, onSendFailed, onRetried } = options;
+  const { refusals, logger } = options;
+  const context = new AsyncResource('svc.queue');
+  let storedAtMs = Number.NEGATIVE_INFINITY;
+  let lastStoredMs: number | null = null;
+  let isClosed = false;
+
+  return {
+    slots: createSendSlots(options.maxInFlight),
+    order: options.order,
+    /** Batches must not linger. */
+    get isClosed() {
+      return isClosed;
+    },
+    /** The cluster is away, as far as is known. */
+    get isAway() {
+      return breaker.state !== 'CLOSED';
+    },
+    nowMs: clock.monotonic,
+    /** Until when the brokers of a partition throttle, on the monotonic clock; `-Infinity`: never did. */
+    heldUntilMs: (topic: string, partition: number | undefined) =>
+      broker.heldBack?.(topic, partition)?.untilMs ?? Number.NEGATIVE_INFINITY,
+
+    /** Never rejects. */
+    async send(topic: string, partition: number | undefined, batch: Batch): Promise<SendResult> {
+      const nowMs = clock.now();
+      const records = batch.events.map((queued) => {
+        if (queued.attempts++ > 0) onRetried(queued.event.eventType);
+        queued.record ??= toRecord(queued.event, nowMs);
+        return queued.record;
+      });
+      let result: SendResult;
+      try {
+        result = await isolate(() => broker.send(topic, partition, records));
+      } catch (error) {
+        result = brokenPromise(error);
+      }
+      watch.heard(result.ok);
+      if (result.ok) {
+        storedAtMs = clock.monotonic();
+        lastStoredMs = clock.now();
+        breaker.answered();
+        if (refusals.taken(topic)) logger.info(`topic "${topic}" takes events again`);
+      }
+      return result;
+    },
+
+    /** Milliseconds until the batch is retried; `undefined`: no retry. Call it once for each failed send. */
+    afterFailure(topic: string, batch: Batch, failure: SendFailure): number | undefined {
+      onSendFailed(failure.kind);
+      if (doubtsCount(failure)) void counts.ask(topic);
+      const retryMs = retry.waitMs(batch.sends - 1, failure);
+      const isOfTopic = faultOf(failure) === 'topic';
+      const isKnown = isOfTopic && refusals.of(topic)?.isFinal === true;
+      const waitMs = isKnown ? undefined : retryMs;
+      // Without a retry, the next tier logs it.
+      if (isOfTopic && refusals.refused(topic, failure, waitMs === undefined) && waitMs !== undefined)
+        logger.warn(`events wait for their topic, and will go to the next tier soon: ${failure.message}`, {
+          ...{ topic, cause: failure.cause },
+        });
+      breaker.failed(failure, waitMs === undefined);
+      return breaker.state === 'CLOSED' ? waitMs : undefined;
+    },
+
+    /** For an event that was never sent: why others of its topic were refused. */
+    explain: refusals.explain,
+    pausing: watch.pausing,
+    /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
+    hasStoredSince: (atMs: number) => storedAtMs >= atMs,
+    /** When it last took one, as Unix time in milliseconds; `null`: never. */
+    lastStoredMs: () => lastStoredMs,
+    /** Runs work for many events outside the context of any call. */
+    outside: (work: () => void): void => context.runInAsyncScope(work),
+    close() {
+      isClosed = true;
+    },
+  };
+}
+
+/** Milliseconds until a batch may leave that has lingered for `lingerMs`. Call it once for each. */
+type SendStagger = (nowMs: number, lingerMs: number) => number;
+
+/**
+ * Spreads the sends of a topic's partitions evenly over their linger time. All at once would block the application for the sum of
+ * their sends, and load all threads of the broker at the same moment.
+ */
+export function createSendStagger(partitions: { readonly size: number }): SendStagger {
+  let nextAtMs = Number.NEGATIVE_INFINITY;
+  return (nowMs, lingerMs) => {
+    const atMs = Math.max(nowMs, nextAtMs);
+    nextAtMs = atMs + lingerMs / partitions.size;
+    return atMs - nowMs;
+  };
+}
+
+/**
+ * Chooses partitions of one topic. Events without a key stay on one partition until its batch is sent: one full batch instead of
+ * many small ones.
+ */
+export function createPartitioner(random: () => number = Math.random) {
+  let sticky: number | undefined;
+  return {
+    partitionOf(key: string | null, partitionCount: number): number {
+      if (key !== null) return partitionOfKey(key, partitionCount);
+      sticky = (sticky ?? Math.floor(random() * partitionCount)) % partitionCount;
+      return sticky;
+    },
+    /** Moves events without a key on to the next partition. */
+    batchTaken(partition: number | undefined): void {
+      if (partition !== undefined && partition === sticky) sticky++;
+    },
+  };
+}
+
+interface OrderGateOptions {
+  readonly topic: string;
+  readonly partition: number | undefined;
+  readonly waiting: WaitingEvents;
+  readonly sender: Pick<BatchSender, 'order' | 'isAway' | 'explain'>;
+  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
+}
+
+/** Whether the events of a queue may be sent while earlier ones of their partition are in the backup, or on their way there. */
+function createOrderGate(options: OrderGateOptions) {
+  const { topic, partition, waiting, sender, outcomes } = options;
+  let isBackupFull = false;
+
+  function settle(failure: SendFailure, isWanted: (event: QueuedEvent) => boolean): void {
+    for (const event of waiting.take(isWanted)) outcomes.settle(event, failure);
+  }
+
+  const gate = {
+    get state(): OrderState {
+      return sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
+    },
+    /** Held events are freed; they go to the next tier if the cluster is away. */
+    isOpen(): boolean {
+      if (gate.state !== 'open') return false;
+      if (waiting.hasHeld && sender.isAway)
+        settle(sender.explain(topic, breakerOpen), ({ isHeld }) => isHeld);
+      if (waiting.hasHeld) waiting.freeAll(outcomes.free);
+      return true;
+    },
+    /** In state `behind`, all events spill to the backup. Events that find it full come back, and wait for `mayHaveRoom`. */
+    spillToBackup(): void {
+      if (gate.state === 'behind' && !isBackupFull) settle(spilledUnlessFull, () => true);
+    },
+    /** Memory is full: held events spill to the backup first. False: it is full, too. */
+    spillHeldEvents(): boolean {
+      if (!isBackupFull) settle(spilledUnlessFull, ({ isHeld }) => isHeld);
+      return !isBackupFull;
+    },
+    putBack(event: QueuedEvent): void {
+      waiting.putBack(event);
+      isBackupFull = true;
+    },
+    mayHaveRoom(): void {
+      isBackupFull = false;
+    },
+    /** Events found the backup full. Later ones wait behind them. */
+    get isBackupFull(): boolean {
+      return isBackupFull;
+    },
+    /** The first waiting event tries the backup again. False: no event to try. */
+    tryRoom(): boolean {
+      const { first } = waiting;
+      if (!isBackupFull || first === undefined || gate.state !== 'behind') return false;
+      settle(spilledUnlessFull, (event) => event === first);
+      return true;
+    },
+  };
+  return gate;
+}
+
+/** Minimum interval between requests for the number of partitions when answers say that the topic was created again. */
+const recreatedEveryMs = 1_000;
+
+interface TopicQueueOptions {
+  readonly topic: string;
+  readonly batch: BatchSettings;
+  readonly counts: PartitionCounts;
+  readonly sender: BatchSender;
+  readonly outcomes: Pick<EventOutcomes, 'settle' | 'free'>;
+  /** The queue may be empty: check `isIdle`. */
+  readonly onIdle: () => void;
+}
+
+export type TopicQueue = ReturnType<typeof createTopicQueue>;
+
+/**
+ * Finds the partition of each event of one topic, and has a queue for each.
+ *
+ * While the number of partitions is unknown (the topic is being created, or the cluster is away), events wait here. They are sent
+ * one by one, the client chooses the partition, and the number is requested before each.
+ *
+ * When the number changes, all waiting events are placed again: after the sends in flight have ended, in their order, and before
+ * any later event.
+ */
+export function createTopicQueue(options: TopicQueueOptions) {
+  const { topic, batch, counts, sender, outcomes } = options;
+  const oneByOne = { ...batch, maxEvents: 1, maxBytes: 1 };
+  const partitioner = createPartitioner();
+  const partitions = new Map<number | undefined, PartitionQueue>();
+  const stagger = createSendStagger(partitions);
+  const unplaced = new WaitingEvents();
+  const gate = createOrderGate({ topic, partition: undefined, waiting: unplaced, sender, outcomes });
+  let isAsking = false;
+  /** The number of partitions by which the queues were filled. */
+  let placedBy: number | undefined;
+  /** A send found no such topic or partition: no send begins until the number is known. */
+  let isInDoubt = false;
+  /** Waits for the sends in flight, to place the waiting events again. */
+  let isMoving = false;
+  let wasMissing = false;
+  let recreatedAtMs = Number.NEGATIVE_INFINITY;
+
+  function queueOf(partition: number | undefined): PartitionQueue {
+    let queue = partitions.get(partition);
+    if (queue === undefined) {
+      queue = createPartitionQueue({
+        topic,
+        partition,
+        batch: partition === undefined ? oneByOne : batch,
+        sender,
+        outcomes,
+        stagger,
+        partitioner,
+        // A refusal of one partition says nothing about the others.
+        onTopicRefused: (failure) => partition === undefined && settle(unplaced.take(isFree), failure),
+        onIdle: () => left(partition),
+        mayStart: () => !isInDoubt && !isMoving,
+        onDoubt: ({ cause, isRecreated }) =>
+          void doubt(isRecreated === true || passingOf(cause) === 'unknown'),
+        onRecreated,
+        onSent: () => isMoving && move(),
+      });
+      partitions.set(partition, queue);
+    }
+    return queue;
+  }
+
+  function left(partition: number | undefined): void {
+    if (partition === undefined && unplaced.count > 0) void place();
+    else options.onIdle();
+  }
+
+  const queueFor = ({ event: { key } }: QueuedEvent, count: number | undefined): PartitionQueue =>
+    queueOf(count === undefined ? undefined : partitioner.partitionOf(key, count));
+
+  /** Reported by one batch of each partition, or by every batch if the broker has wrong offsets. */
+  function onRecreated(): void {
+    const nowMs = sender.nowMs();
+    if (nowMs - recreatedAtMs < recreatedEveryMs) return;
+    recreatedAtMs = nowMs;
+    void doubt(true);
+  }
+
+  async function doubt(isMissing: boolean): Promise<void> {
+    wasMissing ||= isMissing;
+    if (isInDoubt) return;
+    isInDoubt = true;
+    const count = await counts.ask(topic);
+    isInDoubt = false;
+    notice(count);
+    if (count !== undefined && !isMoving) wasMissing = false;
+    if (!isMoving) for (const queue of partitions.values()) queue.placed();
+  }
+
+  /** Handles the current number of partitions, if known. */
+  function notice(count: number | undefined): void {
+    if (count === undefined || isMoving) return;
+    const isOther = placedBy !== undefined && count !== placedBy;
+    if (!isOther) placedBy = count;
+    else {
+      isMoving = true;
+      move();
+    }
+  }
+
+  function move(): void {
+    if ([...partitions.values()].some((queue) => queue.isSending)) return;
+    const count = counts.known(topic) ?? placedBy;
+    // Only a recreated topic cannot contain events that may be stored.
+    const isRecreated = wasMissing || (count ?? 0) < (placedBy ?? 0);
+    const first = [...partitions.values()].flatMap((queue) => queue.takeAll(isRecreated));
+    const later = isAsking ? [] : unplaced.take(() => true);
+    placedBy = count;
+    for (const event of [...first, ...later]) queueFor(event, count).push(event);
+    isMoving = false;
+    wasMissing = false;
+    for (const queue of [...partitions.values()]) queue.placed();
+    if (isIdle()) options.onIdle();
+  }
+
+  async function place(): Promise<void> {
+    isAsking = true;
+    const count = await counts.ask(topic);
+    isAsking = false;
+    notice(count);
+    // `move` places these events as well.
+    if (isMoving) return;
+    // Events that have come back meanwhile go first.
+    if (partitions.get(undefined)?.isIdle() === false) return;
+    const placed = count === undefined ? unplaced.takeBatch(oneByOne) : unplaced.take(() => true);
+    for (const event of placed) queueFor(event, count).push(event);
+    // All of them may have ended during the request.
+    if (isIdle()) options.onIdle();
+  }
+
+  /** The queues in which its events may be. */
+  const queuesOf = (partition: number | undefined): (PartitionQueue | undefined)[] =>
+    partition === undefined
+      ? [...partitions.values()]
+      : [partitions.get(partition), partitions.get(undefined)];
+
+  const isPlacing = (): boolean =>
+    isMoving || isAsking || unplaced.count > 0 || partitions.get(undefined)?.isIdle() === false;
+
+  const isIdle = (): boolean => !isPlacing() && [...partitions.values()].every((queue) => queue.isIdle());
+
+  return {
+    push(event: QueuedEvent) {
+      const count = counts.known(topic);
+      notice(count);
+      const isWaiting = isPlacing();
+      if (count !== undefined && !isWaiting) return queueFor(event, count).push(event);
+      unplaced.push(event);
+      // Earlier events found the backup full.
+      if (![...partitions.values()].some((queue) => queue.isBackupFull())) gate.spillToBackup();
+      if (isIdle()) options.onIdle();
+      else if (!isWaiting) sender.outside(() => void place());
+    },
+
+    putBack(event: QueuedEvent): void {
+      const isBehind = unplaced.first !== undefined && timeOf(unplaced.first) < timeOf(event);
+      (isBehind ? gate : queueFor(event, counts.known(topic))).putBack(event);
+    },
+
+    /** For an event of this key. */
+    spillHeldEvents(key: string): boolean {
+      const count = counts.known(topic);
+      const partition = count === undefined ? undefined : partitioner.partitionOf(key, count);
+      const isFull = queuesOf(partition).some((queue) => queue?.spillHeldEvents() === false);
+      return gate.spillHeldEvents() && !isFull;
+    },
+
+    isBackupFull: (): boolean =>
+      gate.isBackupFull || [...partitions.values()].some((queue) => queue.isBackupFull()),
+
+    tryRoom: (): boolean => [...partitions.values()].some((queue) => queue.tryRoom()) || gate.tryRoom(),
+
+    flush(): void {
+      for (const queue of partitions.values()) queue.flush();
+    },
+
+    expire(nowMs: number, deliveryTimeoutMs: number): number | undefined {
+      const deadlines = [...partitions.values()].map((queue) => queue.expire(nowMs, deliveryTimeoutMs));
+      const late = sender.explain(topic, timedOut(deliveryTimeoutMs));
+      const heldMs = sender.heldUntilMs(topic, undefined) + deliveryTimeoutMs;
+      if (unplaced.first !== undefined && nowMs < heldMs) return earliest([...deadlines, heldMs]);
+      settle(
+        unplaced.take(({ deadlineAtMs }) => deadlineAtMs <= nowMs),
+        late,
+      );
+      return earliest([...deadlines, unplaced.first?.deadlineAtMs]);
+    },
+
+    abandon,
+
+    wake(): void {
+      for (const queue of partitions.values()) queue.wake();
+    },
+
+    /** `undefined`: any partition. */
+    orderChanged(partition: number | undefined): void {
+      for (const queue of queuesOf(partition)) queue?.orderChanged();
+      gate.mayHaveRoom();
+      gate.spillToBackup();
+      gate.isOpen();
+    },
+
+    /** `undefined`: any partition. */
+    holds(partition: number | undefined): boolean {
+      return unplaced.first?.isHeld === false || queuesOf(partition).some((queue) => queue?.holds() === true);
+    },
+
+    /** Position in time of the first held event in this partition; `undefined`: in any. */
+    firstHeld(partition: number | undefined): bigint | undefined {
+      const held = [...queuesOf(partition).map((queue) => queue?.firstHeld()), unplaced.firstHeld];
+      return earliest(held.map((one) => one && timeOf(one)));
+    },
+
+    isIdle,
+  };
+
+  function settle(events: readonly QueuedEvent[], reason: SendFailure): void {
+    for (const event of events) outcomes.settle(event, event.isHeld ? spilled : reason);
+  }
+
+  function abandon(reason: SendFailure, alsoInFlight: boolean): void {
+    // Unplaced events are the latest ones.
+    const last = unplaced.take((event) => alsoInFlight || isFree(event));
+    for (const queue of partitions.values()) queue.abandon(reason, alsoInFlight);
+    settle(last, sender.explain(topic, reason));
+  }
+}
+
+const timeOf = ({ event: { eventId } }: QueuedEvent): bigint => orderOf(eventId);
+
+const isFree = ({ isHeld }: QueuedEvent): boolean => !isHeld;
+
+export function earliest<Time extends number | bigint>(
+  times: readonly (Time | undefined)[],
+): Time | undefined {
+  return times.reduce(
+    (first, time) => (time === undefined || (first !== undefined && first < time) ? first : time),
+    undefined,
+  );
+}

@@ -1,6 +1,7 @@
 // avro/: envelopes as Avro records, in Confluent's wire format.
 
 import { types } from 'node:util';
+import type { EventMetadata } from '../../envelope/envelope.ts';
 import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { readBoundedSync } from '../../ground/files.ts';
@@ -172,18 +173,7 @@ export interface AvroEvent {
   readonly eventType: string;
   readonly occurredAt: number;
   readonly severity: string;
-  readonly metadata: {
-    readonly source: object;
-    readonly actor: { readonly userId: string | null; readonly sessionId: string | null };
-    readonly trace: {
-      readonly traceId: string | null;
-      readonly spanId: string | null;
-      readonly parentSpanId: string | null;
-    };
-    readonly correlationId: string | null;
-    readonly clientIp: string | null;
-    readonly tags: Readonly<Record<string, string>>;
-  };
+  readonly metadata: EventMetadata;
   readonly payload: AvroPayload;
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { createPartitioner } from '../../../src/publish/main/partition-queue.ts';
+import { createPartitioner } from '../../../src/publish/main/queue.ts';
 import { murmur2, partitionOf, partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 
 describe('partitioner', () => {

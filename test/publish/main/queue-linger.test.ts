@@ -5,7 +5,7 @@ import {
   crowdLingerMs,
   worthwhileBytes,
   worthwhileEvents,
-} from '../../../src/publish/main/partition-queue.ts';
+} from '../../../src/publish/main/queue.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
 

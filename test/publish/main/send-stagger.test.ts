@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createSendStagger } from '../../../src/publish/main/partition-queue.ts';
+import { createSendStagger } from '../../../src/publish/main/queue.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
 
