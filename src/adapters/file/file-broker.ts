@@ -1,7 +1,6 @@
 // file/: a broker without Kafka: a file for each topic, a line for each record.
 
-import { constants, promises } from 'node:fs';
-import { access, type FileHandle, stat } from 'node:fs/promises';
+import fs, { constants, type Stats } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { sleep } from '../../ground/builtins.ts';
 import { within } from '../../ground/clock.ts';
@@ -34,8 +33,8 @@ export function createFileBroker(options: { readonly directory: string }): Broke
   }
 
   async function prepareDirectory(): Promise<void> {
-    await promises.mkdir(directory, { recursive: true, mode: 0o700 });
-    await promises.access(directory, constants.W_OK | constants.X_OK);
+    await call('mkdir', directory, { recursive: true, mode: 0o700 });
+    await call('access', directory, constants.W_OK | constants.X_OK);
   }
 
   return {
@@ -126,14 +125,14 @@ export function createFileAccess({ directory }: { readonly directory: string }):
 }
 
 async function checkFolder(folder: string): Promise<void> {
-  const found = await stat(folder).catch((error: NodeJS.ErrnoException) => {
+  const found = await call<Stats>('stat', folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT' || dirname(folder) === folder) throw error;
     return undefined;
   });
   // The nearest existing folder decides.
   if (found === undefined) return checkFolder(dirname(folder));
   if (!found.isDirectory()) throw Object.assign(new Error('not a directory'), { code: 'ENOTDIR' });
-  await access(folder, constants.W_OK | constants.X_OK);
+  await call('access', folder, constants.W_OK | constants.X_OK);
 }
 
 interface Append {
@@ -181,12 +180,22 @@ function createTopicFile(path: string) {
   };
 }
 
+type Called = 'access' | 'close' | 'fstat' | 'ftruncate' | 'mkdir' | 'open' | 'read' | 'stat' | 'write';
+
 /**
- * Opens the file for each write, so that it may be moved or removed meanwhile. Uses a FileHandle, because an agent may have
- * wrapped `fs.read` and `fs.write`. Their promisified forms then lose the result.
+ * Calls a function of `node:fs`. A start would pay 2 ms for `node:fs/promises`. An agent may have wrapped the functions, and their
+ * promisified forms then lose the result.
  */
+function call<Result = void>(name: Called, ...args: readonly unknown[]): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const done = (error: unknown, result: Result): void => (error ? reject(error) : resolve(result));
+    Reflect.apply(fs[name], fs, [...args, done]);
+  });
+}
+
+/** Opens the file for each write, so that it may be moved or removed meanwhile. */
 async function appendTo(path: string, lines: Buffer): Promise<SendResult> {
-  let file: FileHandle;
+  let file: number;
   try {
     file = await openForAppend(path);
   } catch (error) {
@@ -196,47 +205,50 @@ async function appendTo(path: string, lines: Buffer): Promise<SendResult> {
   let written = 0;
   try {
     const bytes = (await endsInTornLine(file)) ? Buffer.concat([Buffer.from('\n'), lines]) : lines;
-    sizeBefore = (await file.stat()).size;
+    sizeBefore = await sizeOf(file);
     // O_APPEND keeps one write() in one piece beside other processes. A full disk may cut it short.
-    while (written < bytes.length) written += (await file.write(bytes, written)).bytesWritten;
+    while (written < bytes.length) written += await call<number>('write', file, bytes, written);
     return { ok: true };
   } catch (error) {
     const mayBeWritten = written > 0 && !(await takeBack(file, sizeBefore, written));
     return { ok: false, failure: toSendFailure(error, path, mayBeWritten) };
   } finally {
-    await file.close().catch(() => {});
+    await call('close', file).catch(() => {});
   }
 }
 
-async function openForAppend(path: string): Promise<FileHandle> {
+async function openForAppend(path: string): Promise<number> {
   try {
-    return await promises.open(path, 'a+', 0o600);
+    return await call('open', path, 'a+', 0o600);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    await promises.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    return promises.open(path, 'a+', 0o600);
+    await call('mkdir', dirname(path), { recursive: true, mode: 0o700 });
+    return call('open', path, 'a+', 0o600);
   }
+}
+
+async function sizeOf(file: number): Promise<number> {
+  return (await call<Stats>('fstat', file)).size;
 }
 
 /** A process that died during a write leaves half a line. A process that is still writing gets a moment to end it. */
-async function endsInTornLine(file: FileHandle): Promise<boolean> {
+async function endsInTornLine(file: number): Promise<boolean> {
   if (!(await isTorn(file))) return false;
   await sleep(tornCheckMs);
   return isTorn(file);
 }
 
-async function isTorn(file: FileHandle): Promise<boolean> {
-  const { size } = await file.stat();
-  if (size === 0) return false;
-  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
-  return buffer[0] !== lineFeed;
+async function isTorn(file: number): Promise<boolean> {
+  const size = await sizeOf(file);
+  const last = Buffer.alloc(1);
+  return size > 0 && (await call<number>('read', file, last, 0, 1, size - 1)) > 0 && last[0] !== lineFeed;
 }
 
 /** Removes the part of a failed write, unless another process has written since. */
-async function takeBack(file: FileHandle, sizeBefore: number, written: number): Promise<boolean> {
+async function takeBack(file: number, sizeBefore: number, written: number): Promise<boolean> {
   try {
-    if ((await file.stat()).size !== sizeBefore + written) return false;
-    await file.truncate(sizeBefore);
+    if ((await sizeOf(file)) !== sizeBefore + written) return false;
+    await call('ftruncate', file, sizeBefore);
     return true;
   } catch {
     return false;
