@@ -260,10 +260,10 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 254,
+      files: 253,
       lines: 76_060,
-      namesWithOneImporter: 856,
-      filesWithOneImporter: 56,
+      namesWithOneImporter: 851,
+      filesWithOneImporter: 55,
       besideFaces: 178,
       levels: 2,
     };

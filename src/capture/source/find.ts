@@ -848,8 +848,6 @@ function defaultedParameters(node: AnyFunction): number[] {
   );
 }
 
-// The names of a file, and what defines them.
-
 /** Distance to the module scope: 0 in it, 1 in a function that runs at once (a module wrapper), 2 deeper. */
 type Tier = 0 | 1 | 2;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { sortNames } from '../../../src/adapters/local-backup/line-index.ts';
+import { sortNames } from '../../../src/adapters/local-backup/local-source.ts';
 
 describe('the names of event files', function () {
   this.timeout(30_000);
