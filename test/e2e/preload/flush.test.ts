@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
@@ -21,6 +23,13 @@ const main = `
   console.log('thawed ' + await flush(10_000));
   console.log(await flush('soon').catch((error) => error.message));
 `;
+
+/** Continues a process that has stopped. A signal that came before would have no effect, and the process would stay stopped. */
+async function thaw({ pid }: ChildProcess): Promise<void> {
+  while (process.platform === 'linux' && !/^\d+ \(.*\) T/.test(readFileSync(`/proc/${pid}/stat`, 'latin1')))
+    await sleep(10);
+  process.kill(pid as number, 'SIGCONT');
+}
 
 requiring('kafka', 'flush()', function () {
   this.timeout(180_000);
@@ -44,11 +53,11 @@ requiring('kafka', 'flush()', function () {
     await running.waitFor(/^warm true$/m);
     await running.waitFor(/^frozen true$/m);
     assert.equal(await kafka.count(topic), 2);
-    running.child.kill('SIGCONT');
+    await thaw(running.child);
     await running.waitFor(/^frozen again$/m);
     await sleep(300);
     assert.equal(await kafka.count(topic), 2, 'without flush() it waits in memory');
-    running.child.kill('SIGCONT');
+    await thaw(running.child);
     const { code, stdout } = await running.ended;
     assert.match(stdout, /^thawed true$/m);
     assert.match(stdout, /^flush\(\): deadlineMs must be a number of milliseconds from 0 to 2147483647$/m);
