@@ -73,7 +73,7 @@ const chunks: readonly (readonly [name: string, files: RegExp])[] = [
   ['wrap', /src\/capture\/(?:wrap\/wrap\.|declare\/parameter-names)/],
   [
     'prepare',
-    /src\/capture\/(?:target-record|compiled-from|wrap\/wrap-property|source\/(?:capture-runtime|node-hooks|parse-text|late-start|insert-calls|find|target-files|function-path|resolve-specifier|listed-places)\.)/,
+    /src\/capture\/(?:target-record|compiled-from|wrap\/wrap-property|source\/(?:capture-runtime|node-hooks|parse-text|late-start|insert-calls|target-files|function-path|resolve-specifier|listed-places)\.)/,
   ],
   [
     'engine',

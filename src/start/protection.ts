@@ -72,7 +72,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
   /** A rule with an unusable key is logged once. Its events are refused. */
   function prepare({ strategy, keyId }: FieldRule): void {
     const id = `${strategy} ${keyId}`;
-    if (asked.has(id)) return;
+    if (strategy === 'MASK' || asked.has(id)) return;
     asked.add(id);
     const { salt, sealer } = inUse();
     if (strategy === 'HASH') salt.announce();
@@ -132,7 +132,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
   };
 }
 
-/** Loaded for the first key, salt or rule: most services protect nothing. */
+/** Loaded for the first key or salt, or the first rule that encrypts or hashes. */
 function keysModule(): typeof Keys {
   return loadChunk(import.meta.url, '../protect/keys/create-sealer.ts') as typeof Keys;
 }

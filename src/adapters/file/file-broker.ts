@@ -240,8 +240,10 @@ async function endsInTornLine(file: number): Promise<boolean> {
 
 async function isTorn(file: number): Promise<boolean> {
   const size = await sizeOf(file);
+  if (size === 0) return false;
   const last = Buffer.alloc(1);
-  return size > 0 && (await call<number>('read', file, last, 0, 1, size - 1)) > 0 && last[0] !== lineFeed;
+  await call('read', file, last, 0, 1, size - 1);
+  return last[0] !== lineFeed;
 }
 
 /** Removes the part of a failed write, unless another process has written since. */

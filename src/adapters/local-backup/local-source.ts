@@ -571,8 +571,6 @@ function isThere({ reason }: Unreadable): boolean {
   return reason !== gone;
 }
 
-// The lines of the segments, in the order of their events.
-
 /** A line of a segment, located so that it can be read alone. */
 interface IndexedLine {
   /** Position of its segment in the list of the reader. */

@@ -14,7 +14,7 @@ import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../..
 import { loadChunk } from '../../ground/lifecycle.ts';
 import { isNamedValues, optionsProblem, plainObject } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
-import type { CapturePlan, ExpressionScope } from '../call.ts';
+import { type CapturePlan, type ExpressionScope, isUsable } from '../call.ts';
 import type * as Language from '../expression/compile.ts';
 import type { Selector } from '../expression/compile.ts';
 
@@ -68,8 +68,8 @@ function payloadOf(
   if (payload !== undefined || payloadIndex !== -1) return select();
   return (call) => {
     const { result } = call;
-    const isRefused = typeof result === 'function' || typeof result === 'symbol' || result instanceof Promise;
-    return isRefused ? select()(call) : result;
+    // Otherwise the selector throws the reason.
+    return isUsable(result) ? result : select()(call);
   };
 }
 

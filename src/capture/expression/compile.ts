@@ -7,7 +7,7 @@ import { systemClock } from '../../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../../ground/errors.ts';
 import { fitsOutboxText, longestOutboxText } from '../../ground/event-fields.ts';
 import { lazyPattern, nearestNames } from '../../ground/names.ts';
-import { type ExpressionScope, ownFailures } from '../call.ts';
+import { type ExpressionScope, isUsable, ownFailures } from '../call.ts';
 
 type NameReader = (call: ExpressionScope) => unknown;
 
@@ -66,19 +66,6 @@ function refusedValue(value: unknown): Refusal {
     'the value is a promise. Events are built synchronously.',
     'SVC_CAPTURE_EXPRESSION_ASYNC',
   );
-}
-
-/** Whether a value may be used. Detects only native promises: this runs for each step. */
-function isUsable(value: unknown): boolean {
-  switch (typeof value) {
-    case 'object':
-      return !(value instanceof Promise);
-    case 'function':
-    case 'symbol':
-      return false;
-    default:
-      return true;
-  }
 }
 
 function usable(value: unknown): unknown {
