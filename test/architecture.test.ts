@@ -260,9 +260,9 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 253,
-      lines: 76_060,
-      namesWithOneImporter: 851,
+      files: 252,
+      lines: 76_052,
+      namesWithOneImporter: 847,
       filesWithOneImporter: 55,
       besideFaces: 178,
       levels: 2,

@@ -4,22 +4,6 @@ import type { ErrorCode } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import type { Scope } from '../transaction/transaction.ts';
 
-/** Errors of svc: expressions pass them through. Any other error is the application's, whose message is not passed on. */
-export const ownFailures: WeakSet<object> = new WeakSet<object>();
-
-/** Whether a value may be used. Detects only native promises: this runs for each step of an expression. */
-export function isUsable(value: unknown): boolean {
-  switch (typeof value) {
-    case 'object':
-      return !(value instanceof Promise);
-    case 'function':
-    case 'symbol':
-      return false;
-    default:
-      return true;
-  }
-}
-
 export interface Call {
   readonly plan: CapturePlan;
   readonly self: unknown;

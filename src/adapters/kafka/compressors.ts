@@ -5,7 +5,12 @@ import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { KafkaCompression } from './kafka-client-options.ts';
 import { loadPlatformatic, type VendorCompression } from './platformatic-module.ts';
-import type { Compression } from './record-batch.ts';
+
+export interface Compression {
+  /** Number of the codec: the lowest bits of the attributes of a batch. */
+  readonly bitmask: number;
+  readonly compress: (data: Buffer) => Buffer | Promise<Buffer>;
+}
 
 type Codec = Exclude<KafkaCompression, 'none'>;
 /** The compression bits in the attributes of a batch. */

@@ -14,9 +14,10 @@ import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../..
 import { loadChunk } from '../../ground/lifecycle.ts';
 import { isNamedValues, optionsProblem, plainObject } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
-import { type CapturePlan, type ExpressionScope, isUsable } from '../call.ts';
+import type { CapturePlan, ExpressionScope } from '../call.ts';
 import type * as Language from '../expression/compile.ts';
 import type { Selector } from '../expression/compile.ts';
+import { isUsable } from '../wrap/wrap.ts';
 
 export type PlanFields = TargetFields<string | Selector, unknown>;
 

@@ -7,7 +7,8 @@ import { systemClock } from '../../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../../ground/errors.ts';
 import { fitsOutboxText, longestOutboxText } from '../../ground/event-fields.ts';
 import { lazyPattern, nearestNames } from '../../ground/names.ts';
-import { type ExpressionScope, isUsable, ownFailures } from '../call.ts';
+import type { ExpressionScope } from '../call.ts';
+import { isUsable, ownFailures } from '../wrap/wrap.ts';
 
 type NameReader = (call: ExpressionScope) => unknown;
 

@@ -7,7 +7,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
 import { otelApi } from '../../observe/otel-api.ts';
 import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/transaction.ts';
-import { type Call, type CapturePlan, type Nest, type OnCall, ownFailures } from '../call.ts';
+import type { Call, CapturePlan, Nest, OnCall } from '../call.ts';
 import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
 import { addNote } from '../report.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
@@ -16,6 +16,22 @@ import { hasPrivateStatics, imitate, isConstructor, setOwn } from './imitate.ts'
 // The wrapper's frame is on the stack while its function runs: each register and each further frame reduces the application's
 // recursion depth. So the wrapper runs the function itself, with as few locals as possible.
 const { apply } = Reflect;
+
+/** Errors of svc: expressions pass them through. Any other error is the application's, whose message is not passed on. */
+export const ownFailures: WeakSet<object> = new WeakSet<object>();
+
+/** Whether a value may be used. Detects only native promises: this runs for each step of an expression. */
+export function isUsable(value: unknown): boolean {
+  switch (typeof value) {
+    case 'object':
+      return !(value instanceof Promise);
+    case 'function':
+    case 'symbol':
+      return false;
+    default:
+      return true;
+  }
+}
 
 /**
  * Returns a function that looks and behaves as `fn` does and reports its calls to `slot.onCall`.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { ownFailures } from '../../../src/capture/call.ts';
 import { makePlan, type PlanFields, withOutbox } from '../../../src/capture/declare/make-plan.ts';
 import type { Selector } from '../../../src/capture/expression/compile.ts';
+import { ownFailures } from '../../../src/capture/wrap/wrap.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 

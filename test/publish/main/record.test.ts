@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { encodeBatch } from '../../../src/adapters/kafka/record-batch.ts';
+import { encodeBatch } from '../../../src/adapters/kafka/session.ts';
 import { bytesOf, toRecord } from '../../../src/publish/main/record.ts';
 import { jsonForm } from '../../../src/serialize/json.ts';
 import { EventValue } from '../../../src/serialize/serializer.ts';

@@ -1,4 +1,4 @@
-import type { BatchPlace } from '../../../../src/adapters/kafka/record-batch.ts';
+import type { BatchPlace } from '../../../../src/adapters/kafka/session.ts';
 
 interface Stored extends BatchPlace {
   readonly count: number;

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
-import type { BatchPlace } from '../../../../src/adapters/kafka/record-batch.ts';
-import { createSequences, type Tried, verdictOf } from '../../../../src/adapters/kafka/session.ts';
+import {
+  type BatchPlace,
+  createSequences,
+  type Tried,
+  verdictOf,
+} from '../../../../src/adapters/kafka/session.ts';
 import type { BrokerRecord } from '../../../../src/publish/broker.ts';
 import { ModelPartition, type ModelRequest } from './model-broker.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { crc32c, loadChecksum } from '../../../../src/adapters/kafka/record-batch.ts';
+import { crc32c, loadChecksum } from '../../../../src/adapters/kafka/session.ts';
 
 describe('crc32c', () => {
   it('gives the check value of the standard', () => {

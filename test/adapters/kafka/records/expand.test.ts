@@ -14,7 +14,7 @@ import {
   mayExpandTo,
   mostExpandedBytes,
 } from '../../../../src/adapters/kafka/compressors.ts';
-import { encodeCompressedBatch } from '../../../../src/adapters/kafka/record-batch.ts';
+import { encodeCompressedBatch } from '../../../../src/adapters/kafka/session.ts';
 import { addCodecs, readBounded } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
 
 const compress = {

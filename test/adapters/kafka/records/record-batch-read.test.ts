@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as vendor from '@platformatic/kafka';
 import fc from 'fast-check';
-import { encodeBatch, encodeCompressedBatch } from '../../../../src/adapters/kafka/record-batch.ts';
+import { encodeBatch, encodeCompressedBatch } from '../../../../src/adapters/kafka/session.ts';
 import type { BrokerRecord } from '../../../../src/publish/broker.ts';
 
 const read = (batch: Buffer) => vendor.readRecordsBatch(vendor.Reader.from(batch));
