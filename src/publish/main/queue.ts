@@ -569,7 +569,8 @@ interface PartitionQueueOptions {
 type PartitionQueue = ReturnType<typeof createPartitionQueue>;
 
 /**
- * - `idle` waits for an event. Next: `lingering`; `leaving` after a pause; `waiting for a slot` if the batch is full or svc ends.
+ * - `idle` waits for an event. Next: `lingering`; `leaving` after a pause, or if callers wait and its linger time is over; `waiting
+ *   for a slot` if the batch is full or svc ends.
  * - `lingering` waits for more events (`lingerFor`) and its stagger. Next: `leaving` if the batch is worth a send; `waiting for a
  *   slot` if it is full or due, or on `flush`.
  * - `leaving` waits for the end of this turn of the event loop. Next: `waiting for a slot`.
@@ -657,9 +658,11 @@ function createPartitionQueue(options: PartitionQueueOptions) {
     const ageMs = first === undefined ? 0 : nowMs - first.acceptedAtMs;
     const lingerMs = lingerFor(lastBatchEvents, settings);
     const isDue = isRetry || isFull() || sender.isClosed;
+    // Callers whose events were just stored publish again in this turn: their next events join the batch.
+    const isJoined = settings.isAwaited && ageMs >= lingerMs;
     if (isDue || (!wasIdle && isWorthwhile())) {
       askForSlot();
-    } else if (isWorthwhile() || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
+    } else if (isWorthwhile() || isJoined || (wasIdle && nowMs - lastSendAtMs >= lingerMs)) {
       leave();
     } else {
       state = 'lingering';

@@ -119,6 +119,24 @@ describe('queue: how long an event waits for company', () => {
     assert.deepEqual(sends[1]?.ids, ['1']);
   });
 
+  it('where callers wait: what they publish again when a send is stored joins the events behind it', async () => {
+    const { broker, sends } = fakeCluster();
+    const { queue } = queueOver(broker, { batch: { ...batch, isAwaited: true } });
+    const caller = async (id: string): Promise<void> => {
+      await queue.publish(event(id));
+      void queue.publish(event(`${id} again`));
+    };
+    for (let id = 0; id < crowdEvents; id++) void caller(String(id));
+    await clock.tickAsync(1);
+    void queue.publish(event('behind'));
+    await clock.tickAsync(crowdLingerMs);
+    sends[0]?.answer(ok);
+    await clock.tickAsync(0);
+    assert.equal(sends.length, 2);
+    assert.equal(sends[1]?.ids[0], 'behind');
+    assert.equal(sends[1]?.ids.length, crowdEvents + 1);
+  });
+
   it('finishing and closing wait for nothing', async () => {
     const { queue, sends } = await justSent(2);
     for (let id = 0; id < worthwhileEvents; id++) void queue.publish(event(String(id)));
