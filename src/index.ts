@@ -28,8 +28,8 @@ export type {
   StaticKeyProvider,
 } from './protect/keys/key-provider.ts';
 export { registerKeyProvider } from './protect/keys/key-provider.ts';
-export type { PiiFieldDecorator, PiiFieldOptions } from './protect/marks/class-marks.ts';
-export { PiiField } from './protect/marks/class-marks.ts';
+export type { PiiFieldDecorator, PiiFieldOptions } from './protect/marks/policy.ts';
+export { PiiField } from './protect/marks/policy.ts';
 export type { Masker } from './protect/mask.ts';
 export { registerMasker } from './protect/mask.ts';
 export { flush, invalidateEncryptionKeys, publish } from './publish/api/publish.ts';

@@ -11,9 +11,14 @@ import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Ledger, LedgerEntry, Outcome, PublishDurations } from '../observe/outcomes.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../outbox/join.ts';
-import type { ClearText } from '../protect/clear-texts.ts';
-import { hasMarks, isMarkedField } from '../protect/marks/class-marks.ts';
-import { type Protect, type ProtectedEnvelope, type Unsealed, UnsealedError } from '../protect/protect.ts';
+import { hasMarks, isMarkedField } from '../protect/marks/policy.ts';
+import {
+  type ClearText,
+  type Protect,
+  type ProtectedEnvelope,
+  type Unsealed,
+  UnsealedError,
+} from '../protect/protect.ts';
 import {
   createCallerWait,
   createInFlight,
@@ -24,7 +29,7 @@ import {
   throwUnlessStored,
 } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
-import { headersAt, valueBytesOf } from '../publish/main/record.ts';
+import { headersAt, valueBytesOf } from '../publish/main/queued-event.ts';
 import type { Producer, Publisher } from '../publish/publisher.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
 import { endOfTransaction, type Scope, type TransactionEnd } from '../transaction/transaction.ts';

@@ -1,6 +1,10 @@
+import { isUtf8 } from 'node:buffer';
+import { toEnvelope } from '../envelope/envelope.ts';
+import { parseBounded } from '../ground/bounds.ts';
 import { nodeCrypto } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
+import type { StoredEvent } from './recovery-source.ts';
 
 /** An event that could not be published, with everything that a restore needs to send the same bytes to the same topic. */
 export interface BackupEvent {
@@ -75,4 +79,135 @@ export function backupName(eventId: unknown): string {
   if (typeof eventId === 'string' && safeId.test(eventId) && !deviceName.test(eventId)) return eventId;
   const text = typeof eventId === 'string' ? eventId : typeof eventId;
   return `h-${nodeCrypto().createHash('sha256').update(text).digest('hex').slice(0, 40)}`;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The route of a bare event file, stored under the same name in `routes/`. */
+export function encodeRoute({ topic, key, headers, reason, backedUpAt }: BackupEvent): Buffer {
+  const route = {
+    topic,
+    key,
+    headers,
+    backupReason: reason,
+    backupTimestamp: new Date(backedUpAt).toISOString(),
+  };
+  return Buffer.from(`${JSON.stringify(route)}\n`);
+}
+
+/** A line of a segment: one event, its value as a string or, if it is not UTF-8, in Base64. */
+export function encodeLine(event: BackupEvent): string {
+  const { eventId, eventType, topic, key, headers, reason, backedUpAt, value } = event;
+  const bytes = isUtf8(value) ? { value: value.toString() } : { valueBase64: value.toString('base64') };
+  const backupTimestamp = new Date(backedUpAt).toISOString();
+  return `${JSON.stringify({ eventId, eventType, topic, key, headers, backupReason: reason, backupTimestamp, ...bytes })}\n`;
+}
+
+/** `svc.broker.backup.format: record`: the fields of the specification, then what a restore needs. */
+export function encodeRecord(event: BackupEvent): Buffer {
+  const { eventId, eventType, topic, key, headers, reason, backedUpAt, value } = event;
+  const text = isUtf8(value) ? value.toString() : undefined;
+  const content = event.document === undefined ? contentOf(text ?? '', event) : (event.document as Fields);
+  const record = {
+    eventId,
+    eventType,
+    occurredAt: content.occurredAt ?? null,
+    backupReason: reason,
+    backupTimestamp: new Date(backedUpAt).toISOString(),
+    payload: content.payload ?? null,
+    topic,
+    key,
+    headers,
+    ...(text === undefined ? { valueBase64: value.toString('base64') } : { value: text }),
+  };
+  return Buffer.from(`${JSON.stringify(record)}\n`);
+}
+
+/** Unreadable content is stored as well. */
+function contentOf(text: string, { headers, backedUpAt }: BackupEvent): Fields {
+  try {
+    return toEnvelope(parseObject(text) ?? {}, headers, backedUpAt) as Fields;
+  } catch {
+    return {};
+  }
+}
+
+/** An event from a record file or a line of a segment. `undefined`: the text is neither. */
+export function decodeRecord(text: string, place: string): StoredEvent | undefined {
+  const record = parseObject(text);
+  if (record === undefined) return undefined;
+  const { eventId, value, valueBase64 } = record;
+  const bytes =
+    typeof value === 'string'
+      ? Buffer.from(value)
+      : typeof valueBase64 === 'string'
+        ? Buffer.from(valueBase64, 'base64')
+        : undefined;
+  if (typeof eventId !== 'string' || bytes === undefined) return undefined;
+  return {
+    place,
+    eventId,
+    eventType: textOf(record.eventType) ?? '',
+    value: bytes,
+    ...routeOf(record, eventId),
+  };
+}
+
+/** An event from a bare event file and its route, if any. `undefined`: the file holds no event. */
+export function decodeEvent(
+  value: Buffer,
+  route: string | undefined,
+  place: string,
+): StoredEvent | undefined {
+  const event = parseObject(value.toString());
+  const fields = route === undefined ? undefined : parseObject(route);
+  // The route first: Avro and CloudEvents can be identified by it alone.
+  const headers = (fields?.headers ?? {}) as Record<string, unknown>;
+  const eventId = textOf(headers.eventId) ?? textOf(event?.eventId);
+  if (eventId === undefined) return undefined;
+  const eventType = textOf(headers.eventType) ?? textOf(event?.eventType) ?? '';
+  if (fields !== undefined) return { place, eventId, eventType, value, ...routeOf(fields, eventId) };
+  return {
+    place,
+    eventId,
+    eventType,
+    value,
+    topic: undefined,
+    key: eventId,
+    headers: { eventId, eventType, 'content-type': 'application/json' },
+    storedAt: 0,
+    reason: undefined,
+  };
+}
+
+function routeOf(
+  fields: Fields,
+  eventId: string,
+): Pick<StoredEvent, 'topic' | 'key' | 'headers' | 'storedAt' | 'reason'> {
+  const { topic, key, headers, backupTimestamp, backupReason } = fields;
+  const time = typeof backupTimestamp === 'string' ? Date.parse(backupTimestamp) : Number.NaN;
+  return {
+    topic: textOf(topic),
+    // An empty string is also a key.
+    key: key === null || typeof key === 'string' ? key : eventId,
+    headers: textsOf(headers),
+    storedAt: Number.isNaN(time) ? 0 : time,
+    reason: textOf(backupReason),
+  };
+}
+
+export function parseObject(text: string): Fields | undefined {
+  const value = parseBounded(text);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
+}
+
+function textsOf(value: unknown): Record<string, string> {
+  const entries = Object.entries(typeof value === 'object' && value !== null ? value : {});
+  return Object.fromEntries(
+    entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  );
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
 }

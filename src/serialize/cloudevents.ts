@@ -13,8 +13,14 @@ import {
   type Severity,
 } from '../ground/event-fields.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
-import { jsonForm, payloadJson } from './json.ts';
-import { type EventForm, EventValue, type RecordParts, type Serializer } from './serializer.ts';
+import {
+  type EventForm,
+  EventValue,
+  jsonForm,
+  payloadJson,
+  type RecordParts,
+  type Serializer,
+} from './serializer.ts';
 
 // Envelopes as CloudEvents 1.0, in both modes of the Kafka binding.
 

@@ -19,7 +19,7 @@ import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../o
 import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
 import { createKeyWait } from '../publish/api/caller-wait.ts';
 import { type Broker, throttledMs } from '../publish/broker.ts';
-import { circuitStates } from '../publish/main/breaker.ts';
+import { circuitStates } from '../publish/main/cluster-state.ts';
 import { createQueue, type Queue } from '../publish/main/queue.ts';
 import { brokenQueue, shutDown } from '../publish/main/queued-event.ts';
 import { createLossAlert } from '../publish/tiers/loss-alert.ts';

@@ -37,7 +37,7 @@ import type { MetricSources } from '../observe/metrics.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { tellThreads } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
-import type { Breaker } from '../publish/main/breaker.ts';
+import type { Breaker } from '../publish/main/cluster-state.ts';
 import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-message.ts';
 import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
 import { openTopicTail, readsTopics } from './adapters.ts';

@@ -4,8 +4,7 @@ import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { Broker, BrokerRecord, SendFailure } from '../publish/broker.ts';
-import { jsonSerializer, needsAvro } from '../serialize/json.ts';
-import { type Serializer, schemaHeader } from '../serialize/serializer.ts';
+import { jsonSerializer, needsAvro, type Serializer, schemaHeader } from '../serialize/serializer.ts';
 import type * as Avro from './open-avro.ts';
 import type * as CloudEvents from './open-cloudevents.ts';
 

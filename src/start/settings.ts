@@ -24,7 +24,7 @@ import { nearestNames } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import type { ConfiguredKey } from '../protect/keys/key-ring.ts';
-import { createRetryPolicy, defaultBreaker } from '../publish/main/breaker.ts';
+import { createRetryPolicy, defaultBreaker } from '../publish/main/cluster-state.ts';
 import type { QueueOptions } from '../publish/main/queue.ts';
 import { type BrokerSettings, openWorkerIdLease, type S3Settings } from './adapters.ts';
 

@@ -24,7 +24,7 @@ import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { createPolicies } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import type { Publisher } from '../../src/publish/publisher.ts';
-import { jsonSerializer } from '../../src/serialize/json.ts';
+import { jsonSerializer } from '../../src/serialize/serializer.ts';
 import { payload } from './payload.ts';
 
 const calls = 60_000;

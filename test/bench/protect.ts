@@ -7,7 +7,7 @@ import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { mask } from '../../src/protect/mask.ts';
 import { createProtector } from '../../src/protect/protect.ts';
-import { payloadJson } from '../../src/serialize/json.ts';
+import { payloadJson } from '../../src/serialize/serializer.ts';
 import { calls, measure, rounds } from './measure.ts';
 import { payload } from './payload.ts';
 

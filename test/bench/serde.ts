@@ -3,11 +3,10 @@ import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelo
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
-import { valueBytesOf } from '../../src/publish/main/record.ts';
+import { valueBytesOf } from '../../src/publish/main/queued-event.ts';
 import { type AvroSchema, createAvroSerializer, createEventCodec } from '../../src/serialize/avro/avro.ts';
 import { createCloudEventsSerializer } from '../../src/serialize/cloudevents.ts';
-import { jsonSerializer } from '../../src/serialize/json.ts';
-import type { Serializer } from '../../src/serialize/serializer.ts';
+import { jsonSerializer, type Serializer } from '../../src/serialize/serializer.ts';
 import { measure } from './measure.ts';
 import { payload } from './payload.ts';
 

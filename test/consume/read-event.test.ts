@@ -5,7 +5,7 @@ import type { Envelope } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
-import { payloadJson } from '../../src/serialize/json.ts';
+import { payloadJson } from '../../src/serialize/serializer.ts';
 import { envelope } from './on-kafka.ts';
 
 describe('the event of a record', () => {

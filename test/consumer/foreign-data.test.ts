@@ -15,7 +15,7 @@ import { unknownKeys } from '../../src/protect/keys/key-cache.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
-import { payloadJson } from '../../src/serialize/json.ts';
+import { payloadJson } from '../../src/serialize/serializer.ts';
 import { type FakeKeyService, fakeKeyService, unavailable } from '../protect/fake-key-service.ts';
 
 const configured = [{ id: 'k1', key: randomBytes(32) }];

@@ -6,7 +6,7 @@ import type { Envelope } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
-import { payloadJson } from '../../src/serialize/json.ts';
+import { payloadJson } from '../../src/serialize/serializer.ts';
 
 /** Both sides must find the same path for a value, or ciphertexts that are bound to their place do not open. */
 describe('from the protector to the consumer', () => {

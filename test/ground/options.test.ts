@@ -15,7 +15,7 @@ import {
 } from '../../src/consumer/decrypt-fields.ts';
 import { runWithContext, setContext } from '../../src/context/request.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
-import { PiiField } from '../../src/protect/marks/class-marks.ts';
+import { PiiField } from '../../src/protect/marks/policy.ts';
 import { headersOf } from '../../src/publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
 import {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { defaultBreaker } from '../../src/publish/main/breaker.ts';
+import { defaultBreaker } from '../../src/publish/main/cluster-state.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions } from '../adapters/kafka/kafka-options.ts';
 import { startProber } from '../faults/comeback/prober.ts';

@@ -5,7 +5,7 @@ import kafkajs from 'kafkajs';
 import { createKafkaBroker } from '../../src/adapters/kafka/kafka-broker.ts';
 import type { KafkaClientOptions } from '../../src/adapters/kafka/kafka-client-options.ts';
 import { systemClock } from '../../src/ground/clock.ts';
-import { createRetryPolicy, defaultBreaker } from '../../src/publish/main/breaker.ts';
+import { createRetryPolicy, defaultBreaker } from '../../src/publish/main/cluster-state.ts';
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import { partitionOfKey } from '../../src/publish/partition-of-key.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';

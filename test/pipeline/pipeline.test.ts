@@ -17,8 +17,7 @@ import { createPipeline, type PipelineParts } from '../../src/pipeline/pipeline.
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { createPolicies } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
-import { jsonSerializer } from '../../src/serialize/json.ts';
-import type { SerializedEvent } from '../../src/serialize/serializer.ts';
+import { jsonSerializer, type SerializedEvent } from '../../src/serialize/serializer.ts';
 import { Scope } from '../../src/transaction/transaction.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 

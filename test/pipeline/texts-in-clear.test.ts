@@ -3,7 +3,7 @@ import type { Call } from '../../src/capture/call.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { ErrorCode } from '../../src/ground/errors.ts';
 import { draftOf, textsInClear } from '../../src/pipeline/pipeline.ts';
-import { PiiField } from '../../src/protect/marks/class-marks.ts';
+import { PiiField } from '../../src/protect/marks/policy.ts';
 import { planOfTarget } from '../../src/start/settings.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { maxBigIntBits } from '../../src/ground/bounds.ts';
-import { maxNodes, maxRawBytes, maxSealed, maxText, maxTimeMs } from '../../src/protect/budget.ts';
-import { PiiField } from '../../src/protect/marks/class-marks.ts';
+import { PiiField } from '../../src/protect/marks/policy.ts';
 import { registerMasker } from '../../src/protect/mask.ts';
+import { maxNodes, maxRawBytes, maxSealed, maxText, maxTimeMs } from '../../src/protect/protect.ts';
 import { publishes, refuses } from './protecting.ts';
 
 const over = 'SVC_PROTECT_BUDGET';

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { Budget, maxNodes } from '../../src/protect/budget.ts';
-import { copyOf } from '../../src/protect/protect.ts';
+import { Budget, copyOf, maxNodes } from '../../src/protect/protect.ts';
 
 describe('copy of an object', () => {
   function budgetFor(left: number): Budget {

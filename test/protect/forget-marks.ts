@@ -1,5 +1,5 @@
 import { shared } from '../../src/ground/lifecycle.ts';
-import '../../src/protect/marks/class-marks.ts';
+import '../../src/protect/marks/policy.ts';
 import type { FieldRule } from '../../src/ground/pii-rule.ts';
 
 /** Marks of classes of earlier tests would be told to the next start as well. */
@@ -8,5 +8,5 @@ export function forgetMarks(): void {
 }
 
 function assert(): never {
-  throw new Error('src/protect/marks/class-marks.ts keeps its state under another name');
+  throw new Error('src/protect/marks/policy.ts keeps its state under another name');
 }

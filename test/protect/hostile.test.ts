@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { SvcError } from '../../src/ground/errors.ts';
-import { PiiField } from '../../src/protect/marks/class-marks.ts';
+import { PiiField } from '../../src/protect/marks/policy.ts';
 import { publishes, refuses } from './protecting.ts';
 
 const secret = 'john.doe@gmail.com';

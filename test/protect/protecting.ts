@@ -3,12 +3,11 @@ import { inspect } from 'node:util';
 import { checkRulesOf } from '../../src/config/check/validate.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { type ErrorCode, SvcError } from '../../src/ground/errors.ts';
-import type { ClearText } from '../../src/protect/clear-texts.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
-import { createProtector, type ProtectorOptions } from '../../src/protect/protect.ts';
+import { type ClearText, createProtector, type ProtectorOptions } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
-import { payloadJson } from '../../src/serialize/json.ts';
+import { payloadJson } from '../../src/serialize/serializer.ts';
 
 export const testSealer: Sealer = createSealer({
   keys: [{ id: 'k1', key: Buffer.alloc(32, 1) }],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { PiiField, type PiiFieldOptions } from '../../src/protect/marks/class-marks.ts';
+import { PiiField, type PiiFieldOptions } from '../../src/protect/marks/policy.ts';
 import { publishes, refuses } from './protecting.ts';
 
 type Fields = Readonly<Record<string, readonly [value: unknown, mark: PiiFieldOptions]>>;

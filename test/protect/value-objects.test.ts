@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { PiiField, type PiiFieldOptions } from '../../src/protect/marks/class-marks.ts';
+import { PiiField, type PiiFieldOptions } from '../../src/protect/marks/policy.ts';
 import { publishes, refuses } from './protecting.ts';
 
 const secret = 'canary@example.com';

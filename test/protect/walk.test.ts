@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { runInNewContext } from 'node:vm';
 import { SvcError } from '../../src/ground/errors.ts';
-import { maxNodes } from '../../src/protect/budget.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
-import { maxDepth, walkPayload } from '../../src/protect/protect.ts';
+import { maxDepth, maxNodes, walkPayload } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
 import { publishes } from './protecting.ts';
 

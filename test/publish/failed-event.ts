@@ -1,8 +1,7 @@
 import type { SendFailure } from '../../src/publish/broker.ts';
-import { toRecord } from '../../src/publish/main/record.ts';
+import { toRecord } from '../../src/publish/main/queued-event.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
-import { jsonForm } from '../../src/serialize/json.ts';
-import { EventValue } from '../../src/serialize/serializer.ts';
+import { EventValue, jsonForm } from '../../src/serialize/serializer.ts';
 
 export const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };
 

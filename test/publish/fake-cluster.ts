@@ -1,9 +1,8 @@
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../src/publish/broker.ts';
-import { createRetryPolicy } from '../../src/publish/main/breaker.ts';
+import { createRetryPolicy } from '../../src/publish/main/cluster-state.ts';
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
-import { jsonForm } from '../../src/serialize/json.ts';
-import { EventValue, type SerializedEvent } from '../../src/serialize/serializer.ts';
+import { EventValue, jsonForm, type SerializedEvent } from '../../src/serialize/serializer.ts';
 import { logInto } from '../support/log.ts';
 
 export interface Sent {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { jsonForm } from '../../src/serialize/json.ts';
-import { EventValue } from '../../src/serialize/serializer.ts';
+import { EventValue, jsonForm } from '../../src/serialize/serializer.ts';
 
 const publishedAt = '2026-01-02T00:00:00.000Z';
 const binaryForm = { ...jsonForm, encoding: 'latin1' as const };

@@ -6,7 +6,7 @@ import { formatProblem } from '../../src/config/check/validate.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import type { SvcError } from '../../src/ground/errors.ts';
-import { PiiField } from '../../src/protect/marks/class-marks.ts';
+import { PiiField } from '../../src/protect/marks/policy.ts';
 import {
   invalidateEncryptionKeys,
   type RunningService,

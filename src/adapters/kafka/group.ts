@@ -2,7 +2,6 @@ import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../envelope/ids.t
 import { backoffMs, type Clock, inTime, within } from '../../ground/clock.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
-import { type Connections, createConnections } from './connections.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import {
   AnswerReader,
@@ -15,7 +14,14 @@ import {
   text,
 } from './protocol.ts';
 import { protocolErrorIn, toSendFailure, who } from './send-failure.ts';
-import { type Address, keyOf, type LoadTransport, parseAddress } from './transport.ts';
+import {
+  type Address,
+  type Connections,
+  createConnections,
+  keyOf,
+  type LoadTransport,
+  parseAddress,
+} from './transport.ts';
 
 /** On top of the time that a broker waits for the other members. */
 const answerMs = 5_000;

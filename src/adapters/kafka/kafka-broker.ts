@@ -1,7 +1,7 @@
 // kafka/: Kafka through any of its clients. A client is a transport: it connects and signs in. The rest is here.
 //
 // A client's port is transport.ts: from an address to a signed-in socket.
-// Connections to brokers are in connections.ts: frames, versions, time-outs, retirement, reconnects.
+// Connections to brokers are in transport.ts: frames, versions, time-outs, retirement, reconnects.
 // Produce requests are in session.ts: leaders, sequences of batches, outcomes, brokers that hang.
 // Requests as values are in protocol.ts: how to write them, how to read their answers, the names of Kafka's errors.
 // Failures are in send-failure.ts: from an error of svc, a client or Node to a line for the operator.
@@ -19,13 +19,12 @@ import type {
   TopicAccess,
 } from '../../publish/broker.ts';
 import { passingOf } from '../../publish/fault.ts';
-import { type BrokerConnection, createConnections } from './connections.ts';
 import { groupRefusals, heartbeatRequest, refusalOf } from './group.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { metadataRequest, type TopicMetadata } from './protocol.ts';
 import { type FailureScene, failed, protocolErrorIn, protocolReason, toSendFailure } from './send-failure.ts';
 import { openSession } from './session.ts';
-import { type LoadTransport, parseAddress } from './transport.ts';
+import { type BrokerConnection, createConnections, type LoadTransport, parseAddress } from './transport.ts';
 
 const closedFailure: SendFailure = {
   kind: 'fatal',

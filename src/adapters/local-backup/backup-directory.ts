@@ -16,8 +16,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { makeFolders } from '../../ground/files.ts';
 import type { BackupEvent } from '../../publish/backup-strategy.ts';
 import type { StoredEvent } from '../../publish/recovery-source.ts';
-import { makeFolderSync } from './private-files.ts';
-import { routesFolder, segmentName } from './segment.ts';
+import { makeFolderSync, routesFolder, segmentName } from './segment.ts';
 
 /** `platform` and `restrict` replace Windows' owner-only rule in tests. */
 export interface DirectoryOptions {

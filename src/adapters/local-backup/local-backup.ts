@@ -19,20 +19,23 @@ import {
   removeOldTemporaries,
   toBackupEvent,
 } from './backup-directory.ts';
-import { failed, full, isDiskFull, toSvcError } from './private-files.ts';
 import {
   asideFolder,
   type BackupFormat,
   checkedLine,
   countLines,
   createSegmentWriter,
+  failed,
   finalName,
+  full,
+  isDiskFull,
   isEventFile,
   readDone,
   segmentName,
   storeFiles,
   storeFilesSync,
   storeSegmentSync,
+  toSvcError,
 } from './segment.ts';
 
 export interface LocalBackupOptions extends DirectoryOptions {

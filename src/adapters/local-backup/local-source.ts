@@ -3,8 +3,8 @@ import { basename, join } from 'node:path';
 import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { nextTurn } from '../../ground/builtins.ts';
 import { orderOf } from '../../ground/event-fields.ts';
+import { decodeEvent, decodeRecord } from '../../publish/backup-strategy.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import { decodeEvent, decodeRecord } from '../../publish/stored-record.ts';
 import {
   type DirectoryLock,
   lineOf,
@@ -14,37 +14,35 @@ import {
   toBackupEvent,
 } from './backup-directory.ts';
 import {
-  checkFolder,
-  gone,
-  isDiskFull,
-  makeFolderSync,
-  maxEventBytes,
-  maxRouteBytes,
-  missing,
-  notFile,
-  readPlaces,
-  readStored,
-  syncDirectory,
-  unreadableBecause,
-  unusable,
-  whyNot,
-} from './private-files.ts';
-import {
   asideFolder,
+  checkFolder,
   countLines,
   createDoubt,
   doneFile,
   finalName,
   finishSegment,
   generationOf,
+  gone,
   isAbandoned,
+  isDiskFull,
   isEventFile,
+  makeFolderSync,
+  maxEventBytes,
+  maxRouteBytes,
+  missing,
+  notFile,
   openSuffix,
   readDone,
   readLines,
+  readPlaces,
+  readStored,
   routesFolder,
   segmentName,
   storeFiles,
+  syncDirectory,
+  unreadableBecause,
+  unusable,
+  whyNot,
   writeDone,
 } from './segment.ts';
 

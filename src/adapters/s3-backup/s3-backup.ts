@@ -6,10 +6,17 @@ import { crc32 } from 'node:zlib';
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type OwnS3Client, ownS3Client } from '../../ground/own-parts.ts';
-import { type BackupEvent, backupName, type EventBackupStrategy } from '../../publish/backup-strategy.ts';
+import {
+  type BackupEvent,
+  backupName,
+  decodeEvent,
+  decodeRecord,
+  type EventBackupStrategy,
+  encodeRecord,
+  encodeRoute,
+} from '../../publish/backup-strategy.ts';
 import { createSendSlots } from '../../publish/memory-limits.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import { decodeEvent, decodeRecord, encodeRecord, encodeRoute } from '../../publish/stored-record.ts';
 
 type S3Store = Awaited<ReturnType<typeof openS3Store>>;
 

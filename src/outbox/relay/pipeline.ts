@@ -3,8 +3,12 @@ import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.t
 import type { Ledger, PublishDurations } from '../../observe/outcomes.ts';
 import type { Broker, SendFailure, SendFailureKind } from '../../publish/broker.ts';
 import { doubtsCount, faultOf, isNotMade, notMadeFailure } from '../../publish/fault.ts';
-import { afterRetries, type Breaker } from '../../publish/main/breaker.ts';
-import type { PartitionCounts, TopicRefusals } from '../../publish/main/topic-refusals.ts';
+import {
+  afterRetries,
+  type Breaker,
+  type PartitionCounts,
+  type TopicRefusals,
+} from '../../publish/main/cluster-state.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createSender, type TopicPartition } from '../../publish/sender/sender.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';

@@ -9,9 +9,10 @@ import {
   breakerOpen,
   type CircuitState,
   createCircuit,
+  createPartitionCounts,
+  createTopicRefusals,
   defaultBreaker,
-} from '../../publish/main/breaker.ts';
-import { createPartitionCounts, createTopicRefusals } from '../../publish/main/topic-refusals.ts';
+} from '../../publish/main/cluster-state.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
 import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';

@@ -37,23 +37,22 @@ import {
   type ClusterWatch,
   createBreaker,
   createClusterWatch,
+  createPartitionCounts,
+  createTopicRefusals,
+  type PartitionCounts,
   type RetryPolicy,
-} from './breaker.ts';
+  type TopicRefusals,
+} from './cluster-state.ts';
 import {
+  bytesOf,
   createAdmission,
   createEventOutcomes,
   type EventOutcomes,
   QueuedEvent,
   shutDown,
   timedOut,
+  toRecord,
 } from './queued-event.ts';
-import { bytesOf, toRecord } from './record.ts';
-import {
-  createPartitionCounts,
-  createTopicRefusals,
-  type PartitionCounts,
-  type TopicRefusals,
-} from './topic-refusals.ts';
 
 export interface QueueOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo' | 'heldBack'>;

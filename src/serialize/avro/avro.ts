@@ -7,8 +7,16 @@ import { SvcError } from '../../ground/errors.ts';
 import { readBoundedSync } from '../../ground/files.ts';
 import { markOwnText, NativeValue } from '../../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
-import { jsonForm, payloadJson, readJson, toJson } from '../json.ts';
-import { type EventForm, EventValue, type Serializer, schemaHeader } from '../serializer.ts';
+import {
+  type EventForm,
+  EventValue,
+  jsonForm,
+  payloadJson,
+  readJson,
+  type Serializer,
+  schemaHeader,
+  toJson,
+} from '../serializer.ts';
 import { type AvroType, type Explaining, exactType, type LargeNumbers } from './exact-types.ts';
 import type { SchemaRegistry, Subject } from './schema-registry.ts';
 

@@ -13,7 +13,7 @@ import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
 import type { Replay, ReplayOptions } from '../../outbox/replay.ts';
 import { createStatistics, type Statistics } from '../../outbox/statistics.ts';
 import type { Broker } from '../../publish/broker.ts';
-import { type Breaker, circuitStates } from '../../publish/main/breaker.ts';
+import { type Breaker, circuitStates } from '../../publish/main/cluster-state.ts';
 import type { Dialect } from '../../transaction/driver.ts';
 
 interface OutboxHealthOptions {

@@ -6,7 +6,7 @@ import { isolate } from '../../observe/otel-api.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { BackupOrder } from '../../publish/order/backup-order.ts';
 import { partitionOf } from '../../publish/partition-of-key.ts';
-import { createDrain, type Drain, lazySource } from '../../publish/recovery/drain.ts';
+import { createDrain, type Drain, lazySource } from '../../publish/recovery/recover.ts';
 import { type openLocalBackup, openLocalSource } from '../adapters.ts';
 
 type OwnSegments = Awaited<ReturnType<NonNullable<Parameters<typeof openLocalSource>[0]['own']>>>;

@@ -13,7 +13,7 @@ import { registeredBackupStrategies } from '../../publish/backup-strategy.ts';
 import type { Broker } from '../../publish/broker.ts';
 import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
 import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
-import type { Drain } from '../../publish/recovery/drain.ts';
+import type { Drain } from '../../publish/recovery/recover.ts';
 import type { FailedEvent } from '../../publish/tier.ts';
 import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
 import {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createAnswerTimes } from '../../../src/adapters/kafka/topics.ts';
+import { createAnswerTimes } from '../../../src/adapters/kafka/session.ts';
 
 describe('answer times', () => {
   let nowMs: number;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createDialPace } from '../../../src/adapters/kafka/connections.ts';
+import { createDialPace } from '../../../src/adapters/kafka/transport.ts';
 
 describe('dial pace', () => {
   let nowMs = 0;

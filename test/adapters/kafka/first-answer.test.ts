@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { firstAnswer } from '../../../src/adapters/kafka/connections.ts';
+import { firstAnswer } from '../../../src/adapters/kafka/transport.ts';
 import { clusterPollMs } from '../../../src/publish/broker.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createSilence } from '../../../src/adapters/kafka/topics.ts';
+import { createSilence } from '../../../src/adapters/kafka/session.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 
 describe('silence of the cluster', () => {

@@ -20,7 +20,7 @@ import {
   maxEventBytes,
   maxRouteBytes,
   whyRefused,
-} from '../../../src/adapters/local-backup/private-files.ts';
+} from '../../../src/adapters/local-backup/segment.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { requiring } from '../../support/requires.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 import { SvcError } from '../../../src/ground/errors.ts';
-import { PiiField, watchMarks } from '../../../src/protect/marks/class-marks.ts';
+import { PiiField, watchMarks } from '../../../src/protect/marks/policy.ts';
 import { publishes, refuses } from '../protecting.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: classes that are compiled while the test runs

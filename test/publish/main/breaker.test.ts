@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { notMadeFailure } from '../../../src/publish/fault.ts';
-import { circuitStates, createBreaker, defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { circuitStates, createBreaker, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { logInto } from '../../support/log.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { countMaxAgeMs, createPartitionCounts } from '../../../src/publish/main/topic-refusals.ts';
+import { countMaxAgeMs, createPartitionCounts } from '../../../src/publish/main/cluster-state.ts';
 
 describe('partition counts', () => {
   function counts(answers: (number | undefined | Error)[]) {

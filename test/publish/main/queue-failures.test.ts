@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import { notMadeFailure } from '../../../src/publish/fault.ts';
-import { createRetryPolicy, defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { createRetryPolicy, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import type { QueueOptions } from '../../../src/publish/main/queue.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { encodeBatch } from '../../../src/adapters/kafka/session.ts';
-import { bytesOf, toRecord } from '../../../src/publish/main/record.ts';
-import { jsonForm } from '../../../src/serialize/json.ts';
-import { EventValue } from '../../../src/serialize/serializer.ts';
+import { bytesOf, toRecord } from '../../../src/publish/main/queued-event.ts';
+import { EventValue, jsonForm } from '../../../src/serialize/serializer.ts';
 import { event } from '../fake-cluster.ts';
 
 const atMs = Date.UTC(2026, 0, 2);

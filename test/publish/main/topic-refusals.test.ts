@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
-import { createTopicRefusals } from '../../../src/publish/main/topic-refusals.ts';
+import { createTopicRefusals } from '../../../src/publish/main/cluster-state.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { event, fakeCluster, forbidden, queueOver } from '../fake-cluster.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { createRetryPolicy } from '../../../src/publish/main/breaker.ts';
+import { createRetryPolicy } from '../../../src/publish/main/cluster-state.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';

@@ -1,8 +1,8 @@
-import { defaultBreaker } from '../../../src/publish/main/breaker.ts';
+import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import type { Queue } from '../../../src/publish/main/queue.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import { partitionOf, partitionOfKey } from '../../../src/publish/partition-of-key.ts';
-import { createDrain } from '../../../src/publish/recovery/drain.ts';
+import { createDrain } from '../../../src/publish/recovery/recover.ts';
 import { createBackupTier, createTierChain } from '../../../src/publish/tiers/tiers.ts';
 import { queueOver } from '../fake-cluster.ts';
 import type { ModelCluster } from './model-cluster.ts';

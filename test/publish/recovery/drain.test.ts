@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { SvcError } from '../../../src/ground/errors.ts';
 import type { SendFailure } from '../../../src/publish/broker.ts';
-import { createDrain, type DrainOptions } from '../../../src/publish/recovery/drain.ts';
+import { createDrain, type DrainOptions } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../../src/publish/recovery-source.ts';
 
 const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };

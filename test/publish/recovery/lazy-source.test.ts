@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { lazySource } from '../../../src/publish/recovery/drain.ts';
+import { lazySource } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource } from '../../../src/publish/recovery-source.ts';
 
 describe('lazySource', () => {

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { KafkaRequest } from '../../../../src/adapters/kafka/protocol.ts';
 import {
   type BrokerConnection,
   openConnection,
   requestHead,
-} from '../../../../src/adapters/kafka/connections.ts';
-import type { KafkaRequest } from '../../../../src/adapters/kafka/protocol.ts';
-import type { Transport } from '../../../../src/adapters/kafka/transport.ts';
+  type Transport,
+} from '../../../../src/adapters/kafka/transport.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
 /** A client whose connections are sockets that need no sign-in. */

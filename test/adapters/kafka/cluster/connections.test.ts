@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { createConnections, createDialPace } from '../../../../src/adapters/kafka/connections.ts';
+import { createConnections, createDialPace } from '../../../../src/adapters/kafka/transport.ts';
 import { startSilentServer } from '../../../support/silent-server.ts';
 import { kafkaClients } from '../kafka-clients.ts';
 import { kafkaOptions } from '../kafka-options.ts';

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
-import type { BrokerConnection, Connections } from '../../../../src/adapters/kafka/connections.ts';
 import type { Node } from '../../../../src/adapters/kafka/protocol.ts';
 import {
+  createAnswerTimes,
   createSends,
   createSequences,
   lookMs,
   stallAfterMs,
+  type Topics,
 } from '../../../../src/adapters/kafka/session.ts';
-import { createAnswerTimes, type Topics } from '../../../../src/adapters/kafka/topics.ts';
+import type { BrokerConnection, Connections } from '../../../../src/adapters/kafka/transport.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
 import type { SendResult } from '../../../../src/publish/broker.ts';
 import { failureOf } from '../../../contract/broker.ts';

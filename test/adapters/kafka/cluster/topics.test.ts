@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { type SinonFakeTimers, stub, useFakeTimers } from 'sinon';
-import type { BrokerConnection, Connections } from '../../../../src/adapters/kafka/connections.ts';
 import { ProtocolError } from '../../../../src/adapters/kafka/protocol.ts';
 import { BrokerError } from '../../../../src/adapters/kafka/send-failure.ts';
-import { createTopics } from '../../../../src/adapters/kafka/topics.ts';
-import { type Address, keyOf } from '../../../../src/adapters/kafka/transport.ts';
+import { createTopics } from '../../../../src/adapters/kafka/session.ts';
+import {
+  type Address,
+  type BrokerConnection,
+  type Connections,
+  keyOf,
+} from '../../../../src/adapters/kafka/transport.ts';
 import { systemClock } from '../../../../src/ground/clock.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 

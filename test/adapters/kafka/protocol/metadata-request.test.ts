@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { bodyOf } from '../../../../src/adapters/kafka/connections.ts';
 import { type ClusterMetadata, metadataRequest } from '../../../../src/adapters/kafka/protocol.ts';
+import { bodyOf } from '../../../../src/adapters/kafka/transport.ts';
 import { newTopic } from '../../../contract/broker.ts';
 import { startKafka, type TestKafka } from '../../../support/kafka.ts';
 import { requiring } from '../../../support/requires.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterRetries, createRetryPolicy } from '../../../../src/publish/main/breaker.ts';
+import { afterRetries, createRetryPolicy } from '../../../../src/publish/main/cluster-state.ts';
 import { away, forbidden, noAnswer, tooLarge, usualRetry } from '../../fake-cluster.ts';
 
 describe('retry policy', () => {

@@ -6,7 +6,7 @@ import {
   createClusterWatch,
   silentMs,
   stallAfterMs,
-} from '../../../../src/publish/main/breaker.ts';
+} from '../../../../src/publish/main/cluster-state.ts';
 import { clockOfEach } from '../../../support/fake-time.ts';
 
 describe('watch over the cluster', () => {
