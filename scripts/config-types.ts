@@ -14,7 +14,7 @@ export function writeOptionTypes(): void {
   writeFileSync(file, renderOptionTypes());
 }
 
-const head = `import type { EncryptionKeyConfig } from '../src/config/check/validate.ts';
+const head = `import type { EncryptionKeyConfig } from '../src/config/check/check.ts';
 
 /** The options as \`defineConfig\` shows them in an editor. Those with a form of their own are in \`define-config.ts\`. */
 export `;

@@ -8,7 +8,7 @@ import {
   spelledByText,
 } from '../capture/source/declared.ts';
 import { sourceOf, sourcesIn } from '../capture/source/source-files.ts';
-import { checkRulesOf } from '../config/check/validate.ts';
+import { checkRulesOf } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import type { PathRule } from '../ground/pii-rule.ts';

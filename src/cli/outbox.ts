@@ -1,5 +1,5 @@
 import type { Command, OptionValues } from 'commander';
-import { formatProblem, type Problem } from '../config/check/validate.ts';
+import { formatProblem, type Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';

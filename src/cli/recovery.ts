@@ -1,6 +1,6 @@
 import { basename, dirname, resolve } from 'node:path';
 import { type Command, Option } from 'commander';
-import { formatProblem, type Problem } from '../config/check/validate.ts';
+import { formatProblem, type Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';

@@ -1,7 +1,7 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
-import { formatProblem } from '../config/check/validate.ts';
+import { formatProblem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
 import {

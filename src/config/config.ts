@@ -1,7 +1,7 @@
 // config/: the options (`schema/`), their checks (`check/`) and their sources (`read/`).
 
 import type { PathRule } from '../ground/pii-rule.ts';
-import type { EncryptionKeyConfig, Names } from './check/validate.ts';
+import type { EncryptionKeyConfig, Names } from './check/check.ts';
 import type { OptionTable, Row } from './schema/schema.ts';
 import type { TargetConfig } from './schema/target.ts';
 

@@ -1,4 +1,4 @@
-import type { Names } from './check/validate.ts';
+import type { Names } from './check/check.ts';
 import type { Camel, GivenOf, Nested } from './config.ts';
 import type { OptionTable, Row } from './schema/schema.ts';
 

@@ -1,8 +1,10 @@
-import { within } from '../ground/clock.ts';
+import { sleep } from '../ground/builtins.ts';
+import { backoffMs, within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isNamedValues, optionsProblem, plainObject } from '../ground/names.ts';
 import { consoleLogger } from '../observe/logger.ts';
 import { type ConsumedCounts, consumedBy } from '../observe/outcomes.ts';
+import { can, has } from '../outbox/api/executor.ts';
 import {
   type ConsumedRecord,
   createHandling,
@@ -10,11 +12,11 @@ import {
   deadLettersTo,
   type EventHandler,
   type EventHandlers,
+  type PartitionWork,
   type ReadingOptions,
   type Upcasts,
 } from './handle-event.ts';
 import { type InboxOnce, nameOf, watchRetention } from './inbox.ts';
-import { createPartitionQueues, sourceOf } from './source.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
 type AnyPayloads = Readonly<Record<string, any>>;
@@ -239,5 +241,515 @@ function atMost(most: number): () => Promise<() => void> {
       if (next === undefined) inside--;
       else next();
     };
+  };
+}
+
+interface Partition {
+  readonly topic: string;
+  readonly partition: number;
+}
+
+const keyOf = ({ topic, partition }: Partition): string => `${topic}:${partition}`;
+
+interface Commit extends Partition {
+  /** Of the next record. */
+  readonly offset: bigint;
+  readonly leaderEpoch: number | undefined;
+}
+
+interface RecordSink {
+  /** Whether a record of this partition fits. `waits`: it does not, and that may take long. */
+  stateOf(partition: Partition): 'free' | 'full' | 'waits';
+  /** Resolves when the state is no longer `full`. */
+  whenNotFull(partition: Partition): Promise<void>;
+  push(record: ConsumedRecord): void;
+  /** The complete new assignment of this consumer. */
+  assigned(partitions: readonly Partition[]): void;
+}
+
+/** A Kafka client that the application has created, and whose consumer group it names. */
+interface RecordSource {
+  /** Resolves when the client has joined its group, or retries in the background. */
+  start(sink: RecordSink): Promise<void>;
+  /** Pauses this partition; others continue. */
+  hold(partition: Partition): void;
+  release(partition: Partition): void;
+  commit(commits: readonly Commit[]): Promise<void>;
+  /** Leaves the group; later records are discarded. */
+  close(): Promise<void>;
+}
+
+interface SourceOptions {
+  readonly topics: readonly string[];
+  /** Where a group without committed offsets starts. */
+  readonly fromBeginning: boolean;
+  /** Logs an error that the client retries by itself. */
+  readonly onTrouble: (error: unknown) => void;
+}
+
+/** @throws SvcError `SVC_CONSUME_OPTIONS` */
+function sourceOf(consumer: unknown, options: SourceOptions): RecordSource {
+  if (isKafkajsConsumer(consumer)) return kafkajsSource(consumer, options);
+  if (isPlatformaticConsumer(consumer)) return platformaticSource(consumer, options);
+  throw new SvcError(
+    'SVC_CONSUME_OPTIONS',
+    'consumeOnce: consumer must be a consumer of kafkajs or @platformatic/kafka',
+  );
+}
+
+type HeaderValue = Buffer | string | (Buffer | string)[] | undefined;
+
+interface KafkajsConsumer {
+  readonly events: { readonly GROUP_JOIN: string; readonly CRASH: string };
+  connect(): Promise<void>;
+  disconnect(): Promise<void>;
+  subscribe(options: { topics: string[]; fromBeginning: boolean }): Promise<void>;
+  run(options: {
+    autoCommit: false;
+    partitionsConsumedConcurrently: number;
+    eachBatch(payload: { batch: KafkajsBatch }): Promise<void>;
+  }): Promise<void>;
+  on(
+    event: string,
+    listener: (event: {
+      payload: { memberAssignment: Record<string, number[]>; error: Error; restart: boolean };
+    }) => void,
+  ): () => void;
+  pause(partitions: { topic: string; partitions: number[] }[]): void;
+  resume(partitions: { topic: string; partitions: number[] }[]): void;
+  commitOffsets(offsets: { topic: string; partition: number; offset: string }[]): Promise<void>;
+}
+
+interface KafkajsBatch {
+  readonly topic: string;
+  readonly partition: number;
+  readonly messages: readonly {
+    readonly offset: string;
+    readonly key: Buffer | string | null;
+    readonly value: Buffer | string | null;
+    readonly timestamp: string;
+    readonly headers?: Readonly<Record<string, HeaderValue>>;
+  }[];
+}
+
+function isKafkajsConsumer(given: unknown): given is KafkajsConsumer {
+  return can(given, 'subscribe', 'run', 'pause', 'resume', 'commitOffsets') && has(given, 'events');
+}
+
+/** Records are passed on at once, so that the client continues with other partitions and its heartbeats. */
+function kafkajsSource(
+  consumer: KafkajsConsumer,
+  { topics, fromBeginning, onTrouble }: SourceOptions,
+): RecordSource {
+  const ends: (() => void)[] = [];
+  /** Between two groups the client has no partitions, and throws. */
+  const tryTo = (work: () => void): void => {
+    try {
+      work();
+    } catch {}
+  };
+  let isClosed = false;
+
+  async function open(sink: RecordSink): Promise<void> {
+    await consumer.connect();
+    await consumer.subscribe({ topics: [...topics], fromBeginning });
+    await consumer.run({
+      autoCommit: false,
+      partitionsConsumedConcurrently: 1,
+      async eachBatch({ batch: { topic, partition, messages } }) {
+        for (const { offset, key, value, timestamp, headers } of messages)
+          sink.push({
+            ...{ topic, partition, offset: BigInt(offset), timestamp: Number(timestamp) },
+            key: key === null ? null : key.toString(),
+            value: typeof value === 'string' ? Buffer.from(value) : value,
+            headers: textsOf(headers ?? {}),
+          });
+      },
+    });
+  }
+
+  /** The client gives up at errors that it takes for permanent, such as some of a broker that is still starting. */
+  async function openAgain(sink: RecordSink): Promise<void> {
+    for (let failures = 1; ; failures++) {
+      await sleep(backoffMs(failures, 500, 10_000));
+      if (isClosed) return;
+      try {
+        await open(sink);
+        return;
+      } catch (error) {
+        onTrouble(error);
+      }
+    }
+  }
+
+  return {
+    async start(sink: RecordSink) {
+      const { GROUP_JOIN, CRASH } = consumer.events;
+      ends.push(
+        consumer.on(GROUP_JOIN, ({ payload: { memberAssignment } }) =>
+          sink.assigned(
+            Object.entries(memberAssignment).flatMap(([topic, partitions]) =>
+              partitions.map((partition) => ({ topic, partition })),
+            ),
+          ),
+        ),
+        consumer.on(CRASH, ({ payload: { error, restart } }) => {
+          onTrouble(error);
+          if (!restart) void openAgain(sink);
+        }),
+      );
+      await open(sink);
+    },
+    hold: ({ topic, partition }) => tryTo(() => consumer.pause([{ topic, partitions: [partition] }])),
+    release: ({ topic, partition }) => tryTo(() => consumer.resume([{ topic, partitions: [partition] }])),
+    commit: (commits) =>
+      consumer.commitOffsets(
+        commits.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
+      ),
+    async close() {
+      isClosed = true;
+      for (const end of ends) end();
+      await consumer.disconnect();
+    },
+  };
+}
+
+function textsOf(headers: Readonly<Record<string, HeaderValue>>): ConsumedRecord['headers'] {
+  const texts: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    const first = Array.isArray(value) ? value[0] : value;
+    if (first !== undefined && first !== null && name !== '__proto__') texts[name] = first.toString();
+  }
+  return texts;
+}
+
+interface PlatformaticMessage {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: bigint;
+  readonly key: Buffer | string | undefined;
+  readonly value: Buffer | string | undefined;
+  readonly timestamp: bigint;
+  readonly headers: ReadonlyMap<Buffer | string, Buffer | string>;
+  readonly leaderEpoch: number;
+}
+
+interface MessagesStream extends AsyncIterable<PlatformaticMessage> {
+  close(): Promise<void>;
+}
+
+type Assignments = readonly { readonly topic: string; readonly partitions: readonly number[] }[];
+
+interface PlatformaticConsumer {
+  /** A new array at each change. */
+  readonly assignments: Assignments | null;
+  consume(options: object): Promise<MessagesStream>;
+  commit(options: { offsets: (Commit & { leaderEpoch: number })[] }): Promise<void>;
+  on(event: string, listener: () => void): unknown;
+  removeListener(event: string, listener: () => void): unknown;
+  close(force: boolean): Promise<void>;
+}
+
+function isPlatformaticConsumer(given: unknown): given is PlatformaticConsumer {
+  return can(given, 'consume', 'commit', 'joinGroup', 'close', 'on');
+}
+
+const bytes = (value: unknown): unknown => value;
+const raw = { key: bytes, value: bytes, headerKey: bytes, headerValue: bytes };
+const groupJoin = 'consumer:group:join';
+
+/**
+ * Its stream carries all partitions in one sequence. A full partition pauses the stream. If it may take long, because the
+ * partition waits, its records are dropped, so that the others continue. When there is space again, a new stream starts at the
+ * committed offsets, as the old one has read past the dropped records. The same when a partition moves to another member, as it
+ * may come back. Duplicates are recognized by their offsets.
+ */
+function platformaticSource(
+  consumer: PlatformaticConsumer,
+  { topics, fromBeginning, onTrouble }: SourceOptions,
+): RecordSource {
+  let stream: MessagesStream | undefined;
+  /** Number of streams requested. */
+  let wanted = 0;
+  let opened = 0;
+  let opening: Promise<void> = Promise.resolve();
+  let reading: Promise<void> | undefined;
+  let isClosed = false;
+  let assignments: Assignments | null = null;
+  let ours: ReadonlySet<string> = new Set();
+  const dropped = new Set<string>();
+  let lookAtAssignments = (): void => {};
+
+  /** The old stream is closed last: a consumer without any stream rejoins its group. */
+  async function open(own: number): Promise<void> {
+    if (own < wanted || isClosed) return;
+    const last = stream;
+    dropped.clear();
+    try {
+      stream = await consumer.consume({
+        ...{ topics: [...topics], autocommit: false, mode: 'committed', deserializers: raw },
+        fallbackMode: fromBeginning ? 'earliest' : 'latest',
+      });
+      opened = own;
+    } finally {
+      await last?.close().catch(() => {});
+    }
+  }
+
+  function openNext(): Promise<void> {
+    const own = ++wanted;
+    opening = opening.catch(() => {}).then(() => open(own));
+    // `readOn` awaits it too, and reports the error.
+    opening.catch(() => {});
+    return opening;
+  }
+
+  async function readAll(sink: RecordSink): Promise<void> {
+    const own = opened;
+    for await (const message of stream as MessagesStream) {
+      const record = recordOf(message);
+      lookAtAssignments();
+      if (own === wanted) await sink.whenNotFull(record);
+      if (isClosed) return;
+      if (own !== wanted) continue;
+      if (sink.stateOf(record) === 'waits') dropped.add(keyOf(record));
+      else if (!dropped.has(keyOf(record))) sink.push(record);
+    }
+    if (own === wanted) throw new Error('the stream has ended');
+  }
+
+  /** A stream ends at the first error of its client. */
+  async function readOn(sink: RecordSink): Promise<void> {
+    for (let failures = 0; !isClosed; ) {
+      const begun = performance.now();
+      try {
+        await opening;
+        await readAll(sink);
+      } catch (error) {
+        if (isClosed) return;
+        if (performance.now() - begun > 30_000) failures = 0;
+        onTrouble(error);
+        await sleep(backoffMs(++failures, 500, 10_000));
+        void openNext();
+      }
+    }
+  }
+
+  return {
+    async start(sink) {
+      // Compares the property: with `groupProtocol: 'consumer'` no event reports assignments.
+      lookAtAssignments = () => {
+        if (consumer.assignments === assignments) return;
+        assignments = consumer.assignments;
+        const partitions = (assignments ?? []).flatMap(({ topic, partitions }) =>
+          partitions.map((partition) => ({ topic, partition })),
+        );
+        sink.assigned(partitions);
+        const before = ours;
+        ours = new Set(partitions.map(keyOf));
+        if ([...before].some((key) => !ours.has(key))) void openNext();
+      };
+      consumer.on(groupJoin, lookAtAssignments);
+      await openNext();
+      reading = readOn(sink);
+    },
+    hold() {},
+    release(partition) {
+      if (dropped.has(keyOf(partition))) void openNext();
+    },
+    commit(commits) {
+      lookAtAssignments();
+      return consumer.commit({
+        offsets: commits.map((commit) => ({ ...commit, leaderEpoch: commit.leaderEpoch ?? -1 })),
+      });
+    },
+    async close() {
+      isClosed = true;
+      consumer.removeListener(groupJoin, lookAtAssignments);
+      await opening.catch(() => {});
+      await stream?.close();
+      await consumer.close(true);
+      await reading;
+    },
+  };
+}
+
+function recordOf(message: PlatformaticMessage): ConsumedRecord {
+  const { topic, partition, offset, key, value, timestamp, leaderEpoch } = message;
+  const headers: Record<string, string> = {};
+  for (const [name, text] of message.headers)
+    if (String(name) !== '__proto__') headers[String(name)] = String(text ?? '');
+  return {
+    ...{ topic, partition, offset, headers, leaderEpoch, timestamp: Number(timestamp) },
+    key: key === undefined || key === null ? null : String(key),
+    value: value === undefined || value === null ? null : Buffer.from(value),
+  };
+}
+
+/** Records of one partition in memory. Above `mostQueued` its source is held; at `fewQueued` it is released. */
+const mostQueued = 200;
+const fewQueued = 50;
+
+interface PartitionQueuesOptions {
+  readonly source: Pick<RecordSource, 'hold' | 'release'>;
+  /** Resolves with whether the record is done; its offset is then committed. Never rejects. */
+  readonly handle: (record: ConsumedRecord, work: PartitionWork) => Promise<boolean>;
+  readonly onWaiting: (count: number) => void;
+}
+
+interface PartitionQueues extends RecordSink {
+  /** The offsets that were handled since the last call. */
+  takeCommits(): readonly Commit[];
+  /** Offsets that the broker has not stored: returned again with the next ones. */
+  giveBack(commits: readonly Commit[]): void;
+  /** Starts no further record; resolves when none is in progress. */
+  end(): Promise<void>;
+  busy(): readonly Partition[];
+}
+
+interface PartitionQueue extends Partition {
+  readonly records: ConsumedRecord[];
+  readonly over: AbortController;
+  /** The offset after the last queued record. */
+  next: bigint;
+  isHeld: boolean;
+  isWaiting: boolean;
+  /** Resolves when its last record, and the queue before it, are done. */
+  work: Promise<void>;
+  isWorking: boolean;
+  onChange: (() => void)[];
+}
+
+/** Handles the records of a partition in order, and partitions side by side. */
+function createPartitionQueues({ source, handle, onWaiting }: PartitionQueuesOptions): PartitionQueues {
+  const queues = new Map<string, PartitionQueue>();
+  let ours: ReadonlySet<string> = new Set();
+  const commits = new Map<string, Commit>();
+  /** A partition can come back while one of its records is in progress. */
+  const left = new Map<string, Promise<void>>();
+  const working = new Set<PartitionQueue>();
+  let waiting = 0;
+  let isEnding = false;
+
+  function changed(queue: PartitionQueue): void {
+    const told = queue.onChange;
+    queue.onChange = [];
+    for (const tell of told) tell();
+  }
+
+  function setWaiting(queue: PartitionQueue, isWaiting: boolean): void {
+    if (queue.isWaiting === isWaiting) return;
+    queue.isWaiting = isWaiting;
+    waiting += isWaiting ? 1 : -1;
+    onWaiting(waiting);
+    changed(queue);
+  }
+
+  async function run(queue: PartitionQueue): Promise<void> {
+    queue.isWorking = true;
+    working.add(queue);
+    const { signal } = queue.over;
+    for (let record = queue.records.shift(); record !== undefined; record = queue.records.shift()) {
+      const isDone = await handle(record, { signal, waits: (isWaiting) => setWaiting(queue, isWaiting) });
+      setWaiting(queue, false);
+      if (!isDone) break;
+      const { topic, partition, offset, leaderEpoch } = record;
+      // For a partition that has moved nothing is committed: its new owner continues from its own offsets.
+      if (queues.get(keyOf(queue)) === queue)
+        commits.set(keyOf(queue), { topic, partition, offset: offset + 1n, leaderEpoch });
+      if (queue.records.length < mostQueued) changed(queue);
+      if (queue.isHeld && queue.records.length <= fewQueued && !signal.aborted) {
+        queue.isHeld = false;
+        source.release(queue);
+      }
+    }
+    queue.isWorking = false;
+    working.delete(queue);
+  }
+
+  function queueOf(partition: Partition): PartitionQueue {
+    const key = keyOf(partition);
+    const known = queues.get(key);
+    if (known !== undefined) return known;
+    const queue: PartitionQueue = {
+      ...{ topic: partition.topic, partition: partition.partition, records: [], over: new AbortController() },
+      ...{ next: -1n, isHeld: false, isWaiting: false, isWorking: false, onChange: [] },
+      work: left.get(key) ?? Promise.resolve(),
+    };
+    queues.set(key, queue);
+    return queue;
+  }
+
+  function leave(queue: PartitionQueue): void {
+    const key = keyOf(queue);
+    queues.delete(key);
+    commits.delete(key);
+    queue.records.length = 0;
+    queue.over.abort();
+    changed(queue);
+    if (queue.isHeld) source.release(queue);
+    left.set(key, queue.work);
+    void queue.work.then(() => {
+      if (left.get(key) === queue.work) left.delete(key);
+    });
+  }
+
+  function stateOf(partition: Partition): ReturnType<RecordSink['stateOf']> {
+    const queue = queues.get(keyOf(partition));
+    if (queue === undefined || queue.records.length < mostQueued) return 'free';
+    return queue.isWaiting ? 'waits' : 'full';
+  }
+
+  return {
+    stateOf,
+    whenNotFull: (partition) =>
+      stateOf(partition) === 'full'
+        ? new Promise((resolve) => queueOf(partition).onChange.push(resolve))
+        : Promise.resolve(),
+    push(record) {
+      // A client may have read ahead in a partition that has moved, and whose new owner starts at an earlier record.
+      if (isEnding || !ours.has(keyOf(record))) return;
+      const queue = queueOf(record);
+      // After a rebalance a client starts at the last committed offset.
+      if (record.offset < queue.next) return;
+      queue.next = record.offset + 1n;
+      queue.records.push(record);
+      if (!queue.isHeld && queue.records.length >= mostQueued) {
+        queue.isHeld = true;
+        source.hold(queue);
+      }
+      if (!queue.isWorking) {
+        queue.isWorking = true;
+        queue.work = queue.work.then(() => run(queue));
+      }
+    },
+    assigned(partitions) {
+      ours = new Set(partitions.map(keyOf));
+      for (const queue of [...queues.values()])
+        if (!ours.has(keyOf(queue))) leave(queue);
+        // A restarted client does not know that the partition is held.
+        else if (queue.isHeld) source.hold(queue);
+    },
+    takeCommits() {
+      const taken = [...commits.values()];
+      commits.clear();
+      return taken;
+    },
+    giveBack(given) {
+      for (const commit of given) {
+        const key = keyOf(commit);
+        if (queues.has(key) && !commits.has(key)) commits.set(key, commit);
+      }
+    },
+    async end() {
+      isEnding = true;
+      for (const queue of queues.values()) {
+        queue.records.length = 0;
+        queue.over.abort();
+        changed(queue);
+      }
+      await Promise.all([...[...queues.values()].map(({ work }) => work), ...left.values()]);
+    },
+    busy: () => [...working].map(({ topic, partition }) => ({ topic, partition })),
   };
 }

@@ -1,18 +1,16 @@
-import type { Context, Span, SpanContext, Tracer, TracerProvider } from '@opentelemetry/api';
+import type {
+  Attributes,
+  Context,
+  Span,
+  SpanContext,
+  SpanKind,
+  SpanOptions,
+  SpanStatusCode,
+  Tracer,
+  TracerProvider,
+} from '@opentelemetry/api';
 import { version } from '../ground/version.ts';
-import {
-  definedFlags,
-  endProducerSpan,
-  formatTraceparent,
-  hasDelegate,
-  otelApi,
-  type ProducerSpanShape,
-  producerSpanShape,
-  type SpanFailure,
-  startProducerSpan,
-  tellOfForeignApi,
-  tracerProvider,
-} from '../observe/otel-api.ts';
+import { hasDelegate, otelApi, tellOfForeignApi, tracerProvider } from '../observe/otel-api.ts';
 import { type Outcome, outcomeTable } from '../observe/outcomes.ts';
 import { type ContextScope, currentStore, headerValue, rawHeader, type ScopeTrace } from './context-store.ts';
 
@@ -240,4 +238,70 @@ function failureOf(outcome: Outcome): SpanFailure | undefined {
   return outcomeTable[outcome].failure === null
     ? undefined
     : { cause: outcome, message: `the event was not published: ${outcome}` };
+}
+
+// The API's constants, as numbers: reading them from the module would load it.
+const producerKind: SpanKind.PRODUCER = 3;
+const errorStatus: SpanStatusCode.ERROR = 2;
+
+/** Defined trace flags: sampled (1) and random (2). */
+const definedFlags = 0x03;
+
+/** The common part of the producer spans of one topic: made once per target, not per event. */
+interface ProducerSpanShape {
+  readonly name: string;
+  readonly options: SpanOptions;
+}
+
+/** `system` is the value of `messaging.system`: `kafka`, or the name of the broker client for other systems. */
+export function producerSpanShape(
+  topic: string,
+  system: string,
+  attributes: Attributes = {},
+): ProducerSpanShape {
+  return {
+    name: `send ${topic}`,
+    options: {
+      kind: producerKind,
+      attributes: {
+        ...attributes,
+        'messaging.system': system,
+        'messaging.destination.name': topic,
+        'messaging.operation.name': 'send',
+        'messaging.operation.type': 'send',
+      },
+    },
+  };
+}
+
+/** Starts the one PRODUCER span of an event, as a child of the span in `parent`, the context of the captured call. */
+export function startProducerSpan(
+  tracer: Tracer,
+  shape: ProducerSpanShape,
+  parent: Context,
+  eventId: string,
+): Span {
+  const span = tracer.startSpan(shape.name, shape.options, parent);
+  span.setAttribute('messaging.message.id', eventId);
+  return span;
+}
+
+/** Why a span ends as an error; both texts hold no payload values. */
+interface SpanFailure {
+  /** Low-cardinality: a class name or code, such as `UNKNOWN_TOPIC_OR_PARTITION`. Becomes `error.type`. */
+  readonly cause: string;
+  readonly message: string;
+}
+
+/** Ends the span of an event, as an error if the event did not reach its topic. */
+export function endProducerSpan(span: Span, failure?: SpanFailure): void {
+  if (failure !== undefined) {
+    span.setAttribute('error.type', failure.cause);
+    span.setStatus({ code: errorStatus, message: failure.message });
+  }
+  span.end();
+}
+
+export function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
+  return `00-${traceId}-${spanId}-0${(traceFlags & definedFlags).toString(16)}`;
 }

@@ -34,7 +34,7 @@ export function within(deadlineMs: number, work: Promise<unknown>): Promise<bool
   return inTime(done, { limitMs: deadlineMs, keepsAlive: true, late: () => false });
 }
 
-export interface TimeLimit<Late> {
+interface TimeLimit<Late> {
   /** `Infinity`: no limit. */
   readonly limitMs: number;
   /** Whether the wait keeps the process alive; otherwise the timer is unref'd. */

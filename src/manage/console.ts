@@ -21,7 +21,7 @@ import {
 } from './controls.ts';
 import { stateOf } from './health-cache.ts';
 
-export interface ConsoleParts {
+interface ConsoleParts {
   readonly sources: MetricSources;
   readonly recent: RecentSamples<Totals & Levels>;
   readonly trends: Trends;
@@ -120,7 +120,7 @@ export interface ConsoleDocument {
   readonly actions: readonly string[];
 }
 
-export interface ProcessFacts extends Info {
+interface ProcessFacts extends Info {
   readonly host: string;
   readonly pid: number;
   readonly node: string;
@@ -130,7 +130,7 @@ export interface ProcessFacts extends Info {
 }
 
 /** Events of one type, those of the relay included. */
-export interface TypeFacts {
+interface TypeFacts {
   readonly eventType: string;
   readonly published: number;
   readonly failed: number;
@@ -140,7 +140,7 @@ export interface TypeFacts {
 }
 
 /** Events of a type within each step of ten seconds, for ten minutes at most. */
-export interface Trend {
+interface Trend {
   readonly eventType: string;
   readonly events: readonly number[];
 }
@@ -273,7 +273,7 @@ export const mostTrends = 50;
 /** Ten minutes. */
 const mostSteps = 60;
 
-export interface Trends {
+interface Trends {
   step(): void;
   all(): readonly Trend[];
 }

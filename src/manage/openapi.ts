@@ -285,7 +285,7 @@ const operations = {
   },
 } satisfies Readonly<Record<string, Operation>>;
 
-export type RouteName = keyof typeof operations;
+type RouteName = keyof typeof operations;
 
 export interface DocumentedRoute {
   /** Unique among all routes. */

@@ -1,21 +1,11 @@
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import type * as OpenTelemetry from '@opentelemetry/api';
-import type {
-  Attributes,
-  Context,
-  MeterProvider,
-  Span,
-  SpanKind,
-  SpanOptions,
-  SpanStatusCode,
-  Tracer,
-  TracerProvider,
-} from '@opentelemetry/api';
+import type { Context, MeterProvider, TracerProvider } from '@opentelemetry/api';
 import { nearestManifest } from '../ground/files.ts';
 import { shared, startOwnWork } from '../ground/lifecycle.ts';
 
-export type OtelApi = typeof OpenTelemetry;
+type OtelApi = typeof OpenTelemetry;
 
 /** The global registry of all copies of the API 1.x; missing until something is registered. */
 const globalsKey = Symbol.for('opentelemetry.js.api.1');
@@ -166,76 +156,10 @@ export function isolate<T>(work: () => T): T {
   });
 }
 
-// The API's constants, as numbers: reading them from the module would load it.
-const producerKind: SpanKind.PRODUCER = 3;
-const errorStatus: SpanStatusCode.ERROR = 2;
-
-/** Defined trace flags: sampled (1) and random (2). */
-export const definedFlags = 0x03;
-
 /** `createContextKey` of the API is `Symbol.for`, so this is the key of `suppressTracing` in `@opentelemetry/core`. */
 const suppressTracingKey = Symbol.for('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
-
-/** The common part of the producer spans of one topic: made once per target, not per event. */
-export interface ProducerSpanShape {
-  readonly name: string;
-  readonly options: SpanOptions;
-}
-
-/** `system` is the value of `messaging.system`: `kafka`, or the name of the broker client for other systems. */
-export function producerSpanShape(
-  topic: string,
-  system: string,
-  attributes: Attributes = {},
-): ProducerSpanShape {
-  return {
-    name: `send ${topic}`,
-    options: {
-      kind: producerKind,
-      attributes: {
-        ...attributes,
-        'messaging.system': system,
-        'messaging.destination.name': topic,
-        'messaging.operation.name': 'send',
-        'messaging.operation.type': 'send',
-      },
-    },
-  };
-}
-
-/** Starts the one PRODUCER span of an event, as a child of the span in `parent`, the context of the captured call. */
-export function startProducerSpan(
-  tracer: Tracer,
-  shape: ProducerSpanShape,
-  parent: Context,
-  eventId: string,
-): Span {
-  const span = tracer.startSpan(shape.name, shape.options, parent);
-  span.setAttribute('messaging.message.id', eventId);
-  return span;
-}
-
-/** Why a span ends as an error; both texts hold no payload values. */
-export interface SpanFailure {
-  /** Low-cardinality: a class name or code, such as `UNKNOWN_TOPIC_OR_PARTITION`. Becomes `error.type`. */
-  readonly cause: string;
-  readonly message: string;
-}
-
-/** Ends the span of an event, as an error if the event did not reach its topic. */
-export function endProducerSpan(span: Span, failure?: SpanFailure): void {
-  if (failure !== undefined) {
-    span.setAttribute('error.type', failure.cause);
-    span.setStatus({ code: errorStatus, message: failure.message });
-  }
-  span.end();
-}
 
 /** A context in which no instrumentation makes spans: svc's own sends and queries show as its own span only. */
 export function suppressTracing(context: Context): Context {
   return context.setValue(suppressTracingKey, true);
-}
-
-export function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
-  return `00-${traceId}-${spanId}-0${(traceFlags & definedFlags).toString(16)}`;
 }

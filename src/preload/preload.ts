@@ -10,7 +10,7 @@ import {
   type Worker,
 } from 'node:worker_threads';
 import { formatEndReport, formatReport, formatUnloaded } from '../capture/report.ts';
-import { formatProblem } from '../config/check/validate.ts';
+import { formatProblem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
 import { loadChunk, shared } from '../ground/lifecycle.ts';

@@ -9,7 +9,7 @@ import type { S3Settings } from '../adapters/s3-backup/s3-backup.ts';
 import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
-import type { Names } from '../config/check/validate.ts';
+import type { Names } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
 import { systemClock } from '../ground/clock.ts';

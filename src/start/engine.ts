@@ -1,5 +1,5 @@
 import { doubledCalls, doubledRemark, type TargetReport } from '../capture/report.ts';
-import { formatProblem } from '../config/check/validate.ts';
+import { formatProblem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { ContextOptions } from '../context/context-store.ts';
 import { createOriginReader } from '../context/origin.ts';

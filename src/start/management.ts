@@ -78,7 +78,7 @@ interface ManagedBreakers {
   readonly outbox?: () => ResettableBreaker | undefined;
 }
 
-export type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
+type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 
 /** How long an invalidation waits for new keys. */
 const keysMs = 5_000;

@@ -7,7 +7,7 @@ import {
   refuseInClear,
   withOutbox,
 } from '../capture/declare/make-plan.ts';
-import type { Problem } from '../config/check/validate.ts';
+import type { Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import {

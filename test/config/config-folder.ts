@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { formatProblem, type Problem } from '../../src/config/check/validate.ts';
+import { formatProblem, type Problem } from '../../src/config/check/check.ts';
 import { type Environment, type LoadedConfig, loadConfig } from '../../src/config/read/load.ts';
 
 const folders: string[] = [];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { formatProblem } from '../../src/config/check/validate.ts';
+import { formatProblem } from '../../src/config/check/check.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { camelCase, options, targetsName, variableOf } from '../../src/config/schema/schema.ts';
 import { targetFields } from '../../src/config/schema/target.ts';

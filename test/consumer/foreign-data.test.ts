@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
-import { checkRulesOf } from '../../src/config/check/validate.ts';
+import { checkRulesOf } from '../../src/config/check/check.ts';
 import {
   createDecryptionKeys,
   decryptBatch,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { makePlan, type PlanFields } from '../../src/capture/declare/make-plan.ts';
-import { checkHeadersOf } from '../../src/config/check/targets.ts';
+import { checkHeadersOf } from '../../src/config/check/check.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { headersOf } from '../../src/publish/api/caller-wait.ts';
 

@@ -3,8 +3,7 @@ import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
 import { checkDeclaration } from '../../src/capture/declare/make-plan.ts';
-import { checkHeadersOf, checkOutboxOf } from '../../src/config/check/targets.ts';
-import { checkRulesOf } from '../../src/config/check/validate.ts';
+import { checkHeadersOf, checkOutboxOf, checkRulesOf } from '../../src/config/check/check.ts';
 import { consumeOnce } from '../../src/consume/consume-once.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
 import {

@@ -5,7 +5,7 @@ import { context, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { sharedMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
-import { formatProblem } from '../../src/config/check/validate.ts';
+import { formatProblem } from '../../src/config/check/check.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import * as consumer from '../../src/consumer.ts';
 import * as everything from '../../src/index.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
-import { checkRulesOf } from '../../src/config/check/validate.ts';
+import { checkRulesOf } from '../../src/config/check/check.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { type ErrorCode, SvcError } from '../../src/ground/errors.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { formatProblem } from '../../src/config/check/validate.ts';
+import { formatProblem } from '../../src/config/check/check.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import type { SvcError } from '../../src/ground/errors.ts';

@@ -12,7 +12,7 @@ export interface Address {
 }
 
 /** A connection that a client has opened and signed in. From here on, only svc reads and writes it. */
-export interface SignedIn {
+interface SignedIn {
   /** Unref'd, with no answer due on it. */
   readonly socket: Socket;
   /** How long the broker keeps it open; 0: no limit. */

@@ -79,7 +79,7 @@ function noteVersion(dialect: DialectName, table: string, version: number): stri
   return dialects[dialect].insertMissing(tablesOf(dialect, table).schema, 'version', `(${version})`);
 }
 
-export interface DdlOptions extends Layout {
+interface DdlOptions extends Layout {
   readonly grants?: Grantees | undefined;
   /** The existing version. Returns later steps only. Default: none. */
   readonly from?: number | undefined;

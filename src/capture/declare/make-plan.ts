@@ -1,6 +1,4 @@
-import { shownInClear } from '../../config/check/across.ts';
-import { checkOutboxOf, outboxMistakes } from '../../config/check/targets.ts';
-import { checkRulesOf } from '../../config/check/validate.ts';
+import { checkOutboxOf, checkRulesOf, outboxMistakes, shownInClear } from '../../config/check/check.ts';
 import type { Config } from '../../config/config.ts';
 import { formats, hasFormat } from '../../config/schema/schema.ts';
 import {

@@ -15,7 +15,7 @@ export interface SourceMap {
 }
 
 /** A map, or a part of one, with its start in the text. Lines and columns count from 0. */
-export interface MapPart {
+interface MapPart {
   readonly line: number;
   readonly column: number;
   readonly map: SourceMap;

@@ -17,9 +17,10 @@ import {
 import { usualClient } from '../../ground/management.ts';
 import { nearestName } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
-import { checkAcrossOptions } from '../check/across.ts';
-import { type AroundTargets, checkTargets, type TargetProblem } from '../check/targets.ts';
 import {
+  type AroundTargets,
+  checkAcrossOptions,
+  checkTargets,
   describeType,
   flatten,
   kindOfError,
@@ -27,9 +28,10 @@ import {
   type RawPath,
   type Setting,
   type Settings,
+  type TargetProblem,
   type Values,
   validate,
-} from '../check/validate.ts';
+} from '../check/check.ts';
 import type { Config, OptionValues } from '../config.ts';
 import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
 import type { TargetConfig } from '../schema/target.ts';

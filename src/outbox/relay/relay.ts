@@ -60,7 +60,7 @@ export interface RelayState {
   readonly refused?: string;
 }
 
-export interface Stalled {
+interface Stalled {
   /** Since the last claim or row, or its start. */
   readonly forMs: number;
   /** One line; absent if no claim has been answered. */
@@ -68,7 +68,7 @@ export interface Stalled {
 }
 
 /** The publisher's part of the metrics summary. */
-export interface RelaySummary
+interface RelaySummary
   extends Omit<RelayState, 'pending' | 'processed' | 'standsBy' | 'stalled' | 'refused'> {
   readonly totalPending: number;
   readonly totalFailed: number;

@@ -2,7 +2,7 @@ import { isAbsolute, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { DiagLogger, MeterProvider, TracerProvider } from '@opentelemetry/api';
 import type { InstrumentationConfig } from '@opentelemetry/instrumentation';
-import { flatten } from '../../config/check/validate.ts';
+import { flatten } from '../../config/check/check.ts';
 import type { SvcConfig } from '../../config/define-config.ts';
 import { loadConfig } from '../../config/read/load.ts';
 import type { SvcError } from '../../ground/errors.ts';

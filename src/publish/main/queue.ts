@@ -365,7 +365,7 @@ interface Pause {
   readonly isTried: boolean;
 }
 
-export interface BatchSettings extends BatchLimits {
+interface BatchSettings extends BatchLimits {
   /** How long the first event of a batch lingers at most, if its partition is busy or was just sent to. */
   readonly lingerMs: number;
   /** Callers wait for the outcome of their events. Default: false. */
@@ -889,7 +889,7 @@ interface BatchSenderOptions {
 export type BatchSender = ReturnType<typeof createBatchSender>;
 
 /** Sends the batches of all partitions of all topics. */
-export function createBatchSender(options: BatchSenderOptions) {
+function createBatchSender(options: BatchSenderOptions) {
   const { broker, counts, breaker, watch, retry, clock, isolate, onSendFailed, onRetried } = options;
   const { refusals, logger } = options;
   const context = new AsyncResource('svc.queue');
@@ -1077,7 +1077,7 @@ interface TopicQueueOptions {
   readonly onIdle: () => void;
 }
 
-export type TopicQueue = ReturnType<typeof createTopicQueue>;
+type TopicQueue = ReturnType<typeof createTopicQueue>;
 
 /**
  * Finds the partition of each event of one topic, and has a queue for each.
@@ -1301,9 +1301,7 @@ const timeOf = ({ event: { eventId } }: QueuedEvent): bigint => orderOf(eventId)
 
 const isFree = ({ isHeld }: QueuedEvent): boolean => !isHeld;
 
-export function earliest<Time extends number | bigint>(
-  times: readonly (Time | undefined)[],
-): Time | undefined {
+function earliest<Time extends number | bigint>(times: readonly (Time | undefined)[]): Time | undefined {
   return times.reduce(
     (first, time) => (time === undefined || (first !== undefined && first < time) ? first : time),
     undefined,

@@ -136,8 +136,6 @@ export function createEntrance(limits = usualLimits) {
 
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
 
-export type TierLog = ReturnType<typeof createKeptEvents>;
-
 /** Logs events that did not reach their topic, without payloads. */
 export function createKeptEvents(logger: Logger, clock: Clock) {
   const warn = throttledLog(logger, clock, { level: 'warn' });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { findDeclared } from '../../../src/capture/source/declared.ts';
 import { doubtsOf } from '../../../src/cli/doubts.ts';
-import { formatProblem } from '../../../src/config/check/validate.ts';
+import { formatProblem } from '../../../src/config/check/check.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { eventTypesOf, unusedSchemas } from '../../../src/start/settings.ts';
 import { folderWith, removeFolders } from '../../config/config-folder.ts';

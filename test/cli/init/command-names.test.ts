@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { eventTypeOfCommand } from '../../../src/cli/commands-found.ts';
+import { eventTypeOfCommand } from '../../../src/cli/init.ts';
 
 describe('which functions look like commands', () => {
   for (const [path, file, expected] of [

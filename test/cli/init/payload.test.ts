@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { ownFunctions } from '../../../src/capture/source/find.ts';
-import { offerOf } from '../../../src/cli/commands-found.ts';
+import { offerOf } from '../../../src/cli/init.ts';
 
 function offered(text: string, file = 'a.ts') {
   const { program, functions } = ownFunctions(file, text);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { formatProblem } from '../../../src/config/check/validate.ts';
+import { formatProblem } from '../../../src/config/check/check.ts';
 import { type Environment, loadConfig } from '../../../src/config/read/load.ts';
 import { folderWith, lines, loadCode, loadYaml, removeFolders } from '../config-folder.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { formatProblem } from '../../../src/config/check/validate.ts';
+import { formatProblem } from '../../../src/config/check/check.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { isLoopback } from '../../../src/ground/addresses.ts';
 import { folderWith, lines, loadCode, loadYaml, removeFolders } from '../config-folder.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { formatProblem, shownName } from '../../../src/config/check/validate.ts';
+import { formatProblem, shownName } from '../../../src/config/check/check.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { type Option, options, targetsName } from '../../../src/config/schema/schema.ts';
 import { targetFields } from '../../../src/config/schema/target.ts';

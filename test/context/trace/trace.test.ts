@@ -10,11 +10,11 @@ import { runWithContext } from '../../../src/context/request.ts';
 import {
   activeTracer,
   currentTrace,
+  formatTraceparent,
   parseTraceparent,
   spanParent,
   spanTrace,
 } from '../../../src/context/trace.ts';
-import { formatTraceparent } from '../../../src/observe/otel-api.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const spanId = 'b7ad6b7169203331';
