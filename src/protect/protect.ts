@@ -1540,6 +1540,8 @@ function hasToJson(value: object): value is HasToJson {
   return typeof (value as { toJSON?: unknown }).toJSON === 'function';
 }
 
+// What leaves in clear beside the payload: the record key and headers.
+
 /**
  * A clear text of this length must not be or hold a protected value. `anywhere`: also between letters and digits. Shorter ones
  * match by chance. An expression that reads a marked field is refused, whatever its value.
@@ -1867,6 +1869,8 @@ function encodingsOf(text: string): readonly string[] {
   }
   return parts;
 }
+
+// How much of one event is read, protected and searched.
 
 export const maxNodes = 100_000;
 /** Values of one event that are encrypted or hashed. Each takes 3 to 10 us, so more would block the process. */

@@ -1041,6 +1041,8 @@ function isRight(checksum: Checksum): boolean {
   return inParts === crc32c(sample, 1, sample.length);
 }
 
+// Topics and their leaders, as the brokers last told them.
+
 interface Topic {
   readonly fetchedAtMs: number;
   /** `undefined` if the broker tells no topic ids. */

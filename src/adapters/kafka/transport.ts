@@ -31,6 +31,8 @@ export function parseAddress(text: string): Address {
   return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) };
 }
 
+// Connections to brokers, over the sockets that a transport opens.
+
 /** One connection for each broker, opened at the first request. */
 export interface Connections {
   /** Rejects with a `BrokerError`. */
