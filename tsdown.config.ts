@@ -58,13 +58,13 @@ const chunks: readonly (readonly [name: string, files: RegExp])[] = [
   ['prompts', /node_modules\/(?:@clack|sisteransi|fast-(?:string|wrap))/],
   [
     'state',
-    /src\/(?:observe\/(?:logger|thread-counts|otel-api|outcomes|spans)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|request|source|trace)\.|(?:outbox\/api\/running-outbox|publish\/api\/publish)\.|protect\/keys\/key-provider\.|transaction\/(?:driver|transaction)\.)/,
+    /src\/(?:observe\/(?:logger|thread-counts|otel-api|outcomes|spans)\.|capture\/(?:declare\/declarations|report)\.|context\/(?:context-store|request|source)\.|(?:outbox\/api\/running-outbox|publish\/api\/publish)\.|protect\/keys\/key-provider\.|transaction\/(?:driver|transaction)\.)/,
   ],
   ['config', /src\/config\/(?!define-config)/],
   // What a consumer, publishEvent() and the running svc share.
   [
     'ports',
-    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/(?:cluster-state|queued-event)\.|tiers\/(?:loss-alert|dlq-message))|serialize\/serializer\.|protect\/(?:mask\.|marks\/policy\.|own-text)|ground\/bounds\.)/,
+    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/cluster-state\.|tiers\/(?:loss-alert|dlq-message))|serialize\/serializer\.|protect\/(?:mask\.|marks\/policy\.|own-text)|ground\/bounds\.)/,
   ],
   // What reads and writes protected fields.
   ['keys', /src\/protect\/keys\/key-(?:cache|ring)\./],
@@ -77,7 +77,7 @@ const chunks: readonly (readonly [name: string, files: RegExp])[] = [
   ],
   [
     'engine',
-    /src\/(?:start\/(?:management-later|serde|tiers\/start-tiers|adapters|settings)|observe\/metrics)\./,
+    /src\/(?:start\/(?:management-later|serde|tiers\/start-tiers|adapters|settings)|publish\/main\/queue|observe\/metrics)\./,
   ],
 ];
 const groups = chunks.map(([name, files], index) => ({

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { type DecryptionKeys, type DecryptOptions, decryptFields } from '../consumer/decrypt-fields.ts';
-import { contextStorage, createScope } from '../context/context-store.ts';
+import { activeTracer, contextStorage, createScope, parseTraceparent } from '../context/context-store.ts';
 import { runWithContext } from '../context/request.ts';
-import { activeTracer, parseTraceparent } from '../context/trace.ts';
 import { type CloudEvent, cloudEventIn, type EventMetadata, envelopeOf } from '../envelope/envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import { sleep } from '../ground/builtins.ts';

@@ -1,8 +1,7 @@
 import { type Clock, inTime } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import type { Broker, SendResult } from '../publish/broker.ts';
-import { timedOut } from '../publish/main/queued-event.ts';
-import { partitionOf } from '../publish/partition-of-key.ts';
+import { type Broker, partitionOf, type SendResult } from '../publish/broker.ts';
+import { timedOut } from '../publish/main/queue.ts';
 import { recover } from '../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../publish/recovery-source.ts';
 import { brokenPromise } from '../publish/sender/sender.ts';

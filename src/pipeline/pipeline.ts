@@ -2,7 +2,7 @@
 
 import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
-import type { EventTrace, StartTrace } from '../context/trace.ts';
+import type { EventTrace, StartTrace } from '../context/context-store.ts';
 import type { BuildEnvelope, EnvelopeTemplate } from '../envelope/envelope.ts';
 import type { Clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
@@ -29,7 +29,7 @@ import {
   throwUnlessStored,
 } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
-import { headersAt, valueBytesOf } from '../publish/main/queued-event.ts';
+import { headersAt, valueBytesOf } from '../publish/main/queue.ts';
 import type { Producer, Publisher } from '../publish/publisher.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
 import { endOfTransaction, type Scope, type TransactionEnd } from '../transaction/transaction.ts';

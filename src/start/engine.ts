@@ -1,10 +1,9 @@
 import { doubledCalls, doubledRemark, type TargetReport } from '../capture/report.ts';
 import { formatProblem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
-import type { ContextOptions } from '../context/context-store.ts';
+import { type ContextOptions, createTraceStarter } from '../context/context-store.ts';
 import { createOriginReader } from '../context/origin.ts';
 import { readSource } from '../context/source.ts';
-import { createTraceStarter } from '../context/trace.ts';
 import { createEnvelopeBuilder, createTemplates } from '../envelope/envelope.ts';
 import { type Clock, systemClock, within } from '../ground/clock.ts';
 import { isoSeconds } from '../ground/event-fields.ts';
@@ -20,8 +19,7 @@ import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeli
 import { createKeyWait } from '../publish/api/caller-wait.ts';
 import { type Broker, throttledMs } from '../publish/broker.ts';
 import { circuitStates } from '../publish/main/cluster-state.ts';
-import { createQueue, type Queue } from '../publish/main/queue.ts';
-import { brokenQueue, shutDown } from '../publish/main/queued-event.ts';
+import { brokenQueue, createQueue, type Queue, shutDown } from '../publish/main/queue.ts';
 import { createLossAlert } from '../publish/tiers/loss-alert.ts';
 import { openBroker } from './adapters.ts';
 import { manageLater } from './management-later.ts';

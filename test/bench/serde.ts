@@ -3,7 +3,7 @@ import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelo
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
-import { valueBytesOf } from '../../src/publish/main/queued-event.ts';
+import { valueBytesOf } from '../../src/publish/main/queue.ts';
 import { type AvroSchema, createAvroSerializer, createEventCodec } from '../../src/serialize/avro/avro.ts';
 import { createCloudEventsSerializer } from '../../src/serialize/cloudevents.ts';
 import { jsonSerializer, type Serializer } from '../../src/serialize/serializer.ts';

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { type ConsumeOptions, type Consumption, consumeOnce } from '../../src/consume/consume-once.ts';
 import { RefusedEvent } from '../../src/consume/handle-event.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
-import { currentTrace } from '../../src/context/trace.ts';
+import { currentTrace } from '../../src/context/context-store.ts';
 import { fromDlqRecord } from '../../src/publish/tiers/dlq-message.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';

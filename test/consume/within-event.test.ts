@@ -3,8 +3,7 @@ import * as api from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { withinEvent } from '../../src/consume/handle-event.ts';
-import { currentStore } from '../../src/context/context-store.ts';
-import { currentTrace } from '../../src/context/trace.ts';
+import { currentStore, currentTrace } from '../../src/context/context-store.ts';
 import { envelope } from './on-kafka.ts';
 
 const traceId = 'a'.repeat(32);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Context } from '@opentelemetry/api';
+import { currentTrace } from '../../src/context/context-store.ts';
 import { createOriginReader } from '../../src/context/origin.ts';
 import { readSource } from '../../src/context/source.ts';
-import { currentTrace } from '../../src/context/trace.ts';
 import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelope.ts';
 
 const source = { serviceName: 'or"ders', serviceVersion: null, hostname: 'höst' };

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
 import { loadConfig } from '../../src/config/read/load.ts';
-import { partitionOfKey } from '../../src/publish/partition-of-key.ts';
+import { partitionOfKey } from '../../src/publish/broker.ts';
 import { createDlqTier } from '../../src/publish/tiers/tiers.ts';
 import { dlqWaitingOf } from '../../src/start/tiers/start-tiers.ts';
 import { createKafkajsBroker } from '../adapters/kafka/kafka-clients.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import * as api from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
-import { endProducerSpan, producerSpanShape, startProducerSpan } from '../../src/context/trace.ts';
+import { endProducerSpan, producerSpanShape, startProducerSpan } from '../../src/context/context-store.ts';
 import { suppressTracing } from '../../src/observe/otel-api.ts';
 
 describe('spans', () => {

@@ -1,5 +1,5 @@
 import type { SendFailure } from '../../src/publish/broker.ts';
-import { toRecord } from '../../src/publish/main/queued-event.ts';
+import { toRecord } from '../../src/publish/main/queue.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { EventValue, jsonForm } from '../../src/serialize/serializer.ts';
 

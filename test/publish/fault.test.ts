@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import type { SendFailure } from '../../src/publish/broker.ts';
 import {
   type Fault,
   faultOf,
@@ -7,7 +6,8 @@ import {
   isNoTopic,
   notMadeFailure,
   passingOf,
-} from '../../src/publish/fault.ts';
+  type SendFailure,
+} from '../../src/publish/broker.ts';
 
 const failure = (cause: string, kind: SendFailure['kind'] = 'fatal'): SendFailure => ({
   ...{ kind, cause, message: 'no' },

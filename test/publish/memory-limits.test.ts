@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { bytesOf, toRecord } from '../../src/publish/main/queued-event.ts';
+import { bytesOf, toRecord } from '../../src/publish/main/queue.ts';
 import { createMemory, createSendSlots, createTickBudget } from '../../src/publish/memory-limits.ts';
 import { event } from './fake-cluster.ts';
 

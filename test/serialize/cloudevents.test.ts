@@ -7,7 +7,7 @@ import { createTemplate, type Origin } from '../../src/envelope/envelope.ts';
 import type { Severity } from '../../src/ground/event-fields.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import type { ProtectedEnvelope } from '../../src/protect/protect.ts';
-import { bytesOf, headersAt, toRecord, valueBytesOf } from '../../src/publish/main/queued-event.ts';
+import { bytesOf, headersAt, toRecord, valueBytesOf } from '../../src/publish/main/queue.ts';
 import { createCloudEventsSerializer } from '../../src/serialize/cloudevents.ts';
 import type { RecordParts, SerializedEvent } from '../../src/serialize/serializer.ts';
 import { readWithJavaScript } from '../support/cloud-event-readers.ts';

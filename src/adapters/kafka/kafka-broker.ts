@@ -9,16 +9,16 @@
 import { backoffMs, systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import type {
-  Access,
-  AskAccess,
-  Broker,
-  BrokerRecord,
-  SendFailure,
-  SendResult,
-  TopicAccess,
+import {
+  type Access,
+  type AskAccess,
+  type Broker,
+  type BrokerRecord,
+  passingOf,
+  type SendFailure,
+  type SendResult,
+  type TopicAccess,
 } from '../../publish/broker.ts';
-import { passingOf } from '../../publish/fault.ts';
 import { groupRefusals, heartbeatRequest, refusalOf } from './group.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { metadataRequest, type TopicMetadata } from './protocol.ts';

@@ -1,15 +1,17 @@
 import { backoffMs, type Clock, inTime, systemClock } from '../../ground/clock.ts';
 import { topicNamePattern } from '../../ground/event-fields.ts';
-import type {
-  BrokerRecord,
-  BrokerTraffic,
-  ClusterInfo,
-  HeldBack,
-  SendFailure,
-  SendResult,
+import {
+  type BrokerRecord,
+  type BrokerTraffic,
+  type ClusterInfo,
+  type HeldBack,
+  isNoTopic,
+  makeRecords,
+  partitionOf,
+  partitionOfKey,
+  type SendFailure,
+  type SendResult,
 } from '../../publish/broker.ts';
-import { isNoTopic, makeRecords } from '../../publish/fault.ts';
-import { partitionOf, partitionOfKey } from '../../publish/partition-of-key.ts';
 import { type Compression, compressionOf } from './compressors.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import {

@@ -1,15 +1,22 @@
 import { backoffMs, type Clock, inTime } from '../../ground/clock.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import type { Ledger, PublishDurations } from '../../observe/outcomes.ts';
-import type { Broker, SendFailure, SendFailureKind } from '../../publish/broker.ts';
-import { doubtsCount, faultOf, isNotMade, notMadeFailure } from '../../publish/fault.ts';
+import {
+  type Broker,
+  doubtsCount,
+  faultOf,
+  isNotMade,
+  notMadeFailure,
+  partitionOf,
+  type SendFailure,
+  type SendFailureKind,
+} from '../../publish/broker.ts';
 import {
   afterRetries,
   type Breaker,
   type PartitionCounts,
   type TopicRefusals,
 } from '../../publish/main/cluster-state.ts';
-import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createSender, type TopicPartition } from '../../publish/sender/sender.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import {

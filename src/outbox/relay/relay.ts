@@ -2,8 +2,7 @@
 
 import { backoffMs, type Clock, within } from '../../ground/clock.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
-import type { Broker } from '../../publish/broker.ts';
-import { nameOf } from '../../publish/fault.ts';
+import { type Broker, nameOf } from '../../publish/broker.ts';
 import {
   type Breaker,
   breakerOpen,

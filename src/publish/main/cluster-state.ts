@@ -1,8 +1,7 @@
 import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
 import { type CircuitState, circuitStates } from '../../ground/management.ts';
 import type { Logger } from '../../observe/logger.ts';
-import { clusterPollMs, type SendFailure } from '../broker.ts';
-import { faultOf, isAnswer, passingOf } from '../fault.ts';
+import { clusterPollMs, faultOf, isAnswer, passingOf, type SendFailure } from '../broker.ts';
 
 // Whether the cluster takes events: the breaker, retries, the watch, topics that refuse, numbers of partitions.
 

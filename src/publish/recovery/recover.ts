@@ -4,8 +4,14 @@ import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
-import { type BrokerRecord, clusterPollMs, type SendFailure, type SendResult } from '../broker.ts';
-import { faultOf, passingOf } from '../fault.ts';
+import {
+  type BrokerRecord,
+  clusterPollMs,
+  faultOf,
+  passingOf,
+  type SendFailure,
+  type SendResult,
+} from '../broker.ts';
 import type { BackupOrder, Pass } from '../order/backup-order.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
 import {

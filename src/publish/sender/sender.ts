@@ -1,8 +1,14 @@
 // sender/: the one sender by partition, under the queue, the dead letter topic, recovery and the relay.
 
 import { type Clock, inTime } from '../../ground/clock.ts';
-import type { BrokerRecord, SendFailure, SendResult } from '../broker.ts';
-import { faultOf, nameOf, passingOf } from '../fault.ts';
+import {
+  type BrokerRecord,
+  faultOf,
+  nameOf,
+  passingOf,
+  type SendFailure,
+  type SendResult,
+} from '../broker.ts';
 import { createSendSlots } from '../memory-limits.ts';
 
 export interface BatchLimits {

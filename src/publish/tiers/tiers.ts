@@ -5,8 +5,14 @@ import { SvcError } from '../../ground/errors.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../observe/outcomes.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
-import type { Broker, SendFailure, SendFailureKind } from '../broker.ts';
-import { doubtsCount, faultOf, nameOf } from '../fault.ts';
+import {
+  type Broker,
+  doubtsCount,
+  faultOf,
+  nameOf,
+  type SendFailure,
+  type SendFailureKind,
+} from '../broker.ts';
 import { createMemory, createSendSlots, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled } from '../order/backup-order.ts';
 import { type BatchLimits, createSender } from '../sender/sender.ts';

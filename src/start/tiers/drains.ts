@@ -3,9 +3,8 @@ import { sleep } from '../../ground/builtins.ts';
 import { systemClock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
-import type { Broker } from '../../publish/broker.ts';
+import { type Broker, partitionOf } from '../../publish/broker.ts';
 import type { BackupOrder } from '../../publish/order/backup-order.ts';
-import { partitionOf } from '../../publish/partition-of-key.ts';
 import { createDrain, type Drain, lazySource } from '../../publish/recovery/recover.ts';
 import { type openLocalBackup, openLocalSource } from '../adapters.ts';
 

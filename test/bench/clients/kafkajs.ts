@@ -1,5 +1,5 @@
 import kafkajs, { type Message, type Producer } from 'kafkajs';
-import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
+import { partitionOfKey } from '../../../src/publish/broker.ts';
 import type { BenchClient, HandWritten, Target } from '../bench-client.ts';
 import { handWrittenEvent } from '../hand-written-event.ts';
 

@@ -1,5 +1,5 @@
 import { type MessageToProduce, ProduceAcks, Producer, stringSerializers } from '@platformatic/kafka';
-import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
+import { partitionOfKey } from '../../../src/publish/broker.ts';
 import type { BenchClient, HandWritten, Target } from '../bench-client.ts';
 import { handWrittenEvent } from '../hand-written-event.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { SpanStatusCode, trace } from '@opentelemetry/api';
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
-import { createTraceStarter } from '../../../src/context/trace.ts';
+import { createTraceStarter } from '../../../src/context/context-store.ts';
 import { outcomes } from '../../../src/observe/outcomes.ts';
 
 describe('the span of an event', () => {

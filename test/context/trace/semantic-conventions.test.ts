@@ -11,7 +11,7 @@ import {
   MESSAGING_OPERATION_TYPE_VALUE_SEND,
   MESSAGING_SYSTEM_VALUE_KAFKA,
 } from '@opentelemetry/semantic-conventions/incubating';
-import { createTraceStarter } from '../../../src/context/trace.ts';
+import { createTraceStarter } from '../../../src/context/context-store.ts';
 
 // svc writes the names itself, as the package would be one more to load: here they are held against it.
 describe('the span of an event, by the semantic conventions', () => {

@@ -5,16 +5,17 @@ import { fileURLToPath } from 'node:url';
 import { type Context, context, createTraceState, ROOT_CONTEXT, TraceFlags, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { AlwaysOffSampler, TracerProvider } from '@opentelemetry/sdk-trace';
-import { contextStorage, createScope } from '../../../src/context/context-store.ts';
-import { runWithContext } from '../../../src/context/request.ts';
 import {
   activeTracer,
+  contextStorage,
+  createScope,
   currentTrace,
   formatTraceparent,
   parseTraceparent,
   spanParent,
   spanTrace,
-} from '../../../src/context/trace.ts';
+} from '../../../src/context/context-store.ts';
+import { runWithContext } from '../../../src/context/request.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const spanId = 'b7ad6b7169203331';

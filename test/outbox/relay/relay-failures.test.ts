@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
-import { notMadeFailure } from '../../../src/publish/fault.ts';
+import { notMadeFailure } from '../../../src/publish/broker.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../../publish/fake-cluster.ts';
 import { onFakeTime } from './fake-time.ts';
 import { invalid, rowOf, unknownTopic } from './relay-under-test.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { notMadeFailure } from '../../../src/publish/fault.ts';
+import { notMadeFailure } from '../../../src/publish/broker.ts';
 import { circuitStates, createBreaker, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { logInto } from '../../support/log.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { type Breaker, createCircuit, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
-import { createAdmission, QueuedEvent } from '../../../src/publish/main/queued-event.ts';
+import { createAdmission, QueuedEvent } from '../../../src/publish/main/queue.ts';
 import { silentLog } from '../../support/log.ts';
 import { away, failedEvent } from '../failed-event.ts';
 

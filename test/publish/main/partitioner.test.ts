@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
+import { murmur2, partitionOf, partitionOfKey } from '../../../src/publish/broker.ts';
 import { createPartitioner } from '../../../src/publish/main/queue.ts';
-import { murmur2, partitionOf, partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 
 describe('partitioner', () => {
   it('hashes as Kafka does: the vectors of its own tests', () => {

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import type { SendFailure } from '../../../src/publish/broker.ts';
-import { notMadeFailure } from '../../../src/publish/fault.ts';
+import { notMadeFailure, partitionOfKey, type SendFailure } from '../../../src/publish/broker.ts';
 import { createRetryPolicy, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
-import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import {
   away,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
+import { partitionOfKey } from '../../../src/publish/broker.ts';
 import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
-import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import {
   away,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { shutDown } from '../../../src/publish/main/queued-event.ts';
+import { shutDown } from '../../../src/publish/main/queue.ts';
 import { event, fakeCluster, forbidden, queueOver } from '../fake-cluster.ts';
 
 describe('queue: an event that fails in the turn in which the process exits', () => {

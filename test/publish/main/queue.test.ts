@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { shutDown } from '../../../src/publish/main/queued-event.ts';
-import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
+import { partitionOfKey } from '../../../src/publish/broker.ts';
+import { shutDown } from '../../../src/publish/main/queue.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { encodeBatch } from '../../../src/adapters/kafka/session.ts';
-import { bytesOf, toRecord } from '../../../src/publish/main/queued-event.ts';
+import { bytesOf, toRecord } from '../../../src/publish/main/queue.ts';
 import { EventValue, jsonForm } from '../../../src/serialize/serializer.ts';
 import { event } from '../fake-cluster.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import type { PartitionCounts } from '../../../src/publish/main/cluster-state.ts';
-import { type BatchSender, createTopicQueue } from '../../../src/publish/main/queue.ts';
-import { QueuedEvent } from '../../../src/publish/main/queued-event.ts';
+import { type BatchSender, createTopicQueue, QueuedEvent } from '../../../src/publish/main/queue.ts';
 import { noOrder } from '../../../src/publish/order/backup-order.ts';
 import { event } from '../fake-cluster.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
+import { partitionOfKey } from '../../../src/publish/broker.ts';
 import { createRetryPolicy } from '../../../src/publish/main/cluster-state.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
-import { partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { silentLog as logger } from '../../support/log.ts';

@@ -1,7 +1,7 @@
+import { partitionOf, partitionOfKey } from '../../../src/publish/broker.ts';
 import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import type { Queue } from '../../../src/publish/main/queue.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
-import { partitionOf, partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { createDrain } from '../../../src/publish/recovery/recover.ts';
 import { createBackupTier, createTierChain } from '../../../src/publish/tiers/tiers.ts';
 import { queueOver } from '../fake-cluster.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import v8 from 'node:v8';
 import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { shutDown } from '../../../src/publish/main/queued-event.ts';
+import { shutDown } from '../../../src/publish/main/queue.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { event } from '../fake-cluster.ts';
 import { createModelCluster } from './model-cluster.ts';

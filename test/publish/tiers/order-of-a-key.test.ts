@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import type { Broker, SendResult } from '../../../src/publish/broker.ts';
+import { type Broker, partitionOf, partitionOfKey, type SendResult } from '../../../src/publish/broker.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
-import { partitionOf, partitionOfKey } from '../../../src/publish/partition-of-key.ts';
 import { createBackupTier, createDlqTier, createTierChain } from '../../../src/publish/tiers/tiers.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { silentLog as logger } from '../../support/log.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { shutDown } from '../../../src/publish/main/queued-event.ts';
+import { shutDown } from '../../../src/publish/main/queue.ts';
 import type { Tier } from '../../../src/publish/tier.ts';
 import { createTierChain } from '../../../src/publish/tiers/tiers.ts';
 import { failedEvent } from '../failed-event.ts';
