@@ -1,11 +1,10 @@
 import { hostname } from 'node:os';
 import type { Clock } from '../ground/clock.ts';
-import { circuitStates } from '../ground/management.ts';
+import { type CircuitState, circuitStates } from '../ground/management.ts';
 import type { BackupState, BufferState, CaptureTarget, MetricSources } from '../observe/metrics.ts';
 import { durationBoundsSeconds, type EventCounts } from '../observe/outcomes.ts';
 import {
   type BrokerView,
-  type CircuitState,
   type Controls,
   type DeadLetters,
   eventsByType,

@@ -500,8 +500,6 @@ interface Measurement {
   readonly value: number;
 }
 
-export type { CircuitState };
-
 /** The publisher of the outbox. `null`: unknown, or no relay runs in this process. */
 export interface OutboxSummary {
   readonly circuitBreakerState: CircuitState | null;

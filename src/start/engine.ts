@@ -8,7 +8,7 @@ import { createEnvelopeBuilder, createTemplates } from '../envelope/envelope.ts'
 import { type Clock, systemClock, within } from '../ground/clock.ts';
 import { isoSeconds } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
-import { clientOf } from '../ground/management.ts';
+import { circuitStates, clientOf } from '../ground/management.ts';
 import { version } from '../ground/version.ts';
 import { inLines, type Logger, throttledLog } from '../observe/logger.ts';
 import { bindMeter, type MetricSources } from '../observe/metrics.ts';
@@ -18,7 +18,6 @@ import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../o
 import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
 import { createKeyWait } from '../publish/api/caller-wait.ts';
 import { type Broker, throttledMs } from '../publish/broker.ts';
-import { circuitStates } from '../publish/main/cluster-state.ts';
 import { brokenQueue, createQueue, type Queue, shutDown } from '../publish/main/queue.ts';
 import { createLossAlert } from '../publish/tiers/loss-alert.ts';
 import { openBroker } from './adapters.ts';

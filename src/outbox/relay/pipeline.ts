@@ -17,7 +17,12 @@ import {
   type PartitionCounts,
   type TopicRefusals,
 } from '../../publish/main/cluster-state.ts';
-import { createSender, type TopicPartition } from '../../publish/sender/sender.ts';
+import {
+  createSender,
+  keyOf as partitionKey,
+  type TopicPartition,
+  type UncertainBatches,
+} from '../../publish/sender/sender.ts';
 import type { Aggregate, OutboxStore, RowFailure, StoredRow } from '../outbox-store.ts';
 import {
   createWakeup,
@@ -193,6 +198,53 @@ export function createPauses(options: {
   };
 }
 
+/** Passes that may begin without a batch, or unknown outcomes of it, before other rows of its partition go. */
+const maxRepeatTries = 3;
+
+/**
+ * Batches with an unknown outcome. A broker recognizes a batch only if it is repeated before any other batch of its partition. So
+ * other rows of the partition wait for a while, also those with lower ids that were committed later.
+ */
+function createRepeats() {
+  const batches: UncertainBatches = new Map();
+  const held = new Map<string, { batch: ReturnType<UncertainBatches['get']>; triesLeft: number }>();
+  return {
+    batches,
+    /** A send to this partition failed, and `batches` is up to date. */
+    failed(key: string): void {
+      const batch = batches.get(key);
+      const known = held.get(key);
+      if (batch === undefined || known?.batch === batch) return;
+      const isSame = known?.batch?.ids.join() === batch.ids.join();
+      held.set(key, { batch, triesLeft: isSame && known ? known.triesLeft - 1 : maxRepeatTries });
+    },
+    /** Whether this row must wait. `orIsPart`: also true for the rows of the batch. */
+    holds(key: string, eventId: string, orIsPart = false): boolean {
+      const batch = batches.get(key);
+      if (batch === undefined || (held.get(key)?.triesLeft ?? 0) <= 0) return false;
+      return orIsPart || !batch.ids.includes(eventId);
+    },
+    /** The rows of the first batch that is complete in `rows`. */
+    wholeIn(rows: readonly StoredRow[]): readonly StoredRow[] {
+      for (const [key, { ids }] of batches) {
+        if ((held.get(key)?.triesLeft ?? 0) <= 0) continue;
+        const found = rows.filter(({ eventId }) => ids.includes(eventId));
+        if (found.length === ids.length) return found;
+      }
+      return [];
+    },
+    newPass(isPaused: (key: string) => boolean): void {
+      for (const [key, one] of held) {
+        if (!batches.has(key)) held.delete(key);
+        else if (!isPaused(key)) one.triesLeft--;
+      }
+    },
+    forget(): void {
+      for (const one of held.values()) one.triesLeft = 0;
+    },
+  };
+}
+
 interface PipelineOptions {
   readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
   readonly broker: Pick<Broker, 'send' | 'describe'>;
@@ -227,6 +279,7 @@ export function createPipeline(options: PipelineOptions) {
   const deferred = new Set<number>();
   const waiting = new Set<() => void>();
   const rowCounts = createRowCounts(options.counters);
+  const repeats = createRepeats();
   let bytes = 0;
   let lastSuccessMs: number | undefined;
   let isSuspended = false;
@@ -269,7 +322,7 @@ export function createPipeline(options: PipelineOptions) {
     ...{ clock, maxInFlight: maxSends, limits: { maxEvents: maxSendRecords, maxBytes: maxSendBytes } },
     bytesOf: ({ row }) => row.payload.length,
     mayGo,
-    uncertain: { batches: new Map(), idOf: ({ row }) => row.eventId },
+    uncertain: { batches: repeats.batches, idOf: ({ row }) => row.eventId },
     // A row cannot go anywhere else.
     splitsMaybeStored: true,
     toRecord: ({ row: { key, payload: value, headers } }, timestamp) => ({ key, value, headers, timestamp }),
@@ -285,6 +338,7 @@ export function createPipeline(options: PipelineOptions) {
       sent(entries);
     },
     async onFailed(to, { events }, failure, about): Promise<'ended'> {
+      repeats.failed(to.key);
       await results.failed(to, events, failure, about);
       sent(events);
       return 'ended';
@@ -308,7 +362,8 @@ export function createPipeline(options: PipelineOptions) {
     if (end !== undefined) return 'ended';
     const isPaused = !isLate && topics.has(topic);
     const isMine = lease.epochOf(row.shard) === epoch && lease.lasts(sendTimeoutMs);
-    if (isPaused || isLate || partitions.has(key) || breaker.state === 'OPEN' || !isMine) {
+    const isHeld = repeats.holds(key, row.eventId);
+    if (isPaused || isLate || isHeld || partitions.has(key) || breaker.state === 'OPEN' || !isMine) {
       settle(entry, isPaused ? 'paused' : 'deferred');
       return 'ended';
     }
@@ -433,7 +488,19 @@ export function createPipeline(options: PipelineOptions) {
       for (const { row, end } of known.values()) if (end === 'deferred') order.block(row);
       topics.newPass();
       partitions.newPass();
+      if (breaker.state === 'CLOSED') repeats.newPass(partitions.has);
     },
+
+    /** The rows that test the cluster, at most `count` or a whole batch. None: these would change a batch that must be repeated. */
+    toTest(rows: readonly StoredRow[], count: number): readonly StoredRow[] {
+      const free = rows.filter(({ topic, key, eventId }) => {
+        const known = counts.known(topic);
+        return !repeats.holds(partitionKey(topic, known && partitionOf(key, known)), eventId, true);
+      });
+      return free.length > 0 ? free.slice(0, count) : repeats.wholeIn(rows);
+    },
+    /** Batches need not be repeated before other rows of their partition. */
+    repeatNothing: repeats.forget,
 
     /** Defers their rows in this pass. */
     block: (aggregates: readonly Aggregate[]): void => aggregates.forEach(order.block),

@@ -1,12 +1,12 @@
 // relay/: sends stored events from their table to their topics.
 
 import { backoffMs, type Clock, within } from '../../ground/clock.ts';
+import type { CircuitState } from '../../ground/management.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { type Broker, nameOf } from '../../publish/broker.ts';
 import {
   type Breaker,
   breakerOpen,
-  type CircuitState,
   createCircuit,
   createPartitionCounts,
   createTopicRefusals,
@@ -415,7 +415,10 @@ function createReader(options: ReaderOptions) {
     return Math.min(nextReadAtMs, wakeAtMs) - nowMs;
   }
 
-  /** The failed rows may fail for a reason of their own: tests the cluster with other rows, if possible. */
+  /**
+   * The failed rows may fail for a reason of their own: tests the cluster with other rows, if possible. Rows that would go before a
+   * batch that must be repeated come last.
+   */
   async function probe(except: ExceptRows): Promise<readonly StoredRow[]> {
     const shards = [...epochs.keys()];
     const { lastFailedRows } = pipeline;
@@ -423,13 +426,20 @@ function createReader(options: ReaderOptions) {
       const ids = [...except.ids, ...lastFailedRows.map(({ id }) => id)];
       const keys = new Set(lastFailedRows.map(keyOf));
       const found = await store.pending(shards, { ...except, ids }, size.rows);
-      const others = found.filter((row) => !keys.has(keyOf(row))).slice(0, probeRows);
+      const others = pipeline.toTest(
+        found.filter((row) => !keys.has(keyOf(row))),
+        probeRows,
+      );
       if (others.length > 0) {
         pipeline.block(lastFailedRows);
         return others;
       }
     }
-    return store.pending(shards, except, probeRows);
+    const rows = await store.pending(shards, except, size.rows);
+    const tests = pipeline.toTest(rows, probeRows);
+    if (tests.length > 0 || rows.length === 0) return tests;
+    pipeline.repeatNothing();
+    return rows.slice(0, probeRows);
   }
 
   async function read(): Promise<void> {

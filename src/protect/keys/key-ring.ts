@@ -99,8 +99,6 @@ export function checkKeyId(keyId: string): string {
   throw new SvcError('SVC_PROTECT_KEY_ID', keyIdProblem);
 }
 
-export { keyLengthBytes };
-
 /**
  * The key of AES-256 as a key object, which Node uses several times faster than raw bytes. `readKeyText` reads a string. Throws
  * `SVC_PROTECT_KEY_LENGTH` (`IllegalArgumentException`) with the found length and no part of the key.

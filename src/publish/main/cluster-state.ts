@@ -1,11 +1,9 @@
 import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
-import { type CircuitState, circuitStates } from '../../ground/management.ts';
+import type { CircuitState } from '../../ground/management.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { clusterPollMs, faultOf, isAnswer, passingOf, type SendFailure } from '../broker.ts';
 
 // Whether the cluster takes events: the breaker, retries, the watch, topics that refuse, numbers of partitions.
-
-export { type CircuitState, circuitStates };
 
 type Admission = 'send' | 'probe' | 'refused';
 

@@ -4,6 +4,7 @@ import type { Config } from '../../config/config.ts';
 import { type Clock, inTime, systemClock } from '../../ground/clock.ts';
 import { isoSeconds } from '../../ground/event-fields.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
+import { circuitStates } from '../../ground/management.ts';
 import type { OutboxControls, OutboxHealth } from '../../manage/controls.ts';
 import { type Logger, printable } from '../../observe/logger.ts';
 import type { OutboxState } from '../../observe/metrics.ts';
@@ -13,7 +14,7 @@ import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
 import type { Replay, ReplayOptions } from '../../outbox/replay.ts';
 import { createStatistics, type Statistics } from '../../outbox/statistics.ts';
 import type { Broker } from '../../publish/broker.ts';
-import { type Breaker, circuitStates } from '../../publish/main/cluster-state.ts';
+import type { Breaker } from '../../publish/main/cluster-state.ts';
 import type { Dialect } from '../../transaction/driver.ts';
 
 interface OutboxHealthOptions {

@@ -45,6 +45,8 @@ export interface SentBatch {
   readonly records: readonly BrokerRecord[];
   readonly ids: string[];
   readonly atMs: number;
+  /** Set with the answer. */
+  failure?: SendFailure;
 }
 
 export interface FakeBroker extends Broker {
@@ -66,7 +68,7 @@ export function createFakeBroker(nowMs: () => number, partitions: number | undef
     connect: async () => ({ ok: true }),
     async send(topic, partition, records): Promise<SendResult> {
       const ids = records.map(({ headers }) => headers.eventId as string);
-      const sent = { topic, partition, records, ids, atMs: nowMs() };
+      const sent: SentBatch = { topic, partition, records, ids, atMs: nowMs() };
       broker.sends.push(sent);
       const key = `${topic} ${partition}`;
       const now = (atOnce.get(key) ?? 0) + 1;
@@ -74,7 +76,10 @@ export function createFakeBroker(nowMs: () => number, partitions: number | undef
       broker.mostAtOnce = Math.max(broker.mostAtOnce, now);
       const failure = await broker.reply(sent);
       atOnce.set(key, (atOnce.get(key) ?? 0) - 1);
-      if (failure !== undefined) return { ok: false, failure };
+      if (failure !== undefined) {
+        sent.failure = failure;
+        return { ok: false, failure };
+      }
       broker.stored.push(...records);
       return { ok: true };
     },

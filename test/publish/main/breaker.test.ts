@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { circuitStates } from '../../../src/ground/management.ts';
 import { notMadeFailure } from '../../../src/publish/broker.ts';
-import { circuitStates, createBreaker, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
+import { createBreaker, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { logInto } from '../../support/log.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';
 
