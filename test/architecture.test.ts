@@ -260,10 +260,10 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 236,
-      lines: 75_968,
-      namesWithOneImporter: 780,
-      filesWithOneImporter: 52,
+      files: 234,
+      lines: 75_961,
+      namesWithOneImporter: 776,
+      filesWithOneImporter: 50,
       besideFaces: 178,
       levels: 2,
     };
