@@ -260,9 +260,9 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 234,
-      lines: 75_961,
-      namesWithOneImporter: 773,
+      files: 233,
+      lines: 75_958,
+      namesWithOneImporter: 770,
       filesWithOneImporter: 50,
       besideFaces: 178,
       levels: 2,
