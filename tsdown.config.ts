@@ -116,7 +116,7 @@ export default defineConfig([
       engine: 'src/start/engine.ts',
       outbox: 'src/start/outbox.ts',
       'open-avro': 'src/start/open-avro.ts',
-      'open-cloudevents': 'src/start/open-cloudevents.ts',
+      cloudevents: 'src/serialize/cloudevents.ts',
       drains: 'src/start/tiers/drains.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',

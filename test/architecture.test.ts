@@ -260,8 +260,8 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 233,
-      lines: 75_958,
+      files: 232,
+      lines: 75_955,
       namesWithOneImporter: 770,
       filesWithOneImporter: 50,
       besideFaces: 178,

@@ -4,9 +4,9 @@ import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { Broker, BrokerRecord, SendFailure } from '../publish/broker.ts';
+import type * as CloudEvents from '../serialize/cloudevents.ts';
 import { jsonSerializer, needsAvro, type Serializer, schemaHeader } from '../serialize/serializer.ts';
 import type * as Avro from './open-avro.ts';
-import type * as CloudEvents from './open-cloudevents.ts';
 
 // the form of record values, as configured in `svc.serde`.
 
@@ -31,8 +31,11 @@ const json: Serde = {
 /** JSON loads nothing of the other forms. */
 export function openSerde(config: Config, logger: Logger): Serde {
   if (config.serde.envelope === 'cloudevents') {
-    const cloudEvents = () => loadChunk(import.meta.url, './open-cloudevents.ts') as typeof CloudEvents;
-    return { ...json, serializerOf: (service) => cloudEvents().openCloudEvents(config, service) };
+    const cloudEvents = () => loadChunk(import.meta.url, '../serialize/cloudevents.ts') as typeof CloudEvents;
+    return {
+      ...json,
+      serializerOf: (service) => cloudEvents().createCloudEventsSerializer(config.serde.cloudevents, service),
+    };
   }
   if (config.serde.type === 'JSON') return json;
   const { openAvro } = loadChunk(import.meta.url, './open-avro.ts') as typeof Avro;
