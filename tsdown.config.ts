@@ -115,7 +115,7 @@ export default defineConfig([
       drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
       outbox: 'src/start/outbox.ts',
-      'open-avro': 'src/start/open-avro.ts',
+      avro: 'src/serialize/avro/avro.ts',
       cloudevents: 'src/serialize/cloudevents.ts',
       drains: 'src/start/tiers/drains.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',

@@ -260,9 +260,9 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 232,
-      lines: 75_955,
-      namesWithOneImporter: 770,
+      files: 231,
+      lines: 75_943,
+      namesWithOneImporter: 769,
       filesWithOneImporter: 50,
       besideFaces: 178,
       levels: 2,
