@@ -369,7 +369,7 @@ export interface Sample<T extends Totals> {
   readonly totals: T;
 }
 
-export interface RecentSamples<T extends Totals> extends Recent {
+interface RecentSamples<T extends Totals> extends Recent {
   /** The samples of the last hour, ten seconds apart, oldest first. */
   samples(): readonly Sample<T>[];
 }

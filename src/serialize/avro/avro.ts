@@ -238,7 +238,7 @@ interface AvroText {
 }
 
 /** One record schema with its encoder and decoder. */
-export interface EventCodec {
+interface EventCodec {
   readonly eventType: string;
   /** The payload is JSON in a string. */
   readonly isText: boolean;
