@@ -1,4 +1,4 @@
-import type { ConsoleDocument } from '../src/manage/console.ts';
+import type { ConsoleDocument } from '../src/manage/views.ts';
 import { type Answer, ask } from './ask.ts';
 import { plural } from './format.ts';
 

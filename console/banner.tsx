@@ -1,4 +1,4 @@
-import type { ConsoleDocument } from '../src/manage/console.ts';
+import type { ConsoleDocument } from '../src/manage/views.ts';
 import { clock, plural } from './format.ts';
 import { trouble } from './live.ts';
 

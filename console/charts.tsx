@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import type { History } from '../src/manage/console.ts';
+import type { History } from '../src/manage/views.ts';
 import { clock, count, milliseconds, percent, rate } from './format.ts';
 import { history } from './live.ts';
 

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { ConsoleDocument } from '../src/manage/console.ts';
 import type { DeadLettersOfTopic, StoredDeadLetter } from '../src/manage/controls.ts';
+import type { ConsoleDocument } from '../src/manage/views.ts';
 import { ask } from './ask.ts';
 import { count, plural } from './format.ts';
 import { needsToken } from './live.ts';

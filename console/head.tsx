@@ -1,4 +1,4 @@
-import type { ConsoleDocument } from '../src/manage/console.ts';
+import type { ConsoleDocument } from '../src/manage/views.ts';
 import { keepToken, token } from './ask.ts';
 import { clock, duration } from './format.ts';
 import { isPaused, needsToken, trouble } from './live.ts';

@@ -1,5 +1,5 @@
 import { computed, effect, signal } from '@preact/signals';
-import type { ConsoleDocument, History } from '../src/manage/console.ts';
+import type { ConsoleDocument, History } from '../src/manage/views.ts';
 import { ask, token } from './ask.ts';
 import { type Rates, ratesOf, type Seen } from './rates.ts';
 

@@ -1,4 +1,4 @@
-import type { ConsoleDocument } from '../src/manage/console.ts';
+import type { ConsoleDocument } from '../src/manage/views.ts';
 
 export type Seen = Pick<ConsoleDocument, 'atMs' | 'counts' | 'backup' | 'targets'>;
 

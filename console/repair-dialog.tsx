@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ConsoleDocument } from '../src/manage/console.ts';
+import type { ConsoleDocument } from '../src/manage/views.ts';
 import type { Action, Done, Fields, Outcome } from './actions.ts';
 import { plural } from './format.ts';
 import { needsToken } from './live.ts';

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import type { ConsoleDocument } from '../src/manage/console.ts';
+import type { ConsoleDocument } from '../src/manage/views.ts';
 import { type Action, actions } from './actions.ts';
 import { bytes, count, duration, plural } from './format.ts';
 import { history } from './live.ts';

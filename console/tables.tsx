@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { ConsoleDocument } from '../src/manage/console.ts';
+import type { ConsoleDocument } from '../src/manage/views.ts';
 import type { TargetState, targetStates } from '../src/observe/outcomes.ts';
 import { count, milliseconds, percent } from './format.ts';
 import { trends } from './live.ts';

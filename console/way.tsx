@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import type { ConsoleDocument } from '../src/manage/console.ts';
+import type { ConsoleDocument } from '../src/manage/views.ts';
 import { bytes, count, duration, plural, rate } from './format.ts';
 import { rates } from './live.ts';
 import { callsOf, type Rates } from './rates.ts';

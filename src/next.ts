@@ -1,7 +1,6 @@
 import { relative, resolve } from 'node:path';
 import { loadChunk } from './ground/lifecycle.ts';
-import type * as Needed from './start/commands/needed-packages.ts';
-import type * as Lists from './start/commands/write-list.ts';
+import type * as Bundlers from './start/commands/bundlers.ts';
 
 /** The part of Next.js' configuration that `withSvc` changes. */
 interface NextSettings {
@@ -49,13 +48,12 @@ function added<Settings extends object>(settings: Settings): Settings {
     turbopack,
     compiler,
   } = settings as NextSettings;
-  const { neededPackages } = loadChunk(
-    import.meta.url,
-    './start/commands/needed-packages.ts',
-  ) as typeof Needed;
   const directory = process.cwd();
-  const { unbundled, folders, files } = neededPackages(directory, outputFileTracingRoot ?? turbopack?.root);
-  if (process.argv.includes('build')) listsPart().reserveList(directory);
+  const { unbundled, folders, files } = bundlers().neededPackages(
+    directory,
+    outputFileTracingRoot ?? turbopack?.root,
+  );
+  if (process.argv.includes('build')) bundlers().reserveList(directory);
   const globOf = (path: string) => relative(directory, path).replaceAll('\\', '/');
   const includes = [
     ...folders.map((folder) => `${globOf(folder)}/${loadable}`),
@@ -70,7 +68,7 @@ function added<Settings extends object>(settings: Settings): Settings {
       ...compiler,
       async runAfterProductionCompile(build: Parameters<AfterCompile>[0]) {
         await compiler?.runAfterProductionCompile?.(build);
-        listsPart().writeListOf(build.projectDir, [resolve(build.projectDir, build.distDir, 'server')]);
+        bundlers().writeListOf(build.projectDir, [resolve(build.projectDir, build.distDir, 'server')]);
       },
     },
     serverExternalPackages: [...new Set([...serverExternalPackages, ...external])],
@@ -81,7 +79,7 @@ function added<Settings extends object>(settings: Settings): Settings {
   };
 }
 
-const listsPart = () => loadChunk(import.meta.url, './start/commands/write-list.ts') as typeof Lists;
+const bundlers = () => loadChunk(import.meta.url, './start/commands/bundlers.ts') as typeof Bundlers;
 
 /** Written by `svc manifest` and at the end of `next build`. */
 const listed = 'svc.manifest.json';

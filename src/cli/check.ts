@@ -11,6 +11,7 @@ import { clientOf } from '../ground/management.ts';
 import { piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
+import { scriptsBelow, writeList } from '../start/commands/bundlers.ts';
 import {
   inspectDrivers,
   inspectOtel,
@@ -24,7 +25,6 @@ import {
   inspectTargets,
   type StartReport,
 } from '../start/commands/inspect-targets.ts';
-import { scriptsBelow, writeList } from '../start/commands/write-list.ts';
 import { doubtsOf } from './doubts.ts';
 import { formatTables, inClearText, sayUnguarded } from './outbox.ts';
 import { isInTheWay } from './recovery.ts';

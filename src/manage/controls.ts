@@ -1,14 +1,5 @@
-import type { Clock } from '../ground/clock.ts';
 import type { CircuitState } from '../ground/management.ts';
-import {
-  type CaptureTarget,
-  type DurationInstrument,
-  type MetricSources,
-  type ObservedInstrument,
-  observedInstruments,
-  publishDuration,
-} from '../observe/metrics.ts';
-import { targetStates } from '../observe/outcomes.ts';
+import type { CaptureTarget } from '../observe/metrics.ts';
 
 /** The body of `GET /actuator/health/svc`. Unknown values are `null`. */
 export interface Health {
@@ -18,7 +9,7 @@ export interface Health {
 
 export interface HealthDetails {
   /** By the monitoring thresholds, over the last five minutes. Does not affect `status`. */
-  readonly state?: MonitoringState;
+  readonly state?: 'HEALTHY' | 'WARNING' | 'CRITICAL';
   /** The exceeded thresholds, the worst first, one line each: value, threshold, remedy. Missing if no threshold is exceeded. */
   readonly findings?: readonly string[];
   readonly brokerProducerInitialized: boolean;
@@ -217,14 +208,14 @@ export interface DeadLettersOfTopic {
 }
 
 /** Reads the dead letter topic, one request at a time. */
-export interface DeadLetterTopic {
+interface DeadLetterTopic {
   /** Why the topic cannot be read, in one line. */
   missing(): string | undefined;
   /** `undefined`: another request is in progress. Rejects with a one-line `SvcError` if the broker does not answer soon. */
   newest(ask: DeadLetterAsk): Promise<DeadLettersOfTopic> | undefined;
 }
 
-export interface BreakerReset {
+interface BreakerReset {
   readonly before: CircuitState;
   readonly after: CircuitState;
 }
@@ -259,7 +250,7 @@ export interface Controls {
   metricsText(): Promise<string>;
   metricsReport(): Promise<MetricsReport>;
   flatMetricsReport(): Promise<FlatMetricsReport>;
-  /** The content of the console page; its history starts after this Unix time in milliseconds. See `console.ts`. */
+  /** The content of the console page; its history starts after this Unix time in milliseconds. See `views.ts`. */
   console(afterMs: number): Promise<object>;
   info(): Info;
   targets(): readonly CaptureTarget[];
@@ -275,219 +266,8 @@ export interface Controls {
   readonly outbox?: OutboxControls | undefined;
 }
 
-type MonitoringState = 'HEALTHY' | 'WARNING' | 'CRITICAL';
-
-interface Finding {
-  readonly state: Exclude<MonitoringState, 'HEALTHY'>;
-  /** One line: value, threshold and remedy. */
-  readonly text: string;
-}
-
-export interface Measured {
-  readonly recent: Totals;
-  /** Dead letters of the last minute: whether their number rises. */
-  readonly dlqOfLastMinute: number;
-  readonly outbox: OutboxSummary | undefined;
-  /** Why the local backup cannot be used; one line. */
-  readonly backupProblem?: string | null | undefined;
-  readonly targets?: readonly CaptureTarget[];
-}
-
-type Rule = (measured: Measured) => Finding | undefined;
-
-/** A mean of fewer sends is meaningless: the first event of a process waits for its connections. */
-const leastSends = 10;
-/** Targets named in one finding; GET /actuator/svc/targets has all. */
-const mostShown = 3;
-const lately = 'in the last five minutes';
-
-const rules: readonly Rule[] = [
-  ({ backupProblem }) =>
-    backupProblem ? { state: 'WARNING', text: `the next outage loses events: ${backupProblem}` } : undefined,
-  ({ recent: { published, failed } }) => {
-    if (failed === 0) return undefined;
-    const rate = (published * 100) / (published + failed);
-    const threshold = [95, 99, 99.5].find((least) => rate < least);
-    if (threshold === undefined) return undefined;
-    const text = `${cut(rate)} % of the events ${lately} reached their topics, under ${threshold} %: see svc_events_failed_total for the event types, and the log for the reason`;
-    return { state: threshold === 95 ? 'CRITICAL' : 'WARNING', text };
-  },
-  ({ recent: { dlq }, dlqOfLastMinute }) =>
-    over(dlq, 0, dlqOfLastMinute > 0 ? 10 : Number.POSITIVE_INFINITY, (threshold) =>
-      threshold === 0
-        ? `${dlq} dead letters ${lately}. See the reasons: npx --no svc dlq list. Send them: npx --no svc dlq recover`
-        : `${dlq} dead letters ${lately}, over ${threshold}, and their number grows. See the reasons: npx --no svc dlq list`,
-    ),
-  ({ recent: { brokerErrors } }) =>
-    over(
-      brokerErrors,
-      0,
-      5,
-      (threshold) => `${brokerErrors} sends failed ${lately}, over ${threshold}: see the log for the cause`,
-    ),
-  ({ recent: { sends, sendSeconds } }) => {
-    const meanMs = sends < leastSends ? 0 : (sendSeconds * 1_000) / sends;
-    return over(
-      meanMs,
-      100,
-      500,
-      (threshold) =>
-        `events took ${cut(meanMs)} ms on average ${lately}, over ${threshold} ms: check the load of the brokers, and the network`,
-    );
-  },
-  ({ outbox }) =>
-    over(
-      outbox?.totalPending ?? 0,
-      1_000,
-      Number.POSITIVE_INFINITY,
-      () =>
-        `${outbox?.totalPending} events wait in the outbox, over 1000: check that its relays run and keep up`,
-    ),
-  ({ outbox }) =>
-    over(
-      outbox?.consecutiveFailures ?? 0,
-      3,
-      Number.POSITIVE_INFINITY,
-      () =>
-        `${outbox?.consecutiveFailures} sends from the outbox failed in a row, over 3: check that the brokers answer`,
-    ),
-  ({ outbox }) =>
-    outbox?.totalPending
-      ? over(
-          outbox.timeSinceLastSuccessMs ?? 0,
-          60_000,
-          Number.POSITIVE_INFINITY,
-          () =>
-            `nothing was sent from the outbox for ${Math.floor((outbox.timeSinceLastSuccessMs ?? 0) / 1_000)} s (over 60 s) while events wait: check that the brokers answer`,
-        )
-      : undefined,
-  ({ targets = [] }) => {
-    const silent = targets.filter(({ state }) => targetStates[state].level === 'critical');
-    if (silent.length === 0) return undefined;
-    const shown = silent.slice(0, mostShown).map(({ target, reason }) => `${target}: ${reason}`);
-    if (silent.length > mostShown) shown.push(`and ${silent.length - mostShown} more`);
-    return {
-      state: 'WARNING',
-      text: `${silent.length} of ${targets.length} targets make no events: ${shown.join('; ')}`,
-    };
-  },
-];
-
-/** All findings, the worst first. */
-export function findingsOf(measured: Measured, others: readonly Finding[] = []): readonly Finding[] {
-  const found = rules.map((rule) => rule(measured)).filter((finding) => finding !== undefined);
-  return [...found, ...others].sort(
-    (one, other) => Number(one.state === 'WARNING') - Number(other.state === 'WARNING'),
-  );
-}
-
-function over(
-  value: number,
-  warning: number,
-  critical: number,
-  text: (threshold: number) => string,
-): Finding | undefined {
-  if (value > critical) return { state: 'CRITICAL', text: text(critical) };
-  return value > warning ? { state: 'WARNING', text: text(warning) } : undefined;
-}
-
-/** Rounded down to two places, so that a value below a threshold does not read as equal to it. */
-const cut = (value: number): number => Math.floor(value * 100) / 100;
-
-/** Counters since the start. */
-export interface Totals {
-  readonly published: number;
-  /** Events that did not reach their topic. */
-  readonly failed: number;
-  readonly dlq: number;
-  readonly brokerErrors: number;
-  /** Events that left the publisher, and their total time in it. */
-  readonly sends: number;
-  readonly sendSeconds: number;
-}
-
-/** Throttling is reported for a minute longer, as some quotas apply for milliseconds, again and again. */
-const throttledMs = 60_000;
-
-/** @param held the last quota response of a broker. `untilMs`: on the monotonic clock */
-export function throttleFinding(
-  held: { readonly untilMs: number; readonly message: string } | undefined,
-  clock: Clock,
-): readonly Finding[] {
-  if (held === undefined || held.untilMs < clock.monotonic() - throttledMs) return [];
-  return [{ state: 'WARNING', text: held.message }];
-}
-
-/** Recent counts. Totals since the start never recover from one dead letter, and a good past hides an outage. */
-export interface Recent {
-  /** The counts of the last `ms` milliseconds, one hour at most; accurate to ten seconds. */
-  within(ms: number): Totals;
-  /** Findings that do not derive from counts. */
-  findings?(): readonly Finding[];
-  close(): void;
-}
-
-export interface Sample<T extends Totals> {
-  readonly atMs: number;
-  readonly totals: T;
-}
-
-export interface RecentSamples<T extends Totals> extends Recent {
-  /** The samples of the last hour, ten seconds apart, oldest first. */
-  samples(): readonly Sample<T>[];
-}
-
-export const recentMs = 300_000;
-const keptMs = 3_600_000;
-const stepMs = 10_000;
-
-interface Watching {
-  /** Called after each sample except the first. */
-  readonly onStep?: () => void;
-  /** The totals alone, if the rest of a sample is slow. */
-  readonly totals?: () => Totals;
-  readonly findings?: () => readonly Finding[];
-}
-
-export function watchRecent<T extends Totals>(
-  read: () => T,
-  clock: Clock,
-  { onStep, totals: readTotals = read, findings = () => [] }: Watching = {},
-): RecentSamples<T> {
-  let samples: Sample<T>[] = [{ atMs: clock.monotonic(), totals: read() }];
-  const timer = setInterval(() => {
-    const nowMs = clock.monotonic();
-    samples.push({ atMs: nowMs, totals: read() });
-    const begun = samples.findLastIndex(({ atMs }) => atMs <= nowMs - keptMs);
-    if (begun > 0) samples = samples.slice(begun);
-    onStep?.();
-  }, stepMs).unref();
-  return {
-    within(ms) {
-      const sinceMs = clock.monotonic() - ms;
-      const { totals } =
-        samples.findLast(({ atMs }) => atMs <= sinceMs) ?? (samples[0] as (typeof samples)[0]);
-      return difference(readTotals(), totals);
-    },
-    findings,
-    samples: () => samples,
-    close: () => clearInterval(timer),
-  };
-}
-
-function difference(now: Totals, before: Totals): Totals {
-  return {
-    published: now.published - before.published,
-    failed: now.failed - before.failed,
-    dlq: now.dlq - before.dlq,
-    brokerErrors: now.brokerErrors - before.brokerErrors,
-    sends: now.sends - before.sends,
-    sendSeconds: now.sendSeconds - before.sendSeconds,
-  };
-}
-
 /** A metric of one event type, as the specification describes it. */
-interface MetricDescriptor {
+export interface MetricDescriptor {
   readonly name: string;
   readonly description: string;
   readonly baseUnit: string;
@@ -558,136 +338,4 @@ interface FlatMetricsReport {
   readonly outboxPending: number | null;
   /** ISO 8601. */
   readonly lastPublishTime: string | null;
-}
-
-/** The input of both shapes, read at one moment. */
-export interface ReportParts {
-  readonly sources: MetricSources;
-  /** Missing without an outbox. */
-  readonly outbox: OutboxSummary | undefined;
-  readonly traffic: BrokerView | undefined;
-  readonly nowMs: number;
-}
-
-export function metricsReport({ sources, outbox, traffic }: ReportParts): MetricsReport {
-  const { published, failed, dlq } = totalsOf(sources);
-  const totalBackupFiles = sources.backup().files;
-  return {
-    summary: {
-      totalEventsPublished: published + failed,
-      successfulEvents: published,
-      failedEvents: failed,
-      successRate: percentage(published, published + failed),
-      totalDlqEvents: dlq,
-      totalBrokerErrors: total('svc.broker.errors.total', sources),
-      totalBackupFiles,
-      ...(outbox && summaryOf(outbox)),
-    },
-    events: { published: publishedByType(sources), publishDuration: durationsByType(sources) },
-    dlq: {
-      totalDlqEvents: dlq,
-      totalBackupFiles,
-      recentDlqEvents: recentDlqOf(sources),
-    },
-    broker: traffic ?? { connectionCount: null, inFlightRequests: null, requestLatencyAvg: null },
-  };
-}
-
-export function flatMetricsReport({ sources, outbox, nowMs }: ReportParts): FlatMetricsReport {
-  const { published, failed, dlq } = totalsOf(sources);
-  const relayedMsAgo = outbox?.timeSinceLastSuccessMs ?? null;
-  const times = [sources.lastPublishedMs(), relayedMsAgo === null ? null : nowMs - relayedMsAgo];
-  const known = times.filter((time) => time !== null);
-  return {
-    eventsPublished: published,
-    eventsFailed: failed,
-    dlqEvents: dlq,
-    outboxPending: outbox?.totalPending ?? null,
-    lastPublishTime: known.length === 0 ? null : new Date(Math.max(...known)).toISOString(),
-  };
-}
-
-export function recentDlqOf(sources: MetricSources): readonly DlqView[] {
-  return sources.recentDlqEvents().map(({ eventType, failureReason, timestampMs }) => ({
-    ...{ eventType, failureReason, timestamp: new Date(timestampMs).toISOString() },
-  }));
-}
-
-export function countsOf(sources: MetricSources): Totals {
-  const histograms = [...sources.durations.rows()].map(({ histogram }) => histogram);
-  return {
-    ...totalsOf(sources),
-    brokerErrors: total('svc.broker.errors.total', sources),
-    sends: histograms.reduce((sum, { count }) => sum + count, 0),
-    sendSeconds: histograms.reduce((sum, each) => sum + each.sum, 0),
-  };
-}
-
-/** Events that were sent or given up here: those of calls, and those of the relay. */
-function totalsOf(sources: MetricSources): Record<'published' | 'failed' | 'dlq', number> {
-  return {
-    published: total('svc.events.published', sources),
-    failed: total('svc.events.failed', sources),
-    dlq: total('svc.events.dlq', sources),
-  };
-}
-
-/** Rounded down: 100.00% means that no event failed. Also 100.00% without events. */
-function percentage(part: number, whole: number): string {
-  const hundredths = whole === 0 ? 100_00 : Math.floor((part * 100_00) / whole);
-  return `${(hundredths / 100).toFixed(2)}%`;
-}
-
-function summaryOf(outbox: OutboxSummary): OutboxSummary {
-  const { circuitBreakerState, consecutiveFailures, timeSinceLastSuccessMs, totalPending, totalFailed } =
-    outbox;
-  return { circuitBreakerState, consecutiveFailures, timeSinceLastSuccessMs, totalPending, totalFailed };
-}
-
-export function eventsByType(name: string, sources: MetricSources): Map<string, number> {
-  const found = new Map<string, number>();
-  instrumentOf(name).read(sources, (value, { eventType = '' }) => found.set(eventType, value));
-  return found;
-}
-
-function publishedByType(sources: MetricSources): MetricDescriptor[] {
-  const instrument = instrumentOf('svc.events.published');
-  const descriptors: MetricDescriptor[] = [];
-  instrument.read(sources, (value, { eventType = '' }) =>
-    descriptors.push(describe(instrument, eventType, [{ statistic: 'COUNT', value }])),
-  );
-  return descriptors;
-}
-
-function durationsByType({ durations }: MetricSources): MetricDescriptor[] {
-  return [...durations.rows()].map(({ attributes, histogram: { count, sum, max } }) =>
-    describe(publishDuration, attributes.eventType, [
-      { statistic: 'COUNT', value: count },
-      { statistic: 'MEAN', value: count === 0 ? 0 : sum / count },
-      { statistic: 'MAX', value: max },
-    ]),
-  );
-}
-
-const units: Readonly<Record<string, string>> = { '{event}': 'events', s: 'seconds' };
-
-function describe(
-  { name, description, unit }: ObservedInstrument | DurationInstrument,
-  eventType: string,
-  measurements: readonly Measurement[],
-): MetricDescriptor {
-  return { name, description, baseUnit: units[unit] ?? unit, eventType, measurements };
-}
-
-/** The sum over all attributes: the same numbers as `/metrics`. */
-function total(name: string, sources: MetricSources): number {
-  let sum = 0;
-  instrumentOf(name).read(sources, (value) => {
-    sum += value;
-  });
-  return sum;
-}
-
-function instrumentOf(name: string): ObservedInstrument {
-  return observedInstruments.find((instrument) => instrument.name === name) as ObservedInstrument;
 }

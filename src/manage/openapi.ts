@@ -136,7 +136,7 @@ const schemas = {
   }),
   Report: { anyOf: [ref('MetricsReport'), ref('FlatMetricsReport')] },
   Text: string,
-  // Internal to the page and the server of one version: `manage/console.ts`.
+  // Internal to the page and the server of one version: `manage/views.ts`.
   Console: { type: 'object' },
   Document: { type: 'object' },
   DeadLetter: object({ eventType: string, failureReason: string, timestamp: time }),

@@ -4,6 +4,7 @@ import {
   cloudEventsJson,
   type EnvelopeTemplate,
   extensions,
+  type Source,
 } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
 import {
@@ -27,8 +28,8 @@ import {
 interface CloudEventsOptions {
   /** `binary`: attributes in headers, payload in the value; `structured`: everything in the value. */
   readonly mode: 'binary' | 'structured';
-  /** A URI-reference. */
-  readonly source: string;
+  /** A URI-reference. Default: the name of the service. */
+  readonly source?: string | undefined;
 }
 
 /** OpenTelemetry's severity numbers. */
@@ -40,8 +41,16 @@ const structuredForm: EventForm = {
 };
 
 /** `data` is the payload. Other known fields of the envelope are attributes. */
-export function createCloudEventsSerializer({ mode, source }: CloudEventsOptions): Serializer {
+export function createCloudEventsSerializer(options: CloudEventsOptions, service?: Source): Serializer {
+  const { mode, source = sourceOf(service) } = options;
   return mode === 'binary' ? binary(source) : structured(source);
+}
+
+/** The service name as a path: `/orders`, `/@acme/orders`. */
+function sourceOf(service: Source | undefined): string {
+  const parts = (service?.serviceName ?? 'unknown_service').split('/').filter((part) => part !== '');
+  const path = parts.map((part) => encodeURIComponent(part.toWellFormed()).replaceAll('%40', '@'));
+  return `/${path.join('/')}`;
 }
 
 type Attribute = readonly [name: string, value: string];

@@ -1,39 +1,24 @@
 import cluster from 'node:cluster';
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../config/config.ts';
-import { environmentName } from '../context/source.ts';
 import { isLoopback } from '../ground/addresses.ts';
 import { ownStamp } from '../ground/claims.ts';
-import { inTime, systemClock, within } from '../ground/clock.ts';
+import { inTime, within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { writeProcessFile } from '../ground/files.ts';
 import { clientOf, endpointIds, usualPorts } from '../ground/management.ts';
-import { askSlowly, createTrends, levelsOf, totalsByType } from '../manage/console.ts';
-import {
-  type BreakerReset,
-  type Controls,
-  countsOf,
-  type DeadLetterAsk,
-  type DeadLettersOfTopic,
-  type DeadLetterTopic,
-  flatMetricsReport,
-  type Info,
-  type KeyHealth,
-  metricsReport,
-  type Recent,
-  type RecoveryAsk,
-  type RecoveryControls,
-  type RecoveryRun,
-  type ReportParts,
-  recentDlqOf,
-  type StoredDeadLetter,
-  throttleFinding,
-  watchRecent,
+import type {
+  Controls,
+  DeadLetterAsk,
+  DeadLettersOfTopic,
+  Info,
+  RecoveryAsk,
+  RecoveryControls,
+  RecoveryRun,
 } from '../manage/controls.ts';
-import { cacheHealth } from '../manage/health-cache.ts';
-import { type ManagementOptions, type ManagementServer, startManagementServer } from '../manage/server.ts';
+import { type ManagementServer, startManagementServer } from '../manage/server.ts';
+import { createViews, type ViewParts } from '../manage/views.ts';
 import { type Logger, printable } from '../observe/logger.ts';
-import type { MetricSources } from '../observe/metrics.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { tellThreads } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
@@ -46,20 +31,9 @@ import type { ManagedOutbox } from './outbox/outbox-health.ts';
 import { brokerSettingsOf } from './settings.ts';
 import { recoveryGroup } from './tiers/start-tiers.ts';
 
-export interface Managed {
+export interface Managed extends ViewParts {
   readonly broker: Broker;
-  /** The broker has been asked since `sinceMs` and does not answer. */
-  readonly onAway: (message: string, sinceMs: number) => void;
-  /** Why events are lost or refused; one line. */
-  readonly problem: () => string | undefined;
-  /** A warning that does not make health DOWN; one line. */
-  readonly remark?: () => string | undefined;
-  /** All events are refused at present. */
-  readonly refusesAll?: () => boolean;
-  readonly keys: () => readonly KeyHealth[];
   readonly invalidateKeys: () => Promise<void>;
-  readonly sources: MetricSources;
-  readonly info: Info;
   readonly outbox: ManagedOutbox | undefined;
   readonly breakers: ManagedBreakers;
   /** Makes the open files of the local backup readable for others. `undefined`: only this process empties its backup. */
@@ -82,8 +56,6 @@ type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
 
 /** How long an invalidation waits for new keys. */
 const keysMs = 5_000;
-/** Open pages share one answer for this long. Each page asks every two seconds. */
-const pageFreshMs = 900;
 /** Each process of a cluster takes one port. */
 const clusterTries = 100;
 
@@ -92,9 +64,7 @@ function isOneOfSeveral(): boolean {
   return cluster.isWorker || Object.keys(cluster.workers ?? {}).length > 0 || process.env.pm_id !== undefined;
 }
 
-function portsOf(
-  named: number | undefined,
-): Pick<ManagementOptions, 'port' | 'portTries' | 'isOneOfSeveral'> {
+function portsOf(named: number | undefined) {
   const port = named ?? usualPorts.first;
   if (isOneOfSeveral())
     return { port, portTries: Math.min(clusterTries, 65_536 - port), isOneOfSeveral: true };
@@ -118,23 +88,8 @@ export async function startManagement(
     ...{ config, logger, name: 'backup', placeOf: (ask) => backupPlace(config, ask) },
     ...(managed.finishBackup && { prepare: managed.finishBackup }),
   });
-  const { sources } = managed;
-  const trends = createTrends(() => totalsByType(sources));
-  const recent = watchRecent(
-    () => ({ ...countsOf(sources), ...levelsOf(sources, systemClock.now()) }),
-    systemClock,
-    {
-      onStep: trends.step,
-      totals: () => countsOf(sources),
-      findings: () => throttleFinding(managed.broker.heldBack?.(), systemClock),
-    },
-  );
-  const health = healthOf(config, managed, recent);
-  let shown: { readonly facts: object; readonly untilMs: number } | undefined;
-  const healthOfPage = askSlowly(health, recent, systemClock, () => ({
-    targets: sources.captureTargets(),
-    backupProblem: sources.backup().problem,
-  }));
+  const { topic, dlqTopic = null } = config.broker;
+  const views = createViews(managed, { topic, dlqTopic }, { deadLetterRecovery, backupDrain });
   const started = await startManagementServer(
     {
       ...server,
@@ -144,28 +99,7 @@ export async function startManagement(
       ...endpoint.health,
     },
     {
-      health,
-      isReady: async () =>
-        managed.outbox?.isReady() !== false &&
-        managed.refusesAll?.() !== true &&
-        (await managed.outbox?.standsStill()) !== true,
-      metricsText: () => metricsText(managed),
-      metricsReport: async () => metricsReport(await reportParts(managed)),
-      flatMetricsReport: async () => flatMetricsReport(await reportParts(managed)),
-      console: async (afterMs) => {
-        const { consoleFacts, newsOf } = await import('../manage/console.ts');
-        const [known, nowMs] = [await healthOfPage(), systemClock.monotonic()];
-        if (shown === undefined || nowMs >= shown.untilMs) {
-          const parts = { ...managed, recent, trends, health: known, traffic: managed.broker.traffic?.() };
-          const more = { runs: { deadLetterRecovery, backupDrain }, environment: environmentName() ?? null };
-          const facts = consoleFacts({ ...parts, ...more, nowMs: systemClock.now() });
-          shown = { facts, untilMs: nowMs + pageFreshMs };
-        }
-        return { ...shown.facts, ...newsOf({ recent, trends }, afterMs) };
-      },
-      info: () => managed.info,
-      targets: managed.sources.captureTargets,
-      deadLetters: () => ({ waiting: managed.sources.dlqWaiting(), recent: recentDlqOf(managed.sources) }),
+      ...views,
       deadLetterTopic: deadLetterTopicOf(config, logger),
       resetBreakers(by) {
         tellThreads('resetBreakers');
@@ -190,7 +124,7 @@ export async function startManagement(
     },
     logger,
   );
-  if (started === undefined) return void recent.close();
+  if (started === undefined) return void views.close();
   logger.info(`management on http://${hostOf(started)}/metrics`);
   const takeBack = nameProcess(started, managed.info, logger);
   const stopRuns = async (deadlineMs: number): Promise<void> =>
@@ -200,7 +134,7 @@ export async function startManagement(
     isRunning: () => deadLetterRecovery.isRunning() || backupDrain.isRunning(),
     close() {
       takeBack();
-      recent.close();
+      views.close();
       return started.close();
     },
   };
@@ -230,60 +164,15 @@ function nameProcess({ address, port }: ManagementServer, info: Info, logger: Lo
   }
 }
 
-/** The serializer is loaded at the first scrape, because many applications are never scraped here. */
-async function metricsText({ sources, info }: Managed): Promise<string> {
-  const { renderMetrics } = await import('../observe/prometheus.ts');
-  return renderMetrics(sources, info.service);
-}
-
 function hostOf({ address, port }: ManagementServer): string {
   return `${address.includes(':') ? `[${address}]` : address}:${port}`;
 }
 
-async function reportParts({ sources, outbox, broker }: Managed): Promise<ReportParts> {
-  const health = await outbox?.health();
-  return { sources, outbox: health, traffic: broker.traffic?.(), nowMs: systemClock.now() };
-}
-
-function reset(breaker: ResettableBreaker | undefined): BreakerReset | null {
+function reset(breaker: ResettableBreaker | undefined) {
   if (breaker === undefined) return null;
   const before = breaker.state;
   breaker.reset();
   return { before, after: breaker.state };
-}
-
-function healthOf(
-  { broker: settings }: Config,
-  { broker, onAway, problem, remark, keys, sources, outbox }: Managed,
-  recent: Recent,
-): Controls['health'] {
-  let reached = false;
-  return cacheHealth({
-    probe: async () => {
-      const state = await isolate(() => broker.describe());
-      reached = true;
-      return state;
-    },
-    known: () => {
-      const ids = sources.worker();
-      const { tooLarge } = sources.backup();
-      return {
-        brokerProducerInitialized: reached,
-        topic: settings.topic,
-        dlqTopic: settings.dlqTopic ?? null,
-        ...(ids && { worker: { id: ids.workerId, source: ids.source } }),
-        ...(tooLarge > 0 && { tooLargeEvents: tooLarge }),
-      };
-    },
-    recent,
-    backupProblem: () => sources.backup().problem,
-    alert: problem,
-    remark,
-    keys,
-    targets: sources.captureTargets,
-    outbox: outbox?.health,
-    onAway,
-  });
 }
 
 interface RecoveryRunsOptions {
@@ -405,7 +294,7 @@ function deadLetterPlace(config: Config): RecoveryPlace | string {
 }
 
 /** The dead letter topic for queries. */
-function deadLetterTopicOf(config: Config, logger: Logger): DeadLetterTopic {
+function deadLetterTopicOf(config: Config, logger: Logger): Controls['deadLetterTopic'] {
   const place = deadLetterPlace(config);
   const { client, dlqTopic: topic = '' } = config.broker;
   return {
@@ -439,7 +328,7 @@ export function createNewestDeadLetters(
   topic: string,
   openTail: (sinceMs: number) => Promise<TopicTail>,
   limits = { answerMs, maxRead },
-): Pick<DeadLetterTopic, 'newest'> {
+): Pick<Controls['deadLetterTopic'], 'newest'> {
   let isAsked = false;
 
   async function look(ask: DeadLetterAsk, found: Found, signal: AbortSignal): Promise<void> {
@@ -482,7 +371,7 @@ export function createNewestDeadLetters(
   };
 }
 
-type Row = StoredDeadLetter & { readonly atMs: number };
+type Row = DeadLettersOfTopic['deadLetters'][number] & { readonly atMs: number };
 
 type Found = ReturnType<typeof collect>;
 

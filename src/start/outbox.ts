@@ -10,14 +10,13 @@ import { eraseStatement, erasesRows, eraseValues, insertionFor } from '../outbox
 import { createNotifier, createOutboxJoin, createSameTable } from '../outbox/join.ts';
 import { checkRow, type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
 import type { Notices, OutboxStore } from '../outbox/outbox-store.ts';
-import { reasonOf } from '../outbox/relay/pacing.ts';
 import type { RelayCounters } from '../outbox/relay/pipeline.ts';
 import type { Relay } from '../outbox/relay/relay.ts';
+import { reasonOf } from '../outbox/relay/shard-lease.ts';
 import { isPassing } from '../outbox/store-error.ts';
 import type { Broker } from '../publish/broker.ts';
 import { type Dialect, dialectOf, dialects } from '../transaction/driver.ts';
 import { openOutboxStore } from './adapters.ts';
-import { openRelay } from './outbox/open-relay.ts';
 import { breakerOf, manageOutbox, outboxState } from './outbox/outbox-health.ts';
 import { tellUnjoined, watchSenders } from './outbox/senders.ts';
 
@@ -50,7 +49,11 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
   const relay =
     publisherEnabled && isMainThread
       ? runRelay(
-          () => preparation.tried.then(() => openRelay(config, store, broker, counters, logger)),
+          async () => {
+            await preparation.tried;
+            const { openRelay } = await import('../outbox/relay/relay.ts');
+            return openRelay(config, store, broker, counters, logger);
+          },
           (error) => logger.error(`outbox: ${error.message}`),
         )
       : undefined;

@@ -3,10 +3,14 @@ import type { Source } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
+import { isolate } from '../observe/otel-api.ts';
 import type { Broker, BrokerRecord, SendFailure } from '../publish/broker.ts';
+import type * as Avro from '../serialize/avro/avro.ts';
+import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
+import type * as CloudEvents from '../serialize/cloudevents.ts';
 import { jsonSerializer, needsAvro, type Serializer, schemaHeader } from '../serialize/serializer.ts';
-import type * as Avro from './open-avro.ts';
-import type * as CloudEvents from './open-cloudevents.ts';
+import { openSchemaRegistry } from './adapters.ts';
+import { eventTypeOf, registryOptionsOf } from './settings.ts';
 
 // the form of record values, as configured in `svc.serde`.
 
@@ -31,13 +35,22 @@ const json: Serde = {
 /** JSON loads nothing of the other forms. */
 export function openSerde(config: Config, logger: Logger): Serde {
   if (config.serde.envelope === 'cloudevents') {
-    const cloudEvents = () => loadChunk(import.meta.url, './open-cloudevents.ts') as typeof CloudEvents;
-    return { ...json, serializerOf: (service) => cloudEvents().openCloudEvents(config, service) };
+    const cloudEvents = () => loadChunk(import.meta.url, '../serialize/cloudevents.ts') as typeof CloudEvents;
+    return {
+      ...json,
+      serializerOf: (service) => cloudEvents().createCloudEventsSerializer(config.serde.cloudevents, service),
+    };
   }
   if (config.serde.type === 'JSON') return json;
-  const { openAvro } = loadChunk(import.meta.url, './open-avro.ts') as typeof Avro;
-  const { encode, ...avro } = openAvro(config, logger);
-  return { ...avro, sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp) };
+  const { openAvro } = loadChunk(import.meta.url, '../serialize/avro/avro.ts') as typeof Avro;
+  const { serializerOf, encode, prepare } = openAvro(config, openRegistry(config), logger);
+  return {
+    serializerOf,
+    sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp),
+    prepare() {
+      for (const target of config.targets) prepare(eventTypeOf(target), target.topic ?? config.broker.topic);
+    },
+  };
 }
 
 type Encode = ReturnType<typeof Avro.openAvro>['encode'];
@@ -53,7 +66,9 @@ function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean): Broke
   const encodedOnce = async (topic: string, record: BrokerRecord): Promise<BrokerRecord> => {
     const known = made.get(record);
     if (known !== undefined) return known;
-    const encoded = await encode(topic, record);
+    // Without `writeValue`, which would write the former value.
+    const { key, timestamp } = record;
+    const encoded: BrokerRecord = { key, timestamp, ...(await encode(topic, record)) };
     made.set(record, encoded);
     return encoded;
   };
@@ -82,4 +97,17 @@ function failureOf(error: unknown, givesUp: boolean): SendFailure {
   const { code, message } = error;
   const passes = code === 'SVC_SERIALIZE_REGISTRY_AWAY' && !givesUp;
   return { kind: passes ? 'retriable' : 'fatal', cause: code, message };
+}
+
+/** The schema registry of the configuration. Requests run isolated from the application's context. */
+export function openRegistry(config: Config): SchemaRegistry {
+  const { serde } = config;
+  const registry = openSchemaRegistry(registryOptionsOf(config));
+  return {
+    address: serde.schemaRegistryUrl ?? '',
+    register: (subject) => isolate(async () => (await registry()).register(subject)),
+    lookUp: (subject) => isolate(async () => (await registry()).lookUp(subject)),
+    isCompatible: (subject) => isolate(async () => (await registry()).isCompatible(subject)),
+    schemaOf: (id) => isolate(async () => (await registry()).schemaOf(id)),
+  };
 }

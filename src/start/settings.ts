@@ -10,6 +10,7 @@ import {
 import type { Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
+import { attributeHeaders } from '../envelope/envelope.ts';
 import {
   createLeasedIds,
   createUuidV7,
@@ -273,4 +274,9 @@ export const registryOptionsOf = ({ serde }: Config) => ({
 export function topicsOf({ broker, targets }: Config): string[] {
   const named = [broker.topic, ...targets.map(({ topic }) => topic)];
   return [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
+}
+
+/** Optional headers of records in CloudEvents binary mode. */
+export function attributeHeadersOf({ serde: { envelope, cloudevents } }: Config): readonly string[] {
+  return envelope === 'cloudevents' && cloudevents.mode === 'binary' ? attributeHeaders : [];
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { ConsoleDocument } from '../../src/manage/console.ts';
 import type { BreakerResets, DeadLetterAsk, DeadLettersOfTopic } from '../../src/manage/controls.ts';
+import type { ConsoleDocument } from '../../src/manage/views.ts';
 import { requiring } from '../support/requires.ts';
 import { until } from '../support/until.ts';
 import { openPage, type PageOptions, stopBrowser, type WatchedPage } from './browser.ts';

@@ -1,6 +1,6 @@
-import type { ConsoleDocument, History } from '../../src/manage/console.ts';
 import type { Controls } from '../../src/manage/controls.ts';
 import { type ManagementOptions, startManagementServer } from '../../src/manage/server.ts';
+import type { ConsoleDocument, History } from '../../src/manage/views.ts';
 import { type Outcome, outcomes } from '../../src/observe/outcomes.ts';
 import { fakeControls } from '../manage/fake-controls.ts';
 import { defaultOptions } from '../manage/server-harness.ts';

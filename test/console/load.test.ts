@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ConsoleDocument } from '../../src/manage/console.ts';
+import type { ConsoleDocument } from '../../src/manage/views.ts';
 import { plainApp } from '../e2e/support/apps.ts';
 import { type RunningApp, startApp } from '../e2e/support/start-app.ts';
 import { configOf } from '../e2e/support/topic-config.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import axe from 'axe-core';
-import type { ConsoleDocument } from '../../src/manage/console.ts';
+import type { ConsoleDocument } from '../../src/manage/views.ts';
 import { requiring } from '../support/requires.ts';
 import { openPage, stopBrowser, type WatchedPage } from './browser.ts';
 import { startBusyService } from './busy-service.ts';

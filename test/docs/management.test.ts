@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { findingsOf, type Measured } from '../../src/manage/controls.ts';
+import { findingsOf, type Measured } from '../../src/manage/health.ts';
 import { openapiDocument } from '../../src/manage/openapi.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
 import { renderMetrics } from '../../src/observe/prometheus.ts';

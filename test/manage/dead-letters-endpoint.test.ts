@@ -1,19 +1,22 @@
 import assert from 'node:assert/strict';
 import { SvcError } from '../../src/ground/errors.ts';
-import type { DeadLetterAsk, DeadLetterTopic } from '../../src/manage/controls.ts';
+import type { Controls, DeadLetterAsk } from '../../src/manage/controls.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask } from './http-client.ts';
 import { serverHarness } from './server-harness.ts';
 
 const path = '/actuator/svc/dlq';
-const never: DeadLetterTopic = {
+const never: Controls['deadLetterTopic'] = {
   missing: () => assert.fail('it was asked'),
   newest: () => assert.fail('it was read'),
 };
 
 describe('GET /actuator/svc/dlq?source=topic', () => {
   const { start } = serverHarness();
-  const withTopic = (deadLetterTopic: Partial<DeadLetterTopic>, options: object = {}): Promise<number> =>
+  const withTopic = (
+    deadLetterTopic: Partial<Controls['deadLetterTopic']>,
+    options: object = {},
+  ): Promise<number> =>
     start(
       options,
       fakeControls({ deadLetterTopic: { ...fakeControls().deadLetterTopic, ...deadLetterTopic } }),
@@ -79,7 +82,7 @@ describe('GET /actuator/svc/dlq?source=topic', () => {
   });
 
   it('says where there is no topic, who else is reading it, and that the broker does not answer', async () => {
-    const problem = async (topic: Partial<DeadLetterTopic>) => {
+    const problem = async (topic: Partial<Controls['deadLetterTopic']>) => {
       const { status, headers, body } = await ask(await withTopic(topic), `${path}?source=topic`);
       return [status, headers['retry-after'], JSON.parse(body).detail];
     };

@@ -1,12 +1,5 @@
-import {
-  type Controls,
-  flatMetricsReport,
-  type Health,
-  metricsReport,
-  type OutboxHealth,
-  type RecoveryControls,
-  type ReportParts,
-} from '../../src/manage/controls.ts';
+import type { Controls, Health, OutboxHealth, RecoveryControls } from '../../src/manage/controls.ts';
+import { flatMetricsReport, metricsReport, type ReportParts } from '../../src/manage/views.ts';
 import { filledSources } from '../observe/metric-sources.ts';
 
 export const upHealth: Health = {

@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import {
-  findingsOf,
-  type OutboxSummary,
-  recentMs,
-  type Totals,
-  watchRecent,
-} from '../../src/manage/controls.ts';
-import { cacheHealth } from '../../src/manage/health-cache.ts';
+import type { OutboxSummary } from '../../src/manage/controls.ts';
+import { cacheHealth, findingsOf, recentMs, type Totals, watchRecent } from '../../src/manage/health.ts';
 import type { TargetState } from '../../src/observe/outcomes.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 

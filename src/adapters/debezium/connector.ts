@@ -13,7 +13,7 @@ import { badTable } from '../../outbox/store-error.ts';
 
 type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
 
-export interface ConnectorOptions {
+interface ConnectorOptions {
   readonly kind: ConnectorKind;
   readonly database: {
     readonly host: string;
@@ -36,7 +36,7 @@ export interface ConnectorOptions {
   readonly bootstrapServers: readonly string[];
 }
 
-export interface Connector {
+interface Connector {
   readonly name: string;
   readonly config: Readonly<Record<string, string>>;
 }
@@ -171,7 +171,7 @@ function nameOf(table: string): { readonly schema: string | undefined; readonly 
   return parts;
 }
 
-export interface ConnectorSqlOptions {
+interface ConnectorSqlOptions {
   readonly dialect: 'postgres' | 'mysql';
   readonly table: string;
   /** The application's own headers. */

@@ -368,7 +368,7 @@ async function readEventFile(directory: string, name: string): Promise<StoredEve
 }
 
 /** For a list: the events of a folder, then those that were set aside in it as too large. */
-export function withAside(source: RecoverySource, aside: RecoverySource): RecoverySource {
+function withAside(source: RecoverySource, aside: RecoverySource): RecoverySource {
   let hasAside = false;
   const placed = <T extends { readonly place: string }>(one: T): T => ({
     ...one,

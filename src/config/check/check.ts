@@ -56,7 +56,40 @@ import {
 } from '../schema/target.ts';
 
 /** Option name -> checked value, defaults included. The default replaces an invalid value. */
-export type Values = ReadonlyMap<string, unknown>;
+type Values = ReadonlyMap<string, unknown>;
+
+interface CheckedSettings {
+  readonly values: Values;
+  readonly targets: readonly TargetConfig[];
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+  /** Invalid targets. The others work. */
+  readonly targetProblems: readonly TargetProblem[];
+}
+
+/**
+ * Checks each setting by itself, then the targets, then the options that depend on each other. Never throws. `isUsed`: false if svc
+ * does not start, or has not read its file. Then options may be missing.
+ */
+export function checkSettings(
+  input: Omit<CheckInput, 'values' | 'invalid'> & { readonly isUsed: boolean },
+): CheckedSettings {
+  const { values, invalid, problems } = validate(input.settings);
+  const isPiiOn = values.get('svc.pii.enabled') !== false;
+  const targets = checkTargetsSafely(input.settings.get(targetsName), {
+    fields: isPiiOn ? (values.get('svc.pii.fields') as readonly PathRule[]) : [],
+    isOutboxOn: values.get('svc.outbox.enabled') === true,
+  });
+  const across =
+    input.isUsed && values.get('svc.enabled') !== false
+      ? checkAcrossOptions({ ...input, values, invalid }, targets.targets)
+      : { problems: [], warnings: [] };
+  return {
+    ...{ values, targets: targets.targets, targetProblems: targets.targetProblems },
+    problems: [...problems, ...targets.problems, ...across.problems],
+    warnings: [...targets.warnings, ...across.warnings],
+  };
+}
 
 interface Validated {
   readonly values: Values;
@@ -66,7 +99,7 @@ interface Validated {
 }
 
 /** Checks each setting by itself: type, bounds and format. Reports all problems. */
-export function validate(settings: ReadonlyMap<string, Setting>): Validated {
+function validate(settings: ReadonlyMap<string, Setting>): Validated {
   const values = new Map<string, unknown>();
   const invalid = new Set<string>();
   const problems: Problem[] = [];
@@ -723,29 +756,37 @@ interface CheckedTargets {
 }
 
 /** Other settings that targets depend on. */
-export interface AroundTargets {
+interface AroundTargets {
   /** Rules for all payloads. */
   readonly fields: readonly PathRule[];
   readonly isOutboxOn: boolean;
 }
 
-export function checkTargets(
-  setting: Setting | undefined,
-  { fields, isOutboxOn }: AroundTargets,
-): CheckedTargets {
+const noTargets: CheckedTargets = { targets: [], targetProblems: [], warnings: [], problems: [] };
+
+function checkTargetsSafely(setting: Setting | undefined, around: AroundTargets): CheckedTargets {
+  try {
+    return checkTargets(setting, around);
+  } catch (error) {
+    return { ...noTargets, problems: [unreadableValue(targetsName, error)] };
+  }
+}
+
+/** Objects from code may have getters that throw. */
+export function unreadableValue(name: string, error: unknown): Problem {
+  return { name, message: `cannot be read: ${kindOfError(error)}`, fix: 'Use plain objects and values' };
+}
+
+function checkTargets(setting: Setting | undefined, { fields, isOutboxOn }: AroundTargets): CheckedTargets {
+  if (setting === undefined) return noTargets;
   const targets: TargetConfig[] = [];
   const targetProblems: TargetProblem[] = [];
   const warnings: Problem[] = [];
-  if (setting === undefined) return { targets, targetProblems, warnings, problems: [] };
   if (!Array.isArray(setting.value)) {
     const fix = 'Write one entry with module and function for each function to capture';
     const got = describeType(setting.value);
-    return {
-      targets,
-      targetProblems,
-      warnings,
-      problems: [{ name: setting.name, message: 'must be a list', got, where: setting.where(), fix }],
-    };
+    const problem = { name: setting.name, message: 'must be a list', got, where: setting.where(), fix };
+    return { ...noTargets, problems: [problem] };
   }
   const firstOf = new Map<string, number>();
   for (const [index, entry] of Array.from(setting.value as unknown[]).entries()) {
@@ -1011,7 +1052,7 @@ export function outboxMistakes(given: Given, isOutboxOn: boolean): FieldMistake[
 }
 
 /** Checks options that depend on each other. */
-export function checkAcrossOptions(
+function checkAcrossOptions(
   input: CheckInput,
   targets: readonly TargetConfig[],
 ): Pick<Findings, 'problems' | 'warnings'> {

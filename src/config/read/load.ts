@@ -18,9 +18,7 @@ import { usualClient } from '../../ground/management.ts';
 import { nearestName } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import {
-  type AroundTargets,
-  checkAcrossOptions,
-  checkTargets,
+  checkSettings,
   describeType,
   flatten,
   kindOfError,
@@ -29,8 +27,7 @@ import {
   type Setting,
   type Settings,
   type TargetProblem,
-  type Values,
-  validate,
+  unreadableValue,
 } from '../check/check.ts';
 import type { Config, OptionValues } from '../config.ts';
 import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
@@ -89,46 +86,24 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
   ]);
   for (const setting of readShared(env, settings)) settings.set(setting.name, setting);
   const baseDir = found === undefined ? cwd : dirname(found.path);
-  const validated = validate(settings);
-  const isPiiOn = validated.values.get('svc.pii.enabled') !== false;
-  const fields = isPiiOn ? (validated.values.get('svc.pii.fields') as readonly PathRule[]) : [];
-  const isOutboxOn = validated.values.get('svc.outbox.enabled') === true;
-  const targets = checkTargetsSafely(settings.get(targetsName), { fields, isOutboxOn });
-  const isOn = isFound && validated.values.get('svc.enabled') !== false;
+  const isReadable = file?.isReadable !== false;
+  const { rules = [] } = options;
   // Without a readable file, "topic is required" would hide the actual error.
-  const across =
-    isOn && file?.isReadable !== false
-      ? checkAcrossOptions(
-          { ...validated, settings, baseDir, env, rules: options.rules ?? [] },
-          targets.targets,
-        )
-      : undefined;
+  const checked = checkSettings({ settings, baseDir, env, rules, isUsed: isFound && isReadable });
   return {
     found: isFound,
     notFound: isFound ? undefined : notFoundMessage(cwd),
-    config: buildConfig({
-      values: validated.values,
-      targets: targets.targets,
-      baseDir,
-      file: found?.path,
-    }),
+    config: buildConfig({ ...checked, baseDir, file: found?.path }),
     isGiven: (name) => settings.has(name),
-    isReadable: file?.isReadable !== false,
+    isReadable,
     problems: [
       ...(file?.settings.problems ?? []),
       ...environment.problems,
       ...(code?.problems ?? []),
-      ...validated.problems,
-      ...targets.problems,
-      ...(across?.problems ?? []),
+      ...checked.problems,
     ],
-    warnings: [
-      ...(file?.warnings ?? []),
-      ...environment.warnings,
-      ...targets.warnings,
-      ...(across?.warnings ?? []),
-    ],
-    targetProblems: targets.targetProblems,
+    warnings: [...(file?.warnings ?? []), ...environment.warnings, ...checked.warnings],
+    targetProblems: checked.targetProblems,
   };
 }
 
@@ -184,28 +159,12 @@ function secretTexts({ secret, format, type }: Option, value: unknown): string[]
   return isSecret && typeof value === 'string' && value !== '' ? [value] : [];
 }
 
-/** Objects from code may have getters that throw. */
 function flattenSafely(root: object, where: (path: RawPath) => string, name: string): Settings {
   try {
     return flatten(root, where);
   } catch (error) {
-    return { settings: new Map(), problems: [unreadable(name, error)] };
+    return { settings: new Map(), problems: [unreadableValue(name, error)] };
   }
-}
-
-function checkTargetsSafely(
-  setting: Setting | undefined,
-  around: AroundTargets,
-): ReturnType<typeof checkTargets> {
-  try {
-    return checkTargets(setting, around);
-  } catch (error) {
-    return { targets: [], targetProblems: [], warnings: [], problems: [unreadable(targetsName, error)] };
-  }
-}
-
-function unreadable(name: string, error: unknown): Problem {
-  return { name, message: `cannot be read: ${kindOfError(error)}`, fix: 'Use plain objects and values' };
 }
 
 /** A deleted working directory has no path. */
@@ -218,7 +177,7 @@ function workingDirectory(): string {
 }
 
 interface ConfigParts {
-  readonly values: Values;
+  readonly values: ReadonlyMap<string, unknown>;
   readonly targets: readonly TargetConfig[];
   readonly baseDir: string;
   readonly file: string | undefined;
@@ -236,7 +195,7 @@ function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
   return { ...(root as OptionValues), targets, baseDir, file };
 }
 
-function finish(option: Option, values: Values, baseDir: string): unknown {
+function finish(option: Option, values: ConfigParts['values'], baseDir: string): unknown {
   const value = values.get(option.name);
   if (option.format === 'path' && typeof value === 'string') return resolve(baseDir, value);
   switch (option.name) {

@@ -31,7 +31,7 @@ import {
   type RelaySettings,
   reasonOf,
   type ShardLease,
-} from './pacing.ts';
+} from './shard-lease.ts';
 
 /** Concurrent sends, to different partitions. */
 const maxSends = 8;

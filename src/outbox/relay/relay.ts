@@ -1,8 +1,10 @@
 // relay/: sends stored events from their table to their topics.
 
-import { backoffMs, type Clock, within } from '../../ground/clock.ts';
+import type { Config } from '../../config/config.ts';
+import { backoffMs, type Clock, systemClock, within } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
+import { isolate } from '../../observe/otel-api.ts';
 import { type Broker, nameOf } from '../../publish/broker.ts';
 import {
   type Breaker,
@@ -15,18 +17,20 @@ import {
 import { bytesOf, createBatchSize } from '../batches.ts';
 import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';
+import { createPipeline, keyOf, type Pipeline, type RelayCounters } from './pipeline.ts';
 import {
   createShardLease,
   createWakeup,
   firstStorePauseMs,
   leaseMsFor,
   longestStorePauseMs,
+  newOwner,
   type RelaySettings,
   reasonOf,
   type ShardLease,
   standbyMs,
-} from './pacing.ts';
-import { createPipeline, keyOf, type Pipeline, type RelayCounters } from './pipeline.ts';
+  takingOver,
+} from './shard-lease.ts';
 
 export interface RelayParts {
   /** The caller prepares and closes it. */
@@ -102,6 +106,32 @@ export interface Relay {
   stop(deadlineMs: number): Promise<boolean>;
   /** Reads all committed rows first, then stops in the same way. Returns whether all were sent. */
   finish(deadlineMs: number): Promise<boolean>;
+}
+
+/** A relay as configured, with a unique owner name. */
+export function openRelay(
+  { outbox }: Config,
+  store: OutboxStore,
+  broker: Broker,
+  counters: RelayCounters,
+  logger: Logger,
+): Relay {
+  return createRelay({
+    ...{ store: takingOver(store, logger), broker, logger, isolate, clock: systemClock, counters },
+    owner: newOwner(),
+    settings: {
+      batchSize: outbox.batchSize,
+      pollIntervalMs: outbox.pollIntervalMs,
+      maxRetries: outbox.maxRetries,
+      onFailed: outbox.onFailed,
+      sendTimeoutMs: outbox.sendTimeoutSeconds * 1000,
+      retentionDays: outbox.retentionDays,
+      failedRetentionDays: outbox.failedRetentionDays,
+      cleanupEnabled: outbox.cleanupEnabled,
+      dynamicBatching: outbox.dynamicBatchingEnabled,
+      circuitBreaker: outbox.circuitBreakerEnabled,
+    },
+  });
 }
 
 export function createRelay(parts: RelayParts): Relay {

@@ -1,10 +1,13 @@
 // avro/: envelopes as Avro records, in Confluent's wire format.
 
+import { resolve } from 'node:path';
 import { types } from 'node:util';
+import type { Config } from '../../config/config.ts';
 import type { EventMetadata } from '../../envelope/envelope.ts';
-import type { Clock } from '../../ground/clock.ts';
+import { type Clock, systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { readBoundedSync } from '../../ground/files.ts';
+import type { Logger } from '../../observe/logger.ts';
 import { markOwnText, NativeValue } from '../../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
 import {
@@ -20,7 +23,44 @@ import {
 import { type AvroType, type Explaining, exactType, type LargeNumbers } from './exact-types.ts';
 import type { SchemaRegistry, Subject } from './schema-registry.ts';
 
-export const avroContentType = 'application/avro';
+const avroContentType = 'application/avro';
+
+interface WaitingRecord {
+  readonly value: Buffer;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Avro as configured, with the ids of a registry. */
+export function openAvro(config: Config, registry: SchemaRegistry, logger: Logger) {
+  const { subjectNameStrategy: strategy, autoRegister, onRegistryUnavailable } = config.serde;
+  const where = onRegistryUnavailable === 'wait' ? 'wait for it' : 'go to the backup';
+  const codecOf = codecsOf(config);
+  const ids = createSchemaIds({
+    ...{ registry, strategy, autoRegister, clock: systemClock },
+    onAway: (message) => logger.error(`serde: events without a known schema id ${where}: ${message}`),
+    onBack: () => logger.info('serde: the schema registry answers again'),
+    onRefused: ({ code, message }) => logger.error(`serde: ${message}`, { code }),
+  });
+  const mayWait = !config.outbox.enabled || config.outbox.publisherEnabled;
+  return {
+    serializerOf: (): Serializer => createAvroSerializer({ codecOf, ids, mayWait }),
+    /** Of a record that waits for its schema. Rejects with an `SvcError`. */
+    async encode(topic: string, record: WaitingRecord): Promise<WaitingRecord> {
+      const { [schemaHeader]: _, ...headers } = record.headers;
+      const codec = codecOf(headers.eventType ?? '');
+      const value = fromWaiting(codec, await ids.ask(codec, topic), record.value);
+      return { value, headers: { ...headers, 'content-type': avroContentType } };
+    },
+    /** Fetches the id of an event type in the background. */
+    prepare(eventType: string, topic: string): void {
+      try {
+        ids.ask(codecOf(eventType), topic).catch(() => {});
+      } catch (error) {
+        logger.error(`serde: ${(error as Error).message}`);
+      }
+    },
+  };
+}
 
 interface AvroSerializerOptions {
   readonly codecOf: (eventType: string) => EventCodec;
@@ -102,7 +142,7 @@ const noTags = {};
 const payloadAt = '}},"payload":';
 
 /** The Avro record from JSON that waited for the schema's id. Throws an `SvcError` for other JSON. */
-export function fromWaiting(codec: EventCodec, id: number, json: Buffer): Buffer {
+function fromWaiting(codec: EventCodec, id: number, json: Buffer): Buffer {
   const text = json.toString();
   const at = text.indexOf(payloadAt);
   let document: Readonly<Record<string, unknown>>;
@@ -146,15 +186,14 @@ export function splitRecord(value: Buffer): { readonly id: number; readonly body
 const maxKept = 1_000;
 
 /**
- * Caches the codec of each event type. `fileOf`: the schema file of a typed payload. Throws `SVC_SERIALIZE_SCHEMA` if the file
- * contains no schema.
+ * Caches the codec of each event type. The files of `svc.serde.schemas` have the schemas of typed payloads. Throws
+ * `SVC_SERIALIZE_SCHEMA` if a file contains no schema.
  */
-export function createCodecs(
-  fileOf: (eventType: string) => string | undefined,
-): (eventType: string) => EventCodec {
+export function codecsOf({ serde: { schemas }, baseDir }: Config): (eventType: string) => EventCodec {
   const codecs = new Map<string, EventCodec | SvcError>();
   function made(eventType: string): EventCodec | SvcError {
-    const file = fileOf(eventType);
+    const named = schemas?.[eventType]?.[0];
+    const file = named === undefined ? undefined : resolve(baseDir, named);
     try {
       const payload = file === undefined ? undefined : JSON.parse(readBoundedSync(file).toString());
       return createEventCodec(eventType, payload);
@@ -199,7 +238,7 @@ interface AvroText {
 }
 
 /** One record schema with its encoder and decoder. */
-export interface EventCodec {
+interface EventCodec {
   readonly eventType: string;
   /** The payload is JSON in a string. */
   readonly isText: boolean;

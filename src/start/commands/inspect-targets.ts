@@ -10,7 +10,7 @@ import { locate, missingFile, shownPath } from '../../capture/source/target-file
 import type { Config } from '../../config/config.ts';
 import type { TargetConfig } from '../../config/schema/target.ts';
 import { planOfTarget } from '../settings.ts';
-import { scriptsBelow } from './write-list.ts';
+import { scriptsBelow } from './bundlers.ts';
 
 /** Finds the configured targets without loading the application. `loadedBy`: how its start loads packages. */
 export function inspectTargets(config: Config, loadedBy?: LoadedBy): TargetReport[] {

@@ -16,13 +16,13 @@ import { toProviderError } from '../../protect/keys/key-provider.ts';
 import type { ConfiguredKey } from '../../protect/keys/key-ring.ts';
 import type { AccessReport } from '../../publish/broker.ts';
 import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
-import { subjectOf } from '../../serialize/avro/avro.ts';
+import { codecsOf, subjectOf } from '../../serialize/avro/avro.ts';
 import { type Dialect, dialectOf } from '../../transaction/driver.ts';
 import { adapterModules, openBrokerAccess, openProvider, openTopicTail, readsTopics } from '../adapters.ts';
-import { codecsOf, openRegistry } from '../open-avro.ts';
 import { useOutbox } from '../outbox/outbox-commands.ts';
 import { foreignDrivers, foreignText } from '../outbox/outbox-health.ts';
 import { refusalOf, remarkOf } from '../outbox/senders.ts';
+import { openRegistry } from '../serde.ts';
 import {
   brokerSettingsOf,
   configuredKeys,

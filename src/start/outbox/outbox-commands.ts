@@ -11,8 +11,8 @@ import type { MetricSources, OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { createLedger, createPublishDurations } from '../../observe/outcomes.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { firstStorePauseMs, longestStorePauseMs, reasonOf } from '../../outbox/relay/pacing.ts';
 import type { Relay } from '../../outbox/relay/relay.ts';
+import { firstStorePauseMs, longestStorePauseMs, reasonOf } from '../../outbox/relay/shard-lease.ts';
 import type { ReplayRequest, ReplayResult } from '../../outbox/replay.ts';
 import { isPassing, packageMissing } from '../../outbox/store-error.ts';
 import { type Broker, throttledMs } from '../../publish/broker.ts';
@@ -21,7 +21,6 @@ import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { openSerde } from '../serde.ts';
 import { brokerSettingsOf, placeOf, storedTypesOf } from '../settings.ts';
-import { openRelay } from './open-relay.ts';
 import { breakerOf, manageOutbox, openReplay, outboxState } from './outbox-health.ts';
 import { watchSenders } from './senders.ts';
 
@@ -84,7 +83,8 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     const refusal = senders.refusal();
     if (refusal !== undefined) throw refusal;
     if (stopping.aborted) return true;
-    relay = await openRelay(config, store, broker, counters, logger);
+    const { openRelay } = await import('../../outbox/relay/relay.ts');
+    relay = openRelay(config, store, broker, counters, logger);
     relay.start();
     logger.info(
       `relay: sends the rows of ${table} (${store.name}) to ${placeOf(config) ?? config.broker.client}`,

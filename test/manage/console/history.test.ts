@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { historyOf, type Levels } from '../../../src/manage/console.ts';
-import type { Sample, Totals } from '../../../src/manage/controls.ts';
+import type { Sample, Totals } from '../../../src/manage/health.ts';
+import { historyOf, type Levels } from '../../../src/manage/views.ts';
 
 describe('the last hour', () => {
   const nothing = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };

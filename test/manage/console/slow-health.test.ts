@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { askSlowly } from '../../../src/manage/console.ts';
-import type { Totals } from '../../../src/manage/controls.ts';
+import { askSlowly, type Totals } from '../../../src/manage/health.ts';
 import { downHealth, upHealth } from '../fake-controls.ts';
 
 describe('health for a page that asks every two seconds', () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createTrends, levelsOf, mostTrends, totalsByType } from '../../../src/manage/console.ts';
-import { countsOf, watchRecent } from '../../../src/manage/controls.ts';
+import { watchRecent } from '../../../src/manage/health.ts';
+import { countsOf, createTrends, levelsOf, mostTrends, totalsByType } from '../../../src/manage/views.ts';
 import { filledSources, metricSources } from '../../observe/metric-sources.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { OutboxStore } from '../../../src/outbox/outbox-store.ts';
-import { leaseMsFor } from '../../../src/outbox/relay/pacing.ts';
+import { leaseMsFor } from '../../../src/outbox/relay/shard-lease.ts';
 import { createTable, createMemoryOutboxStore as memoryStore } from '../memory-outbox-store.ts';
 import { onFakeTime } from './fake-time.ts';
 import { duplicates, invalid, relayOver, rowOf } from './relay-under-test.ts';

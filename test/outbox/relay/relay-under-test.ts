@@ -1,7 +1,7 @@
 import { createLedger, createPublishDurations } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
-import type { RelaySettings } from '../../../src/outbox/relay/pacing.ts';
 import { createRelay, type Relay, type RelayParts } from '../../../src/outbox/relay/relay.ts';
+import type { RelaySettings } from '../../../src/outbox/relay/shard-lease.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { outboxRow } from '../../cli/outbox-folder.ts';
 import { logInto, silentLog } from '../../support/log.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { cacheHealth } from '../../../src/manage/health-cache.ts';
+import { cacheHealth } from '../../../src/manage/health.ts';
 import { createOutboxHealth } from '../../../src/start/outbox/outbox-health.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 

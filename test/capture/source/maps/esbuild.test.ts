@@ -5,7 +5,7 @@ import { decode, encode } from '@jridgewell/sourcemap-codec';
 import type { BuildOptions } from 'esbuild';
 import { inspectBuilt } from '../../../../src/capture/source/inspect-built.ts';
 import type { Config } from '../../../../src/config/config.ts';
-import { writeList } from '../../../../src/start/commands/write-list.ts';
+import { writeList } from '../../../../src/start/commands/bundlers.ts';
 import { runApp, writeApp } from '../run-app.ts';
 import { buildShop, cjs, main } from './build-shop.ts';
 import { assertCaptured, module, sources, targets } from './shop-source.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { withSvc } from '../../../src/next.ts';
-import { neededPackages } from '../../../src/start/commands/needed-packages.ts';
+import { neededPackages } from '../../../src/start/commands/bundlers.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 
 describe('what Next.js has to know of an application with svc', () => {

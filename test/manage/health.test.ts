@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { KeyHealth } from '../../src/manage/controls.ts';
-import { type ClusterState, cacheHealth, type HealthCacheOptions } from '../../src/manage/health-cache.ts';
+import { type ClusterState, cacheHealth, type HealthCacheOptions } from '../../src/manage/health.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 
 const known = { brokerProducerInitialized: true, topic: 'orders.v1', dlqTopic: 'orders.dlq.v1' };
 const state: ClusterState = { clusterId: 'MkU3OEVBNTcwNTJENDM2Qk', nodeCount: 3 };
 
-describe('health-cache', () => {
+describe('health', () => {
   const clock = clockOfEach();
 
   const cache = (probe: () => Promise<ClusterState>, more: Partial<HealthCacheOptions> = {}) =>
