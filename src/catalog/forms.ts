@@ -477,25 +477,29 @@ export function filesOf(catalog: Catalog, baseDir: string): ReadonlyMap<string, 
 
 const pathsOf = (name: string) => ({ json: `json-schema/${name}.json`, avro: `avro/${name}.avsc` });
 
-/** The paths of files that are missing or different. */
-export function outdated(folder: string, files: ReadonlyMap<string, string>): string[] {
-  return [...files].flatMap(([path, text]) => (textAt(join(folder, path)) === text ? [] : [path]));
+/** The paths of the catalog's files that are missing or different. */
+export function outdated(folder: string, catalog: Catalog, baseDir: string): string[] {
+  return changedIn(folder, filesOf(catalog, baseDir)).map(([path]) => path);
 }
+
+const changedIn = (folder: string, files: ReadonlyMap<string, string>): [path: string, text: string][] =>
+  [...files].filter(([path, text]) => textAt(join(folder, path)) !== text);
 
 /**
  * Writes changed files atomically, and deletes files of removed event types.
  *
  * @throws CatalogError
  */
-export function writeFolder(folder: string, files: ReadonlyMap<string, string>, before: Catalog): string[] {
-  const changed = outdated(folder, files);
+export function writeFolder(folder: string, catalog: Catalog, baseDir: string, before: Catalog): string[] {
+  const files = filesOf(catalog, baseDir);
+  const changed = changedIn(folder, files);
   try {
-    for (const path of changed) {
+    for (const [path, text] of changed) {
       const place = join(folder, path);
       const early = `${place}.${process.pid}.tmp`;
       mkdirSync(dirname(place), { recursive: true });
       try {
-        writeFileSync(early, files.get(path) as string);
+        writeFileSync(early, text);
         renameSync(early, place);
       } finally {
         rmSync(early, { force: true });
@@ -507,7 +511,7 @@ export function writeFolder(folder: string, files: ReadonlyMap<string, string>, 
   } catch (error) {
     throw new CatalogError(`${folder} cannot be written (${(error as NodeJS.ErrnoException).code})`);
   }
-  return changed;
+  return changed.map(([path]) => path);
 }
 
 function textAt(path: string): string | undefined {

@@ -1,7 +1,7 @@
 import { relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { declaredTypes, sourceWords } from '../catalog/declared.ts';
-import { filesOf, madeCatalog, outdated, writeFolder } from '../catalog/forms.ts';
+import { madeCatalog, outdated, writeFolder } from '../catalog/forms.ts';
 import { type Application, createLearner } from '../catalog/learner.ts';
 import {
   type Catalog,
@@ -64,9 +64,8 @@ function write({ json }: CatalogOptions, { config, folder, before = new Map() }:
   const declared = declaredTypes(config);
   const { unknown } = declared;
   const catalog = madeCatalog(declared, config, before);
-  const files = filesOf(catalog, config.baseDir);
   const changes = changesBetween(before, catalog);
-  const written = writeFolder(folder, files, before);
+  const written = writeFolder(folder, catalog, config.baseDir, before);
   if (json) {
     const document = { ok: true, folder, eventTypes: [...catalog.keys()], changes, written, unknown };
     process.stdout.write(`${printableJson(document, 2)}\n`);
@@ -89,7 +88,7 @@ function check({ against, json }: CatalogOptions, { config, folder, before: own 
   const { unknown } = declared;
   const catalog = madeCatalog(declared, config, own ?? new Map());
   const changes = changesBetween(before, catalog);
-  const old = outdated(folder, filesOf(catalog, config.baseDir));
+  const old = outdated(folder, catalog, config.baseDir);
   const breaking = changes.filter(({ breaks }) => breaks).length;
   const code = breaking === 0 ? 0 : 1;
   if (json) {
@@ -148,7 +147,7 @@ function createSaving(
     const catalog = learner.catalog();
     const text = catalogText(catalog);
     if (text === savedText) return catalog;
-    writeFolder(folder, filesOf(catalog, config.baseDir), saved);
+    writeFolder(folder, catalog, config.baseDir, saved);
     if (!json) process.stdout.write(changesBetween(saved, catalog).map(lineOf).join(''));
     [saved, savedText] = [catalog, text];
     return catalog;

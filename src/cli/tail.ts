@@ -17,7 +17,6 @@ import { clientOf } from '../ground/management.ts';
 import { parseRulePath } from '../ground/pii-rule.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
 import {
-  encryptedFields,
   newestOf,
   openDecryption,
   type TopicRecord,
@@ -299,6 +298,19 @@ function fieldsOf({ field, anyField }: DecryptKeyOptions, config: Config | undef
   }
   if (anyField) return { only: field, v0: 'anywhere' };
   return field === undefined ? { v0: config && encryptedFields(config) } : { only: field };
+}
+
+/** Paths that rules of the configuration encrypt. Marks of classes and rules in code are unknown here. */
+function encryptedFields({ pii, targets }: Config): readonly string[] {
+  const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
+  const paths = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ path }) => path);
+  return [...paths, ...paths.map(underValue).filter((path) => typeof parseRulePath(path) !== 'string')];
+}
+
+/** A payload that is not an object is published as `{ "value": … }`. */
+function underValue(path: string): string {
+  const bare = path.replace(/^\$(\.|(?=\[))/, '');
+  return bare.startsWith('[') ? `value${bare}` : `value.${bare}`;
 }
 
 /** Throws `WrongUse` if the file or its key settings are invalid. Other problems are ignored. */

@@ -101,10 +101,9 @@ function failureOf(error: unknown, givesUp: boolean): SendFailure {
 
 /** The schema registry of the configuration. Requests run isolated from the application's context. */
 export function openRegistry(config: Config): SchemaRegistry {
-  const { serde } = config;
   const registry = openSchemaRegistry(registryOptionsOf(config));
   return {
-    address: serde.schemaRegistryUrl ?? '',
+    address: config.serde.schemaRegistryUrl ?? '',
     register: (subject) => isolate(async () => (await registry()).register(subject)),
     lookUp: (subject) => isolate(async () => (await registry()).lookUp(subject)),
     isCompatible: (subject) => isolate(async () => (await registry()).isCompatible(subject)),

@@ -9,7 +9,6 @@ import { SvcError } from '../../ground/errors.ts';
 import { defaultKeyId } from '../../ground/event-fields.ts';
 import { nearestManifest } from '../../ground/files.ts';
 import { clientOf } from '../../ground/management.ts';
-import { parseRulePath } from '../../ground/pii-rule.ts';
 import { consoleLogger, type Logger } from '../../observe/logger.ts';
 import { apiFoundFrom, foreignApi, isolate } from '../../observe/otel-api.ts';
 import { toProviderError } from '../../protect/keys/key-provider.ts';
@@ -443,17 +442,4 @@ function namedKeyIds({ pii, targets }: Config): string[] {
     ...Object.keys(keys ?? {}),
     ...rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ keyId }) => keyId ?? defaultKeyId),
   ];
-}
-
-/** Paths that rules of the configuration encrypt. Marks of classes and rules in code are unknown here. */
-export function encryptedFields({ pii, targets }: Config): readonly string[] {
-  const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
-  const paths = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ path }) => path);
-  return [...paths, ...paths.map(underValue).filter((path) => typeof parseRulePath(path) !== 'string')];
-}
-
-/** A payload that is not an object is published as `{ "value": … }`. */
-function underValue(path: string): string {
-  const bare = path.replace(/^\$(\.|(?=\[))/, '');
-  return bare.startsWith('[') ? `value${bare}` : `value.${bare}`;
 }
