@@ -261,7 +261,7 @@ describe('architecture', () => {
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
       files: 227,
-      lines: 76_036,
+      lines: 76_035,
       namesWithOneImporter: 759,
       filesWithOneImporter: 50,
       besideFaces: 128,

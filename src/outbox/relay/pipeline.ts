@@ -198,49 +198,48 @@ export function createPauses(options: {
   };
 }
 
-/** Passes that may begin without a batch, or unknown outcomes of it, before other rows of its partition go. */
-const maxRepeatTries = 3;
+/** After so many passes without the batch, or failed tries of it with an unknown outcome, other rows no longer wait for it. */
+const maxUncertainTries = 3;
 
 /**
  * Batches with an unknown outcome. A broker recognizes a batch only if it is repeated before any other batch of its partition. So
- * other rows of the partition wait for a while, also those with lower ids that were committed later.
+ * other rows of the partition wait for it, also those with lower ids that were committed later.
  */
-function createRepeats() {
+function createUncertain() {
   const batches: UncertainBatches = new Map();
-  const held = new Map<string, { batch: ReturnType<UncertainBatches['get']>; triesLeft: number }>();
+  const tries = new Map<string, { batch: ReturnType<UncertainBatches['get']>; left: number }>();
+  /** The batch that other rows of this partition wait for. */
+  const awaitedBatch = (key: string) => ((tries.get(key)?.left ?? 0) > 0 ? batches.get(key) : undefined);
   return {
     batches,
     /** A send to this partition failed, and `batches` is up to date. */
     failed(key: string): void {
       const batch = batches.get(key);
-      const known = held.get(key);
+      const known = tries.get(key);
       if (batch === undefined || known?.batch === batch) return;
       const isSame = known?.batch?.ids.join() === batch.ids.join();
-      held.set(key, { batch, triesLeft: isSame && known ? known.triesLeft - 1 : maxRepeatTries });
+      tries.set(key, { batch, left: isSame && known ? known.left - 1 : maxUncertainTries });
     },
-    /** Whether this row must wait. `orIsPart`: also true for the rows of the batch. */
-    holds(key: string, eventId: string, orIsPart = false): boolean {
-      const batch = batches.get(key);
-      if (batch === undefined || (held.get(key)?.triesLeft ?? 0) <= 0) return false;
-      return orIsPart || !batch.ids.includes(eventId);
-    },
-    /** The rows of the first batch that is complete in `rows`. */
+    isAwaited: (key: string): boolean => awaitedBatch(key) !== undefined,
+    /** Whether this row is outside the batch that is awaited. */
+    mustWait: (key: string, eventId: string): boolean => awaitedBatch(key)?.ids.includes(eventId) === false,
+    /** The rows of the first awaited batch that is complete in `rows`. */
     wholeIn(rows: readonly StoredRow[]): readonly StoredRow[] {
-      for (const [key, { ids }] of batches) {
-        if ((held.get(key)?.triesLeft ?? 0) <= 0) continue;
-        const found = rows.filter(({ eventId }) => ids.includes(eventId));
-        if (found.length === ids.length) return found;
+      for (const key of batches.keys()) {
+        const ids = awaitedBatch(key)?.ids;
+        const found = rows.filter(({ eventId }) => ids?.includes(eventId));
+        if (found.length === ids?.length) return found;
       }
       return [];
     },
     newPass(isPaused: (key: string) => boolean): void {
-      for (const [key, one] of held) {
-        if (!batches.has(key)) held.delete(key);
-        else if (!isPaused(key)) one.triesLeft--;
+      for (const [key, one] of tries) {
+        if (!batches.has(key)) tries.delete(key);
+        else if (!isPaused(key)) one.left--;
       }
     },
-    forget(): void {
-      for (const one of held.values()) one.triesLeft = 0;
+    giveUp(): void {
+      for (const one of tries.values()) one.left = 0;
     },
   };
 }
@@ -279,7 +278,7 @@ export function createPipeline(options: PipelineOptions) {
   const deferred = new Set<number>();
   const waiting = new Set<() => void>();
   const rowCounts = createRowCounts(options.counters);
-  const repeats = createRepeats();
+  const uncertain = createUncertain();
   let bytes = 0;
   let lastSuccessMs: number | undefined;
   let isSuspended = false;
@@ -322,7 +321,7 @@ export function createPipeline(options: PipelineOptions) {
     ...{ clock, maxInFlight: maxSends, limits: { maxEvents: maxSendRecords, maxBytes: maxSendBytes } },
     bytesOf: ({ row }) => row.payload.length,
     mayGo,
-    uncertain: { batches: repeats.batches, idOf: ({ row }) => row.eventId },
+    uncertain: { batches: uncertain.batches, idOf: ({ row }) => row.eventId },
     // A row cannot go anywhere else.
     splitsMaybeStored: true,
     toRecord: ({ row: { key, payload: value, headers } }, timestamp) => ({ key, value, headers, timestamp }),
@@ -338,7 +337,7 @@ export function createPipeline(options: PipelineOptions) {
       sent(entries);
     },
     async onFailed(to, { events }, failure, about): Promise<'ended'> {
-      repeats.failed(to.key);
+      uncertain.failed(to.key);
       await results.failed(to, events, failure, about);
       sent(events);
       return 'ended';
@@ -362,8 +361,8 @@ export function createPipeline(options: PipelineOptions) {
     if (end !== undefined) return 'ended';
     const isPaused = !isLate && topics.has(topic);
     const isMine = lease.epochOf(row.shard) === epoch && lease.lasts(sendTimeoutMs);
-    const isHeld = repeats.holds(key, row.eventId);
-    if (isPaused || isLate || isHeld || partitions.has(key) || breaker.state === 'OPEN' || !isMine) {
+    const mustWait = uncertain.mustWait(key, row.eventId);
+    if (isPaused || isLate || mustWait || partitions.has(key) || breaker.state === 'OPEN' || !isMine) {
       settle(entry, isPaused ? 'paused' : 'deferred');
       return 'ended';
     }
@@ -488,19 +487,19 @@ export function createPipeline(options: PipelineOptions) {
       for (const { row, end } of known.values()) if (end === 'deferred') order.block(row);
       topics.newPass();
       partitions.newPass();
-      if (breaker.state === 'CLOSED') repeats.newPass(partitions.has);
+      if (breaker.state === 'CLOSED') uncertain.newPass(partitions.has);
     },
 
-    /** The rows that test the cluster, at most `count` or a whole batch. None: these would change a batch that must be repeated. */
+    /** The rows to test the cluster with: at most `count`, or a whole uncertain batch. Empty: all others wait for such a batch. */
     toTest(rows: readonly StoredRow[], count: number): readonly StoredRow[] {
-      const free = rows.filter(({ topic, key, eventId }) => {
+      const free = rows.filter(({ topic, key }) => {
         const known = counts.known(topic);
-        return !repeats.holds(partitionKey(topic, known && partitionOf(key, known)), eventId, true);
+        return !uncertain.isAwaited(partitionKey(topic, known && partitionOf(key, known)));
       });
-      return free.length > 0 ? free.slice(0, count) : repeats.wholeIn(rows);
+      return free.length > 0 ? free.slice(0, count) : uncertain.wholeIn(rows);
     },
-    /** Batches need not be repeated before other rows of their partition. */
-    repeatNothing: repeats.forget,
+    /** Rows no longer wait for uncertain batches. */
+    giveUpUncertain: uncertain.giveUp,
 
     /** Defers their rows in this pass. */
     block: (aggregates: readonly Aggregate[]): void => aggregates.forEach(order.block),

@@ -446,8 +446,8 @@ function createReader(options: ReaderOptions) {
   }
 
   /**
-   * The failed rows may fail for a reason of their own: tests the cluster with other rows, if possible. Rows that would go before a
-   * batch that must be repeated come last.
+   * The failed rows may fail for a reason of their own: tests the cluster with other rows, if possible. Rows that wait
+   * for an uncertain batch come last.
    */
   async function probe(except: ExceptRows): Promise<readonly StoredRow[]> {
     const shards = [...epochs.keys()];
@@ -468,7 +468,7 @@ function createReader(options: ReaderOptions) {
     const rows = await store.pending(shards, except, size.rows);
     const tests = pipeline.toTest(rows, probeRows);
     if (tests.length > 0 || rows.length === 0) return tests;
-    pipeline.repeatNothing();
+    pipeline.giveUpUncertain();
     return rows.slice(0, probeRows);
   }
 

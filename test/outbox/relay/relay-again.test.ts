@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import { away } from '../../publish/fake-cluster.ts';
 import { onFakeTime } from './fake-time.ts';
-import { inversions, rowOf, type SentBatch } from './relay-under-test.ts';
+import { inversions, rowOf, type SentBatch, seededRandom } from './relay-under-test.ts';
 
 const lost: SendFailure = { kind: 'unknown_outcome', cause: 'TimeoutException', message: 'no answer' };
 
@@ -27,19 +27,23 @@ describe('relay: a batch with an unknown outcome', () => {
 
   for (let round = 1; round <= 5; round++) {
     it(`is repeated before anything else of its partition, also after an outage (${round})`, async () => {
+      const random = seededRandom(round);
       let inserted = 0;
       let state: 'up' | 'away' = 'up';
       its.broker.reply = async () => {
         const before = state;
-        await new Promise((resolve) => setTimeout(resolve, 5 + Math.random() * 20));
+        await new Promise((resolve) => setTimeout(resolve, 5 + random() * 20));
         if (before === 'away') return away;
         return state === 'up' ? undefined : lost;
       };
       const relay = its.relay();
       relay.start();
+      // Rows with later ids are sent before.
+      const commitLater = (id: number): void => void setTimeout(() => its.store.commit(id), random() * 200);
       const load = async (ms: number): Promise<void> => {
         for (let at = 0; at < ms; at += 5) {
-          await its.insert(rowOf(`a${Math.floor(Math.random() * 50)}`, inserted++));
+          if (random() < 0.1) commitLater(its.store.begin(rowOf(`late ${inserted}`, inserted++)));
+          else await its.insert(rowOf(`a${Math.floor(random() * 50)}`, inserted++));
           relay.wake();
           await its.time.tickAsync(5);
         }

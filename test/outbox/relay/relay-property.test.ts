@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { away, forbidden, noAnswer } from '../../publish/fake-cluster.ts';
 import { createMemoryOutboxStore } from '../memory-outbox-store.ts';
 import { onFakeTime } from './fake-time.ts';
-import { invalid, inversions, relayOver, rowOf } from './relay-under-test.ts';
+import { invalid, inversions, relayOver, rowOf, seededRandom } from './relay-under-test.ts';
 
 /** What happens next, of a thousand things that can. */
 const step = fc.oneof(
@@ -28,11 +28,7 @@ describe('relay: whatever happens', () => {
   ): Promise<void> {
     const its = onFakeTime({ partitions: 3 });
     try {
-      let random = seed + 1;
-      const nextRandom = (): number => {
-        random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
-        return random / 2 ** 32;
-      };
+      const nextRandom = seededRandom(seed + 1);
       let fault = 0;
       let isAway = false;
       let sequence = 0;

@@ -28,6 +28,15 @@ export const unknownTopic: SendFailure = {
 
 let lastEvent = 0;
 
+/** The same numbers from 0 to 1 for the same seed. */
+export function seededRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
 /** `sequence` stands in the header `seq`. */
 export function rowOf(aggregateId: string, sequence: number, rest: Partial<OutboxRow> = {}): OutboxRow {
   const eventId = `e${++lastEvent}`;
