@@ -2,6 +2,7 @@ import { backoffMs, type Clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
+import { isolate } from '../observe/otel-api.ts';
 import type { Dialect, DriverSession, Statement, TransactionEnd } from '../transaction/driver.ts';
 import {
   currentScope,
@@ -214,12 +215,10 @@ const longestPauseMs = 30_000;
 interface NotifierOptions {
   readonly notices: Pick<Notices, 'send'>;
   readonly clock: Clock;
-  /** Runs svc's own work. */
-  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 /** Combines commits into few notices. The first one is sent at once. Timers are unref'd. Rows without a notice are found by polling. */
-export function createNotifier({ notices, clock, isolate }: NotifierOptions) {
+export function createNotifier({ notices, clock }: NotifierOptions) {
   const shards = new Set<number>();
   let nextAtMs = Number.NEGATIVE_INFINITY;
   let failures = 0;
@@ -332,7 +331,6 @@ interface SameTableOptions {
   readonly table: string;
   /** Sent rows are deleted at once, so a missing row proves nothing. */
   readonly deletesAtOnce: boolean;
-  readonly isolate: <T>(work: () => T) => T;
   readonly logger: Logger;
 }
 
@@ -358,7 +356,7 @@ interface Known {
  * permission.
  */
 export function createSameTable(options: SameTableOptions) {
-  const { store, dialect, table, deletesAtOnce, isolate, logger } = options;
+  const { store, dialect, table, deletesAtOnce, logger } = options;
   const connections = new WeakMap<DriverSession, Known>();
   let hasSame = false;
   let hasOther = false;

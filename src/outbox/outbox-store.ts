@@ -96,6 +96,15 @@ export interface ExceptRows {
   readonly ids: readonly number[];
 }
 
+interface ClaimOptions {
+  /** Shards that are not given back if `owner` holds them. They count towards its share. */
+  readonly keeps?: readonly number[];
+  /** Whether an owner certainly no longer sends; its lease then counts as expired. */
+  readonly isGone?: (owner: string) => boolean;
+  /** Receives the database's time, in milliseconds since the epoch. */
+  readonly onTime?: (nowMs: number) => void;
+}
+
 /**
  * PORT: the table of the outbox, over svc's own connection. Adapters implement it in one folder each, and pass
  * `test/contract/outbox-store.ts`.
@@ -117,15 +126,9 @@ export interface OutboxStore {
   insert(rows: readonly OutboxRow[]): Promise<void>;
   /**
    * Reports that `owner` is alive. Extends its leases to `leaseMs` from now. Takes free and expired shards up to its share among
-   * the live owners, and gives back the excess. Returns the shards it now holds. `isGone`: whether an owner certainly no longer
-   * sends; its lease then counts as expired. `onTime` receives the database's time, in milliseconds since the epoch.
+   * the live owners, and gives back the excess. Returns the shards it now holds.
    */
-  claim(
-    owner: string,
-    leaseMs: number,
-    onTime?: (nowMs: number) => void,
-    isGone?: (owner: string) => boolean,
-  ): Promise<readonly number[]>;
+  claim(owner: string, leaseMs: number, options?: ClaimOptions): Promise<readonly number[]>;
   /** Whether others hold all shards, and there are as many live owners as shards. Changes nothing. */
   isFull(owner: string): Promise<boolean>;
   holders(): Promise<readonly ShardHolder[]>;

@@ -1,5 +1,6 @@
 import { type Clock, inTime } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
+import { isolate } from '../observe/otel-api.ts';
 import { type Broker, partitionOf, type SendResult } from '../publish/broker.ts';
 import { timedOut } from '../publish/main/queue.ts';
 import { recover } from '../publish/recovery/recover.ts';
@@ -55,7 +56,6 @@ export interface ReplayOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
   readonly sendTimeoutMs: number;
   readonly clock: Clock;
-  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
   /** Rows sent and given up so far. */
   readonly onProgress?: (sentCount: number, failedCount: number) => void;
   /** Between retries of a send. Default: an unref'd timer. */
@@ -63,7 +63,7 @@ export interface ReplayOptions {
 }
 
 export function createReplay(options: ReplayOptions): Replay {
-  const { store, broker, sendTimeoutMs, clock, isolate } = options;
+  const { store, broker, sendTimeoutMs, clock } = options;
   const sleep = options.sleep ?? unheldSleep;
   let isRunning = false;
   let isStopped = false;

@@ -1,4 +1,5 @@
 import type { Clock } from '../ground/clock.ts';
+import { isolate } from '../observe/otel-api.ts';
 import type { OutboxStore } from './outbox-store.ts';
 
 /** How long a count is cached. */
@@ -17,13 +18,12 @@ interface StatisticsReport {
 interface StatisticsOptions {
   readonly store: Pick<OutboxStore, 'statistics' | 'countPending'>;
   readonly clock: Clock;
-  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 export type Statistics = ReturnType<typeof createStatistics>;
 
 /** Counts of the table, at most every 5 seconds for all callers together. */
-export function createStatistics({ store, clock, isolate }: StatisticsOptions) {
+export function createStatistics({ store, clock }: StatisticsOptions) {
   const statistics = cached(() => isolate(() => store.statistics()), clock);
   const pending = cached(() => isolate(() => store.countPending()), clock);
   return {

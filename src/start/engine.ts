@@ -66,7 +66,6 @@ export function startEngine(
     broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
     clock,
     logger,
-    isolate,
     next: tiers.next,
     order: tiers.order,
     onPublished: alert.recovered,

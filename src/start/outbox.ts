@@ -10,9 +10,7 @@ import { eraseStatement, erasesRows, eraseValues, insertionFor } from '../outbox
 import { createNotifier, createOutboxJoin, createSameTable } from '../outbox/join.ts';
 import { checkRow, type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
 import type { Notices, OutboxStore } from '../outbox/outbox-store.ts';
-import type { RelayCounters } from '../outbox/relay/pipeline.ts';
-import type { Relay } from '../outbox/relay/relay.ts';
-import { reasonOf } from '../outbox/relay/shard-lease.ts';
+import { type Relay, type RelayCounters, reasonOf } from '../outbox/relay/relay.ts';
 import { isPassing } from '../outbox/store-error.ts';
 import type { Broker } from '../publish/broker.ts';
 import { type Dialect, dialectOf, dialects } from '../transaction/driver.ts';
@@ -77,7 +75,7 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
   // A connector reads the log of the database, so nothing listens for notices.
   const stored = tellOfRows(relay, erases ? undefined : store.notices);
   const sameTable = createSameTable({
-    ...{ store, table, isolate, logger, deletesAtOnce: retentionDays === 0 },
+    ...{ store, table, logger, deletesAtOnce: retentionDays === 0 },
     dialect,
   });
   const join = createOutboxJoin({
@@ -238,7 +236,7 @@ function tellMainThread() {
 }
 
 function tellRelays(relay: RelayInProcess | undefined, notices: Notices | undefined) {
-  const notifier = notices && createNotifier({ notices, clock: systemClock, isolate });
+  const notifier = notices && createNotifier({ notices, clock: systemClock });
   let channel: Channel | undefined;
 
   function tell(shard: number): void {

@@ -120,7 +120,6 @@ async function drained(postgres: Postgres, { batchSize, relays }: Drain): Promis
     createRelay({
       ...{ store: each, broker, clock: systemClock, logger, settings, owner: `bench-${index}` },
       counters: { ledger: createLedger(), durations: createPublishDurations() },
-      isolate: (work) => work(),
     }),
   );
   const begun = performance.now();

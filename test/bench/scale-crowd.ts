@@ -37,7 +37,6 @@ export async function startRelays(url: string, count: number): Promise<{ stop():
     const relay = createRelay({
       ...{ store, broker, clock: systemClock, logger, settings, owner: `host-${index}:1` },
       counters: { ledger: createLedger(), durations: createPublishDurations() },
-      isolate: (work) => work(),
     });
     return { store, relay };
   });

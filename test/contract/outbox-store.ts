@@ -260,7 +260,7 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
 
     it('come with the time of the database', async () => {
       const times: number[] = [];
-      await store.claim('one', leaseMs, (nowMs) => times.push(nowMs));
+      await store.claim('one', leaseMs, { onTime: (nowMs) => times.push(nowMs) });
       assert.equal(times.length, 1);
       // Test servers run on this machine.
       assert.ok(Math.abs((times[0] ?? 0) - Date.now()) < 5_000, String(times));
@@ -305,6 +305,21 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       assert.equal((await store.claim('two', leaseMs)).length, 32);
     });
 
+    it('that their owner keeps are not given back, and count towards its share', async () => {
+      await store.claim('one', leaseMs);
+      await open().claim('two', leaseMs);
+      const last = allShards.slice(-3);
+      const held = await store.claim('one', leaseMs, { keeps: [...last, 1_000] });
+      assert.equal(held.length, 32);
+      assert.deepEqual(held.slice(-3), last);
+      assert.equal((await store.claim('two', leaseMs)).length, 32);
+      await store.release('two');
+      assert.deepEqual(await store.claim('one', leaseMs), allShards);
+      await store.claim('two', leaseMs);
+      assert.deepEqual(await store.claim('one', leaseMs, { keeps: allShards }), allShards);
+      assert.deepEqual(await store.claim('two', leaseMs, { keeps: allShards }), []);
+    });
+
     it('are taken over when the lease has run out, and its owner is alive no longer', async () => {
       await store.claim('one', leaseMs);
       await expire('one');
@@ -320,10 +335,10 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
         return owner === 'gone';
       };
       assert.deepEqual(await store.claim('one', 60_000), []);
-      assert.equal((await store.claim('one', 60_000, undefined, isGone)).length, shardCount);
-      assert.deepEqual(await store.claim('two', 60_000, undefined, isGone), []);
+      assert.equal((await store.claim('one', 60_000, { isGone })).length, shardCount);
+      assert.deepEqual(await store.claim('two', 60_000, { isGone }), []);
       assert.deepEqual(asked, ['gone', 'one']);
-      assert.equal((await store.claim('one', 60_000, undefined, isGone)).length, shardCount / 2);
+      assert.equal((await store.claim('one', 60_000, { isGone })).length, shardCount / 2);
     });
 
     it('are full for whoever comes when as many others are alive and hold each of them, until one leaves or its time is over', async () => {

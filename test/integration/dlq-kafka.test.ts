@@ -45,7 +45,6 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       clock: { now: Date.now, monotonic: () => performance.now() },
       logger,
       partitionOf: (key, partitions) => partitionOfKey(key ?? '', partitions),
-      isolate: (work) => work(),
       isAway: () => false,
       onSendFailed: () => {},
     });

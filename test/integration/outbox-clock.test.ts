@@ -78,7 +78,7 @@ for (const [name, { start, open }] of Object.entries(databases))
         const onTime = (nowMs: number): void => {
           saysMs = nowMs;
         };
-        assert.deepEqual(await wrong.claim('wrong', 60_000, onTime), []);
+        assert.deepEqual(await wrong.claim('wrong', 60_000, { onTime }), []);
         assert.ok(Math.abs(Date.now() - offHours * hourMs - saysMs) < 10_000);
         await store.release('right');
         assert.equal((await wrong.claim('wrong', 60_000)).length, shards.length);

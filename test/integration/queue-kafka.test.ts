@@ -58,7 +58,6 @@ for (const { name, create, load } of kafkaClients) {
         breaker: defaultBreaker,
         clock: systemClock,
         logger: silentLog,
-        isolate: (work) => work(),
         onPublished() {},
         onSendFailed() {},
         onRetried() {},

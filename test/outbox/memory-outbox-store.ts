@@ -94,7 +94,7 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       await call('insert');
       for (const row of inserted) put(row, false);
     },
-    async claim(owner, leaseMs, onTime) {
+    async claim(owner, leaseMs, { keeps = [], onTime } = {}) {
       await call('claim');
       onTime?.(nowMs());
       const now = nowMs();
@@ -102,8 +102,10 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       for (const [name, untilMs] of owners) if (untilMs <= now) owners.delete(name);
       for (const [shard, { untilMs }] of leases) if (untilMs <= now) leases.delete(shard);
       const share = Math.ceil(shardCount / owners.size);
-      const own = [...leases].filter(([, lease]) => lease.owner === owner).map(([shard]) => shard);
-      for (const shard of own.splice(share)) leases.delete(shard);
+      const held = [...leases].filter(([, lease]) => lease.owner === owner).map(([shard]) => shard);
+      const kept = held.filter((shard) => keeps.includes(shard));
+      const own = [...kept, ...held.filter((shard) => !keeps.includes(shard))];
+      for (const shard of own.splice(Math.max(share, kept.length))) leases.delete(shard);
       for (let shard = 0; shard < shardCount && own.length < share; shard++)
         if (!leases.has(shard)) own.push(shard);
       for (const shard of own) leases.set(shard, { owner, untilMs: now + leaseMs });

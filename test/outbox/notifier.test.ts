@@ -16,7 +16,6 @@ describe('outbox: notices to other processes', () => {
         },
       },
       clock: { now: () => time.now, monotonic: () => time.now },
-      isolate: (work) => work(),
     });
 
   beforeEach(() => {

@@ -13,7 +13,7 @@ describe('outbox replay', () => {
   });
   afterEach(() => its.time.restore());
 
-  const replay = () => createReplay({ ...its, sendTimeoutMs: 1_000, isolate: (work) => work() });
+  const replay = () => createReplay({ ...its, sendTimeoutMs: 1_000 });
   const table = () => JSON.stringify([...its.store.table.rows.values()]);
 
   async function rows(count: number, topic = 'orders'): Promise<string[]> {

@@ -28,7 +28,6 @@ describe('the table of the application and that of svc', () => {
     return createSameTable({
       ...{ dialect: 'postgres', table: 'events', deletesAtOnce },
       logger: { debug: say, info: say, warn: say, error: say },
-      isolate: (work) => work(),
       store: {
         lastId: async () => 20_000,
         async holds(eventId, afterId) {

@@ -111,7 +111,6 @@ export function queueOver(
     breaker: patientBreaker,
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
     logger: logInto(lines),
-    isolate: (work) => work(),
     next: async (one) => {
       failed.push(one);
       return 'dlq';

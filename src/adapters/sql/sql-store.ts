@@ -239,10 +239,10 @@ export function createSqlStore(
       );
     },
 
-    async claim(owner, leaseMs, onTime, isGone) {
-      const work = (): Work<Claim> => claim(dialect, tables, owner, leaseMs, isGone);
+    async claim(owner, leaseMs, options) {
+      const work = (): Work<Claim> => claim(dialect, tables, owner, leaseMs, options);
       const { shards, hasDead, nowMs } = await database.run(work, statement);
-      onTime?.(nowMs);
+      options?.onTime?.(nowMs);
       // A failure does not matter, because dead relays are not counted.
       if (hasDead) await database.run(() => forgetDead(dialect, tables), statement).catch(() => {});
       return shards;
@@ -646,17 +646,17 @@ function* claim(
   tables: Tables,
   owner: string,
   leaseMs: number,
-  isGone: (owner: string) => boolean = () => false,
+  { keeps = [], isGone = () => false }: Parameters<OutboxStore['claim']>[2] = {},
 ): Work<Claim> {
   yield* command(dialect.aliveUntil(tables.relays), owner, leaseMs, leaseMs);
-  let found = yield* look(dialect, tables, owner);
+  let found = yield* look(dialect, tables, owner, keeps);
   const gone = found.holders.filter(isGone);
   for (const one of gone) yield* release(tables, one);
-  if (gone.length > 0) found = yield* look(dialect, tables, owner);
+  if (gone.length > 0) found = yield* look(dialect, tables, owner, keeps);
   let { wanted, surplus, hasDead, nowMs } = found;
   for (let tries = 1; !(yield* take(dialect, tables, owner, leaseMs, wanted)); tries++) {
     const before = new Set(wanted);
-    ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, tries < mostTries));
+    ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, keeps, tries < mostTries));
     if (tries === mostTries) {
       // Only the shards that it got.
       wanted = wanted.filter((shard) => before.has(shard));
@@ -674,7 +674,13 @@ function* claim(
   return { shards: wanted.toSorted((a, b) => a - b), hasDead, nowMs };
 }
 
-function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, takesMore = true): Work<Shards> {
+function* look(
+  dialect: Dialect,
+  { shards, relays }: Tables,
+  owner: string,
+  keeps: readonly number[],
+  takesMore = true,
+): Work<Shards> {
   const found = yield* query(
     `SELECT shard, owner, ${dialect.msOf(dialect.now)} AS now_ms, CASE WHEN ${isHeld(dialect)} THEN 1 ELSE 0 END AS held, ` +
       `(SELECT COUNT(*) FROM ${relays}) AS known_count, ` +
@@ -684,7 +690,10 @@ function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, take
   const [first] = found;
   const aliveCount = Math.max(1, Number(first?.alive_count));
   const share = Math.ceil(shardCount / aliveCount);
-  const mine = found.filter((row) => row.owner === owner).map(({ shard }) => Number(shard));
+  const own = found.filter((row) => row.owner === owner).map(({ shard }) => Number(shard));
+  const kept = own.filter((shard) => keeps.includes(shard));
+  const mine = [...kept, ...own.filter((shard) => !keeps.includes(shard))];
+  const stays = Math.max(share, kept.length);
   const others = found.filter((row) => row.owner !== owner);
   const free = others.filter(({ held }) => Number(held) === 0).map(({ shard }) => Number(shard));
   const held = others.filter((row) => Number(row.held) === 1);
@@ -692,8 +701,8 @@ function* look(dialect: Dialect, { shards, relays }: Tables, owner: string, take
   const from = free.length === 0 ? 0 : spreadHash(owner) % free.length;
   const more = takesMore ? Math.max(0, share - mine.length) : 0;
   return {
-    wanted: [...mine.slice(0, share), ...[...free.slice(from), ...free.slice(0, from)].slice(0, more)],
-    surplus: mine.slice(share),
+    wanted: [...mine.slice(0, stays), ...[...free.slice(from), ...free.slice(0, from)].slice(0, more)],
+    surplus: mine.slice(stays),
     hasDead: Number(first?.known_count) > aliveCount,
     holders: [...new Set(held.map((row) => String(row.owner)))],
     nowMs: Math.round(Number(first?.now_ms)),

@@ -1,36 +1,54 @@
 // relay/: sends stored events from their table to their topics.
 
+import { createHash, randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import type { Config } from '../../config/config.ts';
-import { backoffMs, type Clock, systemClock, within } from '../../ground/clock.ts';
+import { isAlive, ownStamp, type ProcessStamp, wholeSpace } from '../../ground/claims.ts';
+import { backoffMs, type Clock, inTime, systemClock, within } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
-import { type Broker, nameOf } from '../../publish/broker.ts';
+import type { Ledger, PublishDurations } from '../../observe/outcomes.ts';
 import {
+  type Broker,
+  doubtsCount,
+  faultOf,
+  isNotMade,
+  nameOf,
+  notMadeFailure,
+  partitionOf,
+  type SendFailure,
+} from '../../publish/broker.ts';
+import {
+  afterRetries,
   type Breaker,
   breakerOpen,
   createCircuit,
   createPartitionCounts,
   createTopicRefusals,
   defaultBreaker,
+  type PartitionCounts,
+  type TopicRefusals,
 } from '../../publish/main/cluster-state.ts';
+import { createSender, type TopicPartition } from '../../publish/sender/sender.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
-import type { ExceptRows, OutboxStore, StoredRow } from '../outbox-store.ts';
+import { shardCount } from '../outbox-row.ts';
+import type {
+  Aggregate,
+  ExceptRows,
+  OutboxStore,
+  RowFailure,
+  ShardHolder,
+  StoredRow,
+} from '../outbox-store.ts';
 import { createStatistics, type Statistics } from '../statistics.ts';
-import { createPipeline, keyOf, type Pipeline, type RelayCounters } from './pipeline.ts';
-import {
-  createShardLease,
-  createWakeup,
-  firstStorePauseMs,
-  leaseMsFor,
-  longestStorePauseMs,
-  newOwner,
-  type RelaySettings,
-  reasonOf,
-  type ShardLease,
-  standbyMs,
-  takingOver,
-} from './shard-lease.ts';
+
+/** Metrics of a relay. */
+export interface RelayCounters {
+  readonly ledger: Pick<Ledger, 'relayed' | 'gaveUp' | 'brokerFailed'>;
+  /** From the read of a row until the broker had it. */
+  readonly durations: Pick<PublishDurations, 'record'>;
+}
 
 export interface RelayParts {
   /** The caller prepares and closes it. */
@@ -38,8 +56,6 @@ export interface RelayParts {
   readonly broker: Broker;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Runs svc's own work: not captured, without spans. */
-  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
   readonly settings: RelaySettings;
   readonly counters: RelayCounters;
   /** Unique among all relays that ever share the table. */
@@ -117,7 +133,7 @@ export function openRelay(
   logger: Logger,
 ): Relay {
   return createRelay({
-    ...{ store: takingOver(store, logger), broker, logger, isolate, clock: systemClock, counters },
+    ...{ store: takingOver(store, logger), broker, logger, clock: systemClock, counters },
     owner: newOwner(),
     settings: {
       batchSize: outbox.batchSize,
@@ -135,12 +151,12 @@ export function openRelay(
 }
 
 export function createRelay(parts: RelayParts): Relay {
-  const { store, broker, clock, logger, isolate, settings, owner, counters } = parts;
+  const { store, broker, clock, logger, settings, owner, counters } = parts;
   const say = throttledLog(logger, clock, { level: 'warn' });
   const counts = createPartitionCounts((topic) => broker.partitionsFor(topic), clock);
   const refusals = createTopicRefusals(clock);
   const time = createDatabaseTime(clock, logger);
-  const statistics = createStatistics({ store, clock, isolate });
+  const statistics = createStatistics({ store, clock });
   const cleanup = createCleanup({ store, settings, clock, logger, rests: () => lease.standsBy });
   const breaker = createRelayBreaker({
     ...{ enabled: settings.circuitBreaker, clock, logger },
@@ -156,7 +172,8 @@ export function createRelay(parts: RelayParts): Relay {
       release: (owner) => store.release(owner),
       claim(owner, leaseMs) {
         const askedAtMs = clock.monotonic();
-        return store.claim(owner, leaseMs, (nowMs) => time.observe(nowMs, askedAtMs));
+        const onTime = (nowMs: number): void => time.observe(nowMs, askedAtMs);
+        return store.claim(owner, leaseMs, { keeps: pipeline.unsettledShards(), onTime });
       },
     },
     withoutSends: (claim, maxWaitMs) => pipeline.withoutSends(claim, maxWaitMs),
@@ -240,7 +257,9 @@ export function createRelay(parts: RelayParts): Relay {
     const heard = listening?.done;
     listen(false);
     // Rows that cannot be sent in time are dropped while there is time to acknowledge the others.
-    const sent = Promise.resolve(reading).then(() => pipeline.idle());
+    const sent = Promise.resolve(reading)
+      .then(() => pipeline.repeatAll(deadlineMs / 2))
+      .then(() => pipeline.idle());
     let isIdle = await within(leftMs(0.7), sent);
     pipeline.drop();
     isIdle ||= await within(leftMs(0.5), sent);
@@ -304,6 +323,1116 @@ export function createRelay(parts: RelayParts): Relay {
       return stopped;
     },
   };
+}
+
+/** The maximum of `setTimeout`. */
+const longestMs = 2 ** 31 - 1;
+
+/** Lets one loop sleep until something happens. Its timer is unref'd. */
+function createWakeup() {
+  let isRaised = false;
+  let end: (() => void) | undefined;
+  return {
+    /** Ends the current wait, or the next one at once. */
+    raise(): void {
+      isRaised = true;
+      end?.();
+    },
+    /** Waits for `raise`, at most `ms`. One caller at a time. */
+    async wait(ms: number): Promise<void> {
+      if (!isRaised && ms > 0) {
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, Math.min(Math.ceil(ms), longestMs)).unref();
+          end = () => {
+            clearTimeout(timer);
+            resolve();
+          };
+        });
+        end = undefined;
+      }
+      isRaised = false;
+    },
+  };
+}
+
+/** The log line for an error of a store, whose messages contain no values. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error';
+}
+
+/** As configured under `svc.outbox.`. */
+export interface RelaySettings {
+  /** Rows per read while few wait. */
+  readonly batchSize: number;
+  /** Longest time between reads, in case `wake` is missed. */
+  readonly pollIntervalMs: number;
+  /** Retries of a row before it is FAILED. */
+  readonly maxRetries: number;
+  /** Whether later rows of the aggregate pass a FAILED one. Default: skip. */
+  readonly onFailed?: 'skip' | 'block';
+  readonly sendTimeoutMs: number;
+  /** Age at which PUBLISHED rows are deleted; 0: when they are acknowledged. */
+  readonly retentionDays: number;
+  /** The same for FAILED rows; 0: never. */
+  readonly failedRetentionDays: number;
+  readonly cleanupEnabled: boolean;
+  /** Reads grow while many rows wait. */
+  readonly dynamicBatching: boolean;
+  /** Sends stop while the broker is away. */
+  readonly circuitBreaker: boolean;
+  /** How long a lease of shards lasts, and another relay waits after a crash. Default: enough for the longest send. */
+  readonly leaseMs?: number;
+}
+
+/** The shortest lease. Another relay waits that long after a crash. */
+const shortestLeaseMs = 10_000;
+/** How much earlier than in the database a lease ends here, because clocks differ. For short leases, a tenth. */
+const marginMs = 1_000;
+/** Time limit of a renewal. */
+const renewalMs = 1_000;
+
+/** A lease is renewed after each third, and must always be long enough for a send. */
+export function leaseMsFor({
+  sendTimeoutMs,
+  leaseMs,
+}: Pick<RelaySettings, 'sendTimeoutMs' | 'leaseMs'>): number {
+  return leaseMs ?? Math.max(shortestLeaseMs, Math.ceil(1.5 * (sendTimeoutMs + marginMs + renewalMs)));
+}
+
+const leaseMarginMs = (leaseMs: number): number => Math.min(marginMs, leaseMs / 10);
+
+/** How often a standby relay checks again, with jitter, so that thousands of them spread out. */
+export const standbyMs = 60_000;
+const standbyJitter = 0.2;
+
+/** Backoff after a failure of the database. Doubles. */
+export const firstStorePauseMs = 500;
+export const longestStorePauseMs = 30_000;
+
+interface ShardLeaseOptions {
+  readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'release'>;
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly clock: Clock;
+  readonly say: QuietLog;
+  readonly logger: Logger;
+  /** Runs a claim while nothing is sent. So shards that it gives back have no rows in flight, as far as sends end in time. */
+  readonly withoutSends: <T>(claim: () => Promise<T>, maxWaitMs: number) => Promise<T>;
+  /** A claim was answered, or failed. */
+  readonly onClaim: () => void;
+  /** Whether to listen for notices; called with each claim. A standby relay does not listen. */
+  readonly listen: (is: boolean) => void;
+}
+
+type ShardLease = ReturnType<typeof createShardLease>;
+
+/** The shards whose rows this relay may send, and until when. */
+function createShardLease(options: ShardLeaseOptions) {
+  const { store, owner, leaseMs, clock, say, logger, withoutSends, onClaim, listen } = options;
+  const renewMs = leaseMs / 3;
+  const epochs = new Map<number, number>();
+  const pause = createWakeup();
+  let lastEpoch = 0;
+  let untilMs = Number.NEGATIVE_INFINITY;
+  let failures = 0;
+  let claimedAtMs: number | undefined;
+  let failure: string | undefined;
+  let isStopped = false;
+  let isAlive = false;
+  let standsBy = false;
+  let hasNone = false;
+
+  const lasts = (ms: number): boolean => clock.monotonic() + ms < untilMs;
+
+  /**
+   * Whether no shard is left. A relay without shards is then released, so that others do not count it; checking costs one query.
+   */
+  async function isFull(): Promise<boolean> {
+    if (epochs.size > 0 || !(await store.isFull(owner))) return false;
+    if (isAlive) await store.release(owner);
+    isAlive = false;
+    return true;
+  }
+
+  function stand(by: boolean): void {
+    if (by !== standsBy)
+      logger.info(
+        by
+          ? `outbox: ${shardCount} relays already send the rows. This relay stands by, and checks every ${standbyMs / 1_000} s whether it is needed`
+          : 'outbox: this relay is needed, and starts',
+      );
+    standsBy = by;
+    listen(!by);
+  }
+
+  async function claim(): Promise<void> {
+    if (await isFull()) {
+      claimedAtMs = clock.monotonic();
+      hasNone = true;
+      stand(true);
+      return;
+    }
+    const askedAtMs = clock.monotonic();
+    const shards = await store.claim(owner, leaseMs);
+    claimedAtMs = clock.monotonic();
+    isAlive = true;
+    stand(false);
+    // Another relay may have held them meanwhile.
+    if (!lasts(0)) epochs.clear();
+    untilMs = askedAtMs + leaseMs - leaseMarginMs(leaseMs);
+    const held = new Set(shards);
+    for (const shard of epochs.keys()) if (!held.has(shard)) epochs.delete(shard);
+    for (const shard of held) if (!epochs.has(shard)) epochs.set(shard, ++lastEpoch);
+    hasNone = held.size === 0;
+  }
+
+  return {
+    /** Empty if the lease may have ended. */
+    shards: (): readonly number[] => (lasts(0) ? [...epochs.keys()] : []),
+    /**
+     * A fencing token: changes each time the shard is claimed. `undefined`: not held. Rows read under another epoch are not sent.
+     */
+    epochOf: (shard: number): number | undefined => (lasts(0) ? epochs.get(shard) : undefined),
+    /** Whether it lasts that long, on the monotonic clock. */
+    lasts,
+    /** The table shows that it is not held: nothing of it is sent before the next claim. */
+    lost: (shard: number): void => void epochs.delete(shard),
+    /** When the table last answered a claim, or `run` began, on the monotonic clock; `undefined`: neither. */
+    get claimedAtMs(): number | undefined {
+      return claimedAtMs;
+    },
+    /** There are as many relays as shards. This one checks from time to time whether it is needed. */
+    get standsBy(): boolean {
+      return standsBy;
+    },
+    /** The last claim was answered and gave no shard. */
+    get hasNone(): boolean {
+      return hasNone;
+    },
+    /** Why the last claim failed, until one succeeds. */
+    get failure(): string | undefined {
+      return failure;
+    },
+    async run(): Promise<void> {
+      claimedAtMs = clock.monotonic();
+      while (!isStopped) {
+        try {
+          await withoutSends(claim, leaseMs / 6);
+          if (failures > 0) logger.info('outbox: the shards are claimed again');
+          failures = 0;
+          failure = undefined;
+          onClaim();
+          await pause.wait(standsBy ? standbyMs * (1 + standbyJitter * (2 * Math.random() - 1)) : renewMs);
+        } catch (error) {
+          failures++;
+          failure = `the shards cannot be claimed: ${reasonOf(error)}`;
+          hasNone = false;
+          onClaim();
+          say('claim', `outbox: ${failure}`);
+          await pause.wait(backoffMs(failures, firstStorePauseMs, renewMs));
+        }
+      }
+    },
+    stop(): void {
+      isStopped = true;
+      pause.raise();
+    },
+  };
+}
+
+/** Limit of names in one line. */
+const maxNamed = 5;
+
+/** Takes over the leases of ended processes of this host. At the start, logs which other relays hold shards. */
+function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
+  const taken = new Set<string>();
+  let isFirst = true;
+
+  function isGone(owner: string): boolean {
+    const is = isOwnerGone(owner);
+    if (is && !taken.has(owner))
+      logger.info(`outbox: the process ${shownOwner(owner)} of this host has ended; its rows are taken over`);
+    if (is) taken.add(owner);
+    return is;
+  }
+
+  async function sayOthers(own: string): Promise<void> {
+    const others = (await store.holders()).filter(({ owner }) => owner !== own);
+    if (others.length > 0) logger.info(`outbox: ${heldText(others)}`);
+  }
+
+  return {
+    ...store,
+    async claim(owner, leaseMs, options) {
+      const shards = await store.claim(owner, leaseMs, { ...options, isGone });
+      // A log line only, so errors are ignored.
+      if (isFirst) sayOthers(owner).catch(() => {});
+      isFirst = false;
+      return shards;
+    },
+  };
+}
+
+function heldText(others: readonly ShardHolder[]): string {
+  const named = others.slice(0, maxNamed).map(({ owner, shards, leaseMs }) => {
+    const until = new Date(systemClock.now() + leaseMs).toISOString().slice(11, 19);
+    return `${shards} by ${shownOwner(owner)} until ${until}Z (${Math.ceil(leaseMs / 1_000)} s)`;
+  });
+  const more = others.length > maxNamed ? `, and by ${others.length - maxNamed} more` : '';
+  const count = others.reduce((sum, { shards }) => sum + shards, 0);
+  return `${count} of ${shardCount} shards are held by other relays: ${named.join(', ')}${more}. A live relay renews its shards and sends their rows. Rows of a dead relay wait until then`;
+}
+
+const ownerPattern = /^(.*:\d+):([0-9a-f]{32})\.(\d+)\.(\d+)\.(\d+):[0-9a-f-]{36}$/;
+
+/**
+ * A unique name among relays that share a table: `<host>:<pid>:<thread>:<random>`. `<thread>` identifies the thread on its host, so that
+ * other relays there know when it has ended. It is omitted if the system does not tell all of it.
+ */
+export function newOwner(): string {
+  const stamp = exactStamp();
+  const thread = stamp === undefined ? '' : `${stamp.space}.${stamp.pid}.${stamp.task}.${stamp.began}:`;
+  return `${hostname()}:${process.pid}:${thread}${randomUUID()}`;
+}
+
+/** True only if the owner was a thread of this host and container, and has certainly ended. */
+export function isOwnerGone(owner: string): boolean {
+  const own = exactStamp();
+  const [, , space, pid, task, began] = ownerPattern.exec(owner) ?? [];
+  if (own === undefined || space === undefined) return false;
+  return !isAlive({ space, pid: Number(pid), task: Number(task), began: Number(began) }, own);
+}
+
+/** For people: host and process id. */
+export function shownOwner(owner: string): string {
+  return ownerPattern.exec(owner)?.[1] ?? /^.*?:\d+(?=:)/.exec(owner)?.[0] ?? owner.slice(0, 100);
+}
+
+function exactStamp(): ProcessStamp | undefined {
+  const space = wholeSpace();
+  const stamp = ownStamp();
+  if (space === undefined || stamp.task === 0 || stamp.began === 0) return undefined;
+  return { ...stamp, space: createHash('sha256').update(space).digest('hex').slice(0, 32) };
+}
+
+/** Concurrent sends, to different partitions. */
+const maxSends = 8;
+/** A send that ends this much later than its time-out: the process was suspended, and missed the answers. */
+const stallMs = 1_000;
+/** Limits of one send. */
+const maxSendRecords = 500;
+const maxSendBytes = 512 * 1024;
+/** Deferred rows that each read excludes by id. */
+const maxDeferred = 5_000;
+/** Limit of blocked aggregates in one pass. Beyond it the pass ends. */
+const maxBlocked = 200_000;
+/** Backoff of a row that failed by its own fault: 1 s, 2 s, 4 s, … */
+const firstRetryMs = 1_000;
+const longestRetryMs = 60_000;
+/** For a topic that refuses. Doubles. */
+const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
+/** For a partition that fails. Doubles. */
+const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };
+
+/**
+ * How a row leaves the relay's memory:
+ * - `sent`;
+ * - `deferred` to another pass, with the later rows of its aggregate;
+ * - `paused` with its topic, which does not hold up rows of other topics.
+ */
+type RowEnd = 'sent' | 'deferred' | 'paused';
+
+/** A row in memory, in the queue of its partition. */
+interface QueueEntry {
+  readonly row: StoredRow;
+  /** Of its shard when it was read. */
+  readonly epoch: number;
+  /** The rows read together. `remaining`: rows of it without an end. */
+  readonly page: { remaining: number };
+  /** When it was read, and when the broker had it, on the monotonic clock. */
+  readonly takenMs: number;
+  sentMs?: number;
+  readonly repeats?: HeldBatch;
+  /** Its neighbors in the aggregate, while they matter. */
+  previous: QueueEntry | undefined;
+  next: QueueEntry | undefined;
+  end: RowEnd | undefined;
+}
+
+type ReadRow = Pick<QueueEntry, 'row' | 'epoch' | 'page' | 'takenMs' | 'repeats'>;
+
+/** The rows of each aggregate in order. A deferred row holds back only the rows behind it. */
+function createAggregateOrder() {
+  /** The last row in memory of each aggregate. */
+  const last = new Map<string, QueueEntry>();
+  const blocked = new Set<string>();
+
+  function block(key: string): void {
+    blocked.add(key);
+    last.delete(key);
+  }
+
+  function predecessorOf(entry: QueueEntry): QueueEntry | undefined {
+    let previous = entry.previous;
+    while (previous?.end !== undefined) previous = previous.previous;
+    return previous;
+  }
+
+  return {
+    /** `undefined`: an earlier row of its aggregate is deferred in this pass, and so this one is, too. */
+    add(read: ReadRow): QueueEntry | undefined {
+      const key = keyOf(read.row);
+      if (blocked.has(key)) return undefined;
+      const previous = last.get(key);
+      const entry: QueueEntry = { ...read, previous, next: undefined, end: undefined };
+      if (previous !== undefined) previous.next = entry;
+      last.set(key, entry);
+      return entry;
+    },
+    /** Defers a row that is not in memory, and all behind it. */
+    block: (row: Aggregate): void => block(keyOf(row)),
+    isBlocked: (row: Aggregate): boolean => blocked.has(keyOf(row)),
+    /** The row that `block` was called for is in memory again. */
+    unblock: (row: Aggregate): void => void blocked.delete(keyOf(row)),
+    /** Returns the rows that ended, `entry` first. Rows behind a deferred row are deferred as well. */
+    end(entry: QueueEntry, end: RowEnd): readonly QueueEntry[] {
+      const key = keyOf(entry.row);
+      if (end !== 'deferred') {
+        entry.end = end;
+        const first = end === 'sent' ? undefined : predecessorOf(entry);
+        // A paused row stays linked: the rows before it still hold back the rows behind it.
+        if (end === 'sent' && entry.next !== undefined) entry.next.previous = undefined;
+        if (last.get(key) !== entry) return [entry];
+        if (first === undefined) last.delete(key);
+        else last.set(key, first);
+        return [entry];
+      }
+      const ended: QueueEntry[] = [];
+      for (let each: QueueEntry | undefined = entry; each !== undefined; each = each.next) {
+        if (each.end !== undefined) continue;
+        each.end = 'deferred';
+        ended.push(each);
+      }
+      block(key);
+      return ended;
+    },
+    /** The row that must be sent first, or in the same batch. */
+    predecessorOf,
+    /** A new pass reads from the first row: nothing is blocked. */
+    newPass: (): void => blocked.clear(),
+    get blocked(): number {
+      return blocked.size;
+    },
+    /** No further aggregates can be remembered. */
+    get isFull(): boolean {
+      return blocked.size >= maxBlocked;
+    },
+  };
+}
+
+const keyOf = ({ aggregateType, aggregateId }: Aggregate): string => `${aggregateType}\n${aggregateId}`;
+
+interface Place {
+  readonly untilMs: number;
+  readonly failures: number;
+}
+
+/** Limit of remembered keys. Topic names can come from application data. */
+const maxPlaces = 10_000;
+
+/** Topics or partitions that get no sends for a while, with exponential backoff. */
+export function createPauses(options: {
+  readonly firstMs: number;
+  readonly longestMs: number;
+  readonly clock: Clock;
+}) {
+  const { firstMs, longestMs, clock } = options;
+  const places = new Map<string, Place>();
+  const paused = new Set<string>();
+  return {
+    /** True: it was not paused before, or was resumed since. */
+    pause(key: string): boolean {
+      const failures = (places.get(key)?.failures ?? 0) + 1;
+      if (failures === 1 && places.size >= maxPlaces) places.delete(places.keys().next().value as string);
+      places.set(key, { failures, untilMs: clock.monotonic() + backoffMs(failures, firstMs, longestMs) });
+      paused.add(key);
+      return failures === 1;
+    },
+    /**
+     * Also true after the backoff until the next pass begins, which reads the rows left out. Otherwise later rows would be sent
+     * before them.
+     */
+    has: (key: string): boolean => paused.has(key),
+    /** It accepted a send. True: it was paused before. */
+    resume(key: string): boolean {
+      return places.size > 0 && !paused.has(key) && places.delete(key);
+    },
+    /** The next pass tries all of them again, with their backoff reset. */
+    forget: (): void => places.clear(),
+    /** A pass begins: ends pauses whose backoff is over. */
+    newPass(): void {
+      const nowMs = clock.monotonic();
+      for (const key of paused) if ((places.get(key)?.untilMs ?? 0) <= nowMs) paused.delete(key);
+    },
+    /** Milliseconds until the first pause ends; `Infinity`: none. */
+    nextMs(): number {
+      let nextMs = Number.POSITIVE_INFINITY;
+      for (const key of paused) nextMs = Math.min(nextMs, places.get(key)?.untilMs ?? 0);
+      return Math.max(0, nextMs - clock.monotonic());
+    },
+  };
+}
+
+/**
+ * A batch with an unknown outcome. A broker recognizes a batch only if it is repeated before any other batch of its partition. So
+ * its rows stay in memory and are sent first in the next pass, and all other rows of the partition wait for them.
+ */
+interface HeldBatch {
+  readonly to: TopicPartition;
+  readonly entries: readonly QueueEntry[];
+  /** Its rows are in the queue of their partition, or in a send. */
+  isQueued: boolean;
+}
+
+interface PipelineOptions {
+  readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
+  readonly broker: Pick<Broker, 'send' | 'describe'>;
+  readonly counts: PartitionCounts;
+  readonly owner: string;
+  readonly settings: RelaySettings;
+  readonly breaker: Breaker;
+  readonly refusals: TopicRefusals;
+  readonly lease: Pick<ShardLease, 'epochOf' | 'lasts' | 'lost'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly say: QuietLog;
+  readonly counters: RelayCounters;
+  /** Memory was freed, or nothing is in flight. */
+  readonly onRoom: () => void;
+  /** Rows are due again in this many milliseconds. */
+  readonly onNextPassIn: (ms: number) => void;
+}
+
+type Pipeline = ReturnType<typeof createPipeline>;
+
+/** Rows between read and acknowledgment, in the order of their aggregates. */
+function createPipeline(options: PipelineOptions) {
+  const { store, broker, counts, owner, settings, breaker, refusals, lease, clock, logger, say, onRoom } =
+    options;
+  const order = createAggregateOrder();
+  const topics = createPauses({ ...topicPauses, clock });
+  const partitions = createPauses({ ...partitionPauses, clock });
+  const known = new Map<number, QueueEntry>();
+  /** The end of rows since the current read began. */
+  const written = new Map<number, 'sent' | 'failed'>();
+  /** Rows of this pass that another pass will read again. */
+  const deferred = new Set<number>();
+  const waiting = new Set<() => void>();
+  const { ledger, durations } = options.counters;
+  const processed = { published: 0, failed: 0 };
+  const pause = createWakeup();
+  /** By partition. */
+  const held = new Map<string, HeldBatch>();
+  let bytes = 0;
+  let lastSuccessMs: number | undefined;
+  let isSuspended = false;
+  let isStopped = false;
+
+  const acknowledger = createAcknowledger({
+    ...{ store, owner, say, keep: settings.retentionDays > 0 },
+    onSent(ids, acked) {
+      for (const id of acked) countSent(known.get(id));
+      if (acked.length < ids.length) shardsLost(ids, new Set(acked));
+      for (const id of ids) forget(id, 'sent');
+      changed();
+    },
+    onFailed(failures) {
+      for (const { id, retryInMs } of failures) {
+        if (retryInMs === null) countFailed(known.get(id));
+        forget(id, 'failed');
+        options.onNextPassIn(retryInMs ?? 0);
+      }
+      changed();
+    },
+    onIdle: changed,
+  });
+
+  /** For problems that only an operator can solve. */
+  const sayError = throttledLog(logger, clock);
+  /** Rows of the last failed send without a known fault of their own, if none has succeeded since. */
+  let lastFailedRows: readonly StoredRow[] = [];
+  /** The last log line says that events cannot be sent. The breaker logs its own changes. */
+  let isSaid = false;
+
+  /** The rows of each send, with the time of its start. */
+  const inFlight = new Map<readonly QueueEntry[], number>();
+  /** Sends in flight when sending was suspended, as far as it waits for them. */
+  const awaited = new Set<readonly QueueEntry[]>();
+  const { sendTimeoutMs } = settings;
+  const sender = createSender<QueueEntry>({
+    ...{ clock, maxInFlight: maxSends, limits: { maxEvents: maxSendRecords, maxBytes: maxSendBytes } },
+    bytesOf: ({ row }) => row.payload.length,
+    mayGo,
+    uncertain: { batches: new Map(), idOf: ({ row }) => row.eventId },
+    // A row cannot go anywhere else.
+    splitsMaybeStored: true,
+    toRecord: ({ row: { key, payload: value, headers } }, timestamp) => ({ key, value, headers, timestamp }),
+    async send({ topic, partition }, records, [first]) {
+      const fault = first?.row.fault;
+      if (fault !== undefined) return { ok: false, failure: notMadeFailure(fault) };
+      return broker.send(topic, partition, records);
+    },
+    timeLimit: { limitMs: () => sendTimeoutMs, keepsAlive: false, late: () => tooLate(sendTimeoutMs) },
+    onSend: (entries) => void inFlight.set(entries, clock.monotonic()),
+    onStored(to, entries) {
+      applyStored(to, entries);
+      sent(entries);
+      if (held.delete(to.key)) options.onNextPassIn(0);
+    },
+    async onFailed(to, { events, maybeStored }, failure, about): Promise<'ended'> {
+      await applyFailure(to, events, failure, { ...about, isAgain: held.has(to.key) });
+      sent(events);
+      held.delete(to.key);
+      const isLeft = !about.isSplit && events.every(({ row }) => !known.has(row.id));
+      if (maybeStored && isLeft) held.set(to.key, { to, entries: events, isQueued: false });
+      return 'ended';
+    },
+    onSent: changed,
+  });
+
+  function sent(entries: readonly QueueEntry[]): void {
+    inFlight.delete(entries);
+    awaited.delete(entries);
+  }
+
+  /** Ends a row that cannot be sent in this pass. */
+  function mayGo(
+    entry: QueueEntry,
+    { topic, key, isLate }: TopicPartition,
+    batch: ReadonlySet<QueueEntry>,
+  ): 'send' | 'wait' | 'ended' {
+    const { row, epoch, end } = entry;
+    if (isSuspended) return 'wait';
+    if (end !== undefined) return 'ended';
+    const isPaused = !isLate && topics.has(topic);
+    const isMine = lease.epochOf(row.shard) === epoch;
+    const isOther = held.has(key) && held.get(key) !== entry.repeats;
+    const isAway = isLate || partitions.has(key) || breaker.state === 'OPEN';
+    if (isPaused || isAway || isOther || !isMine || !lease.lasts(sendTimeoutMs)) {
+      // Its other rows are a batch of their own.
+      if (!isMine && !isOther) held.delete(key);
+      settle(entry, isPaused ? 'paused' : 'deferred');
+      return 'ended';
+    }
+    const first = order.predecessorOf(entry);
+    const isTested = breaker.state === 'HALF-OPEN' && inFlight.size > 0;
+    return isTested || (first !== undefined && !batch.has(first)) ? 'wait' : 'send';
+  }
+
+  function drop(): void {
+    for (const entry of sender.takeAll()) settle(entry, 'deferred');
+  }
+
+  function settle(entry: QueueEntry, end: RowEnd): void {
+    if (entry.end !== undefined) return;
+    for (const each of order.end(entry, end)) {
+      if (end === 'sent') {
+        each.sentMs = clock.monotonic();
+        acknowledger.sent(each.row.id);
+      } else {
+        defer(each.row.id);
+        if (each.repeats !== undefined) each.repeats.isQueued = false;
+      }
+      if (--each.page.remaining === 0) acknowledger.flush();
+    }
+    if (end === 'deferred') options.onNextPassIn(partitionPauses.firstMs);
+  }
+
+  /** It stays in memory until the failure is written: a read before that would send it at once. */
+  function spendRetry(entry: QueueEntry, failure: RowFailure): void {
+    for (const each of order.end(entry, 'deferred')) {
+      if (each !== entry) defer(each.row.id);
+      if (--each.page.remaining === 0) acknowledger.flush();
+    }
+    acknowledger.failed(failure);
+    acknowledger.flush();
+  }
+
+  function defer(id: number): void {
+    deferred.add(id);
+    forget(id);
+  }
+
+  function forget(id: number, why?: 'sent' | 'failed'): void {
+    const entry = known.get(id);
+    if (entry === undefined) return;
+    known.delete(id);
+    bytes -= entry.row.payload.length;
+    if (why !== undefined) written.set(id, why);
+  }
+
+  function partitionFor({ topic, key, fault }: StoredRow): number | undefined {
+    const count = fault === undefined ? counts.known(topic) : undefined;
+    return count === undefined ? undefined : partitionOf(key, count);
+  }
+
+  const holds = (topic: string, partition: number | undefined): boolean =>
+    [...held.values()].some(({ to }) => to.topic === topic && to.partition === partition);
+
+  function take(read: ReadRow, topic: string, partition: number | undefined): void {
+    const { row, page } = read;
+    const entry = order.add(read);
+    if (entry === undefined) {
+      deferred.add(row.id);
+      return;
+    }
+    page.remaining++;
+    known.set(row.id, entry);
+    bytes += row.payload.length;
+    sender.put(entry, topic, partition);
+  }
+
+  const isPaused = ({ to }: HeldBatch): boolean => partitions.has(to.key) || topics.has(to.topic);
+
+  /** Queues the rows of a batch again. False: they cannot be sent now. */
+  function repeat(batch: HeldBatch): boolean {
+    const { to, entries } = batch;
+    const cannot = ({ row }: QueueEntry): boolean => known.has(row.id) || order.isBlocked(row);
+    if (isPaused(batch) || entries.some(cannot)) return false;
+    batch.isQueued = true;
+    const page = { remaining: 0 };
+    for (const { row, epoch, takenMs } of entries)
+      take({ row, epoch, takenMs, page, repeats: batch }, to.topic, to.partition);
+    return true;
+  }
+
+  /** Its rows wait for the next pass, and the rows behind them. */
+  function keepBack({ to, entries }: HeldBatch): void {
+    for (const { row } of entries) {
+      deferred.add(row.id);
+      if (!topics.has(to.topic)) order.block(row);
+    }
+  }
+
+  /** Another relay has its rows now, or the topic has been created again without its partition. */
+  function isGone({ to, entries }: HeldBatch): boolean {
+    const count = counts.known(to.topic);
+    const hasPartition = count === undefined || to.partition === undefined || to.partition < count;
+    return !hasPartition || entries.some(({ row, epoch }) => lease.epochOf(row.shard) !== epoch);
+  }
+
+  function repeatHeld(): void {
+    for (const batch of [...held.values()]) {
+      if (batch.isQueued) continue;
+      if (isGone(batch)) held.delete(batch.to.key);
+      else if (breaker.state !== 'CLOSED' || !repeat(batch)) keepBack(batch);
+    }
+    sender.pump();
+  }
+
+  function newPass(): void {
+    deferred.clear();
+    order.newPass();
+    // Its failure is not written yet: it is not read again, and the rows behind it must wait.
+    for (const { row, end } of known.values()) if (end === 'deferred') order.block(row);
+    topics.newPass();
+    partitions.newPass();
+    repeatHeld();
+  }
+
+  const nextPausedMs = (): number => Math.min(topics.nextMs(), partitions.nextMs());
+
+  function applyStored(partition: TopicPartition, entries: readonly QueueEntry[]): void {
+    if (isSaid) logger.info('outbox: events are sent again');
+    isSaid = false;
+    breaker.answered();
+    lastSuccessMs = clock.monotonic();
+    lastFailedRows = [];
+    partitions.resume(partition.key);
+    refusals.taken(partition.topic);
+    if (topics.resume(partition.topic)) logger.info(`outbox: topic "${partition.topic}" takes events again`);
+    for (const entry of entries) settle(entry, 'sent');
+  }
+
+  /** The cluster answered, unless it was not asked. */
+  function heard(failure: SendFailure): void {
+    if (!isNotMade(failure)) breaker.answered();
+  }
+
+  function failedAlone(entry: QueueEntry, failure: SendFailure): void {
+    heard(failure);
+    const { id, retryCount, eventId, eventType, topic } = entry.row;
+    const fields = { eventId, eventType, topic, cause: failure.cause, retryCount };
+    if (retryCount < settings.maxRetries && !isNotMade(failure)) {
+      say(
+        `event ${failure.cause}`,
+        `outbox: an event was refused, and is tried again: ${failure.message}`,
+        fields,
+      );
+      const retryInMs = backoffMs(retryCount + 1, firstRetryMs, longestRetryMs);
+      const lastError = oneLine(failure);
+      spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs });
+      return;
+    }
+    const last = afterRetries(failure, retryCount);
+    const follows = settings.onFailed === 'block' ? 'blocks its aggregate' : 'is set aside';
+    sayError(
+      `event FAILED ${failure.cause}`,
+      `outbox: an event is FAILED and ${follows}; npx --no svc outbox retry-failed sends it again: ${last.message}`,
+      fields,
+    );
+    const lastError = oneLine(last);
+    spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs: null });
+  }
+
+  function refused({ topic }: TopicPartition, entries: readonly QueueEntry[], failure: SendFailure): void {
+    breaker.failed(failure, true);
+    refusals.refused(topic, failure, false);
+    if (topics.pause(topic))
+      logger.warn(`outbox: the events for topic "${topic}" wait in their table: ${failure.message}`, {
+        cause: failure.cause,
+      });
+    for (const entry of entries) settle(entry, 'paused');
+  }
+
+  function away(
+    partition: TopicPartition,
+    entries: readonly QueueEntry[],
+    failure: SendFailure,
+    tookMs: number,
+  ): void {
+    partitions.pause(partition.key);
+    lastFailedRows = entries.map(({ row }) => row);
+    // The process was suspended and missed the answers: this says nothing about the cluster.
+    const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
+    if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure, true);
+    isSaid = breaker.state === 'CLOSED';
+    if (isSaid)
+      say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
+        topic: partition.topic,
+        cause: failure.cause,
+      });
+    for (const entry of entries) settle(entry, 'deferred');
+  }
+
+  /** A broker drops the connection above its maximum request size, which looks like an outage. */
+  async function isOnlyTooLarge({ payload }: StoredRow, { kind }: SendFailure): Promise<boolean> {
+    if (payload.length <= maxSendBytes || (kind !== 'retriable' && kind !== 'unknown_outcome')) return false;
+    const answer = broker.describe().then(
+      () => true,
+      () => false,
+    );
+    return inTime(answer, { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => false });
+  }
+
+  async function applyFailure(
+    partition: TopicPartition,
+    entries: readonly QueueEntry[],
+    failure: SendFailure,
+    {
+      isSplit,
+      isAgain,
+      tookMs,
+    }: { readonly isSplit: boolean; readonly isAgain: boolean; readonly tookMs: number },
+  ): Promise<void> {
+    const [first] = entries;
+    ledger.brokerFailed(failure.kind);
+    const fault = faultOf(failure);
+    if (doubtsCount(failure)) void counts.ask(partition.topic);
+    if (isSplit || first === undefined) return heard(failure);
+    // The first time, the broker may have stored it.
+    const mayBeTooLarge = entries.length === 1 && fault === 'cluster' && isAgain;
+    if (fault === 'record' || (mayBeTooLarge && (await isOnlyTooLarge(first.row, failure))))
+      failedAlone(first, failure);
+    else if (fault !== 'cluster') refused(partition, entries, failure);
+    else away(partition, entries, failure, tookMs);
+  }
+
+  function shardsLost(ids: readonly number[], acked: ReadonlySet<number>): void {
+    for (const id of ids) {
+      const entry = known.get(id);
+      if (entry !== undefined && !acked.has(id)) lease.lost(entry.row.shard);
+    }
+  }
+
+  /** A row counts when its end is written: so it counts once, whichever relay sent it. */
+  function countSent(entry: QueueEntry | undefined): void {
+    if (entry?.sentMs === undefined) return;
+    const { eventType } = entry.row;
+    processed.published++;
+    ledger.relayed(eventType);
+    durations.record(eventType, (entry.sentMs - entry.takenMs) / 1_000);
+  }
+
+  function countFailed(entry: QueueEntry | undefined): void {
+    if (entry === undefined) return;
+    processed.failed++;
+    ledger.gaveUp(entry.row.eventType);
+  }
+
+  function changed(): void {
+    if (awaited.size === 0 && (isSuspended || inFlight.size === 0)) acknowledger.flush();
+    for (const look of [...waiting]) look();
+    onRoom();
+  }
+
+  function until(isSo: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        if (!isSo()) return;
+        waiting.delete(look);
+        resolve();
+      };
+      waiting.add(look);
+      look();
+    });
+  }
+
+  /** Does not accept rows that are not due or already sent, nor rows of a paused topic. */
+  function accepts(row: StoredRow): boolean {
+    const entry = known.get(row.id);
+    const became = entry?.end === 'deferred' ? 'failed' : written.get(row.id);
+    if (became === 'failed') order.block(row);
+    if (entry !== undefined || became !== undefined) return false;
+    if (topics.has(row.topic)) return false;
+    if (row.waitMs <= 0) return true;
+    order.block(row);
+    options.onNextPassIn(row.waitMs);
+    return false;
+  }
+
+  return {
+    /** Call before each read, whose result may still contain rows acknowledged from then on. */
+    startReading: (): void => written.clear(),
+
+    /** Adds rows. Returns how many of them wait for a send. The others are known, deferred or paused. */
+    async add(rows: readonly StoredRow[], epochs: ReadonlyMap<number, number>): Promise<number> {
+      const names = new Set<string>();
+      for (const { topic, fault } of rows) if (fault === undefined && !topics.has(topic)) names.add(topic);
+      const unknown = [...names].filter((topic) => counts.known(topic) === undefined);
+      const limit = { limitMs: settings.sendTimeoutMs, keepsAlive: false, late: () => undefined };
+      await inTime(Promise.all(unknown.map(counts.ask)), limit);
+      if (isStopped) return 0;
+      const page = { remaining: 0 };
+      const takenMs = clock.monotonic();
+      for (const row of rows) {
+        const epoch = epochs.get(row.shard);
+        if (accepts(row) && epoch !== undefined)
+          take({ row, epoch, page, takenMs }, row.topic, partitionFor(row));
+        else deferred.add(row.id);
+      }
+      sender.pump();
+      return page.remaining;
+    },
+
+    newPass,
+    /** Repeats the held batches at the end of a relay: until none is left, the cluster is away, or the time is over. */
+    async repeatAll(limitMs: number): Promise<void> {
+      const endMs = clock.monotonic() + limitMs;
+      while (held.size > 0 && breaker.state === 'CLOSED' && !isStopped) {
+        const waitMs = nextPausedMs();
+        if (clock.monotonic() + waitMs < endMs) await pause.wait(waitMs);
+        newPass();
+        if (known.size === 0) return;
+        await until(() => known.size === 0);
+      }
+    },
+
+    /** The rows that do not wait for a held batch. */
+    free: (rows: readonly StoredRow[]): readonly StoredRow[] =>
+      rows.filter((row) => !holds(row.topic, partitionFor(row))),
+    /** Tests the cluster with a held batch. `isOther`: not with one that failed last. False: no batch can be sent. */
+    testAgain(isOther: boolean): boolean {
+      const failed = new Set(lastFailedRows.map(({ id }) => id));
+      for (const batch of held.values()) {
+        if (isOther && batch.entries.some(({ row }) => failed.has(row.id))) continue;
+        for (const { row } of batch.entries) order.unblock(row);
+        if (repeat(batch)) {
+          sender.pump();
+          return true;
+        }
+        keepBack(batch);
+      }
+      return false;
+    },
+    /** Shards with rows that the broker may have, but the table does not know it. Another relay would send them again. */
+    unsettledShards(): readonly number[] {
+      const shards = new Set<number>();
+      const note = ({ row }: QueueEntry): void => void shards.add(row.shard);
+      for (const entry of known.values()) if (entry.end !== undefined) note(entry);
+      for (const entries of inFlight.keys()) entries.forEach(note);
+      for (const { entries } of held.values()) entries.forEach(note);
+      return [...shards];
+    },
+
+    /** Defers their rows in this pass. */
+    block: (aggregates: readonly Aggregate[]): void => aggregates.forEach(order.block),
+
+    /** Ids of rows in memory and of rows deferred in this pass; `undefined`: too many. */
+    knownIds: (): readonly number[] | undefined =>
+      deferred.size > maxDeferred ? undefined : [...known.keys(), ...deferred],
+
+    /** Runs `work` while nothing is sent. Before, it waits for acknowledgments in the table, up to `maxWaitMs`. */
+    async withoutSends<T>(work: () => Promise<T>, maxWaitMs: number): Promise<T> {
+      isSuspended = true;
+      const promptSinceMs = clock.monotonic() - promptMs;
+      for (const [entries, sinceMs] of inFlight) if (sinceMs > promptSinceMs) awaited.add(entries);
+      acknowledger.flush();
+      const quiet = until(() => awaited.size === 0 && acknowledger.isIdle);
+      await inTime(quiet, { limitMs: maxWaitMs, keepsAlive: false, late: () => undefined });
+      try {
+        return await work();
+      } finally {
+        isSuspended = false;
+        awaited.clear();
+        sender.pump();
+      }
+    },
+
+    /** Partitions that failed are tried again in the next pass. */
+    retryPartitions: partitions.forget,
+    /** Defers all rows that are not in a send. */
+    drop,
+    /** Resolves when memory is empty. */
+    idle: (): Promise<void> => until(() => known.size === 0),
+    /** Adds no further rows, and stops acknowledging. */
+    stop(): void {
+      isStopped = true;
+      pause.raise();
+      drop();
+      acknowledger.stop();
+    },
+    get rows() {
+      return known.size;
+    },
+    get bytes() {
+      return bytes;
+    },
+    /** Aggregates that wait for another pass. */
+    get blocked() {
+      return order.blocked;
+    },
+    get isFull() {
+      return order.isFull;
+    },
+    /** Milliseconds until a paused topic or partition is tried again. */
+    nextPausedMs,
+    processed,
+    /** On the monotonic clock; `undefined`: none yet. */
+    get lastSuccessMs() {
+      return lastSuccessMs;
+    },
+    get lastFailedRows() {
+      return lastFailedRows;
+    },
+  };
+}
+
+/** `withoutSends` does not wait for older sends: a partition that hangs must not hold up others. */
+const promptMs = 500;
+
+function tooLate(sendTimeoutMs: number): SendFailure {
+  return {
+    kind: 'unknown_outcome',
+    cause: 'TimeoutException',
+    message: `not acknowledged within ${sendTimeoutMs} ms (svc.outbox.send-timeout-seconds)`,
+  };
+}
+
+interface AcknowledgerOptions {
+  readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
+  readonly owner: string;
+  /** `false`: sent rows are deleted. */
+  readonly keep: boolean;
+  readonly say: QuietLog;
+  /** Written. Rows outside `acked` belong to a lost shard, and another relay sends them again. */
+  readonly onSent: (ids: readonly number[], acked: readonly number[]) => void;
+  readonly onFailed: (failures: readonly RowFailure[]) => void;
+  readonly onIdle: () => void;
+}
+
+/** A sent row waits at most this long for the rest of its batch, because a partition may hang. */
+const lingerMs = 100;
+
+/** Writes the ends of rows, in one statement for many. After an error it tries again; meanwhile they are not sent again. */
+function createAcknowledger(options: AcknowledgerOptions) {
+  const { store, owner, keep, say, onSent, onFailed, onIdle } = options;
+  const pause = createWakeup();
+  let sent: number[] = [];
+  let failures: RowFailure[] = [];
+  let isWriting = false;
+  let isStopped = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  async function write(): Promise<void> {
+    isWriting = true;
+    clearTimeout(timer);
+    timer = undefined;
+    for (let failed = 0; sent.length + failures.length > 0 && !isStopped; ) {
+      try {
+        await writeFailures();
+        await writeSent();
+        failed = 0;
+      } catch (error) {
+        failed++;
+        say('ack', `outbox: sent rows cannot be marked in the table yet: ${reasonOf(error)}`);
+        if (!isStopped) await pause.wait(backoffMs(failed, firstStorePauseMs, longestStorePauseMs));
+      }
+    }
+    isWriting = false;
+    onIdle();
+  }
+
+  async function writeFailures(): Promise<void> {
+    // Failures added during the write stay for the next one.
+    const written = [...failures];
+    if (written.length === 0) return;
+    await store.fail(owner, written);
+    failures = failures.slice(written.length);
+    onFailed(written);
+  }
+
+  async function writeSent(): Promise<void> {
+    const ids = [...sent];
+    if (ids.length === 0) return;
+    const acked = await store.ack(owner, ids, keep);
+    sent = sent.slice(ids.length);
+    onSent(ids, acked);
+  }
+
+  function flush(): void {
+    if (!isWriting && !isStopped && sent.length + failures.length > 0) void write();
+  }
+
+  return {
+    sent(id: number): void {
+      sent.push(id);
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        flush();
+      }, lingerMs).unref();
+    },
+    /** Failed by its own fault. */
+    failed: (failure: RowFailure) => void failures.push(failure),
+    /** Writes all ends, after the current write. */
+    flush,
+    get isIdle() {
+      return !isWriting && sent.length + failures.length === 0;
+    },
+    /** Stops retrying. */
+    stop() {
+      isStopped = true;
+      clearTimeout(timer);
+      pause.raise();
+    },
+  };
+}
+
+/** Limit of `last_error`, in characters. */
+const maxErrorLength = 500;
+
+function oneLine({ cause, message }: SendFailure): string {
+  return `${cause}: ${message}`.replace(/\s+/g, ' ').slice(0, maxErrorLength);
 }
 
 /** From opening to the first probe, and from one probe to the next. */
@@ -446,8 +1575,8 @@ function createReader(options: ReaderOptions) {
   }
 
   /**
-   * The failed rows may fail for a reason of their own: tests the cluster with other rows, if possible. Rows that wait
-   * for an uncertain batch come last.
+   * The failed rows may fail for a reason of their own: tests the cluster with other rows, if possible. Returns no rows if a
+   * batch with an unknown outcome is the test.
    */
   async function probe(except: ExceptRows): Promise<readonly StoredRow[]> {
     const shards = [...epochs.keys()];
@@ -456,19 +1585,15 @@ function createReader(options: ReaderOptions) {
       const ids = [...except.ids, ...lastFailedRows.map(({ id }) => id)];
       const keys = new Set(lastFailedRows.map(keyOf));
       const found = await store.pending(shards, { ...except, ids }, size.rows);
-      const others = pipeline.toTest(
-        found.filter((row) => !keys.has(keyOf(row))),
-        probeRows,
-      );
+      const others = pipeline.free(found.filter((row) => !keys.has(keyOf(row))));
       if (others.length > 0) {
         pipeline.block(lastFailedRows);
-        return others;
+        return others.slice(0, probeRows);
       }
     }
-    const rows = await store.pending(shards, except, size.rows);
-    const tests = pipeline.toTest(rows, probeRows);
-    if (tests.length > 0 || rows.length === 0) return tests;
-    pipeline.giveUpUncertain();
+    if (pipeline.testAgain(true)) return [];
+    const rows = pipeline.free(await store.pending(shards, except, size.rows));
+    if (rows.length === 0) pipeline.testAgain(false);
     return rows.slice(0, probeRows);
   }
 
@@ -498,7 +1623,7 @@ function createReader(options: ReaderOptions) {
     const taken = await pipeline.add(rows, epochs);
     if (begun && isLast) endLook(true);
     const hadNoOtherRows = hasNoOtherRows;
-    hasNoOtherRows = isTesting() && taken === 0;
+    hasNoOtherRows = isTesting() && taken === 0 && pipeline.rows === 0;
     if (hasNoOtherRows && !hadNoOtherRows) {
       nextPassAtMs = nowMs;
       nextReadAtMs = nowMs;

@@ -4,6 +4,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { type Clock, within } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
+import { isolate } from '../../observe/otel-api.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { EventForm, EventValue, SerializedEvent } from '../../serialize/serializer.ts';
 import {
@@ -73,8 +74,6 @@ export interface QueueOptions {
   readonly breaker: BreakerSettings;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Runs a send as svc's own work: not captured, and without spans of the client's instrumentation. */
-  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
   /** Takes an event that was not published. Called in the context of the event's call. */
   readonly next: NextTier;
   readonly onPublished: () => void;
@@ -133,7 +132,7 @@ const maxIdleTopics = 100;
  * (client), `createEventOutcomes`. This function handles all events at once: deadlines, giving up, the end.
  */
 export function createQueue(options: QueueOptions): Queue {
-  const { broker, clock, logger, deliveryTimeoutMs, isolate, order = noOrder } = options;
+  const { broker, clock, logger, deliveryTimeoutMs, order = noOrder } = options;
   const breaker = createBreaker({ ...options.breaker, clock, logger, onOpen: giveUpWaiting });
   const admission = createAdmission({
     ...{ ...options, breaker, onProbeFailed: giveUpWaiting },
@@ -880,7 +879,6 @@ interface BatchSenderOptions {
   readonly refusals: TopicRefusals;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
   readonly onSendFailed: (kind: SendFailureKind) => void;
   readonly onRetried: (eventType: string) => void;
 }
@@ -889,7 +887,7 @@ export type BatchSender = ReturnType<typeof createBatchSender>;
 
 /** Sends the batches of all partitions of all topics. */
 function createBatchSender(options: BatchSenderOptions) {
-  const { broker, counts, breaker, watch, retry, clock, isolate, onSendFailed, onRetried } = options;
+  const { broker, counts, breaker, watch, retry, clock, onSendFailed, onRetried } = options;
   const { refusals, logger } = options;
   const context = new AsyncResource('svc.queue');
   let storedAtMs = Number.NEGATIVE_INFINITY;

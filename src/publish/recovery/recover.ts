@@ -18,7 +18,6 @@ import {
   type Batch,
   brokenPromise,
   createSender,
-  keyOf,
   type TopicPartition,
   type UncertainBatches,
 } from '../sender/sender.ts';
@@ -120,7 +119,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   const counts = new Map<string, number>();
   /** Topics that take nothing in this run, and why: a wrong password is not tried again with each event. */
   const refusals = new Map<string, string>();
-  /** With `keepsOrder`: partitions that get nothing more in this run, and why. */
+  /** With `keepsOrder`: partitions that get nothing more in this run, or topics whose partitions are unknown, and why. */
   const heldUp = new Map<string, string>();
   /** Of the current batch. */
   let sent: StoredEvent[] = [];
@@ -212,9 +211,10 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     }
   }
 
-  function mayGo(event: StoredEvent, { key, topic }: TopicPartition): 'send' | 'ended' {
-    const before = heldUp.get(key) ?? heldUp.get(keyOf(topic, undefined));
-    if (before !== undefined) holdUp(key, [event], before, false);
+  function mayGo(event: StoredEvent, to: TopicPartition): 'send' | 'ended' {
+    const { key, topic } = to;
+    const before = heldUp.get(key) ?? heldUp.get(topic);
+    if (before !== undefined) holdUp(to, [event], before, false);
     const reason = report.stoppedBy?.message ?? refusals.get(topic);
     if (before === undefined && reason !== undefined) fail([event], reason);
     return before === undefined && reason === undefined && broken === undefined ? 'send' : 'ended';
@@ -222,10 +222,11 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
 
   /** Handles a batch that is not split. */
   async function failed(
-    { key, topic, partition }: TopicPartition,
+    to: TopicPartition,
     { events, sends }: Batch<StoredEvent>,
     failure: SendFailure,
   ): Promise<'resend' | 'ended'> {
+    const { topic, partition } = to;
     const isOfOne = faultOf(failure) === 'record';
     const isMoved = faultOf(failure) === 'partition';
     const waitMs = waitsMs[sends - 1];
@@ -240,7 +241,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     if (options.keepsOrder === true && !isOutOfOrder) {
       const isRefused = failure.kind === 'fatal' || passingOf(failure.cause) === 'unknown';
       if (!isRefused) away ??= failure;
-      holdUp(key, events, failure.message, isRefused);
+      holdUp(to, events, failure.message, isRefused);
       return 'ended';
     }
     fail(events, failure.message);
@@ -270,8 +271,13 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
     return true;
   }
 
-  function holdUp(key: string, events: readonly StoredEvent[], reason: string, isRefused: boolean): void {
-    heldUp.set(key, reason);
+  function holdUp(
+    { key, topic, partition }: TopicPartition,
+    events: readonly StoredEvent[],
+    reason: string,
+    isRefused: boolean,
+  ): void {
+    heldUp.set(partition === undefined ? topic : key, reason);
     fail(events, reason);
     for (const event of events) options.onHeldUp?.(event, isRefused);
   }

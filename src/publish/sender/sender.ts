@@ -154,7 +154,7 @@ export interface TopicPartition {
   readonly isLate: boolean;
 }
 
-export const keyOf = (topic: string, partition: number | undefined): string => `${topic}\n${partition}`;
+const keyOf = (topic: string, partition: number | undefined): string => `${topic}\n${partition}`;
 
 interface WaitingPartition<T> extends TopicPartition {
   isLate: boolean;
@@ -228,6 +228,8 @@ export function createSender<T>(options: SenderOptions<T>) {
   const slots = createSendSlots(options.maxInFlight);
   const partitions = new Map<string, WaitingPartition<T>>();
   const onIdle: (() => void)[] = [];
+  /** Stored after their time limit. They may come again. */
+  const storedLate = new WeakSet<readonly BrokerRecord[]>();
 
   function partitionOf(topic: string, partition: number | undefined): WaitingPartition<T> {
     const key = keyOf(topic, partition);
@@ -343,6 +345,7 @@ export function createSender<T>(options: SenderOptions<T>) {
       one.sent = { events, records: events.map((event) => options.toRecord(event, nowMs)) };
     }
     const { records } = one.sent;
+    if (storedLate.has(records)) return { ok: true };
     const sending = Promise.resolve()
       .then(() => options.send(one, records, events))
       .catch(brokenPromise);
@@ -352,7 +355,8 @@ export function createSender<T>(options: SenderOptions<T>) {
       keepsAlive: timeLimit.keepsAlive,
       late() {
         one.isLate = true;
-        void sending.then(() => {
+        void sending.then(({ ok }) => {
+          if (ok) storedLate.add(records);
           one.isLate = false;
           pump();
         });

@@ -3,6 +3,7 @@
 import { type Clock, inTime, systemClock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
+import { isolate } from '../../observe/otel-api.ts';
 import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../observe/outcomes.ts';
 import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import {
@@ -171,7 +172,6 @@ export interface DlqOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly partitionOf: (key: string | null, partitionCount: number) => number;
-  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
   /** The single try takes the rest of its events' delivery time, at least this. */
   readonly leastTimeMs: number;
   /** While the cluster is known to be away, events go to the next tier at once. */
@@ -212,7 +212,7 @@ export function createDlqTier(options: DlqOptions): Tier {
     ...{ clock, bytesOf, limits: maxBatch, maxInFlight: Number.POSITIVE_INFINITY },
     toRecord: ({ failed, isSmaller }, nowMs) =>
       isSmaller ? toSmallerDlqRecord(failed, 'value', nowMs) : toDlqRecord(failed, options.format, nowMs),
-    send: ({ partition }, records) => options.isolate(() => broker.send(topic, partition, records)),
+    send: ({ partition }, records) => isolate(() => broker.send(topic, partition, records)),
     timeLimit: { limitMs: timeLeftMs, keepsAlive: true, late: () => (isMissing ? tooLateToBeMade : tooLate) },
     mayGo(letter, { isLate }) {
       if (!isClosed() && !isLate) return 'send';
@@ -259,15 +259,13 @@ export function createDlqTier(options: DlqOptions): Tier {
 
   async function sendAll(letters: readonly Letter[]): Promise<void> {
     if (partitionCount === undefined) {
-      const asking = options
-        .isolate(() => broker.partitionsFor(topic))
-        .then(
-          (count) => {
-            isMissing = count === undefined;
-            return count;
-          },
-          () => undefined,
-        );
+      const asking = isolate(() => broker.partitionsFor(topic)).then(
+        (count) => {
+          isMissing = count === undefined;
+          return count;
+        },
+        () => undefined,
+      );
       partitionCount = await inTime(asking, {
         limitMs: timeLeftMs(letters),
         keepsAlive: true,
@@ -336,7 +334,6 @@ interface BackupTierOptions {
   readonly onDrainable?: ((failed: FailedEvent) => void) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly isolate: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 interface BackupTier extends Tier {
@@ -403,7 +400,7 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     }
     try {
       // In plain JavaScript it may store synchronously and return nothing.
-      const storing = options.isolate(async () => strategy.store(event));
+      const storing = isolate(async () => strategy.store(event));
       await inTime(storing, { limitMs: answerMs, keepsAlive: false, late: noAnswer });
       return true;
     } catch (error) {

@@ -235,7 +235,7 @@ export function manageOutbox(
   relay: () => RelayState | undefined,
   fitness: OutboxFitness,
 ): ManagedOutbox {
-  const statistics = createStatistics({ store, clock: systemClock, isolate });
+  const statistics = createStatistics({ store, clock: systemClock });
   const countPending = (): Promise<number> => isolate(() => store.countPending());
   const health = createOutboxHealth({
     ...{ countPending, statistics, relay, ...fitness, clock: systemClock },
@@ -289,7 +289,6 @@ export async function openReplay(
     broker,
     sendTimeoutMs,
     clock: systemClock,
-    isolate,
     ...(onProgress && { onProgress }),
   });
 }

@@ -12,7 +12,7 @@ import {
   routeColumn,
 } from '../../outbox/insert-row.ts';
 import type { OutboxStore, Senders } from '../../outbox/outbox-store.ts';
-import { reasonOf } from '../../outbox/relay/shard-lease.ts';
+import { reasonOf } from '../../outbox/relay/relay.ts';
 import { contradiction } from '../../outbox/store-error.ts';
 import type { Dialect } from '../../transaction/driver.ts';
 import { tellWritingViews } from '../../transaction/statements.ts';

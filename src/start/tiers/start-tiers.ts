@@ -55,7 +55,6 @@ export function startTiers(config: Config, parts: TiersParts) {
           clock,
           logger,
           partitionOf,
-          isolate,
           isAway: parts.isAway,
           leastTimeMs: tiersTimeMs(config) / 2,
           onSendFailed: ledger.brokerFailed,
@@ -77,7 +76,6 @@ export function startTiers(config: Config, parts: TiersParts) {
     onDrainable: order?.stored,
     clock,
     logger,
-    isolate,
   });
   const { kept, recentDlq } = createKeptEvents(logger, clock);
   const chain = createTierChain({

@@ -1,7 +1,7 @@
 import sinon from 'sinon';
 import { createLedger, createPublishDurations } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
-import type { RelaySettings } from '../../../src/outbox/relay/shard-lease.ts';
+import type { RelaySettings } from '../../../src/outbox/relay/relay.ts';
 import { createMemoryOutboxStore, type MemoryTable } from '../memory-outbox-store.ts';
 import { collectLines, createFakeBroker, relayOver } from './relay-under-test.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createPauses } from '../../../src/outbox/relay/pipeline.ts';
+import { createPauses } from '../../../src/outbox/relay/relay.ts';
 
 describe('relay: pauses', () => {
   function pauses() {

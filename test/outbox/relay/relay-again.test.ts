@@ -1,64 +1,118 @@
 import assert from 'node:assert/strict';
-import type { SendFailure } from '../../../src/publish/broker.ts';
+import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
+import type { Relay } from '../../../src/outbox/relay/relay.ts';
+import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { away } from '../../publish/fake-cluster.ts';
+import { createMemoryOutboxStore } from '../memory-outbox-store.ts';
 import { onFakeTime } from './fake-time.ts';
-import { inversions, rowOf, type SentBatch, seededRandom } from './relay-under-test.ts';
+import { duplicates, inversions, relayOver, rowOf, seededRandom } from './relay-under-test.ts';
 
 const lost: SendFailure = { kind: 'unknown_outcome', cause: 'TimeoutException', message: 'no answer' };
+const partitionCount = 6;
 
-/** A broker recognizes only a batch that is repeated before any other of its partition. */
-function notRepeated(sends: readonly SentBatch[]): string[] {
-  const open = new Map<number | undefined, string>();
-  return sends.flatMap(({ partition, ids, failure }) => {
-    const before = open.get(partition);
-    const batch = ids.join();
-    if (failure === lost) open.set(partition, batch);
-    else if (failure === undefined || batch !== before) open.delete(partition);
-    return before !== undefined && before !== batch ? [`${before}, then ${batch}`] : [];
-  });
+/** A cluster that recognizes a batch only if its producer repeats it before any other batch of the partition. */
+function createCluster(random: () => number) {
+  const stored: BrokerRecord[] = [];
+  const down = new Set<number | undefined>();
+  const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+  return {
+    stored,
+    down,
+    fall(count: number): void {
+      while (down.size < count) down.add(Math.floor(random() * partitionCount));
+    },
+    /** `slowMs`: how long a slow answer takes. */
+    producer(broker: Broker, slowMs: number): Broker {
+      const last = new Map<number | undefined, string>();
+      async function send(
+        partition: number | undefined,
+        records: readonly BrokerRecord[],
+      ): Promise<SendResult> {
+        const wasDown = down.has(partition);
+        await sleep(5 + random() * 20);
+        if (wasDown) return { ok: false, failure: away };
+        const isDown = down.has(partition);
+        const ids = records.map(({ headers }) => headers.eventId).join();
+        const isStored = !isDown || random() < 0.5;
+        if (isStored && last.get(partition) !== ids) stored.push(...records);
+        if (isStored) last.set(partition, ids);
+        if (random() < 0.02) await sleep(slowMs);
+        return isDown ? { ok: false, failure: lost } : { ok: true };
+      }
+      return { ...broker, send: (_, partition, records) => send(partition, records) };
+    },
+  };
 }
 
 describe('relay: a batch with an unknown outcome', () => {
   let its: ReturnType<typeof onFakeTime>;
   beforeEach(() => {
-    its = onFakeTime({ partitions: 6 });
+    its = onFakeTime({ partitions: partitionCount });
   });
   afterEach(() => its.time.restore());
 
-  for (let round = 1; round <= 5; round++) {
-    it(`is repeated before anything else of its partition, also after an outage (${round})`, async () => {
-      const random = seededRandom(round);
-      let inserted = 0;
-      let state: 'up' | 'away' = 'up';
-      its.broker.reply = async () => {
-        const before = state;
-        await new Promise((resolve) => setTimeout(resolve, 5 + random() * 20));
-        if (before === 'away') return away;
-        return state === 'up' ? undefined : lost;
-      };
-      const relay = its.relay();
-      relay.start();
-      // Rows with later ids are sent before.
-      const commitLater = (id: number): void => void setTimeout(() => its.store.commit(id), random() * 200);
-      const load = async (ms: number): Promise<void> => {
-        for (let at = 0; at < ms; at += 5) {
-          if (random() < 0.1) commitLater(its.store.begin(rowOf(`late ${inserted}`, inserted++)));
-          else await its.insert(rowOf(`a${Math.floor(random() * 50)}`, inserted++));
-          relay.wake();
-          await its.time.tickAsync(5);
+  const outages = [
+    { what: 'all partitions are away', count: partitionCount, relays: 1, slowMs: 0 },
+    { what: 'some partitions are away', count: 2, relays: 1, slowMs: 0 },
+    { what: 'all are away, and another relay starts', count: partitionCount, relays: 2, slowMs: 0 },
+    { what: 'some are away, and another relay starts', count: 2, relays: 2, slowMs: 0 },
+    { what: 'one is away for a moment, and the relay stops', count: 1, relays: 1, slowMs: 0, stops: true },
+    { what: 'some are away, and answers come after the time limit', count: 2, relays: 1, slowMs: 3_000 },
+  ];
+  for (const { what, count, relays, slowMs, stops = false } of outages) {
+    it(`is stored once: ${what}`, async () => {
+      for (let round = 1; round <= 10; round++) {
+        const { clock, logger } = its;
+        const random = seededRandom(round);
+        const cluster = createCluster(random);
+        const store = createMemoryOutboxStore(() => its.time.now);
+        let inserted = 0;
+        const started: Relay[] = [];
+        const start = (): void => {
+          const broker = cluster.producer(its.broker, slowMs);
+          const relay = relayOver(
+            { store, broker, clock, logger },
+            { batchSize: 5 + Math.floor(random() * 20) },
+          );
+          started.push(relay);
+          relay.start();
+        };
+        const nextRow = (): OutboxRow => rowOf(`a${Math.floor(random() * 50)}`, inserted++);
+        // Rows with later ids are sent before.
+        const commitLater = (id: number): void => void setTimeout(() => store.commit(id), random() * 200);
+        const load = async (ms: number): Promise<void> => {
+          for (let at = 0; at < ms; at += 5) {
+            if (random() < 0.1) commitLater(store.begin(rowOf(`late ${inserted}`, inserted++)));
+            const rows = Array.from({ length: Math.floor(random() * 4) }, () => nextRow());
+            await store.insert(rows);
+            for (const relay of started) relay.wake();
+            await its.time.tickAsync(5);
+          }
+        };
+        start();
+        await load(500);
+        for (let outage = 0; outage < 3; outage++) {
+          cluster.fall(count);
+          await load(random() * (stops ? 100 : 3_000));
+          while (started.length < relays) start();
+          if (!stops) await its.time.tickAsync(random() * 90_000);
+          cluster.down.clear();
+          if (stops) {
+            const stopped = started.pop()?.stop(10_000);
+            await its.time.tickAsync(10_000);
+            assert.equal(await stopped, true);
+            start();
+          }
+          await load(500);
         }
-      };
-      await load(500);
-      state = 'away';
-      await load(2_000);
-      await its.time.tickAsync(90_000);
-      state = 'up';
-      await load(500);
-      await its.time.tickAsync(120_000);
-      const stored = new Set(its.broker.stored.map(({ headers }) => headers.eventId));
-      assert.equal(stored.size, inserted);
-      assert.equal(inversions(its.broker.stored), 0);
-      assert.deepEqual(notRepeated(its.broker.sends), []);
+        await its.time.tickAsync(200_000);
+        const stored = new Set(cluster.stored.map(({ headers }) => headers.eventId));
+        assert.equal(stored.size, store.table.rows.size, `round ${round}`);
+        assert.equal(duplicates(cluster.stored), 0, `round ${round}`);
+        assert.equal(inversions(cluster.stored), 0, `round ${round}`);
+        for (const relay of started) void relay.stop(1_000);
+        await its.time.tickAsync(2_000);
+      }
     });
   }
 });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { isOwnWork } from '../../../src/ground/lifecycle.ts';
+import { isolate } from '../../../src/observe/otel-api.ts';
 import type { OutboxStore } from '../../../src/outbox/outbox-store.ts';
-import { leaseMsFor } from '../../../src/outbox/relay/shard-lease.ts';
+import { leaseMsFor } from '../../../src/outbox/relay/relay.ts';
 import { createTable, createMemoryOutboxStore as memoryStore } from '../memory-outbox-store.ts';
 import { onFakeTime } from './fake-time.ts';
 import { duplicates, invalid, relayOver, rowOf } from './relay-under-test.ts';
@@ -134,10 +135,9 @@ describe('relay: leases and the end', () => {
     assert.equal(its.store.calls.get('claim'), 2);
   });
 
-  it('runs everything as work of its own, and nothing of it in the context of a call', async () => {
-    const contexts = new AsyncLocalStorage<string>();
-    const seen = new Set<string | undefined>();
-    const look = (): void => void seen.add(contexts.getStore());
+  it('does everything as work of svc, whose calls are not captured', async () => {
+    const seen = new Set<boolean>();
+    const look = (): void => void seen.add(isOwnWork());
     its.store.delay = async () => look();
     its.broker.reply = async () => {
       look();
@@ -145,22 +145,18 @@ describe('relay: leases and the end', () => {
       look();
       return its.broker.sends.length === 2 ? invalid : undefined;
     };
-    const own = { isolate: <T>(work: () => Promise<T>) => contexts.run('own', work) };
-    await contexts.run('own', () => its.insert(rowOf('a', 1)));
-    const { relay, first } = contexts.run('request', () => {
-      const made = relayOver({ ...its, ...own }, { cleanupEnabled: true });
-      made.start();
-      return { relay: made, first: made.state() };
-    });
-    assert.equal(first.pending, null);
+    await isolate(() => its.insert(rowOf('a', 1)));
+    const relay = relayOver(its, { cleanupEnabled: true });
+    relay.start();
+    assert.equal(relay.state().pending, null);
     await its.time.tickAsync(1_000);
-    await contexts.run('own', () => its.insert(rowOf('a', 2), rowOf('b', 1)));
-    contexts.run('request', () => relay.wake());
+    await isolate(() => its.insert(rowOf('a', 2), rowOf('b', 1)));
+    relay.wake();
     await its.time.tickAsync(700_000);
-    const stopped = contexts.run('request', () => relay.stop(1_000));
+    const stopped = relay.stop(1_000);
     await its.time.tickAsync(1_000);
     await stopped;
-    assert.deepEqual([...seen], ['own']);
+    assert.deepEqual([...seen], [true]);
     assert.equal(its.broker.stored.length, 3);
   });
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { isOwnerGone, newOwner, shownOwner } from '../../../src/outbox/relay/shard-lease.ts';
+import { isOwnerGone, newOwner, shownOwner } from '../../../src/outbox/relay/relay.ts';
 import { requiring } from '../../support/requires.ts';
 
-const source = new URL('../../../src/outbox/relay/shard-lease.ts', import.meta.url).href;
+const source = new URL('../../../src/outbox/relay/relay.ts', import.meta.url).href;
 const tells = `const { newOwner } = await import(${JSON.stringify(source)}); console.log(newOwner());`;
 const lives = 'setInterval(() => {}, 1000);';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createPostgresStore } from '../../../src/adapters/postgres/postgres-store.ts';
 import { shardCount } from '../../../src/outbox/outbox-row.ts';
-import { leaseMsFor, standbyMs } from '../../../src/outbox/relay/shard-lease.ts';
+import { leaseMsFor, standbyMs } from '../../../src/outbox/relay/relay.ts';
 import { startOwnPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
 import { until as untilSo } from '../../support/until.ts';

@@ -1,7 +1,11 @@
 import { createLedger, createPublishDurations } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
-import { createRelay, type Relay, type RelayParts } from '../../../src/outbox/relay/relay.ts';
-import type { RelaySettings } from '../../../src/outbox/relay/shard-lease.ts';
+import {
+  createRelay,
+  type Relay,
+  type RelayParts,
+  type RelaySettings,
+} from '../../../src/outbox/relay/relay.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { outboxRow } from '../../cli/outbox-folder.ts';
 import { logInto, silentLog } from '../../support/log.ts';
@@ -113,7 +117,6 @@ export function relayOver(
   return createRelay({
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
     logger: silentLog,
-    isolate: (work) => work(),
     owner: `owner-${++lastOwner}`,
     counters: { ledger: createLedger(), durations: createPublishDurations() },
     ...parts,

@@ -35,7 +35,7 @@ export function startProcess(
   const strategy = folder.strategyOf(owner);
   const backup = createBackupTier({
     ...{ strategies: () => [strategy], drained: strategy, onDrainable: order.stored },
-    ...{ clock, logger, isolate: (work) => work() },
+    ...{ clock, logger },
   });
   const chain = createTierChain({
     tiers: [backup],

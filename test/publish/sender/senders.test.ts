@@ -45,7 +45,6 @@ senderContract('dead letters', {
     const tier = createDlqTier({
       ...{ broker, topic: 'dlq', format: 'operations', leastTimeMs: 1_000, logger: silentLog, partitionOf },
       clock: { now: nowMs, monotonic: nowMs },
-      isolate: (work) => work(),
       isAway: () => false,
       onSendFailed() {},
     });

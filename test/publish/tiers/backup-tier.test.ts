@@ -33,7 +33,6 @@ function tierOf(...strategies: EventBackupStrategy[]) {
     strategies: () => strategies,
     clock: { now: () => 1_780_000_002_000, monotonic: () => time.nowMs },
     logger: { debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) },
-    isolate: (work) => work(),
   });
   return { tier, errors, time };
 }

@@ -46,7 +46,7 @@ describe('an event that goes behind others in the backup', () => {
     const [s3, local] = [place('s3'), place('local')];
     const drainable: FailedEvent[] = [];
     const backup = createBackupTier({
-      ...{ strategies: () => [s3, local], drained: local, clock, logger, isolate: (work) => work() },
+      ...{ strategies: () => [s3, local], drained: local, clock, logger },
       onDrainable: (failed) => void drainable.push(failed),
     });
     await backup.store(failedEvent('1'));

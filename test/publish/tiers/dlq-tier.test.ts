@@ -35,7 +35,6 @@ function tierOver(answer: (sent: Sent) => SendFailure | undefined, options: Part
     clock: { now: () => 1_780_000_001_000, monotonic: () => time.nowMs },
     logger: { debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) },
     partitionOf: (key) => (Number(key?.slice(4)) % 2 === 0 ? 0 : 1),
-    isolate: (work) => work(),
     isAway: () => false,
     onSendFailed: (kind) => kinds.push(kind),
     ...options,
@@ -123,7 +122,9 @@ describe('dead letter tier', () => {
     const gate = new Promise<void>((resolve) => {
       open = resolve;
     });
-    const { tier } = tierOver(() => undefined, { isolate: (work) => gate.then(work) });
+    const { tier } = tierOver(() => undefined, {
+      broker: { partitionsFor: () => gate.then(() => 1), send: async () => ({ ok: true }) },
+    });
     const first = Array.from({ length: 10_000 }, (_, id) => tier.store(failedEvent(String(id))));
     assert.equal(await tier.store(failedEvent('10000')), false);
     open();

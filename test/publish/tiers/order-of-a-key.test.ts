@@ -7,7 +7,6 @@ import { silentLog as logger } from '../../support/log.ts';
 import { away, event, fakeCluster, queueOver, tooLarge } from '../fake-cluster.ts';
 
 const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-const isolate = <T>(work: () => Promise<T>): Promise<T> => work();
 
 /**
  * The queue, the dead letter topic and the backup as a process has them. The main topic is answered by hand, the other at
@@ -30,11 +29,11 @@ function processWith({ room = 10_000, refused = '' } = {}) {
   const chain = createTierChain({
     tiers: [
       createDlqTier({
-        ...{ broker: withDlq, topic: 'dead', format: 'operations', clock, logger, partitionOf, isolate },
+        ...{ broker: withDlq, topic: 'dead', format: 'operations', clock, logger, partitionOf },
         ...{ leastTimeMs: 1_000, isAway: () => false, onSendFailed() {} },
       }),
       createBackupTier({
-        ...{ strategies: () => [local], drained: local, onDrainable: order.stored, clock, logger, isolate },
+        ...{ strategies: () => [local], drained: local, onDrainable: order.stored, clock, logger },
       }),
     ],
     onKept() {},
