@@ -64,7 +64,7 @@ const chunks: readonly (readonly [name: string, files: RegExp])[] = [
   // What a consumer, publishEvent() and the running svc share.
   [
     'ports',
-    /src\/(?:publish\/(?:[^/]+$|api\/check-options|main\/cluster-state\.|tiers\/(?:loss-alert|dlq-message))|serialize\/serializer\.|protect\/(?:mask\.|marks\/policy\.|own-text)|ground\/bounds\.)/,
+    /src\/(?:publish\/(?:[^/]+$|api\/(?:check-options|caller-wait)|main\/cluster-state\.|tiers\/dlq-message)|serialize\/serializer\.|protect\/(?:mask\.|marks\/policy\.|own-text)|ground\/bounds\.)/,
   ],
   // What reads and writes protected fields.
   ['keys', /src\/protect\/keys\/key-(?:cache|ring)\./],

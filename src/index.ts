@@ -32,9 +32,9 @@ export type { PiiFieldDecorator, PiiFieldOptions } from './protect/marks/policy.
 export { PiiField } from './protect/marks/policy.ts';
 export type { Masker } from './protect/mask.ts';
 export { registerMasker } from './protect/mask.ts';
+export type { LostEvent, LostEventListener } from './publish/api/caller-wait.ts';
+export { onEventLost } from './publish/api/caller-wait.ts';
 export { flush, invalidateEncryptionKeys, publish } from './publish/api/publish.ts';
-export type { BackupEvent, EventBackupStrategy } from './publish/backup-strategy.ts';
-export { registerBackupStrategy } from './publish/backup-strategy.ts';
 export type {
   Broker,
   BrokerRecord,
@@ -47,5 +47,5 @@ export type {
 export type { BrokerFactory, OwnBrokerSettings } from './publish/own-broker.ts';
 export { registerBroker } from './publish/own-broker.ts';
 export type { Producer, Published, PublishOptions } from './publish/publisher.ts';
-export type { LostEvent, LostEventListener } from './publish/tiers/loss-alert.ts';
-export { onEventLost } from './publish/tiers/loss-alert.ts';
+export type { BackupEvent, EventBackupStrategy } from './publish/tier.ts';
+export { registerBackupStrategy } from './publish/tier.ts';

@@ -260,11 +260,11 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 225,
-      lines: 76_034,
+      files: 222,
+      lines: 76_025,
       namesWithOneImporter: 752,
       filesWithOneImporter: 50,
-      besideFaces: 126,
+      besideFaces: 123,
       levels: 2,
     };
     const over = Object.entries(measured()).filter(

@@ -23,10 +23,10 @@ import {
   ownKeyProvider,
   type StaticKeyProvider,
 } from '../protect/keys/key-provider.ts';
-import type { EventBackupStrategy } from '../publish/backup-strategy.ts';
 import type { AskAccess, Broker, SendResult } from '../publish/broker.ts';
 import { openOwnBroker } from '../publish/own-broker.ts';
 import type { RecoverySource } from '../publish/recovery-source.ts';
+import type { EventBackupStrategy } from '../publish/tier.ts';
 import type { TailRange, TopicReader, TopicTail } from '../publish/topic-reader.ts';
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';

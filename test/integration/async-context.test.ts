@@ -6,8 +6,8 @@ import { type SpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import pino from 'pino';
 import { publishEvent } from '../../src/capture/declare/publish-event.ts';
 import type { Logger } from '../../src/observe/logger.ts';
-import { registerBackupStrategy } from '../../src/publish/backup-strategy.ts';
-import { onEventLost } from '../../src/publish/tiers/loss-alert.ts';
+import { onEventLost } from '../../src/publish/api/caller-wait.ts';
+import { registerBackupStrategy } from '../../src/publish/tier.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 const nowhere = { client: 'kafkajs', bootstrapServers: ['127.0.0.1:1'] };

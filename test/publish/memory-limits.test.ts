@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { createSendSlots } from '../../src/publish/broker.ts';
 import { bytesOf, toRecord } from '../../src/publish/main/queue.ts';
-import { createMemory, createSendSlots, createTickBudget } from '../../src/publish/memory-limits.ts';
+import { createMemory, createTickBudget } from '../../src/publish/sender/sender.ts';
 import { event } from './fake-cluster.ts';
 
 describe('limits', () => {

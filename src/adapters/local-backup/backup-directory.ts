@@ -14,8 +14,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { addClaim, ageOf, ownStamp, removeClaim, rivalsOf } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { makeFolders } from '../../ground/files.ts';
-import type { BackupEvent } from '../../publish/backup-strategy.ts';
 import type { StoredEvent } from '../../publish/recovery-source.ts';
+import type { BackupEvent } from '../../publish/tier.ts';
 import { makeFolderSync, routesFolder, segmentName } from './segment.ts';
 
 /** `platform` and `restrict` replace Windows' owner-only rule in tests. */

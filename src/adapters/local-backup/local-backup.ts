@@ -7,8 +7,8 @@ import { nextTurn, sleep } from '../../ground/builtins.ts';
 import { type Clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
-import type { BackupEvent, EventBackupStrategy } from '../../publish/backup-strategy.ts';
 import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
+import type { BackupEvent, EventBackupStrategy } from '../../publish/tier.ts';
 import {
   besideLink,
   checkBackupDirectory,

@@ -3,8 +3,8 @@ import { basename, join } from 'node:path';
 import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { nextTurn } from '../../ground/builtins.ts';
 import { orderOf } from '../../ground/event-fields.ts';
-import { decodeEvent, decodeRecord } from '../../publish/backup-strategy.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
+import { decodeEvent, decodeRecord } from '../../publish/tier.ts';
 import {
   type DirectoryLock,
   lineOf,

@@ -21,13 +21,7 @@ import { nodeCrypto } from '../../ground/builtins.ts';
 import { isAlive, isRunning, ownStamp, type ProcessStamp } from '../../ground/claims.ts';
 import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import {
-  type BackupEvent,
-  backupName,
-  encodeLine,
-  encodeRecord,
-  encodeRoute,
-} from '../../publish/backup-strategy.ts';
+import { type BackupEvent, backupName, encodeLine, encodeRecord, encodeRoute } from '../../publish/tier.ts';
 
 interface Placed {
   readonly directory: string;

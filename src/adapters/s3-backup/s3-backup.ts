@@ -6,6 +6,8 @@ import { crc32 } from 'node:zlib';
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type OwnS3Client, ownS3Client } from '../../ground/own-parts.ts';
+import { createSendSlots } from '../../publish/broker.ts';
+import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import {
   type BackupEvent,
   backupName,
@@ -14,9 +16,7 @@ import {
   type EventBackupStrategy,
   encodeRecord,
   encodeRoute,
-} from '../../publish/backup-strategy.ts';
-import { createSendSlots } from '../../publish/memory-limits.ts';
-import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
+} from '../../publish/tier.ts';
 
 type S3Store = Awaited<ReturnType<typeof openS3Store>>;
 

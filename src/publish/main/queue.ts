@@ -10,6 +10,7 @@ import type { EventForm, EventValue, SerializedEvent } from '../../serialize/ser
 import {
   type Broker,
   type BrokerRecord,
+  createSendSlots,
   doubtsCount,
   faultOf,
   nameOf,
@@ -19,7 +20,6 @@ import {
   type SendFailureKind,
   type SendResult,
 } from '../broker.ts';
-import { createMemory, createSendSlots, createTickBudget, type MemoryLimits } from '../memory-limits.ts';
 import {
   isSpilled,
   type KeyOrder,
@@ -35,6 +35,9 @@ import {
   brokenPromise,
   countForBatch,
   createLane,
+  createMemory,
+  createTickBudget,
+  type MemoryLimits,
   newBatch,
   nextTry,
 } from '../sender/sender.ts';

@@ -3,13 +3,13 @@
 import { type Clock, inTime } from '../../ground/clock.ts';
 import {
   type BrokerRecord,
+  createSendSlots,
   faultOf,
   nameOf,
   passingOf,
   type SendFailure,
   type SendResult,
 } from '../broker.ts';
-import { createSendSlots } from '../memory-limits.ts';
 
 export interface BatchLimits {
   /** Events in one send. */
@@ -384,5 +384,78 @@ export function createSender<T>(options: SenderOptions<T>) {
         onIdle.push(resolve);
         pump();
       }),
+  };
+}
+
+/** Limits over all topics: events that wait, are in flight, or wait for a retry. */
+export interface MemoryLimits {
+  readonly maxEvents: number;
+  readonly maxBytes: number;
+}
+
+/** Counts events and bytes in memory. It refuses what does not fit, and never waits. */
+export function createMemory({ maxEvents, maxBytes }: MemoryLimits) {
+  let events = 0;
+  let bytes = 0;
+  let overflows = 0;
+  return {
+    reserve(size: number): boolean {
+      if (events >= maxEvents || bytes + size > maxBytes) {
+        overflows++;
+        return false;
+      }
+      events++;
+      bytes += size;
+      return true;
+    },
+    /** Reserves past the limit, for events that were counted elsewhere before. */
+    reserveAnyway(size: number): void {
+      events++;
+      bytes += size;
+    },
+    release(size: number): void {
+      events--;
+      bytes -= size;
+    },
+    get events() {
+      return events;
+    },
+    get bytes() {
+      return bytes;
+    },
+    /** Refused reservations so far. */
+    get overflows() {
+      return overflows;
+    },
+  };
+}
+
+/** Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it waits). */
+const bytesOnTheWay = 8 * 1024;
+
+/**
+ * Counts what one turn of the event loop sends to the next tiers. None of that can end before the turn does.
+ *
+ * @param maxBytes called in each turn that adds something; default: an eighth of the heap limit
+ */
+export function createTickBudget(
+  maxBytes: () => number = () => process.getBuiltinModule('node:v8').getHeapStatistics().heap_size_limit / 8,
+) {
+  let bytes = 0;
+  let limit = 0;
+  return {
+    add(size: number): void {
+      if (bytes === 0) {
+        limit = maxBytes();
+        setImmediate(() => {
+          bytes = 0;
+        });
+      }
+      bytes += size + bytesOnTheWay;
+    },
+    /** From the event that exceeds the budget until the end of the turn. */
+    get isFull(): boolean {
+      return bytes > limit;
+    },
   };
 }

@@ -1,8 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { parseObject } from '../backup-strategy.ts';
 import type { BrokerRecord } from '../broker.ts';
 import type { StoredEvent } from '../recovery-source.ts';
-import type { FailedEvent } from '../tier.ts';
+import { type FailedEvent, parseObject } from '../tier.ts';
 
 /** `operations`: shape A of the specification; `recovery`: shape B. */
 export type DlqFormat = 'operations' | 'recovery';

@@ -5,19 +5,18 @@ import { SvcError } from '../../ground/errors.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../observe/outcomes.ts';
-import type { BackupEvent, EventBackupStrategy } from '../backup-strategy.ts';
 import {
   type Broker,
+  createSendSlots,
   doubtsCount,
   faultOf,
   nameOf,
   type SendFailure,
   type SendFailureKind,
 } from '../broker.ts';
-import { createMemory, createSendSlots, type MemoryLimits } from '../memory-limits.ts';
 import { isSpilled } from '../order/backup-order.ts';
-import { type BatchLimits, createSender } from '../sender/sender.ts';
-import type { FailedEvent, Tier } from '../tier.ts';
+import { type BatchLimits, createMemory, createSender, type MemoryLimits } from '../sender/sender.ts';
+import type { BackupEvent, EventBackupStrategy, FailedEvent, Tier } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 
 interface TierChainOptions {

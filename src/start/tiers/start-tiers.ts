@@ -9,12 +9,11 @@ import type { Logger } from '../../observe/logger.ts';
 import type { BackupState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { Ledger } from '../../observe/outcomes.ts';
-import { registeredBackupStrategies } from '../../publish/backup-strategy.ts';
+import type { LossAlert } from '../../publish/api/caller-wait.ts';
 import { type Broker, partitionOf, partitionOfKey } from '../../publish/broker.ts';
 import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
 import type { Drain } from '../../publish/recovery/recover.ts';
-import type { FailedEvent } from '../../publish/tier.ts';
-import type { LossAlert } from '../../publish/tiers/loss-alert.ts';
+import { type FailedEvent, registeredBackupStrategies } from '../../publish/tier.ts';
 import {
   createBackupTier,
   createDlqTier,

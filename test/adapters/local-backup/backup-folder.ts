@@ -6,8 +6,8 @@ import {
   type LocalBackupOptions,
 } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
-import type { BackupEvent } from '../../../src/publish/backup-strategy.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
+import type { BackupEvent } from '../../../src/publish/tier.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { silentLog } from '../../support/log.ts';
 

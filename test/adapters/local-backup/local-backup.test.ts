@@ -19,7 +19,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import sinon from 'sinon';
 import { openBackupDirectory, restrictToOwner } from '../../../src/adapters/local-backup/backup-directory.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
-import { backupName } from '../../../src/publish/backup-strategy.ts';
+import { backupName } from '../../../src/publish/tier.ts';
 import { until } from '../../support/until.ts';
 import { backupEvent, backupIn, contentOf, eventsIn, freshPath, namesIn, routeOf } from './backup-folder.ts';
 

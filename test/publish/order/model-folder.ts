@@ -1,7 +1,7 @@
 import { SvcError } from '../../../src/ground/errors.ts';
 import { orderOf } from '../../../src/ground/event-fields.ts';
-import type { BackupEvent, EventBackupStrategy } from '../../../src/publish/backup-strategy.ts';
 import type { RecoverySource, StoredBatch, StoredEvent } from '../../../src/publish/recovery-source.ts';
+import type { BackupEvent, EventBackupStrategy } from '../../../src/publish/tier.ts';
 
 interface Line {
   readonly event: StoredEvent;

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { systemClock } from '../../../src/ground/clock.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
-import { type BrokerRecord, partitionOf, type SendResult } from '../../../src/publish/broker.ts';
-import { createSendSlots } from '../../../src/publish/memory-limits.ts';
+import {
+  type BrokerRecord,
+  createSendSlots,
+  partitionOf,
+  type SendResult,
+} from '../../../src/publish/broker.ts';
 import { recover } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { createLane, createSender, newBatch } from '../../../src/publish/sender/sender.ts';

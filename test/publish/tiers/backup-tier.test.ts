@@ -6,7 +6,7 @@ import {
   type EventBackupStrategy,
   registerBackupStrategy,
   registeredBackupStrategies,
-} from '../../../src/publish/backup-strategy.ts';
+} from '../../../src/publish/tier.ts';
 import { createBackupTier } from '../../../src/publish/tiers/tiers.ts';
 import { failedEvent } from '../failed-event.ts';
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import type { BackupEvent, EventBackupStrategy } from '../../../src/publish/backup-strategy.ts';
 import { spilled, spilledUnlessFull } from '../../../src/publish/order/backup-order.ts';
-import type { FailedEvent, Tier } from '../../../src/publish/tier.ts';
+import type { BackupEvent, EventBackupStrategy, FailedEvent, Tier } from '../../../src/publish/tier.ts';
 import { createBackupTier, createTierChain } from '../../../src/publish/tiers/tiers.ts';
 import { silentLog as logger } from '../../support/log.ts';
 import { failedEvent } from '../failed-event.ts';

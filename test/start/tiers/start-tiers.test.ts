@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { createLedger } from '../../../src/observe/outcomes.ts';
-import type { LossAlert } from '../../../src/publish/tiers/loss-alert.ts';
+import type { LossAlert } from '../../../src/publish/api/caller-wait.ts';
 import { startTiers } from '../../../src/start/tiers/start-tiers.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from '../../adapters/local-backup/backup-folder.ts';
 import { failedEvent } from '../../publish/failed-event.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createLossAlert, onEventLost } from '../../../src/publish/tiers/loss-alert.ts';
+import { createLossAlert, onEventLost } from '../../../src/publish/api/caller-wait.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
 describe('loss alert', () => {
