@@ -30,7 +30,7 @@ import {
   type PartitionCounts,
   type TopicRefusals,
 } from '../../publish/main/cluster-state.ts';
-import { createSender, type TopicPartition } from '../../publish/sender/sender.ts';
+import { type Batch, createSender, type TopicPartition } from '../../publish/sender/sender.ts';
 import { bytesOf, createBatchSize } from '../batches.ts';
 import { shardCount } from '../outbox-row.ts';
 import type {
@@ -889,12 +889,9 @@ function createPipeline(options: PipelineOptions) {
       sent(entries);
       if (held.delete(to.key)) options.onNextPassIn(0);
     },
-    async onFailed(to, { events, maybeStored }, failure, about): Promise<'ended'> {
-      await applyFailure(to, events, failure, { ...about, isAgain: held.has(to.key) });
-      sent(events);
-      held.delete(to.key);
-      const isLeft = !about.isSplit && events.every(({ row }) => !known.has(row.id));
-      if (maybeStored && isLeft) held.set(to.key, { to, entries: events, isQueued: false });
+    async onFailed(to, batch, failure, about): Promise<'ended'> {
+      await applyFailure(to, batch, failure, about);
+      sent(batch.events);
       return 'ended';
     },
     onSent: changed,
@@ -1085,34 +1082,40 @@ function createPipeline(options: PipelineOptions) {
     spendRetry(entry, { id, retryCount: retryCount + 1, lastError, retryInMs: null });
   }
 
-  function refused({ topic }: TopicPartition, entries: readonly QueueEntry[], failure: SendFailure): void {
+  /** Its rows are sent in another pass. */
+  function putBack(
+    to: TopicPartition,
+    { events, maybeStored }: Batch<QueueEntry>,
+    end: 'deferred' | 'paused',
+  ): void {
+    for (const entry of events) settle(entry, end);
+    if (maybeStored) held.set(to.key, { to, entries: events, isQueued: false });
+  }
+
+  function refused(to: TopicPartition, batch: Batch<QueueEntry>, failure: SendFailure): void {
+    const { topic } = to;
     breaker.failed(failure, true);
     refusals.refused(topic, failure, false);
     if (topics.pause(topic))
       logger.warn(`outbox: the events for topic "${topic}" wait in their table: ${failure.message}`, {
         cause: failure.cause,
       });
-    for (const entry of entries) settle(entry, 'paused');
+    putBack(to, batch, 'paused');
   }
 
-  function away(
-    partition: TopicPartition,
-    entries: readonly QueueEntry[],
-    failure: SendFailure,
-    tookMs: number,
-  ): void {
-    partitions.pause(partition.key);
-    lastFailedRows = entries.map(({ row }) => row);
+  function away(to: TopicPartition, batch: Batch<QueueEntry>, failure: SendFailure, tookMs: number): void {
+    partitions.pause(to.key);
+    lastFailedRows = batch.events.map(({ row }) => row);
     // The process was suspended and missed the answers: this says nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
     if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure, true);
     isSaid = breaker.state === 'CLOSED';
     if (isSaid)
       say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
-        topic: partition.topic,
+        topic: to.topic,
         cause: failure.cause,
       });
-    for (const entry of entries) settle(entry, 'deferred');
+    putBack(to, batch, 'deferred');
   }
 
   /** A broker drops the connection above its maximum request size, which looks like an outage. */
@@ -1126,26 +1129,23 @@ function createPipeline(options: PipelineOptions) {
   }
 
   async function applyFailure(
-    partition: TopicPartition,
-    entries: readonly QueueEntry[],
+    to: TopicPartition,
+    batch: Batch<QueueEntry>,
     failure: SendFailure,
-    {
-      isSplit,
-      isAgain,
-      tookMs,
-    }: { readonly isSplit: boolean; readonly isAgain: boolean; readonly tookMs: number },
+    { isSplit, tookMs }: { readonly isSplit: boolean; readonly tookMs: number },
   ): Promise<void> {
-    const [first] = entries;
+    const isAgain = held.delete(to.key);
+    const [first] = batch.events;
     ledger.brokerFailed(failure.kind);
     const fault = faultOf(failure);
-    if (doubtsCount(failure)) void counts.ask(partition.topic);
+    if (doubtsCount(failure)) void counts.ask(to.topic);
     if (isSplit || first === undefined) return heard(failure);
     // The first time, the broker may have stored it.
-    const mayBeTooLarge = entries.length === 1 && fault === 'cluster' && isAgain;
+    const mayBeTooLarge = batch.events.length === 1 && fault === 'cluster' && isAgain;
     if (fault === 'record' || (mayBeTooLarge && (await isOnlyTooLarge(first.row, failure))))
       failedAlone(first, failure);
-    else if (fault !== 'cluster') refused(partition, entries, failure);
-    else away(partition, entries, failure, tookMs);
+    else if (fault !== 'cluster') refused(to, batch, failure);
+    else away(to, batch, failure, tookMs);
   }
 
   function shardsLost(ids: readonly number[], acked: ReadonlySet<number>): void {
