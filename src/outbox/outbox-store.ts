@@ -99,6 +99,8 @@ export interface ExceptRows {
 interface ClaimOptions {
   /** Shards that are not given back if `owner` holds them. They count towards its share. */
   readonly keeps?: readonly number[];
+  /** Leaves shards to their owners whose lease has run out, unless they are gone. Default: takes them. */
+  readonly leavesExpired?: boolean;
   /** Whether an owner certainly no longer sends; its lease then counts as expired. */
   readonly isGone?: (owner: string) => boolean;
   /** Receives the database's time, in milliseconds since the epoch. */
@@ -139,11 +141,11 @@ export interface OutboxStore {
   /** The aggregates in these shards with FAILED rows. May contain duplicates. */
   failedAggregates(shards: readonly number[]): Promise<readonly Aggregate[]>;
   /**
-   * Marks rows as PUBLISHED if `owner` still holds their shard; `keep: false` deletes them instead. Returns the ids that are no
+   * Marks rows as PUBLISHED if no other owner has taken their shard; `keep: false` deletes them instead. Returns the ids that are no
    * longer PENDING. The others belong to another owner's shard.
    */
   ack(owner: string, ids: readonly number[], keep: boolean): Promise<readonly number[]>;
-  /** Stores failures of rows whose shard `owner` still holds. */
+  /** Stores failures of rows whose shard no other owner has taken. */
   fail(owner: string, failures: readonly RowFailure[]): Promise<void>;
   /** The highest id; 0: no rows. */
   lastId(): Promise<number>;

@@ -327,6 +327,17 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       assert.deepEqual(await store.claim('one', leaseMs), []);
     });
 
+    it('whose lease has run out stay with their owner for a claim that leaves them, unless it is gone', async () => {
+      await store.claim('one', leaseMs);
+      await expire('one');
+      assert.deepEqual(await open().claim('two', leaseMs, { leavesExpired: true }), []);
+      assert.deepEqual(await store.claim('one', leaseMs, { leavesExpired: true }), allShards.slice(0, 32));
+      assert.equal((await store.claim('two', leaseMs, { leavesExpired: true })).length, 32);
+      await expire('one');
+      const isGone = (owner: string): boolean => owner === 'one';
+      assert.deepEqual(await store.claim('two', leaseMs, { leavesExpired: true, isGone }), allShards);
+    });
+
     it('of an owner that is known to be gone are taken at once, all of them, and of nobody else', async () => {
       await store.claim('gone', 60_000);
       const asked: string[] = [];
@@ -472,14 +483,23 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
     });
 
     for (const keep of [true, false]) {
-      it(`does nothing without a lease: of nobody, of another, or run out (keep: ${keep})`, async () => {
+      it(`does nothing for shards of nobody or of another owner (keep: ${keep})`, async () => {
         const ids = idsOf(await stored(3));
         assert.deepEqual(await store.ack('one', ids, keep), []);
         await store.claim('two', leaseMs);
         assert.deepEqual(await store.ack('one', ids, keep), []);
         await expire('two');
+        await store.claim('one', leaseMs);
         assert.deepEqual(await store.ack('two', ids, keep), []);
         assert.equal(await store.countPending(), 3);
+      });
+
+      it(`is done when the lease has run out, and no other owner has taken the shard (keep: ${keep})`, async () => {
+        const ids = idsOf(await stored(3));
+        await store.claim('one', leaseMs);
+        await expire('one');
+        assert.deepEqual(await store.ack('one', ids, keep), ids);
+        assert.equal(await store.countPending(), 0);
       });
     }
 
@@ -556,7 +576,7 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       assert.deepEqual(await store.failedAggregates([]), []);
     });
 
-    it('does nothing without a lease, nor to a row that is no longer PENDING', async () => {
+    it('does nothing in shards of others, nor to a row that is no longer PENDING', async () => {
       const [one, two] = idsOf(await stored(2)) as [number, number];
       const failure = { retryCount: 1, lastError: 'late', retryInMs: null };
       await store.fail('one', [{ id: one, ...failure }]);
@@ -564,6 +584,7 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       await store.ack('one', [one], true);
       await store.fail('one', [{ id: one, ...failure }]);
       await expire('one');
+      await store.claim('two', leaseMs);
       await store.fail('one', [{ id: two, ...failure }]);
       assert.deepEqual(await counts(), { total: 2, pending: 1, published: 1, failed: 0 });
     });

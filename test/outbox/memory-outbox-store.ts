@@ -66,7 +66,7 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
 
   const isHeld = (owner: string, row: TableRow): boolean => {
     const lease = leases.get(shardOf(row));
-    return lease?.owner === owner && lease.untilMs > nowMs();
+    return lease?.owner === owner;
   };
   const toStored = (row: TableRow): StoredRow => ({
     ...row,
@@ -94,13 +94,14 @@ export function createMemoryOutboxStore(nowMs: () => number, table = createTable
       await call('insert');
       for (const row of inserted) put(row, false);
     },
-    async claim(owner, leaseMs, { keeps = [], onTime } = {}) {
+    async claim(owner, leaseMs, { keeps = [], leavesExpired = false, onTime } = {}) {
       await call('claim');
       onTime?.(nowMs());
       const now = nowMs();
       owners.set(owner, now + leaseMs);
       for (const [name, untilMs] of owners) if (untilMs <= now) owners.delete(name);
-      for (const [shard, { untilMs }] of leases) if (untilMs <= now) leases.delete(shard);
+      for (const [shard, { owner: other, untilMs }] of leases)
+        if (untilMs <= now && other !== owner && !leavesExpired) leases.delete(shard);
       const share = Math.ceil(shardCount / owners.size);
       const held = [...leases].filter(([, lease]) => lease.owner === owner).map(([shard]) => shard);
       const kept = held.filter((shard) => keeps.includes(shard));

@@ -601,9 +601,9 @@ function* cleanup(
   }
 }
 
-/** A waiting row in a shard of the owner. */
+/** A waiting row in a shard of the owner, even if its lease has run out: no other owner has taken it since. */
 function stillHeld(dialect: Dialect, shards: string, owner: string): Condition {
-  const held = `SELECT shard FROM ${shards} WHERE owner = ? AND lease_until > ${dialect.now}`;
+  const held = `SELECT shard FROM ${shards} WHERE owner = ?`;
   return { sql: `status = 'PENDING' AND ${dialect.isIn('shard', held)}`, values: [owner] };
 }
 
@@ -617,6 +617,8 @@ function oneLine(text: string): string {
   // PostgreSQL stores no NUL.
   return text.replace(lineBreaks(), ' ').slice(0, longestError);
 }
+
+type ClaimOptions = NonNullable<Parameters<OutboxStore['claim']>[2]>;
 
 interface Claim {
   readonly shards: readonly number[];
@@ -646,17 +648,17 @@ function* claim(
   tables: Tables,
   owner: string,
   leaseMs: number,
-  { keeps = [], isGone = () => false }: Parameters<OutboxStore['claim']>[2] = {},
+  options: ClaimOptions = {},
 ): Work<Claim> {
   yield* command(dialect.aliveUntil(tables.relays), owner, leaseMs, leaseMs);
-  let found = yield* look(dialect, tables, owner, keeps);
-  const gone = found.holders.filter(isGone);
+  let found = yield* look(dialect, tables, owner, options);
+  const gone = found.holders.filter(options.isGone ?? (() => false));
   for (const one of gone) yield* release(tables, one);
-  if (gone.length > 0) found = yield* look(dialect, tables, owner, keeps);
+  if (gone.length > 0) found = yield* look(dialect, tables, owner, options);
   let { wanted, surplus, hasDead, nowMs } = found;
   for (let tries = 1; !(yield* take(dialect, tables, owner, leaseMs, wanted)); tries++) {
     const before = new Set(wanted);
-    ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, keeps, tries < mostTries));
+    ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, options, tries < mostTries));
     if (tries === mostTries) {
       // Only the shards that it got.
       wanted = wanted.filter((shard) => before.has(shard));
@@ -678,7 +680,7 @@ function* look(
   dialect: Dialect,
   { shards, relays }: Tables,
   owner: string,
-  keeps: readonly number[],
+  { keeps = [], leavesExpired = false }: Pick<ClaimOptions, 'keeps' | 'leavesExpired'>,
   takesMore = true,
 ): Work<Shards> {
   const found = yield* query(
@@ -695,8 +697,9 @@ function* look(
   const mine = [...kept, ...own.filter((shard) => !keeps.includes(shard))];
   const stays = Math.max(share, kept.length);
   const others = found.filter((row) => row.owner !== owner);
-  const free = others.filter(({ held }) => Number(held) === 0).map(({ shard }) => Number(shard));
-  const held = others.filter((row) => Number(row.held) === 1);
+  const isFree = ({ owner: other, held }: (typeof others)[number]): boolean =>
+    leavesExpired ? other === null : Number(held) === 0;
+  const free = others.filter(isFree).map(({ shard }) => Number(shard));
   // Relays that start together begin at different shards.
   const from = free.length === 0 ? 0 : spreadHash(owner) % free.length;
   const more = takesMore ? Math.max(0, share - mine.length) : 0;
@@ -704,7 +707,7 @@ function* look(
     wanted: [...mine.slice(0, stays), ...[...free.slice(from), ...free.slice(0, from)].slice(0, more)],
     surplus: mine.slice(stays),
     hasDead: Number(first?.known_count) > aliveCount,
-    holders: [...new Set(held.map((row) => String(row.owner)))],
+    holders: [...new Set(others.filter((row) => !isFree(row)).map((row) => String(row.owner)))],
     nowMs: Math.round(Number(first?.now_ms)),
   };
 }

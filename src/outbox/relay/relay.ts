@@ -158,11 +158,23 @@ export function createRelay(parts: RelayParts): Relay {
   const time = createDatabaseTime(clock, logger);
   const statistics = createStatistics({ store, clock });
   const cleanup = createCleanup({ store, settings, clock, logger, rests: () => lease.standsBy });
-  const breaker = createRelayBreaker({
-    ...{ enabled: settings.circuitBreaker, clock, logger },
-    onOpen() {
-      pipeline.drop();
-      reader.recheck();
+  /** OPEN after 5 consecutive failures of the cluster. HALF-OPEN 60 s later, when one send decides. Rows wait in their table. */
+  const breaker: Breaker = createCircuit({
+    threshold: settings.circuitBreaker ? defaultBreaker.threshold : Number.POSITIVE_INFINITY,
+    probeIntervalMs: openMs,
+    clock,
+    // Faults of single rows never get here.
+    countsFatal: true,
+    onChange(to, _, why) {
+      if (to === 'CLOSED') logger.info(`outbox: Circuit breaker is CLOSED${why}: rows are sent again`);
+      else if (to === 'HALF-OPEN')
+        logger.info('outbox: Circuit breaker is HALF-OPEN: one batch tests the cluster');
+      else {
+        const wait = `rows wait in their table for ${openMs / 1_000} s`;
+        logger.info(`outbox: ${breakerOpen.message}: ${wait} (${why})`);
+        pipeline.drop();
+        reader.recheck();
+      }
     },
   });
   const lease = createShardLease({
@@ -170,10 +182,10 @@ export function createRelay(parts: RelayParts): Relay {
     store: {
       isFull: (owner) => store.isFull(owner),
       release: (owner) => store.release(owner),
-      claim(owner, leaseMs) {
+      claim(owner, leaseMs, options) {
         const askedAtMs = clock.monotonic();
         const onTime = (nowMs: number): void => time.observe(nowMs, askedAtMs);
-        return store.claim(owner, leaseMs, { keeps: pipeline.unsettledShards(), onTime });
+        return store.claim(owner, leaseMs, { ...options, keeps: pipeline.unsettledShards(), onTime });
       },
     },
     withoutSends: (claim, maxWaitMs) => pipeline.withoutSends(claim, maxWaitMs),
@@ -434,6 +446,8 @@ function createShardLease(options: ShardLeaseOptions) {
   const pause = createWakeup();
   let lastEpoch = 0;
   let untilMs = Number.NEGATIVE_INFINITY;
+  /** Until then, it takes no shards whose lease has run out. */
+  let leavesUntilMs = Number.NEGATIVE_INFINITY;
   let failures = 0;
   let claimedAtMs: number | undefined;
   let failure: string | undefined;
@@ -473,7 +487,9 @@ function createShardLease(options: ShardLeaseOptions) {
       return;
     }
     const askedAtMs = clock.monotonic();
-    const shards = await store.claim(owner, leaseMs);
+    // The database or this process was away. Others that were, too, renew their leases first.
+    if (failures > 0 || (epochs.size > 0 && !lasts(0))) leavesUntilMs = askedAtMs + leaseMs;
+    const shards = await store.claim(owner, leaseMs, { leavesExpired: askedAtMs < leavesUntilMs });
     claimedAtMs = clock.monotonic();
     isAlive = true;
     stand(false);
@@ -1437,39 +1453,6 @@ function oneLine({ cause, message }: SendFailure): string {
 
 /** From opening to the first probe, and from one probe to the next. */
 const openMs = 60_000;
-
-interface RelayBreakerOptions {
-  /** `false`: always CLOSED. */
-  readonly enabled: boolean;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** It is OPEN: nothing more may be sent. */
-  readonly onOpen: () => void;
-}
-
-/**
- * The publisher's breaker with the settings of the outbox: OPEN after 5 consecutive failures of the cluster; HALF-OPEN 60 seconds
- * later, when one send decides. Nothing is lost: rows wait in their table.
- */
-function createRelayBreaker({ enabled, clock, logger, onOpen }: RelayBreakerOptions): Breaker {
-  return createCircuit({
-    threshold: enabled ? defaultBreaker.threshold : Number.POSITIVE_INFINITY,
-    probeIntervalMs: openMs,
-    clock,
-    // Faults of single rows never get here.
-    countsFatal: true,
-    onChange(to, _, why) {
-      if (to === 'CLOSED') logger.info(`outbox: Circuit breaker is CLOSED${why}: rows are sent again`);
-      else if (to === 'HALF-OPEN')
-        logger.info('outbox: Circuit breaker is HALF-OPEN: one batch tests the cluster');
-      else {
-        const wait = `rows wait in their table for ${openMs / 1_000} s`;
-        logger.info(`outbox: ${breakerOpen.message}: ${wait} (${why})`);
-        onOpen();
-      }
-    },
-  });
-}
 
 /** How often a pass begins again at the first row, to find late commits and retries. */
 const restartMs = 1_000;

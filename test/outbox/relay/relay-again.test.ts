@@ -57,9 +57,16 @@ describe('relay: a batch with an unknown outcome', () => {
     { what: 'all are away, and another relay starts', count: partitionCount, relays: 2, slowMs: 0 },
     { what: 'some are away, and another relay starts', count: 2, relays: 2, slowMs: 0 },
     { what: 'one is away for a moment, and the relay stops', count: 1, relays: 1, slowMs: 0, stops: true },
+    {
+      what: 'the database is away for longer than a lease',
+      count: 0,
+      relays: 2,
+      slowMs: 0,
+      isOfDatabase: true,
+    },
     { what: 'some are away, and answers come after the time limit', count: 2, relays: 1, slowMs: 3_000 },
   ];
-  for (const { what, count, relays, slowMs, stops = false } of outages) {
+  for (const { what, count, relays, slowMs, stops = false, isOfDatabase = false } of outages) {
     it(`is stored once: ${what}`, async () => {
       for (let round = 1; round <= 10; round++) {
         const { clock, logger } = its;
@@ -93,10 +100,12 @@ describe('relay: a batch with an unknown outcome', () => {
         await load(500);
         for (let outage = 0; outage < 3; outage++) {
           cluster.fall(count);
-          await load(random() * (stops ? 100 : 3_000));
+          if (isOfDatabase) store.failing = 'away';
+          else await load(random() * (stops ? 100 : 3_000));
           while (started.length < relays) start();
           if (!stops) await its.time.tickAsync(random() * 90_000);
           cluster.down.clear();
+          store.failing = undefined;
           if (stops) {
             const stopped = started.pop()?.stop(10_000);
             await its.time.tickAsync(10_000);
