@@ -668,7 +668,7 @@ interface QueueEntry {
   /** When it was read, and when the broker had it, on the monotonic clock. */
   readonly takenMs: number;
   sentMs?: number;
-  readonly repeats?: HeldBatch;
+  readonly repeats?: UncertainBatch;
   /** Its neighbors in the aggregate, while they matter. */
   previous: QueueEntry | undefined;
   next: QueueEntry | undefined;
@@ -803,7 +803,7 @@ export function createPauses(options: {
  * A batch with an unknown outcome. A broker recognizes a batch only if it is repeated before any other batch of its partition. So
  * its rows stay in memory and are sent first in the next pass, and all other rows of the partition wait for them.
  */
-interface HeldBatch {
+interface UncertainBatch {
   readonly to: TopicPartition;
   readonly entries: readonly QueueEntry[];
   /** Its rows are in the queue of their partition, or in a send. */
@@ -848,7 +848,7 @@ function createPipeline(options: PipelineOptions) {
   const processed = { published: 0, failed: 0 };
   const pause = createWakeup();
   /** By partition. */
-  const held = new Map<string, HeldBatch>();
+  const uncertain = new Map<string, UncertainBatch>();
   let bytes = 0;
   let lastSuccessMs: number | undefined;
   let isSuspended = false;
@@ -903,7 +903,7 @@ function createPipeline(options: PipelineOptions) {
     onStored(to, entries) {
       applyStored(to, entries);
       sent(entries);
-      if (held.delete(to.key)) options.onNextPassIn(0);
+      if (uncertain.delete(to.key)) options.onNextPassIn(0);
     },
     async onFailed(to, batch, failure, about): Promise<'ended'> {
       await applyFailure(to, batch, failure, about);
@@ -929,11 +929,11 @@ function createPipeline(options: PipelineOptions) {
     if (end !== undefined) return 'ended';
     const isPaused = !isLate && topics.has(topic);
     const isMine = lease.epochOf(row.shard) === epoch;
-    const isOther = held.has(key) && held.get(key) !== entry.repeats;
+    const isOther = uncertain.has(key) && uncertain.get(key) !== entry.repeats;
     const isAway = isLate || partitions.has(key) || breaker.state === 'OPEN';
     if (isPaused || isAway || isOther || !isMine || !lease.lasts(sendTimeoutMs)) {
       // Its other rows are a batch of their own.
-      if (!isMine && !isOther) held.delete(key);
+      if (!isMine && !isOther) uncertain.delete(key);
       settle(entry, isPaused ? 'paused' : 'deferred');
       return 'ended';
     }
@@ -990,7 +990,7 @@ function createPipeline(options: PipelineOptions) {
   }
 
   const holds = (topic: string, partition: number | undefined): boolean =>
-    [...held.values()].some(({ to }) => to.topic === topic && to.partition === partition);
+    [...uncertain.values()].some(({ to }) => to.topic === topic && to.partition === partition);
 
   function take(read: ReadRow, topic: string, partition: number | undefined): void {
     const { row, page } = read;
@@ -1005,13 +1005,13 @@ function createPipeline(options: PipelineOptions) {
     sender.put(entry, topic, partition);
   }
 
-  const isPaused = ({ to }: HeldBatch): boolean => partitions.has(to.key) || topics.has(to.topic);
+  const mustWait = ({ to }: UncertainBatch): boolean => partitions.has(to.key) || topics.has(to.topic);
 
   /** Queues the rows of a batch again. False: they cannot be sent now. */
-  function repeat(batch: HeldBatch): boolean {
+  function repeat(batch: UncertainBatch): boolean {
     const { to, entries } = batch;
     const cannot = ({ row }: QueueEntry): boolean => known.has(row.id) || order.isBlocked(row);
-    if (isPaused(batch) || entries.some(cannot)) return false;
+    if (mustWait(batch) || entries.some(cannot)) return false;
     batch.isQueued = true;
     const page = { remaining: 0 };
     for (const { row, epoch, takenMs } of entries)
@@ -1020,7 +1020,7 @@ function createPipeline(options: PipelineOptions) {
   }
 
   /** Its rows wait for the next pass, and the rows behind them. */
-  function keepBack({ to, entries }: HeldBatch): void {
+  function keepBack({ to, entries }: UncertainBatch): void {
     for (const { row } of entries) {
       deferred.add(row.id);
       if (!topics.has(to.topic)) order.block(row);
@@ -1028,16 +1028,16 @@ function createPipeline(options: PipelineOptions) {
   }
 
   /** Another relay has its rows now, or the topic has been created again without its partition. */
-  function isGone({ to, entries }: HeldBatch): boolean {
+  function isGone({ to, entries }: UncertainBatch): boolean {
     const count = counts.known(to.topic);
     const hasPartition = count === undefined || to.partition === undefined || to.partition < count;
     return !hasPartition || entries.some(({ row, epoch }) => lease.epochOf(row.shard) !== epoch);
   }
 
-  function repeatHeld(): void {
-    for (const batch of [...held.values()]) {
+  function repeatUncertain(): void {
+    for (const batch of [...uncertain.values()]) {
       if (batch.isQueued) continue;
-      if (isGone(batch)) held.delete(batch.to.key);
+      if (isGone(batch)) uncertain.delete(batch.to.key);
       else if (breaker.state !== 'CLOSED' || !repeat(batch)) keepBack(batch);
     }
     sender.pump();
@@ -1050,7 +1050,7 @@ function createPipeline(options: PipelineOptions) {
     for (const { row, end } of known.values()) if (end === 'deferred') order.block(row);
     topics.newPass();
     partitions.newPass();
-    repeatHeld();
+    repeatUncertain();
   }
 
   const nextPausedMs = (): number => Math.min(topics.nextMs(), partitions.nextMs());
@@ -1105,7 +1105,7 @@ function createPipeline(options: PipelineOptions) {
     end: 'deferred' | 'paused',
   ): void {
     for (const entry of events) settle(entry, end);
-    if (maybeStored) held.set(to.key, { to, entries: events, isQueued: false });
+    if (maybeStored) uncertain.set(to.key, { to, entries: events, isQueued: false });
   }
 
   function refused(to: TopicPartition, batch: Batch<QueueEntry>, failure: SendFailure): void {
@@ -1150,7 +1150,7 @@ function createPipeline(options: PipelineOptions) {
     failure: SendFailure,
     { isSplit, tookMs }: { readonly isSplit: boolean; readonly tookMs: number },
   ): Promise<void> {
-    const isAgain = held.delete(to.key);
+    const isAgain = uncertain.delete(to.key);
     const [first] = batch.events;
     ledger.brokerFailed(failure.kind);
     const fault = faultOf(failure);
@@ -1242,10 +1242,10 @@ function createPipeline(options: PipelineOptions) {
     },
 
     newPass,
-    /** Repeats the held batches at the end of a relay: until none is left, the cluster is away, or the time is over. */
+    /** Repeats the uncertain batches at the end of a relay: until none is left, the cluster is away, or the time is over. */
     async repeatAll(limitMs: number): Promise<void> {
       const endMs = clock.monotonic() + limitMs;
-      while (held.size > 0 && breaker.state === 'CLOSED' && !isStopped) {
+      while (uncertain.size > 0 && breaker.state === 'CLOSED' && !isStopped) {
         const waitMs = nextPausedMs();
         if (clock.monotonic() + waitMs < endMs) await pause.wait(waitMs);
         newPass();
@@ -1254,13 +1254,13 @@ function createPipeline(options: PipelineOptions) {
       }
     },
 
-    /** The rows that do not wait for a held batch. */
+    /** The rows that do not wait for an uncertain batch. */
     free: (rows: readonly StoredRow[]): readonly StoredRow[] =>
       rows.filter((row) => !holds(row.topic, partitionFor(row))),
-    /** Tests the cluster with a held batch. `isOther`: not with one that failed last. False: no batch can be sent. */
+    /** Tests the cluster with an uncertain batch. `isOther`: not with one that failed last. False: no batch can be sent. */
     testAgain(isOther: boolean): boolean {
       const failed = new Set(lastFailedRows.map(({ id }) => id));
-      for (const batch of held.values()) {
+      for (const batch of uncertain.values()) {
         if (isOther && batch.entries.some(({ row }) => failed.has(row.id))) continue;
         for (const { row } of batch.entries) order.unblock(row);
         if (repeat(batch)) {
@@ -1277,7 +1277,7 @@ function createPipeline(options: PipelineOptions) {
       const note = ({ row }: QueueEntry): void => void shards.add(row.shard);
       for (const entry of known.values()) if (entry.end !== undefined) note(entry);
       for (const entries of inFlight.keys()) entries.forEach(note);
-      for (const { entries } of held.values()) entries.forEach(note);
+      for (const { entries } of uncertain.values()) entries.forEach(note);
       return [...shards];
     },
 

@@ -52,21 +52,20 @@ describe('relay: a batch with an unknown outcome', () => {
   afterEach(() => its.time.restore());
 
   const outages = [
-    { what: 'all partitions are away', count: partitionCount, relays: 1, slowMs: 0 },
-    { what: 'some partitions are away', count: 2, relays: 1, slowMs: 0 },
-    { what: 'all are away, and another relay starts', count: partitionCount, relays: 2, slowMs: 0 },
-    { what: 'some are away, and another relay starts', count: 2, relays: 2, slowMs: 0 },
-    { what: 'one is away for a moment, and the relay stops', count: 1, relays: 1, slowMs: 0, stops: true },
+    { what: 'all partitions are away', count: partitionCount, relays: 1 },
+    { what: 'some partitions are away', count: 2, relays: 1 },
+    { what: 'all are away, and another relay starts', count: partitionCount, relays: 2 },
+    { what: 'some are away, and another relay starts', count: 2, relays: 2 },
+    { what: 'one is away for a moment, and the relay stops', count: 1, relays: 1, stops: true },
     {
       what: 'the database is away for longer than a lease',
       count: 0,
       relays: 2,
-      slowMs: 0,
       isOfDatabase: true,
     },
     { what: 'some are away, and answers come after the time limit', count: 2, relays: 1, slowMs: 3_000 },
   ];
-  for (const { what, count, relays, slowMs, stops = false, isOfDatabase = false } of outages) {
+  for (const { what, count, relays, slowMs = 0, stops = false, isOfDatabase = false } of outages) {
     it(`is stored once: ${what}`, async () => {
       for (let round = 1; round <= 10; round++) {
         const { clock, logger } = its;
