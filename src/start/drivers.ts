@@ -1,12 +1,7 @@
 import { mysql2Drivers } from '../adapters/mysql/mysql2-driver.ts';
-import { type OrmPatch, ormPatches } from '../adapters/orms/orms.ts';
+import { ormPatches } from '../adapters/orms/orms.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
-import {
-  betterSqlite3Driver,
-  foreignSqliteIsLoaded,
-  nodeSqliteDriver,
-  prepareSqliteAtOnce,
-} from '../adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../adapters/sqlite/sqlite-driver.ts';
 import type { PackagePatch } from '../capture/packages/hook.ts';
 import type { Config } from '../config/config.ts';
 import { isOwnWork, runOwnWork, shared } from '../ground/lifecycle.ts';
@@ -21,7 +16,7 @@ export { createOutboxFunctions } from '../outbox/api/functions.ts';
 const drivers: Readonly<Record<Dialect, readonly DriverPatch[]>> = {
   postgres: [pgDriver],
   mysql: mysql2Drivers,
-  sqlite: [nodeSqliteDriver, betterSqlite3Driver],
+  sqlite: [sqliteDrivers.nodeSqlite, sqliteDrivers.betterSqlite3],
 };
 const all = Object.values(drivers).flat();
 
@@ -115,7 +110,7 @@ function foreignPatch(
     patch() {
       if (!foreign.has(specifier)) logger.warn(foreignText(specifier));
       foreign.add(specifier);
-      if (dialect === 'sqlite') foreignSqliteIsLoaded(specifier);
+      if (dialect === 'sqlite') sqliteDrivers.foreignIsLoaded(specifier);
     },
   };
 }
@@ -133,7 +128,7 @@ function noneFollowed(wanted: readonly DriverPatch[]): string {
 export function prepareEmbedded({ datasource, table, initializeSchema }: Config['outbox']): void {
   if (initializeSchema === 'never' || dialectOf(datasource.url ?? '') !== 'sqlite') return;
   try {
-    runOwnWork(() => prepareSqliteAtOnce(datasource.url ?? '', table));
+    runOwnWork(() => sqliteDrivers.prepareAtOnce(datasource.url ?? '', table));
   } catch {
     // The store reports it when it is prepared.
   }
@@ -142,7 +137,7 @@ export function prepareEmbedded({ datasource, table, initializeSchema }: Config[
 /**
  * Patches an ORM. Without the patch, svc still finds transactions, but not a call that runs beside others and sends no statement itself.
  */
-function ormPatch({ specifier, patch }: OrmPatch, logger: Logger): PackagePatch {
+function ormPatch({ specifier, patch }: (typeof ormPatches)[number], logger: Logger): PackagePatch {
   const say = (reason: string): void =>
     logger.debug(`transactions of ${specifier} are followed through the driver only: ${reason}`);
   return {

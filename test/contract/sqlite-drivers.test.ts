@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import * as nodeSqlite from 'node:sqlite';
 import BetterSqlite3 from 'better-sqlite3';
-import { betterSqlite3Driver, nodeSqliteDriver } from '../../src/adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { patchDriver } from './captured.ts';
@@ -26,12 +26,12 @@ const cases: readonly Case[] = [
   {
     name: 'node:sqlite',
     open: (path) => new nodeSqlite.DatabaseSync(path),
-    patch: () => patchDriver(nodeSqliteDriver, nodeSqlite),
+    patch: () => patchDriver(sqliteDrivers.nodeSqlite, nodeSqlite),
   },
   {
     name: 'better-sqlite3',
     open: (path) => new BetterSqlite3(path),
-    patch: () => patchDriver(betterSqlite3Driver, BetterSqlite3),
+    patch: () => patchDriver(sqliteDrivers.betterSqlite3, BetterSqlite3),
   },
 ];
 

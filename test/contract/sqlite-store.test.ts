@@ -2,18 +2,15 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  loadBetterSqlite,
-  loadNodeSqlite,
-  type SqliteDriver,
-  type SqliteHandle,
-} from '../../src/adapters/sqlite/sqlite-driver.ts';
+import { loadBetterSqlite, loadNodeSqlite } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { createSqliteStore } from '../../src/adapters/sqlite/sqlite-store.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';
 import { testOutboxSchema } from './outbox-schema.ts';
 import { type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
 import { testOutboxStrays } from './outbox-strays.ts';
+
+type SqliteDriver = ReturnType<typeof loadNodeSqlite>;
 
 const drivers: readonly (readonly [name: string, load: () => SqliteDriver | Promise<SqliteDriver>])[] = [
   ['better-sqlite3', loadBetterSqlite],
@@ -27,7 +24,7 @@ for (const [name, load] of drivers) {
     let path: string;
     // By the same driver: two copies of SQLite in one process do not see each other's locks.
     let driver: SqliteDriver;
-    let reader: SqliteHandle;
+    let reader: ReturnType<SqliteDriver['open']>;
 
     before(async () => {
       directory = temporaryFolder('outbox');

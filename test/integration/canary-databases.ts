@@ -4,7 +4,7 @@ import mysql from 'mysql2/promise';
 import pg from 'pg';
 import { mysql2Drivers } from '../../src/adapters/mysql/mysql2-driver.ts';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
-import { nodeSqliteDriver } from '../../src/adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { patchDriver } from '../contract/captured.ts';
@@ -31,7 +31,7 @@ export interface CanaryDatabase {
 let files = 0;
 
 export async function canarySqlite(folder: string): Promise<CanaryDatabase> {
-  patchDriver(nodeSqliteDriver, nodeSqlite);
+  patchDriver(sqliteDrivers.nodeSqlite, nodeSqlite);
   const path = join(folder, `canary-${++files}.db`);
   const administrator = new nodeSqlite.DatabaseSync(path);
   return prepared({

@@ -6,7 +6,7 @@ import mysql from 'mysql2/promise';
 import pg from 'pg';
 import { mysql2Drivers } from '../../src/adapters/mysql/mysql2-driver.ts';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
-import { betterSqlite3Driver, nodeSqliteDriver } from '../../src/adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import { patchDriver } from '../contract/captured.ts';
 import { startMariadb } from '../support/mariadb.ts';
@@ -158,7 +158,7 @@ requiring('mariadb', 'long texts of statements with mysql2', function () {
 
 describe('long texts of statements with better-sqlite3', function () {
   this.timeout(120_000);
-  before(() => patchDriver(betterSqlite3Driver, BetterSqlite3));
+  before(() => patchDriver(sqliteDrivers.betterSqlite3, BetterSqlite3));
   testLongTexts('length', async () => {
     const database = new BetterSqlite3(':memory:');
     return {
@@ -173,7 +173,7 @@ describe('long texts of statements with better-sqlite3', function () {
 
 describe('long texts of statements with node:sqlite', function () {
   this.timeout(120_000);
-  before(() => patchDriver(nodeSqliteDriver, nodeSqlite));
+  before(() => patchDriver(sqliteDrivers.nodeSqlite, nodeSqlite));
   testLongTexts('length', async () => {
     const database = new nodeSqlite.DatabaseSync(':memory:');
     return {

@@ -8,7 +8,7 @@ import type mysql from 'mysql2';
 import type pg from 'pg';
 import { mysql2Drivers } from '../../src/adapters/mysql/mysql2-driver.ts';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
-import { betterSqlite3Driver } from '../../src/adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import { createConnections } from '../../src/transaction/connection.ts';
 import type { DriverPatch } from '../../src/transaction/driver.ts';
@@ -319,7 +319,7 @@ describe('the application goes on with another better-sqlite3: without or with o
   this.timeout(60_000);
 
   testOthers(
-    betterSqlite3Driver,
+    sqliteDrivers.betterSqlite3,
     async (Database: typeof BetterSqlite3) => {
       const database = new Database(':memory:');
       database.exec('CREATE TABLE orders (id TEXT)');
@@ -365,7 +365,7 @@ describe('the application goes on with another better-sqlite3: without or with o
         })();
       }
     }
-    betterSqlite3Driver.patch(
+    sqliteDrivers.betterSqlite3.patch(
       Database,
       createConnections(
         () => {},
@@ -377,7 +377,7 @@ describe('the application goes on with another better-sqlite3: without or with o
     assert.deepEqual(said, ['its statements do not report their connection']);
     assert.throws(
       () =>
-        betterSqlite3Driver.patch(
+        sqliteDrivers.betterSqlite3.patch(
           class {},
           createConnections(() => {}),
         ),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import * as nodeSqlite from 'node:sqlite';
-import { nodeSqliteDriver } from '../../src/adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import type { OutboxPort } from '../../src/outbox/api/executor.ts';
 import type { OutboxEvent } from '../../src/outbox/api/outbox-event.ts';
@@ -47,7 +47,7 @@ function testLists({ send, ...outcome }: Way): void {
   before(async function () {
     this.timeout(20_000);
     // Whichever suites ran before in this process: a driver is patched once, and for good.
-    patchDriver(nodeSqliteDriver, nodeSqlite);
+    patchDriver(sqliteDrivers.nodeSqlite, nodeSqlite);
     folder = temporaryFolder('list');
     const file = join(folder, 'shop.db');
     const listens = Promise.withResolvers<string>();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import * as nodeSqlite from 'node:sqlite';
 import pg from 'pg';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
-import { nodeSqliteDriver } from '../../src/adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
@@ -75,7 +75,7 @@ function runHere(): void {
 describe('svc/testing: the outbox', () => {
   runHere();
   let database: nodeSqlite.DatabaseSync;
-  before(() => patchDriver(nodeSqliteDriver, nodeSqlite));
+  before(() => patchDriver(sqliteDrivers.nodeSqlite, nodeSqlite));
   beforeEach(() => {
     clear();
     nextId = 1;

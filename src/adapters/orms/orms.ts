@@ -9,7 +9,7 @@ import {
 } from '../../transaction/patch-method.ts';
 import type { CallbackResult } from '../../transaction/transaction.ts';
 
-export interface OrmPatch {
+interface OrmPatch {
   /** As an application imports it. */
   readonly specifier: string;
   /** Changes the package's classes in place, once. Returns whether it knows them, or what `require` must return instead. */

@@ -28,13 +28,13 @@ import {
 } from '../sql/statement.ts';
 
 /** One connection to a file, with either driver. Synchronous. */
-export interface SqliteHandle {
+interface SqliteHandle {
   run(statement: SqlStatement): StatementResult;
   exec(sql: string): void;
   close(): void;
 }
 
-export interface SqliteDriver {
+interface SqliteDriver {
   open(path: string): SqliteHandle;
 }
 
@@ -98,7 +98,7 @@ export function loadNodeSqlite(): SqliteDriver {
 }
 
 /** `better-sqlite3` if it is installed, else `node:sqlite`. */
-export function loadSqlite(): Promise<SqliteDriver> {
+function loadSqlite(): Promise<SqliteDriver> {
   return loadBetterSqlite().catch(loadNodeSqlite);
 }
 
@@ -118,7 +118,7 @@ function withoutWarning<T>(load: () => T): T {
   }
 }
 
-export function pathOf(url: string): string {
+function pathOf(url: string): string {
   const path = /^sqlite:(?:\/\/(?=\/))?(.+)$/s.exec(url)?.[1];
   if (path === undefined) throw badUrl('for SQLite, use sqlite: and the path of a file');
   return path;
@@ -140,7 +140,7 @@ interface NodeSqlite {
 
 const running = ['run', 'all', 'get', 'iterate'];
 
-export const nodeSqliteDriver: DriverPatch = {
+const nodeSqlite: DriverPatch = {
   specifier: 'node:sqlite',
   patch(exports, connections) {
     const { DatabaseSync, StatementSync } = exports as NodeSqlite;
@@ -285,7 +285,7 @@ type TransactionFunction = BetterSqliteMethod &
 const betterSqliteRunning = ['run', 'get', 'all', 'iterate'] as const;
 const variants = ['default', 'deferred', 'immediate', 'exclusive'] as const;
 
-export const betterSqlite3Driver: DriverPatch = {
+const betterSqlite3: DriverPatch = {
   specifier: 'better-sqlite3',
   patch(exports, connections) {
     const driver = driverOf(exports as DatabaseClass);
@@ -297,6 +297,19 @@ export const betterSqlite3Driver: DriverPatch = {
     const { prototype } = exports as { readonly prototype: DatabaseMethods };
     patchOnce(prototype, () => patchDatabase(prototype, driver, connections));
   },
+};
+
+/** What the start of svc does with the drivers of SQLite. */
+export const sqliteDrivers = {
+  nodeSqlite,
+  betterSqlite3,
+  /** The application has loaded a driver without a patch. */
+  foreignIsLoaded(name: string): void {
+    used.foreign = name;
+    tell();
+  },
+  /** Creates the tables before the application's first turn, which may store an event. The store reports problems later. */
+  prepareAtOnce,
 };
 
 function patchDatabase(prototype: DatabaseMethods, driver: SqliteDriver, connections: Connections): void {
@@ -494,30 +507,37 @@ const used = shared('sqlite-driver', () => ({
   listeners: new Set<() => void>(),
 }));
 
-export function usedDriver(path: string): SqliteDriver | undefined {
+function usedDriver(path: string): SqliteDriver | undefined {
   return used.onFile.get(realPath(path)) ?? used.first;
 }
 
-/** The name of a driver with its own SQLite, if svc would open the file beside it. */
-export function foreignSqlite(path: string): string | undefined {
-  return usedDriver(path) === undefined ? used.foreign : undefined;
-}
-
-/** Until the returned function is called. */
-export function onOtherDriver(listener: () => void): () => void {
-  used.listeners.add(listener);
-  return () => void used.listeners.delete(listener);
+/**
+ * The file of a URL, and the driver that opens it.
+ *
+ * @param load a driver to use whatever the application uses
+ */
+export function sqliteFile(url: string, load?: () => SqliteDriver | Promise<SqliteDriver>) {
+  const path = pathOf(url);
+  return {
+    path,
+    /** The driver as long as the application has loaded none. */
+    load: load ?? loadSqlite,
+    /** The application's driver for this file, once it has loaded one. */
+    usedDriver: () => (load === undefined ? usedDriver(path) : undefined),
+    /** The name of a driver with its own SQLite, if svc would open the file beside it. */
+    foreign: () => (load === undefined && usedDriver(path) === undefined ? used.foreign : undefined),
+    /** Calls the listener when one of these two may have changed, until the returned function is called. */
+    onOtherDriver(listener: () => void): () => void {
+      used.listeners.add(listener);
+      return () => void used.listeners.delete(listener);
+    },
+  };
 }
 
 /** Before the application can open a file with it. Drivers that svc loads do not count. */
 function driverIsLoaded(driver: SqliteDriver): void {
   if (isOwnWork() || used.first !== undefined) return;
   used.first = driver;
-  tell();
-}
-
-export function foreignSqliteIsLoaded(name: string): void {
-  used.foreign = name;
   tell();
 }
 
@@ -544,8 +564,7 @@ function realPath(path: string): string {
 /** How long the start waits for another process that has the file. */
 const busyMs = 2_000;
 
-/** Creates the tables before the application's first turn, which may store an event. The store reports problems later. */
-export function prepareSqliteAtOnce(url: string, table: string): void {
+function prepareAtOnce(url: string, table: string): void {
   const database = loadNodeSqlite().open(pathOf(url));
   try {
     database.exec(`PRAGMA busy_timeout = ${busyMs}`);

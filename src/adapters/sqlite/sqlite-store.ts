@@ -17,15 +17,11 @@ import {
   type SqlStoreOptions,
 } from '../sql/sql-store.ts';
 import { runWorkAtOnce, type Work } from '../sql/statement.ts';
-import {
-  foreignSqlite,
-  loadSqlite,
-  onOtherDriver,
-  pathOf,
-  type SqliteDriver,
-  type SqliteHandle,
-  usedDriver,
-} from './sqlite-driver.ts';
+import { sqliteFile } from './sqlite-driver.ts';
+
+type SqliteFile = ReturnType<typeof sqliteFile>;
+type SqliteDriver = Awaited<ReturnType<SqliteFile['load']>>;
+type SqliteHandle = ReturnType<SqliteDriver['open']>;
 
 /** Between two tries while another connection has the file: the first and the longest wait. */
 const firstWaitMs = 2;
@@ -38,34 +34,30 @@ const longestWaitMs = 50;
  *
  * @param load another driver
  */
-export function createSqliteStore(
-  options: SqlStoreOptions,
-  load?: () => SqliteDriver | Promise<SqliteDriver>,
-): OutboxStore {
-  const path = pathOf(options.url);
+export function createSqliteStore(options: SqlStoreOptions, load?: SqliteFile['load']): OutboxStore {
+  const file = sqliteFile(options.url, load);
   const details: StoreFaultDetails = {
     dialect: 'sqlite',
     table: options.table,
-    database: `SQLite in ${path}`,
+    database: `SQLite in ${file.path}`,
   };
-  return createSqlStore('sqlite', options, details, openLater(path, options, details, load));
+  return createSqlStore('sqlite', options, details, openLater(file, options, details));
 }
 
 function openLater(
-  path: string,
+  file: SqliteFile,
   { initializeSchema, timeoutMs = defaultTimeoutMs }: SqlStoreOptions,
   details: StoreFaultDetails,
-  load?: () => SqliteDriver | Promise<SqliteDriver>,
 ): SqlDatabase {
   let driver: Promise<SqliteDriver> | undefined;
   let open: { readonly by: SqliteDriver; readonly handle: SqliteHandle } | undefined;
   let isClosed = false;
   const inFlight = new Set<Promise<unknown>>();
   // Synchronous, because the application is about to use the file.
-  const stopListening = onOtherDriver(() => {
-    if (open === undefined || load !== undefined) return;
-    const isTheirs = (usedDriver(path) ?? open.by) === open.by;
-    if (!isTheirs || foreignSqlite(path) !== undefined) closeHandle();
+  const stopListening = file.onOtherDriver(() => {
+    if (open === undefined) return;
+    const isTheirs = (file.usedDriver() ?? open.by) === open.by;
+    if (!isTheirs || file.foreign() !== undefined) closeHandle();
   });
 
   function closeHandle(): void {
@@ -80,12 +72,12 @@ function openLater(
 
   function opened(made: SqliteDriver): SqliteHandle {
     if (open !== undefined) return open.handle;
-    const beside = load === undefined ? foreignSqlite(path) : undefined;
+    const beside = file.foreign();
     if (beside !== undefined) throw storeError('otherCopy', { ...details, code: beside });
     // Opening would create an empty file.
-    if (initializeSchema === 'never' && !existsSync(path)) throw storeError('tableMissing', details);
-    const by = load === undefined ? (usedDriver(path) ?? made) : made;
-    const handle = by.open(path);
+    if (initializeSchema === 'never' && !existsSync(file.path)) throw storeError('tableMissing', details);
+    const by = file.usedDriver() ?? made;
+    const handle = by.open(file.path);
     try {
       handle.exec('PRAGMA busy_timeout = 0');
       handle.exec('PRAGMA journal_mode = WAL');
@@ -138,7 +130,7 @@ function openLater(
 
   return {
     async run(work, { as = 'transaction', limitMs = timeoutMs } = {}) {
-      driver ??= Promise.resolve().then(load ?? loadSqlite);
+      driver ??= Promise.resolve().then(file.load);
       const made = await driver.catch((error: unknown) => {
         driver = undefined;
         throw packageMissing('better-sqlite3', error as NodeJS.ErrnoException);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync as Real, type StatementSync as RealStatement, type SQLInputValue } from 'node:sqlite';
 import { describe, it } from 'mocha';
-import { nodeSqliteDriver } from '../../../src/adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../../../src/adapters/sqlite/sqlite-driver.ts';
 import { createConnections } from '../../../src/transaction/connection.ts';
 
 // Node's own module as later versions might be: each part that svc uses is missing, throws, or is something else, with the rest as it
@@ -136,7 +136,7 @@ describe('the application goes on with another node:sqlite: without or with othe
       const copy = copyOfModule();
       bend(copy);
       try {
-        nodeSqliteDriver.patch(
+        sqliteDrivers.nodeSqlite.patch(
           copy,
           createConnections(() => said.push('a commit that was not seen'), say),
         );

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import * as nodeSqlite from 'node:sqlite';
 import BetterSqlite3 from 'better-sqlite3';
-import { betterSqlite3Driver, nodeSqliteDriver } from '../../../src/adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../../../src/adapters/sqlite/sqlite-driver.ts';
 import { runOwnWork } from '../../../src/ground/lifecycle.ts';
 import { createConnections } from '../../../src/transaction/connection.ts';
 import { currentScope } from '../../../src/transaction/transaction.ts';
@@ -27,7 +27,7 @@ describe('better-sqlite3', () => {
   let captures: Captures;
   let database: BetterSqlite3.Database;
 
-  before(() => patchDriver(betterSqlite3Driver, BetterSqlite3));
+  before(() => patchDriver(sqliteDrivers.betterSqlite3, BetterSqlite3));
   beforeEach(() => {
     captures = new Captures();
     database = new BetterSqlite3(':memory:');
@@ -193,7 +193,7 @@ describe('node:sqlite', () => {
   let folder: string;
 
   before(async () => {
-    patchDriver(nodeSqliteDriver, nodeSqlite);
+    patchDriver(sqliteDrivers.nodeSqlite, nodeSqlite);
     folder = temporaryFolder('sqlite');
   });
   beforeEach(() => {
@@ -212,7 +212,7 @@ describe('node:sqlite', () => {
       [Symbol.dispose](): void {}
     }
     const patch = () =>
-      nodeSqliteDriver.patch(
+      sqliteDrivers.nodeSqlite.patch(
         { DatabaseSync: Old, StatementSync: class {} },
         createConnections(() => {}),
       );

@@ -6,7 +6,7 @@ import pg from 'pg';
 import postgres from 'postgres';
 import { mysql2Drivers } from '../../../src/adapters/mysql/mysql2-driver.ts';
 import { pgDriver } from '../../../src/adapters/postgres/pg-driver.ts';
-import { betterSqlite3Driver, nodeSqliteDriver } from '../../../src/adapters/sqlite/sqlite-driver.ts';
+import { sqliteDrivers } from '../../../src/adapters/sqlite/sqlite-driver.ts';
 import { startOwnWork } from '../../../src/ground/lifecycle.ts';
 import { patchDriver } from '../../contract/captured.ts';
 import { startMariadb } from '../../support/mariadb.ts';
@@ -226,7 +226,7 @@ export const shopKinds: readonly ShopKind[] = [
     title: 'node:sqlite',
     isFollowed: true,
     async open() {
-      patchDriver(nodeSqliteDriver, nodeSqlite);
+      patchDriver(sqliteDrivers.nodeSqlite, nodeSqlite);
       return sqliteShop(new nodeSqlite.DatabaseSync(':memory:'));
     },
   },
@@ -234,7 +234,7 @@ export const shopKinds: readonly ShopKind[] = [
     title: 'better-sqlite3',
     isFollowed: true,
     async open() {
-      patchDriver(betterSqlite3Driver, BetterSqlite3);
+      patchDriver(sqliteDrivers.betterSqlite3, BetterSqlite3);
       return sqliteShop(new BetterSqlite3(':memory:'));
     },
   },
