@@ -40,9 +40,6 @@ export function quoteTable(dialect: DialectName, table: string, suffix = ''): st
 
 const given = Object.values(columns);
 
-/** The columns of an application's INSERT. */
-export const insertColumns = given.map(({ name }) => name);
-
 /** SQL for a timestamp from milliseconds since the epoch. SQLite stores the milliseconds. */
 export const timeOfMs: Readonly<Record<DialectName, string>> = {
   postgres: `(timestamptz 'epoch' + ?::bigint * interval '1 millisecond')`,
@@ -50,47 +47,52 @@ export const timeOfMs: Readonly<Record<DialectName, string>> = {
   sqlite: '?',
 };
 
-/**
- * The INSERT of a row. The text is constant, so it can be prepared. It names the table's schema, so the connection's `search_path`
- * or current database does not matter. Parameters: `insertValues`.
- */
-export function insertStatement(table: string, dialect: DialectName, textPlace = '?'): string {
-  const placeOf = { text: textPlace, bytes: '?', number: '?', time: timeOfMs[dialect] };
-  const places = given.map((column) => placeOf[column.is]);
-  return placed(
-    dialect,
-    `INSERT INTO ${quoteTable(dialect, table)} (${insertColumns.join(', ')}) VALUES (${places.join(', ')})`,
-  );
-}
-
-interface Insertion {
+interface RowStatement {
   readonly text: string;
   readonly values: readonly SqlValue[];
 }
 
 /**
- * For connections of the application. In MySQL they may use a character set such as latin1 or utf8 without emoji, which would
- * change a text. So text beyond ASCII is sent as hex.
+ * The statements that write a row. The texts are constant, so they can be prepared. They name the table's schema, so the connection's `search_path`
+ * or current database does not matter.
+ *
+ * @param isOwn for connections of svc. In MySQL those of the application may use a character set such as latin1 or utf8 without
+ * emoji, which would change a text. So text beyond ASCII is sent there as hex.
  */
-export function insertionFor(table: string, dialect: DialectName): (row: OutboxRow) => Insertion {
-  const text = insertStatement(table, dialect);
-  if (dialect !== 'mysql') return (row) => ({ text, values: insertValues(row) });
-  const textOfHex = insertStatement(table, dialect, 'CONVERT(UNHEX(?) USING utf8mb4)');
-  return (row) => {
-    const values = insertValues(row);
-    if (!values.some((value) => typeof value === 'string' && notAscii.test(value))) return { text, values };
-    return { text: textOfHex, values: values.map(inHex) };
+export function rowStatements(table: string, dialect: DialectName, isOwn = false) {
+  const name = quoteTable(dialect, table);
+  const insertion = (textPlace: string): string => {
+    const placeOf = { text: textPlace, bytes: '?', number: '?', time: timeOfMs[dialect] };
+    const names = given.map((column) => column.name).join(', ');
+    const places = given.map((column) => placeOf[column.is]).join(', ');
+    return placed(dialect, `INSERT INTO ${name} (${names}) VALUES (${places})`);
+  };
+  const isPlain = isOwn || dialect !== 'mysql';
+  const text = insertion('?');
+  const textOfHex = isPlain ? text : insertion('CONVERT(UNHEX(?) USING utf8mb4)');
+  // `event_id` has no index. In prepared statements MySQL keeps the first value of LAST_INSERT_ID().
+  const deletion = `DELETE FROM ${name} WHERE id = @@last_insert_id AND event_id = ? AND ${routeColumn} IS NOT NULL`;
+  return {
+    insert(row: OutboxRow): RowStatement {
+      const values = given.map(({ of }) => of(row));
+      if (isPlain || !values.some((value) => typeof value === 'string' && notAscii.test(value)))
+        return { text, values };
+      return { text: textOfHex, values: values.map(inHex) };
+    },
+    /**
+     * Deletes the row just written, directly after its INSERT. `undefined` for PostgreSQL, where a trigger does it, and for SQLite,
+     * which no connector reads. Without the connector's column it fails, so rows for a relay are refused, not lost.
+     */
+    erase:
+      dialect === 'mysql'
+        ? ({ eventId }: OutboxRow): RowStatement => ({ text: deletion, values: [eventId] })
+        : undefined,
   };
 }
 
 const notAscii = /[^\x20-\x7e]/;
 const inHex = (value: SqlValue): SqlValue =>
   typeof value === 'string' ? Buffer.from(value).toString('hex') : value;
-
-/** In the order of `insertColumns`. */
-export function insertValues(row: OutboxRow): readonly SqlValue[] {
-  return given.map(({ of }) => of(row));
-}
 
 /** Size in bytes of MySQL's packet for a prepared statement with these values, as sent by `mysql2`. */
 export function packetBytes(values: readonly SqlValue[]): number {
@@ -133,27 +135,13 @@ export const routeColumn = 'debezium_topic';
 /** For the name of the PostgreSQL trigger that deletes each row. */
 export const eraseSuffix = '_erase';
 
-export interface ErasureSettings {
+/** Whether each row is deleted in the transaction that wrote it. A connector reads it from the database's log. */
+export function erasesRows({
+  publisherEnabled,
+  retentionDays,
+}: {
   readonly publisherEnabled: boolean;
   readonly retentionDays: number;
-}
-
-/** Whether each row is deleted in the transaction that wrote it. A connector reads it from the database's log. */
-export function erasesRows({ publisherEnabled, retentionDays }: ErasureSettings): boolean {
+}): boolean {
   return !publisherEnabled && retentionDays === 0;
-}
-
-/**
- * Deletes the row just written, directly after its INSERT; parameters: `eraseValues`. `undefined` for PostgreSQL, where a trigger
- * does it, and for SQLite, which no connector reads. Without the connector's column it fails, so rows for a relay are refused, not
- * lost.
- */
-export function eraseStatement(table: string, dialect: DialectName): string | undefined {
-  if (dialect !== 'mysql') return undefined;
-  // `event_id` has no index. In prepared statements MySQL keeps the first value of LAST_INSERT_ID().
-  return `DELETE FROM ${quoteTable(dialect, table)} WHERE id = @@last_insert_id AND event_id = ? AND ${routeColumn} IS NOT NULL`;
-}
-
-export function eraseValues({ eventId }: OutboxRow): readonly SqlValue[] {
-  return [eventId];
 }

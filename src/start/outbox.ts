@@ -6,7 +6,7 @@ import { SvcError } from '../ground/errors.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { type Channel, openChannel } from '../observe/thread-counts.ts';
-import { eraseStatement, erasesRows, eraseValues, insertionFor } from '../outbox/insert-row.ts';
+import { erasesRows, rowStatements } from '../outbox/insert-row.ts';
 import { createNotifier, createOutboxJoin, createSameTable } from '../outbox/join.ts';
 import { checkRow, type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
 import type { Notices, OutboxStore } from '../outbox/outbox-store.ts';
@@ -29,10 +29,9 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
     erases,
   });
   // Once per process: drivers cache a prepared statement by its text.
-  const insertions = Object.fromEntries(
-    dialects.map((dialect) => [dialect, insertionFor(table, dialect)]),
-  ) as Record<Dialect, ReturnType<typeof insertionFor>>;
-  const erasures = new Map(dialects.map((dialect) => [dialect, eraseStatement(table, dialect)]));
+  const statements = Object.fromEntries(
+    dialects.map((dialect) => [dialect, rowStatements(table, dialect)]),
+  ) as Record<Dialect, ReturnType<typeof rowStatements>>;
   const dialect = dialectOf(datasource.url) ?? 'postgres';
   const senders = watchSenders({
     ...{ store, isRelay: publisherEnabled, logger },
@@ -79,13 +78,8 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
     dialect,
   });
   const join = createOutboxJoin({
-    insert: (dialect, row) => insertions[dialect](row),
-    erase: erases
-      ? (dialect, row) => {
-          const text = erasures.get(dialect);
-          return text === undefined ? undefined : { text, values: eraseValues(row) };
-        }
-      : undefined,
+    insert: (dialect, row) => statements[dialect].insert(row),
+    erase: erases ? (dialect, row) => statements[dialect].erase?.(row) : undefined,
     // SQLite tables were made before the application's first tick, and its drivers are synchronous.
     ready: dialect === 'sqlite' ? undefined : preparation.ready,
     maxPacketBytes: senders.maxPacketBytes,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import mysql from 'mysql2/promise';
 import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
 import { mysqlLock } from '../../src/adapters/sql/statement.ts';
-import { insertionFor } from '../../src/outbox/insert-row.ts';
+import { rowStatements } from '../../src/outbox/insert-row.ts';
 import type { OwnDatabase } from '../support/database.ts';
 import { rowOf } from './outbox-store.ts';
 import type { ServerUnderTest } from './server-store.ts';
@@ -42,12 +42,12 @@ export function testCharacterSets(get: () => ServerUnderTest): void {
     const url = await server.freshDatabase();
     const store = createMysqlStore({ url, table: 'texts', initializeSchema: 'always' });
     await store.prepare();
-    const insertion = insertionFor('texts', 'mysql');
+    const { insert } = rowStatements('texts', 'mysql');
     const row = rowOf({ aggregateId: "ä漢😀\\'", key: 'é', headers: { name: '漢"' } });
     const charsets = ['LATIN1_SWEDISH_CI', 'UTF8_GENERAL_CI', 'CP1250_GENERAL_CI', 'UTF8MB4_BIN'];
     for (const charset of charsets) {
       const connection = await mysql.createConnection({ uri: url.replace(/^mariadb:/, 'mysql:'), charset });
-      const { text, values } = insertion(row);
+      const { text, values } = insert(row);
       await connection.execute(text, [...values]);
       await connection.end();
     }

@@ -3,7 +3,8 @@ import pg from 'pg';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import { ddl } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
-import { insertColumns, insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
+import { rowStatements } from '../../src/outbox/insert-row.ts';
+import { columns as given } from '../../src/outbox/outbox-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -40,6 +41,10 @@ requiring('postgres', 'outbox store contract: postgres, a partition for each day
     await client.connect();
     opened.push({ close: () => client.end() });
     return client;
+  };
+  const insertAs = (client: pg.Client) => {
+    const { text, values } = rowStatements(table, 'postgres').insert(rowOf());
+    return client.query(text, [...values]);
   };
   const suffixOf = (timeMs: number): string =>
     `p${new Date(timeMs).toISOString().slice(0, 10).replaceAll('-', '')}`;
@@ -101,7 +106,9 @@ requiring('postgres', 'outbox store contract: postgres, a partition for each day
     const tomorrow = `${table}_${suffixOf(Date.now() + dayMs)}`;
     await query(`DROP TABLE ${tomorrow}`);
     assert.equal(await store.partition(weekMs), true);
-    const columns = `${insertColumns.join(', ')}, created_at`;
+    const columns = `${Object.values(given)
+      .map(({ name }) => name)
+      .join(', ')}, created_at`;
     const insertion = `INSERT INTO ${table} (${columns}) SELECT ${columns} + interval '1 day' FROM ${table}`;
     await assert.rejects(query(insertion), /_valid/);
     await query(`DELETE FROM ${table}`);
@@ -136,10 +143,10 @@ requiring('postgres', 'outbox store contract: postgres, a partition for each day
     for (const suffix of nextDays().slice(1)) await query(`DROP TABLE ${table}_${suffix}`);
     const client = await connect();
     await client.query('BEGIN');
-    await client.query(insertStatement(table, 'postgres'), [...insertValues(rowOf())]);
+    await insertAs(client);
     await Promise.all(Array.from({ length: 4 }, () => open().partition(weekMs)));
     await store.partition(weekMs);
-    await client.query(insertStatement(table, 'postgres'), [...insertValues(rowOf())]);
+    await insertAs(client);
     await client.query('COMMIT');
     assert.deepEqual(await partitions(), ['default', ...nextDays()]);
     assert.equal(logged.filter((line) => line === 'the outbox added a partition').length, daysAhead);

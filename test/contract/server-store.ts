@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { ddl } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
-import { insertStatement, insertValues, quoteTable, type SqlValue } from '../../src/outbox/insert-row.ts';
+import { quoteTable, rowStatements, type SqlValue } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { collectLines } from '../outbox/relay/relay-under-test.ts';
 import type { OwnDatabase } from '../support/database.ts';
@@ -59,6 +59,10 @@ export function testServerStore(get: () => ServerUnderTest): void {
     return client;
   };
   const query = (statement: string) => get().server.query(url, statement);
+  const insertAs = (client: Client, rest: Parameters<typeof rowOf>[0] = {}): Promise<unknown> => {
+    const { text, values } = rowStatements(table, get().dialect).insert(rowOf(rest));
+    return client.query(text, values);
+  };
   const named = (suffix = ''): string => quoteTable(get().dialect, table, suffix);
   const urlOf = (user: string, password: string): string =>
     Object.assign(new URL(url), { username: user, password: encodeURIComponent(password) }).href;
@@ -157,7 +161,7 @@ export function testServerStore(get: () => ServerUnderTest): void {
       for (const statement of ddl(get().dialect, table, { grants }).split(/;\n+/).filter(Boolean))
         await query(statement);
       const client = await connect(application.url);
-      await client.query(insertStatement(table, get().dialect), insertValues(rowOf()));
+      await insertAs(client);
       await assert.rejects(client.query(`SELECT * FROM ${named()}`));
       const store = open({ url: relay.url, initializeSchema: 'never' });
       await store.prepare();
@@ -179,7 +183,7 @@ export function testServerStore(get: () => ServerUnderTest): void {
     const store = open();
     await store.prepare();
     const client = await connect();
-    await client.query(insertStatement(table, get().dialect), insertValues(rowOf()));
+    await insertAs(client);
     assert.equal(await store.countPending(), 1);
     assert.equal((await store.claim('one', 1_000)).length, 64);
     table = 'not_there.outbox';
@@ -192,7 +196,7 @@ export function testServerStore(get: () => ServerUnderTest): void {
     const client = await connect();
     for (const verb of ['ROLLBACK', 'COMMIT']) {
       await client.query('BEGIN');
-      await client.query(insertStatement(table, get().dialect), insertValues(rowOf({ eventId: verb })));
+      await insertAs(client, { eventId: verb });
       assert.equal(await store.countPending(), 0);
       await client.query(verb);
     }
@@ -267,7 +271,7 @@ export function testServerStore(get: () => ServerUnderTest): void {
     const sinceMs = performance.now();
     await query('SELECT 1');
     const other = await connect();
-    await other.query(insertStatement(table, get().dialect), insertValues(rowOf()));
+    await insertAs(other);
     const tookMs = performance.now() - sinceMs;
     assert.ok(tookMs < 3_000, `${tookMs} ms`);
     await long.query('ROLLBACK');

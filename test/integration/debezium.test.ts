@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import mysql from 'mysql2/promise';
 import { startDebezium } from '../../scripts/services/debezium.ts';
 import type { LocalServer } from '../../scripts/services/local-server.ts';
-import { eraseStatement, eraseValues, insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
+import { rowStatements } from '../../src/outbox/insert-row.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
@@ -59,10 +59,10 @@ async function eraseThree(url: string, topic: string): Promise<number> {
   const connection = await mysql.createConnection(url.replace(/^mariadb:/, 'mysql:'));
   const table = 'svc_outbox_events';
   const row = outboxRow({ eventId: 'erased', topic });
-  for (let times = 0; times < 3; times++) {
-    await connection.execute(insertStatement(table, 'mysql'), [...insertValues(row)]);
-    await connection.execute(eraseStatement(table, 'mysql') ?? '', [...eraseValues(row)]);
-  }
+  const { insert, erase } = rowStatements(table, 'mysql');
+  for (let times = 0; times < 3; times++)
+    for (const { text, values } of [insert(row), erase?.(row) ?? { text: '', values: [] }])
+      await connection.execute(text, [...values]);
   await connection.end();
   return 3;
 }

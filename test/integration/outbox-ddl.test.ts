@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { schemaVersion } from '../../src/adapters/sql/schema.ts';
-import { insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
+import { rowStatements } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
@@ -55,9 +55,11 @@ requiring('postgres', 'svc outbox ddl on PostgreSQL', function () {
   });
 
   it('the application may insert, and nothing else', async () => {
-    const insert = insertStatement(table, 'postgres');
+    const { text, values } = rowStatements(table, 'postgres').insert(
+      outboxRow({ eventId: 'by-the-application' }),
+    );
     await as(roles.app, async (client) => {
-      await client.query(insert, [...insertValues(outboxRow({ eventId: 'by-the-application' }))]);
+      await client.query(text, [...values]);
       for (const sql of [
         `SELECT 1 FROM ${table}`,
         `UPDATE ${table} SET status = 'FAILED'`,

@@ -4,11 +4,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import {
-  connectPostgres,
-  createPostgresStore,
-  postgresNotices,
-} from '../../src/adapters/postgres/postgres-store.ts';
+import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { Relay } from '../../src/outbox/relay/relay.ts';
 import { tellOfRows } from '../../src/start/outbox.ts';
@@ -113,15 +109,14 @@ requiring('postgres', 'outbox: rows of another process', function () {
   it('says once where no notice comes through, and the connection is given up', async () => {
     const elsewhere = await server.freshDatabase();
     const { lines, logger } = collectLines();
-    const timeoutMs = 3_000;
-    const notices = postgresNotices({
-      ...{ table, timeoutMs, logger, proofMs: 100 },
-      // What is told in one database is not heard in another: as through a pooler that changes connections.
-      database: { run: async (work) => (await connectOnce(elsewhere, timeoutMs, work)) as never },
-      connect: (heard) => connectPostgres(url, timeoutMs, heard),
-    });
+    // What is told in one database is not heard in another: as through a pooler that changes connections.
+    const store = createPostgresStore(
+      { url: elsewhere, table, initializeSchema: 'never', timeoutMs: 3_000, logger },
+      { url, proofMs: 100 },
+    );
+    stores.push(store);
     const stopping = new AbortController();
-    const running = notices.listen(() => {}, stopping.signal);
+    const running = store.notices?.listen(() => {}, stopping.signal);
     await until(() => lines.length === 1, 3_000);
     assert.match(lines[0] ?? '', /^info .*PgBouncer.*svc\.outbox\.poll-interval-ms/);
     await sleep(500);
@@ -174,10 +169,3 @@ requiring('postgres', 'outbox: rows of another process', function () {
     told.close();
   });
 });
-
-async function connectOnce(url: string, timeoutMs: number, work: () => Generator): Promise<unknown> {
-  const connection = await connectPostgres(url, timeoutMs);
-  await connection.run(work().next().value);
-  await connection.leave();
-  return undefined;
-}

@@ -94,8 +94,8 @@ for (const [name, startOwn] of [
     });
 
     it('is the one that the server would refuse, and hardly a smaller one', async () => {
-      const { insertionFor, packetBytes } = await import('../../src/outbox/insert-row.ts');
-      const { text, values } = insertionFor('svc_outbox_events', 'mysql')(rowOf());
+      const { packetBytes, rowStatements } = await import('../../src/outbox/insert-row.ts');
+      const { text, values } = rowStatements('svc_outbox_events', 'mysql').insert(rowOf());
       const at = values.findIndex((value) => Buffer.isBuffer(value));
       const withSize = (size: number) => values.with(0, rowOf().eventId).with(at, Buffer.alloc(size, 'x'));
       const isTaken = async (size: number): Promise<boolean> => {

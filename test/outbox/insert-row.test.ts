@@ -1,36 +1,38 @@
 import assert from 'node:assert/strict';
 import {
   besideTable,
-  insertColumns,
-  insertStatement,
-  insertValues,
+  type DialectName,
   partsOfTable,
   quoteTable,
+  rowStatements,
 } from '../../src/outbox/insert-row.ts';
-import { shardOf } from '../../src/outbox/outbox-row.ts';
+import { columns, shardOf } from '../../src/outbox/outbox-row.ts';
 import { rowOf } from '../contract/outbox-store.ts';
+
+const insertion = (table: string, dialect: DialectName) => rowStatements(table, dialect).insert(rowOf()).text;
+const names = Object.values(columns).map(({ name }) => name);
 
 describe('the INSERT of a row', () => {
   it('is one text for each database, and names the schema', () => {
     assert.equal(
-      insertStatement('app.events', 'postgres'),
+      insertion('app.events', 'postgres'),
       'INSERT INTO "app"."events" (event_id, aggregate_type, aggregate_id, event_type, topic, record_key, headers, payload, ' +
         `shard, occurred_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, (timestamptz 'epoch' + $10::bigint * interval '1 millisecond'))`,
     );
-    assert.match(insertStatement('app.events', 'mysql'), /^INSERT INTO `app`\.`events` \(.*MICROSECOND\)\)$/);
-    assert.match(insertStatement('events', 'sqlite'), /^INSERT INTO "events" \(.*, \?\)$/);
+    assert.match(insertion('app.events', 'mysql'), /^INSERT INTO `app`\.`events` \(.*MICROSECOND\)\)$/);
+    assert.match(insertion('events', 'sqlite'), /^INSERT INTO "events" \(.*, \?\)$/);
   });
 
   it('has as many parameters as values, none of which tells the time of the storing', () => {
     const row = rowOf();
-    const values = insertValues(row);
-    assert.equal(values.length, insertColumns.length);
+    const values = rowStatements('t', 'postgres').insert(row).values;
+    assert.equal(values.length, names.length);
     for (const dialect of ['mysql', 'sqlite'] as const)
-      assert.equal(insertStatement('t', dialect).split('?').length - 1, values.length);
-    assert.equal(values[insertColumns.indexOf('shard')], shardOf(row));
-    assert.equal(values[insertColumns.indexOf('headers')], JSON.stringify(row.headers));
-    assert.equal(values[insertColumns.indexOf('payload')], row.payload);
-    assert.doesNotMatch(insertStatement('t', 'postgres'), /created_at|status/);
+      assert.equal(insertion('t', dialect).split('?').length - 1, values.length);
+    assert.equal(values[names.indexOf('shard')], shardOf(row));
+    assert.equal(values[names.indexOf('headers')], JSON.stringify(row.headers));
+    assert.equal(values[names.indexOf('payload')], row.payload);
+    assert.doesNotMatch(insertion('t', 'postgres'), /created_at|status/);
   });
 
   it('takes names of letters, digits and _, up to 63 of them, and no more than one schema', () => {

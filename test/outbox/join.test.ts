@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { SvcError } from '../../src/ground/errors.ts';
-import { eraseStatement, eraseValues } from '../../src/outbox/insert-row.ts';
+import { rowStatements } from '../../src/outbox/insert-row.ts';
 import { createOutboxJoin } from '../../src/outbox/join.ts';
 import type { TransactionEnd } from '../../src/transaction/driver.ts';
 import { runInScope, Scope } from '../../src/transaction/transaction.ts';
@@ -60,15 +60,12 @@ describe('a row that is deleted in the transaction that writes it', () => {
   });
 
   it('is found by the id that the database has just given, and by nobody else under it', () => {
-    assert.equal(
-      eraseStatement('app.events', 'mysql'),
-      'DELETE FROM `app`.`events` WHERE id = @@last_insert_id AND event_id = ? AND debezium_topic IS NOT NULL',
-    );
-    assert.deepEqual(eraseValues(outboxRow({ eventId: '7' })), ['7']);
-    assert.deepEqual(
-      [eraseStatement('events', 'postgres'), eraseStatement('events', 'sqlite')],
-      [undefined, undefined],
-    );
+    assert.deepEqual(rowStatements('app.events', 'mysql').erase?.(outboxRow({ eventId: '7' })), {
+      text: 'DELETE FROM `app`.`events` WHERE id = @@last_insert_id AND event_id = ? AND debezium_topic IS NOT NULL',
+      values: ['7'],
+    });
+    for (const dialect of ['postgres', 'sqlite'] as const)
+      assert.equal(rowStatements('events', dialect).erase, undefined);
   });
 });
 

@@ -3,7 +3,7 @@ import * as nodeSqlite from 'node:sqlite';
 import pg from 'pg';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
 import { sqliteDrivers } from '../../src/adapters/sqlite/sqlite-driver.ts';
-import { insertStatement, insertValues } from '../../src/outbox/insert-row.ts';
+import { rowStatements } from '../../src/outbox/insert-row.ts';
 import { createOutboxJoin, type OutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import { type RunningService, runningService } from '../../src/publish/api/publish.ts';
@@ -42,7 +42,7 @@ function rowOf(aggregateId: string, payload: unknown = { id: aggregateId }): Out
 
 function joinOf(autocommit?: (row: OutboxRow) => Promise<void>): OutboxJoin {
   return createOutboxJoin({
-    insert: (dialect, row) => ({ text: insertStatement('events', dialect), values: insertValues(row) }),
+    insert: (dialect, row) => rowStatements('events', dialect).insert(row),
     autocommit,
     onStored() {},
     onUnconfirmed() {},

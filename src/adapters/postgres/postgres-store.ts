@@ -31,8 +31,13 @@ import { query, type SqlRow } from '../sql/statement.ts';
 /**
  * Uses the package `pg`, which the application installs, loaded at the first call. PostgreSQL 13 and later. No named statements
  * and no session settings, so that PgBouncer in transaction mode may be in between.
+ *
+ * @param listening where to listen for notices, and the time limit in milliseconds for the first one, which proves delivery
  */
-export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
+export function createPostgresStore(
+  options: SqlStoreOptions,
+  listening: { readonly url?: string; readonly proofMs?: number } = {},
+): OutboxStore {
   const { url, table, timeoutMs = defaultTimeoutMs } = options;
   const details: StoreFaultDetails = { dialect: 'postgres', table, database: placeOf(url) };
   const database = createServerDatabase({
@@ -46,8 +51,8 @@ export function createPostgresStore(options: SqlStoreOptions): OutboxStore {
     logger: options.logger,
   });
   const notices = postgresNotices({
-    ...{ table, database, timeoutMs, logger: options.logger },
-    connect: (heard) => connectPostgres(url, timeoutMs, heard),
+    ...{ table, database, timeoutMs, logger: options.logger, proofMs: listening.proofMs ?? 5_000 },
+    connect: (heard) => connectPostgres(listening.url ?? url, timeoutMs, heard),
   });
   return { ...createSqlStore('postgres', options, details, database), notices };
 }
@@ -103,11 +108,7 @@ interface Heard {
   lost(): void;
 }
 
-export async function connectPostgres(
-  url: string,
-  timeoutMs: number,
-  heard?: Heard,
-): Promise<ServerConnection> {
+async function connectPostgres(url: string, timeoutMs: number, heard?: Heard): Promise<ServerConnection> {
   const { Client } = loadPg();
   const client = new Client({
     connectionString: url,
@@ -272,8 +273,7 @@ interface PostgresNoticesOptions {
   readonly connect: (heard: Heard) => Promise<ServerConnection>;
   readonly timeoutMs: number;
   readonly logger: Logger | undefined;
-  /** Time limit for the first notice, which proves delivery. Default: 5000. */
-  readonly proofMs?: number;
+  readonly proofMs: number;
 }
 
 const firstPauseMs = 500;
@@ -284,8 +284,8 @@ const checkMs = 30_000;
 const deafMs = 600_000;
 
 /** NOTIFY and LISTEN on a channel named after the table, without its schema, which not every configuration includes. */
-export function postgresNotices(options: PostgresNoticesOptions): Notices {
-  const { table, database, connect, timeoutMs, logger, proofMs = 5_000 } = options;
+function postgresNotices(options: PostgresNoticesOptions): Notices {
+  const { table, database, connect, timeoutMs, logger, proofMs } = options;
   const channel = besideTable(partsOfTable(table)?.name ?? table, '_stored');
   let isSaid = false;
 

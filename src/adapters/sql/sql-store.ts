@@ -1,23 +1,20 @@
 import { spreadHash } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import { lazyPattern } from '../../ground/names.ts';
 import type { Logger } from '../../observe/logger.ts';
 import {
   besideTable,
   type DialectName,
-  eraseStatement,
   eraseSuffix,
-  eraseValues,
-  insertStatement,
-  insertValues,
   partsOfTable,
   routeColumn,
+  rowStatements,
 } from '../../outbox/insert-row.ts';
 import { columns, shardCount } from '../../outbox/outbox-row.ts';
 import {
   type Aggregate,
   type ExceptRows,
-  type OutboxStatistics,
   type OutboxStore,
   type RowFailure,
   type RowFilter,
@@ -27,13 +24,7 @@ import {
   type ShardHolder,
   type StoredRow,
 } from '../../outbox/outbox-store.ts';
-import {
-  badTable,
-  type StoreFaultDetails,
-  storeError,
-  strayRows,
-  wrongVersion,
-} from '../../outbox/store-error.ts';
+import { badTable, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import {
   addPartition,
   countStrays,
@@ -49,15 +40,12 @@ import {
   versionOf,
 } from './schema.ts';
 import {
-  type Condition,
   command,
   type Dialect,
   dialects,
   highestId,
   integers,
   query,
-  queryInOrder,
-  rowFault,
   type SqlRow,
   type Tables,
   tablesOf,
@@ -72,7 +60,7 @@ export interface SqlStoreOptions {
   /** When to create missing tables. */
   readonly initializeSchema: 'embedded' | 'always' | 'never';
   readonly logger?: Logger | undefined;
-  /** Whether `insert` deletes what it has written; see `eraseStatement`. Default false. */
+  /** Whether `insert` deletes what it has written; see `rowStatements`. Default false. */
   readonly erases?: boolean | undefined;
   /** Whether new tables have a partition for each day. PostgreSQL only. */
   readonly partitioned?: boolean | undefined;
@@ -84,6 +72,8 @@ export interface SqlStoreOptions {
 
 export const defaultTimeoutMs = 5_000;
 
+type Condition = ReturnType<Dialect['isOneOf']>;
+
 /** Runs work on the database of an adapter. Always rejects with an `SvcError`. */
 export interface SqlDatabase {
   run<T>(work: () => Work<T>, options?: RunOptions): Promise<T>;
@@ -92,7 +82,7 @@ export interface SqlDatabase {
   inClearTo?(): string | undefined;
 }
 
-export interface RunOptions {
+interface RunOptions {
   /** Default: a transaction. A scan is one statement that may read many rows, and that the server itself ends in time. */
   readonly as?: 'transaction' | 'statement' | 'scan';
   /** Default: `timeoutMs`. */
@@ -127,8 +117,8 @@ export function createSqlStore(
   const wanted = versionOf(known);
   const dialect = dialects[dialectName];
   const tables = tablesOf(dialectName, table);
-  const insertion = insertStatement(table, dialectName);
-  const erasure = options.erases ? eraseStatement(table, dialectName) : undefined;
+  const { insert, erase } = rowStatements(table, dialectName, true);
+  const erasure = options.erases ? erase : undefined;
   const mayMake =
     initializeSchema === 'always' || (initializeSchema === 'embedded' && dialectName === 'sqlite');
   const statement: RunOptions = { as: 'statement' };
@@ -231,8 +221,11 @@ export function createSqlStore(
       await database.run(
         function* () {
           for (const row of rows) {
-            yield* command(insertion, ...insertValues(row));
-            if (erasure !== undefined) yield* command(erasure, ...eraseValues(row));
+            const { text: sql, values } = insert(row);
+            yield { sql, values, hasRows: false };
+            if (erasure === undefined) continue;
+            const erased = erasure(row);
+            yield { sql: erased.text, values: erased.values, hasRows: false };
           }
         },
         rows.length === 1 && erasure === undefined ? statement : {},
@@ -302,6 +295,14 @@ export function createSqlStore(
   };
 }
 
+/**
+ * The statistics of a queue are always outdated. If they show an empty table, PostgreSQL sorts the whole backlog for each
+ * batch, to take its first rows.
+ */
+function* queryInOrder(sql: string): Work<readonly SqlRow[]> {
+  return (yield { sql, values: [], hasRows: true, isInOrder: true }).rows;
+}
+
 function* pending(
   dialect: Dialect,
   { rows, statusIndex }: Tables,
@@ -330,6 +331,26 @@ function* failedAggregates({ rows }: Tables, shards: readonly number[]): Work<re
     aggregateType: String(row.aggregate_type),
     aggregateId: String(row.aggregate_id),
   }));
+}
+
+function strayRows(count: number, { database, table }: StoreFaultDetails): SvcError {
+  const rows = count === 1 ? '1 row' : `${count} rows`;
+  return new SvcError(
+    'SVC_OUTBOX_STRAY_ROWS',
+    `the table ${table} in ${database} has ${rows} that no relay finds. svc did not write them: their shard is not 0 to 63, their id not 1 to 9007199254740991, or their status is unknown. Correct or delete them`,
+  );
+}
+
+export function wrongVersion(found: number, wanted: number, details: StoreFaultDetails): SvcError {
+  const { database, table } = details;
+  const says =
+    found < wanted
+      ? `older than this svc needs (${wanted}): run what "npx --no svc outbox ddl${found > 0 ? ` --from ${found}` : ''}" prints, or set svc.outbox.initialize-schema to always`
+      : `newer than this svc (${wanted}) can use: update svc in this application`;
+  return new SvcError(
+    'SVC_OUTBOX_SCHEMA_VERSION',
+    `the table ${table} in ${database} has version ${found}, ${says}`,
+  );
 }
 
 type Page = readonly [tables: Tables, filter: RowFilter, afterId: number, limit: number];
@@ -372,7 +393,10 @@ function* countPending({ rows }: Pick<Tables, 'rows'>): Work<number> {
 }
 
 /** Each status by its own index only, because a table keeps PUBLISHED rows for days. The oldest row has the lowest id. */
-function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStatistics> {
+function* statistics(
+  dialect: Dialect,
+  { rows }: Tables,
+): Work<Awaited<ReturnType<OutboxStore['statistics']>>> {
   const { msOf, now } = dialect;
   const pendingCount = yield* countPending({ rows });
   const [oldest] = yield* query(
@@ -463,6 +487,34 @@ function toStoredRow(row: SqlRow): StoredRow {
     shard: Number(row.shard),
     fault,
   };
+}
+
+/** The columns that become the record, unchecked: SQLite stores any value in any column. */
+interface FoundRecord {
+  readonly topic: unknown;
+  readonly key: unknown;
+  /** Parsed JSON; `undefined`: not JSON. */
+  readonly headers: unknown;
+  readonly payload: unknown;
+}
+
+/** Characters of a name in a message. */
+const longestName = 60;
+
+/**
+ * Why a row cannot become a record; `undefined` if it can. Rows of svc always can. The client would refuse a bad row of another
+ * program each time, which would look like an outage of the cluster.
+ */
+export function rowFault({ topic, key, headers, payload }: FoundRecord): string | undefined {
+  if (typeof topic !== 'string' || !topicNamePattern.test(topic)) return `its topic must be ${topicNameForm}`;
+  if (typeof key !== 'string') return 'its record_key must be a string';
+  if (!Buffer.isBuffer(payload)) return 'its payload must be bytes';
+  if (typeof headers !== 'object' || headers === null || Array.isArray(headers))
+    return 'its headers must be an object in JSON';
+  for (const [name, text] of Object.entries(headers))
+    if (typeof text !== 'string')
+      return `its header ${JSON.stringify(name.slice(0, longestName))} must be a string`;
+  return undefined;
 }
 
 function parsed(text: unknown): unknown {

@@ -1,5 +1,4 @@
 import { crc32 } from 'node:zlib';
-import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import {
   besideTable,
   type DialectName,
@@ -38,20 +37,12 @@ export function* query(sql: string, ...values: readonly SqlValue[]): Work<readon
   return (yield { sql, values, hasRows: true }).rows;
 }
 
-/**
- * The statistics of a queue are always outdated. If they show an empty table, PostgreSQL sorts the whole backlog for each
- * batch, to take its first rows.
- */
-export function* queryInOrder(sql: string): Work<readonly SqlRow[]> {
-  return (yield { sql, values: [], hasRows: true, isInOrder: true }).rows;
-}
-
 /** Returns the number of changed rows. */
 export function* command(sql: string, ...values: readonly SqlValue[]): Work<number> {
   return (yield { sql, values, hasRows: false }).count;
 }
 
-export interface Condition {
+interface Condition {
   readonly sql: string;
   readonly values: readonly SqlValue[];
 }
@@ -231,32 +222,4 @@ export function tablesOf(dialect: DialectName, table: string): Tables {
     schema: quoteTable(dialect, table, '_schema'),
     statusIndex: quoteName(dialect, besideTable(partsOfTable(table)?.name ?? table, '_status')),
   };
-}
-
-/** The columns that become the record, unchecked: SQLite stores any value in any column. */
-export interface FoundRecord {
-  readonly topic: unknown;
-  readonly key: unknown;
-  /** Parsed JSON; `undefined`: not JSON. */
-  readonly headers: unknown;
-  readonly payload: unknown;
-}
-
-/** Characters of a name in a message. */
-const longestName = 60;
-
-/**
- * Why a row cannot become a record; `undefined` if it can. Rows of svc always can. The client would refuse a bad row of another
- * program each time, which would look like an outage of the cluster.
- */
-export function rowFault({ topic, key, headers, payload }: FoundRecord): string | undefined {
-  if (typeof topic !== 'string' || !topicNamePattern.test(topic)) return `its topic must be ${topicNameForm}`;
-  if (typeof key !== 'string') return 'its record_key must be a string';
-  if (!Buffer.isBuffer(payload)) return 'its payload must be bytes';
-  if (typeof headers !== 'object' || headers === null || Array.isArray(headers))
-    return 'its headers must be an object in JSON';
-  for (const [name, text] of Object.entries(headers))
-    if (typeof text !== 'string')
-      return `its header ${JSON.stringify(name.slice(0, longestName))} must be a string`;
-  return undefined;
 }

@@ -299,7 +299,7 @@ const betterSqlite3: DriverPatch = {
   },
 };
 
-/** What the start of svc does with the drivers of SQLite. */
+/** The drivers of SQLite, for the start of svc. */
 export const sqliteDrivers = {
   nodeSqlite,
   betterSqlite3,

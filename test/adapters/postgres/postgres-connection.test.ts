@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { InstrumentationBase } from '@opentelemetry/instrumentation';
-import { connectPostgres } from '../../../src/adapters/postgres/postgres-store.ts';
+import { createPostgresStore } from '../../../src/adapters/postgres/postgres-store.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
 
@@ -42,10 +42,10 @@ requiring('postgres', 'the connections of svc to PostgreSQL', function () {
     const url = await (await startPostgres()).freshDatabase();
     watching.wrap(prototype);
     try {
-      const connection = await connectPostgres(url, 5_000);
-      const { rows } = await connection.run({ sql: 'SELECT 1 AS one', values: [], hasRows: true });
-      assert.deepEqual(rows, [{ one: '1' }]);
-      await connection.leave();
+      const store = createPostgresStore({ url, table: 'svc_outbox_events', initializeSchema: 'always' });
+      await store.prepare();
+      assert.equal(await store.countPending(), 0);
+      await store.close(5_000);
       assert.equal(watching.calls, 0);
       const application = Reflect.construct(Client, [{ connectionString: url }]) as Record<string, Method>;
       await application.connect?.();

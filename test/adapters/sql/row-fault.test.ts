@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { type FoundRecord, rowFault } from '../../../src/adapters/sql/statement.ts';
+import { rowFault } from '../../../src/adapters/sql/sql-store.ts';
+
+type FoundRecord = Parameters<typeof rowFault>[0];
 
 const payload = Buffer.from('{}');
 const whole: FoundRecord = { topic: 'orders', key: 'a', headers: { a: 'b', empty: '' }, payload };
