@@ -2,7 +2,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire, isBuiltin } from 'node:module';
 import { dirname, relative, resolve, sep } from 'node:path';
 import type { Node, Program } from 'oxc-parser';
-import { defaultsNote } from './declare/make-plan.ts';
+import { parseExpression } from './expression/compile.ts';
 import { inspectPackageTarget } from './packages/hook.ts';
 import type { TargetReport } from './report.ts';
 import { type Follower, follower } from './source/follow-export.ts';
@@ -128,6 +128,33 @@ function eventsOf(recordOf: (id: string) => TargetRecord): SourceEvents {
       return true;
     },
   };
+}
+
+/** A note about parameters with a default that expressions use: they see only the caller's arguments. `defaulted`: positions. */
+function defaultsNote(
+  expressions: readonly string[],
+  names: readonly string[],
+  defaulted: readonly number[],
+): string | undefined {
+  const used = new Set(expressions.flatMap(namesIn));
+  const parameters = defaulted
+    .filter((index) => [names[index] || undefined, `p${index}`, `a${index}`].some((name) => used.has(name)))
+    .map((index) => names[index] || `p${index}`);
+  if (parameters.length === 0) return undefined;
+  const [one, ...more] = parameters;
+  const subject =
+    more.length > 0 ? `parameters ${parameters.join(', ')} have defaults` : `parameter ${one} has a default`;
+  return `${subject}, which expressions do not see: undefined if the caller omits it`;
+}
+
+function namesIn(text: string): (string | undefined)[] {
+  try {
+    const positions = [...text.matchAll(/\bargs\s*\[\s*(\d+)\s*\]/g)].map(([, index]) => `p${index}`);
+    return [...parseExpression(text).variables, ...positions];
+  } catch {
+    // The error is reported elsewhere, with the column.
+    return [];
+  }
 }
 
 function checkFile(list: readonly PendingTargets[], file: string): void {

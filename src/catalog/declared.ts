@@ -1,4 +1,5 @@
 import { relative } from 'node:path';
+import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import { type Token, tokenize } from '../capture/expression/compile.ts';
 import {
   type DeclaredEvent,
@@ -12,7 +13,6 @@ import { checkRulesOf } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import type { PathRule } from '../ground/pii-rule.ts';
-import { eventTypeOf } from '../start/settings.ts';
 import { type Kind, merged, propertiesOf, type Shape, unknownShape } from './shape.ts';
 
 /** An event type as declared in the configuration and in code. */

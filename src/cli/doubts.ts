@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Node } from 'oxc-parser';
+import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import { keepOne, subjectOf } from '../capture/report.ts';
 import type { DeclaredEvent } from '../capture/source/declared.ts';
 import { finder } from '../capture/source/find.ts';
@@ -22,7 +23,7 @@ import type { Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import type { PathRule } from '../ground/pii-rule.ts';
-import { eventTypeOf, unusedSchemas } from '../start/settings.ts';
+import { unusedSchemas } from '../start/settings.ts';
 import { annotationOf, importedFrom, isAboutSame, isCallOf, type Source } from './calls.ts';
 
 /** A target and its function in the source. */

@@ -1,3 +1,4 @@
+import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import { doubledCalls, doubledRemark, type TargetReport } from '../capture/report.ts';
 import { formatProblem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
@@ -26,7 +27,6 @@ import { savedRules, startProtection } from './protection.ts';
 import { openSerde } from './serde.ts';
 import {
   brokerSettingsOf,
-  eventTypeOf,
   eventTypesOf,
   goesToKafka,
   placeOf,
@@ -37,8 +37,8 @@ import {
 } from './settings.ts';
 import { dlqWaitingOf, startTiers } from './tiers/start-tiers.ts';
 
-export { declaredRules } from '../capture/declare/make-plan.ts';
-export { planOfDeclaration, planOfTarget, unusedSchemas } from './settings.ts';
+export { declaredRules, planOfDeclaration, planOfTarget } from '../capture/declare/make-plan.ts';
+export { unusedSchemas } from './settings.ts';
 
 /** Built at the first event, or soon after the start, because a start pays for hooks only. */
 export function startEngine(

@@ -1,3 +1,4 @@
+import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import type { Config } from '../config/config.ts';
 import type { Source } from '../envelope/envelope.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
@@ -9,7 +10,7 @@ import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import type * as CloudEvents from '../serialize/cloudevents.ts';
 import { jsonSerializer, needsAvro, type Serializer } from '../serialize/serializer.ts';
 import { openSchemaRegistry } from './adapters.ts';
-import { eventTypeOf, registryOptionsOf } from './settings.ts';
+import { registryOptionsOf } from './settings.ts';
 
 // the form of record values, as configured in `svc.serde`.
 

@@ -1,15 +1,6 @@
-import type { CapturePlan } from '../capture/call.ts';
-import type { Declaration } from '../capture/declare/declarations.ts';
-import {
-  checkDeclaration,
-  defaultEventType,
-  makePlan,
-  refuseInClear,
-  withOutbox,
-} from '../capture/declare/make-plan.ts';
+import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import type { Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
-import type { TargetConfig } from '../config/schema/target.ts';
 import { attributeHeaders } from '../envelope/envelope.ts';
 import {
   createLeasedIds,
@@ -183,29 +174,6 @@ export function isLeasedInKafka(config: Config): boolean {
   return goesToKafka(config) && idGenerator.workerId === undefined && idGenerator.lease !== 'host';
 }
 
-/** Throws `SvcError` when the target's expressions do not fit the function. */
-export function planOfTarget(
-  target: TargetConfig,
-  parameterNames: readonly string[] | undefined,
-  config: Pick<Config, 'pii'>,
-): CapturePlan {
-  const eventType = defaultEventType(target.function, target.module);
-  const params = target.params ?? parameterNames;
-  // The check of the configuration did not know the parameter names.
-  const { key, outbox, headers, payload, payloadIndex, pii } = target;
-  refuseInClear({ key, outbox, headers, payload, payloadIndex, params }, pii ?? [], config);
-  return makePlan(target.id, 'configuration', target, eventType, params);
-}
-
-/** Throws `SvcError` when its fields are wrong or do not fit the function. */
-export function planOfDeclaration(
-  { name, origin, options, parameterNames }: Declaration,
-  config: Pick<Config, 'outbox'>,
-): CapturePlan {
-  checkDeclaration(options);
-  return makePlan(name, origin, withOutbox(options, config), name, parameterNames);
-}
-
 /** Their counters start at 0. */
 export function eventTypesOf({ targets }: Config): string[] {
   return targets.map(eventTypeOf);
@@ -214,10 +182,6 @@ export function eventTypesOf({ targets }: Config): string[] {
 /** Event types of targets that use the outbox. */
 export function storedTypesOf({ targets }: Config): string[] {
   return targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf);
-}
-
-export function eventTypeOf({ eventType, function: name, module }: TargetConfig): string {
-  return eventType ?? defaultEventType(name, module);
 }
 
 /**

@@ -8,7 +8,6 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { BatchSpanProcessor, InMemorySpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { Bench } from '../../scripts/bench.ts';
-import { makePlan } from '../../src/capture/declare/make-plan.ts';
 import { type CaptureSlot, createSlot } from '../../src/capture/slot.ts';
 import { wrapFunction } from '../../src/capture/wrap/wrap.ts';
 import { createTraceStarter } from '../../src/context/context-store.ts';
@@ -25,6 +24,7 @@ import { createPolicies } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import type { Publisher } from '../../src/publish/publisher.ts';
 import { jsonSerializer } from '../../src/serialize/serializer.ts';
+import { planOf } from '../capture/plan-of.ts';
 import { payload } from './payload.ts';
 
 const calls = 60_000;
@@ -81,7 +81,7 @@ function captured(): {
       throw error;
     },
   });
-  const plan = makePlan('bench#createOrder', 'configuration', { eventType: 'ORDER_CREATED' }, '', []);
+  const plan = planOf({ eventType: 'ORDER_CREATED' });
   const slot = createSlot(plan, onCall);
   return {
     fn: wrapFunction(createOrder, slot),

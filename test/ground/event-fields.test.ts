@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { makePlan, type PlanFields } from '../../src/capture/declare/make-plan.ts';
 import { checkHeadersOf } from '../../src/config/check/check.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { headersOf } from '../../src/publish/api/caller-wait.ts';
+import { type PlanFields, planOf } from '../capture/plan-of.ts';
 
 const call = { args: [{ tenant: 'acme' }], result: { id: 7n }, self: undefined };
 
@@ -18,7 +18,7 @@ const ways: Record<string, (headers: Headers) => unknown> = {
 
 function fromTarget(headers: PlanFields['headers']): unknown {
   try {
-    return makePlan('a', 'configuration', { headers }, 'a', ['order']).headers?.(call);
+    return planOf({ headers }, ['order']).headers?.(call);
   } catch (error) {
     assert.ok(error instanceof SvcError);
     assert.doesNotMatch(error.message, /secret/);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-provider.ts';
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
-import { checkDeclaration } from '../../src/capture/declare/make-plan.ts';
+import { planOfDeclaration } from '../../src/capture/declare/make-plan.ts';
 import { checkHeadersOf, checkOutboxOf, checkRulesOf } from '../../src/config/check/check.ts';
 import { consumeOnce } from '../../src/consume/consume-once.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
@@ -68,7 +68,8 @@ const places: Readonly<Record<string, Place>> = {
   'outbox.save()': { code: 'SVC_OUTBOX_EVENT', give: (it) => raise(checkEvent(it).mistake) },
   'publishEvent() and @PublishEvent': {
     code: 'SVC_CAPTURE_RULE',
-    give: (it) => checkDeclaration(it as never),
+    give: (it) =>
+      planOfDeclaration({ options: it, name: 'create', parameterNames: [] } as never, {} as never),
   },
   'outbox of a target': { code: 'MISTAKE', give: (it) => unlessOk(checkOutboxOf(it)) },
   'headers of a target': { code: 'MISTAKE', give: (it) => unlessOk(checkHeadersOf(it)), isOpen: true },

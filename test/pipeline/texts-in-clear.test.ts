@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { Call } from '../../src/capture/call.ts';
+import { planOfTarget } from '../../src/capture/declare/make-plan.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { ErrorCode } from '../../src/ground/errors.ts';
 import { draftOf, textsInClear } from '../../src/pipeline/pipeline.ts';
 import { PiiField } from '../../src/protect/marks/policy.ts';
-import { planOfTarget } from '../../src/start/settings.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
 
 class Guest {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import { planOfTarget } from '../../src/capture/declare/make-plan.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
-import { planOfTarget } from '../../src/start/settings.ts';
 
 describe('the plan of a target', () => {
   it('asks for no line of the configuration, which would have the file parsed once more at every start', () => {

@@ -2,88 +2,102 @@ import { checkOutboxOf, checkRulesOf, outboxMistakes, shownInClear } from '../..
 import type { Config } from '../../config/config.ts';
 import { formats, hasFormat } from '../../config/schema/schema.ts';
 import {
+  type TargetConfig,
   type TargetField,
   type TargetFields,
   targetDefaults,
   targetFields,
 } from '../../config/schema/target.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
 import { loadChunk } from '../../ground/lifecycle.ts';
-import { isNamedValues, optionsProblem, plainObject } from '../../ground/names.ts';
+import { isNamedValues, optionsProblem } from '../../ground/names.ts';
 import type { PathRule } from '../../ground/pii-rule.ts';
 import type { CapturePlan, ExpressionScope } from '../call.ts';
 import type * as Language from '../expression/compile.ts';
 import type { Selector } from '../expression/compile.ts';
 import { isUsable } from '../wrap/wrap.ts';
-
-export type PlanFields = TargetFields<string | Selector, unknown>;
+import type { Declaration } from './declarations.ts';
 
 /** Loaded for the first expression. */
 function language(): typeof Language {
   return loadChunk(import.meta.url, '../expression/compile.ts') as typeof Language;
 }
 
-/**
- * Compiles a target.
- *
- * @throws SvcError if an expression does not parse, or uses a name that the function does not have
- */
-export function makePlan(
+type PlanFields = TargetFields<string | Selector, unknown>;
+
+/** Throws `SvcError` when the target's expressions do not fit the function. */
+export function planOfTarget(
+  target: TargetConfig,
+  parameterNames: readonly string[] | undefined,
+  config: Pick<Config, 'pii'>,
+): CapturePlan {
+  const params = target.params ?? parameterNames;
+  // The check of the configuration did not know the parameter names.
+  const { key, outbox, headers, payload, payloadIndex, pii } = target;
+  refuseInClear({ key, outbox, headers, payload, payloadIndex, params }, pii ?? [], config);
+  return makePlan(target.id, 'configuration', target, eventTypeOf(target), params);
+}
+
+/** Throws `SvcError` when its fields are wrong or do not fit the function. */
+export function planOfDeclaration(
+  { name, origin, options, parameterNames }: Declaration,
+  config: Pick<Config, 'outbox'>,
+): CapturePlan {
+  checkDeclaration(options);
+  return makePlan(name, origin, withOutbox(options, config), options.eventType || name, parameterNames);
+}
+
+/** `OrderService.prototype.create` publishes `OrderService.create`; `default` publishes the name of its module. */
+export function eventTypeOf({ eventType, function: functionPath, module }: TargetConfig): string {
+  if (eventType !== undefined) return eventType;
+  if (functionPath === 'default') return module.replace(/^.*[\\/]/, '').replace(/\.[^.]+$/, '');
+  return functionPath.replace('.prototype.', '.').replace('()', '');
+}
+
+/** Throws `SvcError` if an expression does not parse, or uses a name that the function does not have. */
+function makePlan(
   id: string,
   origin: CapturePlan['origin'],
   fields: PlanFields,
-  defaultEventType: string,
+  eventType: string,
   parameterNames: readonly string[] | undefined,
 ): CapturePlan {
-  const select = payloadOf(fields, parameterNames);
-  const outbox = outboxPlan(fields, parameterNames);
+  const { payload, payloadIndex = -1, outbox } = fields;
+  const compile = () => language().compileSelectors(fields, parameterNames);
+  // Most targets publish their result: its selection needs no expression.
+  const isResult = payload === undefined && payloadIndex === -1;
+  const isPlain = isResult && expressed.every((name) => fields[name] === undefined);
+  const selectors = isPlain ? undefined : compile();
+  const selectResult = (call: ExpressionScope) => {
+    const { result } = call;
+    // Otherwise the selector throws the reason.
+    return isUsable(result) ? result : (selectors ?? compile()).payload(call);
+  };
   return {
     id,
     origin,
-    eventType: fields.eventType || defaultEventType,
+    eventType,
     severity: fields.severity ?? targetDefaults.severity,
     topic: fields.topic,
     phase: fields.phase ?? targetDefaults.phase,
     failOnError: outbox !== undefined || (fields.failOnError ?? targetDefaults.failOnError),
     callback: fields.callback,
-    when: fields.when === undefined ? undefined : language().whenSelector(fields.when, parameterNames),
-    payload: fields.payload === undefined ? select : declared(select),
-    outbox,
+    when: selectors?.when,
+    payload: (isResult ? undefined : selectors?.payload) ?? selectResult,
+    outbox: outbox &&
+      selectors?.aggregateId && {
+        aggregateType: outbox.aggregateType,
+        aggregateId: selectors.aggregateId,
+        result: outbox.result,
+      },
     afterCommit: fields.afterCommit ?? targetDefaults.afterCommit,
-    key: fields.key === undefined ? outbox?.aggregateId : language().keySelector(fields.key, parameterNames),
-    headers: fields.headers && headerSelector(fields.headers, parameterNames),
+    key: selectors?.key ?? selectors?.aggregateId,
+    headers: selectors?.headers,
     notes: notesOf(fields, parameterNames),
   };
 }
 
-/** Most targets publish their result: its selection needs no expression. */
-function payloadOf(
-  fields: PlanFields,
-  parameterNames: readonly string[] | undefined,
-): (call: ExpressionScope) => unknown {
-  const { payload, payloadIndex = -1 } = fields;
-  const select = () => language().payloadSelector(fields, parameterNames);
-  if (payload !== undefined || payloadIndex !== -1) return select();
-  return (call) => {
-    const { result } = call;
-    // Otherwise the selector throws the reason.
-    return isUsable(result) ? result : select()(call);
-  };
-}
-
-function outboxPlan(
-  fields: PlanFields,
-  parameterNames: readonly string[] | undefined,
-): CapturePlan['outbox'] {
-  if (fields.outbox === undefined) return undefined;
-  const { aggregateType, aggregateId, result } = fields.outbox;
-  return {
-    aggregateType,
-    aggregateId: language().aggregateIdSelector(aggregateId, parameterNames),
-    result,
-  };
-}
+const expressed = ['when', 'key', 'outbox', 'headers'] as const;
 
 const callbackNames = new Set(['callback', 'cb', 'done', 'next']);
 
@@ -93,32 +107,12 @@ function notesOf({ callback, phase }: PlanFields, names: readonly string[] | und
   return [`published when the function returns, not when its parameter ${last} is called (callback: last)`];
 }
 
-/** Fails if a declared payload is missing, instead of publishing an empty event. */
-function declared(select: (call: ExpressionScope) => unknown): (call: ExpressionScope) => unknown {
-  return (call) => {
-    const payload = select(call);
-    if (payload === undefined)
-      throw new SvcError('SVC_CAPTURE_EXPRESSION', 'the payload expression returned nothing');
-    return payload;
-  };
-}
-
-/** `OrderService.prototype.create` publishes `OrderService.create`; `default` publishes the name of its module. */
-export function defaultEventType(functionPath: string, module: string): string {
-  if (functionPath === 'default') return module.replace(/^.*[\\/]/, '').replace(/\.[^.]+$/, '');
-  return functionPath.replace('.prototype.', '.').replace('()', '');
-}
-
 const known = new Map(
   targetFields.filter((field) => !field.configuredOnly).map((field) => [field.name as string, field]),
 );
 
-/**
- * Checks the fields of a target in code.
- *
- * @throws SvcError that names the field, never its value
- */
-export function checkDeclaration(fields: PlanFields): void {
+/** Throws an error that names the wrong field, never its value. */
+function checkDeclaration(fields: PlanFields): void {
   const problem = optionsProblem(fields, [...known.keys()]);
   if (problem !== undefined) throw wrong(isNamedValues(fields) ? problem : `${problem}, and come first`);
   for (const [name, value] of Object.entries(fields)) {
@@ -156,69 +150,8 @@ function wrong(what: string): SvcError {
   return new SvcError('SVC_CAPTURE_RULE', what);
 }
 
-/**
- * Returns the function that selects the headers of a call, as texts; null and undefined are left out.
- *
- * @throws SvcError `SVC_CAPTURE_HEADERS` for an invalid header name, and for an expression that does not fit the
- *   function. The returned function throws the errors of its expressions, and `SVC_CAPTURE_HEADERS` for an invalid
- *   value
- */
-function headerSelector(
-  spec: Readonly<Record<string, string | Selector>>,
-  parameterNames: readonly string[] | undefined,
-): (call: ExpressionScope) => Readonly<Record<string, string>> {
-  if (!isNamedValues(spec)) throw headersError(`headers must be ${plainObject}`);
-  const entries = Object.entries(spec);
-  if (entries.length > maxHeaders) throw headersError(`there can be at most ${maxHeaders} headers`);
-  const selectors = entries.map(([name, given], index) => {
-    const problem = headerNameProblem(name);
-    if (problem !== undefined) throw headersError(`header ${index + 1} ${problem}`);
-    return { name, select: language().selector(given, `${name} header`, parameterNames) };
-  });
-  return (call) => {
-    const headers: Record<string, string> = {};
-    for (const { name, select } of selectors) {
-      const text = headerText(select(call));
-      if (text === undefined) throw headersError(`the header ${name} must be ${headerTextForm}`);
-      if (text !== null) headers[name] = text;
-    }
-    return headers;
-  };
-}
-
-function headersError(message: string): SvcError {
-  return new SvcError('SVC_CAPTURE_HEADERS', message);
-}
-
-/** A note about parameters with a default that expressions use: they see only the caller's arguments. `defaulted`: positions. */
-export function defaultsNote(
-  expressions: readonly string[],
-  names: readonly string[],
-  defaulted: readonly number[],
-): string | undefined {
-  const used = new Set(expressions.flatMap(namesIn));
-  const parameters = defaulted
-    .filter((index) => [names[index] || undefined, `p${index}`, `a${index}`].some((name) => used.has(name)))
-    .map((index) => names[index] || `p${index}`);
-  if (parameters.length === 0) return undefined;
-  const [one, ...more] = parameters;
-  const subject =
-    more.length > 0 ? `parameters ${parameters.join(', ')} have defaults` : `parameter ${one} has a default`;
-  return `${subject}, which expressions do not see: undefined if the caller omits it`;
-}
-
-function namesIn(text: string): (string | undefined)[] {
-  try {
-    const positions = [...text.matchAll(/\bargs\s*\[\s*(\d+)\s*\]/g)].map(([, index]) => `p${index}`);
-    return [...language().parseExpression(text).variables, ...positions];
-  } catch {
-    // The error is reported elsewhere, with the column.
-    return [];
-  }
-}
-
 /** The fields of a target in code, with its `outbox` checked. Throws the reason why its function cannot be captured. */
-export function withOutbox(fields: PlanFields, { outbox: { enabled } }: Pick<Config, 'outbox'>): PlanFields {
+function withOutbox(fields: PlanFields, { outbox: { enabled } }: Pick<Config, 'outbox'>): PlanFields {
   if (fields.outbox === undefined) return fields;
   const checked = checkOutboxOf(fields.outbox);
   if (!checked.ok)
@@ -250,7 +183,7 @@ export function declaredRules(fields: Fields, { pii }: Pick<Config, 'pii'>): rea
 }
 
 /** Throws if the key, the aggregate id or a header of a target reads a field that these rules, or the global ones, protect. */
-export function refuseInClear(
+function refuseInClear(
   fields: Parameters<typeof shownInClear>[0],
   rules: readonly PathRule[],
   { pii }: Pick<Config, 'pii'>,

@@ -5,8 +5,15 @@ import { isDate, isMap, isPromise, isSet, isTypedArray } from 'node:util/types';
 import { isTooBig } from '../../ground/bounds.ts';
 import { systemClock } from '../../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../../ground/errors.ts';
-import { fitsOutboxText, longestOutboxText } from '../../ground/event-fields.ts';
-import { lazyPattern, nearestNames } from '../../ground/names.ts';
+import {
+  fitsOutboxText,
+  headerNameProblem,
+  headerText,
+  headerTextForm,
+  longestOutboxText,
+  maxHeaders,
+} from '../../ground/event-fields.ts';
+import { isNamedValues, lazyPattern, nearestNames, plainObject } from '../../ground/names.ts';
 import type { ExpressionScope } from '../call.ts';
 import { isUsable, ownFailures } from '../wrap/wrap.ts';
 
@@ -165,13 +172,13 @@ const maxParts = 256;
 const maxVisitedElements = 10_000;
 
 /** From the first visited element. Only large lists of large values take so long. */
-export const maxEvaluationMs = 1_000;
+const maxEvaluationMs = 1_000;
 
 /** Elements of a list that is searched, joined or cut. Sparse arrays can be far longer than memory. */
-export const maxListLength = 10_000_000;
+const maxListLength = 10_000_000;
 
 /** Characters of a string from `+` or `join`, parts from `split`: projections could double one without limit. */
-export const maxMadeLength = 1_048_576;
+const maxMadeLength = 1_048_576;
 
 const breaking = lazyPattern(String.raw`[\p{Cc}\p{Cs}\u2028\u2029]`, 'gu');
 
@@ -645,25 +652,51 @@ export function parseExpression(text: string): Expression {
 /** A function in place of an expression. It gets the arguments, the result, `this` and the error of the call. */
 export type Selector = (scope: ExpressionScope) => unknown;
 
-interface PayloadSpec {
-  readonly payload?: string | Selector | undefined;
-  /** -1 (default): the result; 0, 1, …: that argument. Ignored if there is a `payload`. */
-  readonly payloadIndex?: number | undefined;
-}
+type Spec = string | Selector;
 
 /**
- * Returns the function that selects the payload of a call. It may return a selected `undefined` or `null`.
+ * Compiles the expressions and functions of a target for one function.
  *
  * @param parameterNames as for {@link parseExpression}
- * @throws SvcError for an unusable expression or index. The returned function throws `SvcError` if the call lacks the
- *   value (`SVC_CAPTURE_EXPRESSION`, `SVC_CAPTURE_EXPRESSION_ASYNC`, `SVC_CAPTURE_PAYLOAD_INDEX`)
+ * @throws SvcError for an expression, an index or a header name that does not fit. The returned functions throw
+ *   `SvcError` if the call lacks the value (`SVC_CAPTURE_EXPRESSION`, `SVC_CAPTURE_EXPRESSION_ASYNC`,
+ *   `SVC_CAPTURE_PAYLOAD_INDEX`, `SVC_CAPTURE_HEADERS`, `SVC_OUTBOX_AGGREGATE_ID`)
  */
-export function payloadSelector(
-  spec: PayloadSpec,
+export function compileSelectors(
+  fields: {
+    readonly payload?: Spec | undefined;
+    /** -1 (default): the result; 0, 1, …: that argument. Ignored if there is a `payload`. */
+    readonly payloadIndex?: number | undefined;
+    readonly when?: Spec | undefined;
+    readonly key?: Spec | undefined;
+    readonly outbox?: { readonly aggregateId: Spec } | undefined;
+    readonly headers?: Readonly<Record<string, Spec>> | undefined;
+  },
+  parameterNames: readonly string[] | undefined,
+) {
+  const { when, key, outbox, headers } = fields;
+  return {
+    payload: payloadSelector(fields, parameterNames),
+    aggregateId: outbox && aggregateIdSelector(outbox.aggregateId, parameterNames),
+    when: when === undefined ? undefined : whenSelector(when, parameterNames),
+    key: key === undefined ? undefined : keySelector(key, parameterNames),
+    headers: headers && headerSelector(headers, parameterNames),
+  };
+}
+
+function payloadSelector(
+  { payload, payloadIndex = -1 }: Parameters<typeof compileSelectors>[0],
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => unknown {
-  const { payload, payloadIndex = -1 } = spec;
-  if (payload !== undefined) return selector(payload, 'payload', parameterNames);
+  if (payload !== undefined) {
+    const select = selector(payload, 'payload', parameterNames);
+    return (call) => {
+      const value = select(call);
+      // Instead of an empty event.
+      if (value !== undefined) return value;
+      throw new SvcError('SVC_CAPTURE_EXPRESSION', 'the payload expression returned nothing');
+    };
+  }
   if (!Number.isInteger(payloadIndex) || payloadIndex < -1) {
     throw new SvcError(
       'SVC_CAPTURE_PAYLOAD_INDEX',
@@ -681,13 +714,11 @@ export function payloadSelector(
 }
 
 /**
- * Returns the function that selects the record key of a call: the text of a string, number, bigint or boolean. Anything
- * else fails with `SVC_CAPTURE_EXPRESSION`, including null and undefined.
- *
- * @throws as {@link payloadSelector}
+ * Selects the record key of a call: the text of a string, number, bigint or boolean. Anything else fails with
+ * `SVC_CAPTURE_EXPRESSION`, including null and undefined.
  */
-export function keySelector(
-  spec: string | Selector,
+function keySelector(
+  spec: Spec,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => string {
   const select = selector(spec, 'key', parameterNames);
@@ -700,13 +731,11 @@ export function keySelector(
 }
 
 /**
- * Returns the function that selects the aggregate id of a call, as {@link keySelector} does the key. An empty or
- * missing id fails with `SVC_OUTBOX_AGGREGATE_ID`: its events would have no order.
- *
- * @throws as {@link payloadSelector}
+ * Selects the aggregate id of a call, as {@link keySelector} does the key. An empty or missing id fails with
+ * `SVC_OUTBOX_AGGREGATE_ID`: its events would have no order.
  */
-export function aggregateIdSelector(
-  spec: string | Selector,
+function aggregateIdSelector(
+  spec: Spec,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => string {
   const select = selector(spec, 'aggregateId', parameterNames);
@@ -719,7 +748,35 @@ export function aggregateIdSelector(
   };
 }
 
-function placeOf(spec: string | Selector, name: string): string {
+/** Selects the headers of a call, as texts; null and undefined are left out. */
+function headerSelector(
+  spec: Readonly<Record<string, Spec>>,
+  parameterNames: readonly string[] | undefined,
+): (call: ExpressionScope) => Readonly<Record<string, string>> {
+  if (!isNamedValues(spec)) throw headersError(`headers must be ${plainObject}`);
+  const entries = Object.entries(spec);
+  if (entries.length > maxHeaders) throw headersError(`there can be at most ${maxHeaders} headers`);
+  const selectors = entries.map(([name, given], index) => {
+    const problem = headerNameProblem(name);
+    if (problem !== undefined) throw headersError(`header ${index + 1} ${problem}`);
+    return { name, select: selector(given, `${name} header`, parameterNames) };
+  });
+  return (call) => {
+    const headers: Record<string, string> = {};
+    for (const { name, select } of selectors) {
+      const text = headerText(select(call));
+      if (text === undefined) throw headersError(`the header ${name} must be ${headerTextForm}`);
+      if (text !== null) headers[name] = text;
+    }
+    return headers;
+  };
+}
+
+function headersError(message: string): SvcError {
+  return new SvcError('SVC_CAPTURE_HEADERS', message);
+}
+
+function placeOf(spec: Spec, name: string): string {
   return typeof spec === 'string' ? `The ${name} expression "${spec}"` : `The ${name} function`;
 }
 
@@ -733,16 +790,16 @@ function asText(value: unknown): { readonly text?: string; readonly found?: stri
 }
 
 /** Whether a call makes an event, by JavaScript's rules for conditions. A promise fails. */
-export function whenSelector(
-  spec: string | Selector,
+function whenSelector(
+  spec: Spec,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => boolean {
   const select = selector(spec, 'when', parameterNames);
   return (call) => Boolean(select(call));
 }
 
-export function selector(
-  spec: string | Selector,
+function selector(
+  spec: Spec,
   name: string,
   parameterNames: readonly string[] | undefined,
 ): (call: ExpressionScope) => unknown {

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { planOfTarget } from '../../capture/declare/make-plan.ts';
 import { followImports, inspect, type LoadedBy } from '../../capture/inspect.ts';
 import { inPlaceOf, type TargetReport } from '../../capture/report.ts';
 import { compiledFrom } from '../../capture/source/compiled-from.ts';
@@ -9,7 +10,6 @@ import { hashOf, readList } from '../../capture/source/listed-places.ts';
 import { locate, missingFile, shownPath } from '../../capture/source/target-files.ts';
 import type { Config } from '../../config/config.ts';
 import type { TargetConfig } from '../../config/schema/target.ts';
-import { planOfTarget } from '../settings.ts';
 import { scriptsBelow } from './bundlers.ts';
 
 /** Finds the configured targets without loading the application. `loadedBy`: how its start loads packages. */

@@ -1,6 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { eventTypeOf } from '../../capture/declare/make-plan.ts';
 import type { Config } from '../../config/config.ts';
 import { createDecryptionKeys, type DecryptionKeys } from '../../consumer/decrypt-fields.ts';
 import { toEnvelope } from '../../envelope/envelope.ts';
@@ -25,7 +26,6 @@ import { openRegistry } from '../serde.ts';
 import {
   brokerSettingsOf,
   configuredKeys,
-  eventTypeOf,
   isLeasedInKafka,
   registryOptionsOf,
   s3SettingsOf,

@@ -1,5 +1,11 @@
 import assert from 'node:assert/strict';
-import { checkDeclaration } from '../../../src/capture/declare/make-plan.ts';
+import type { PublishEventOptions } from '../../../src/capture/declare/declarations.ts';
+import { planOfDeclaration } from '../../../src/capture/declare/make-plan.ts';
+import { loadConfig } from '../../../src/config/read/load.ts';
+
+const { config } = loadConfig({ cwd: import.meta.dirname, env: {}, code: {} });
+const checkDeclaration = (options: PublishEventOptions) =>
+  planOfDeclaration({ origin: 'publishEvent', name: 'create', options, parameterNames: [] }, config);
 
 describe('fields of a target in code', () => {
   it('takes what a target can have', () => {

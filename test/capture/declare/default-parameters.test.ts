@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makePlan, type PlanFields } from '../../../src/capture/declare/make-plan.ts';
 import { inspect } from '../../../src/capture/inspect.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { temporaryFolder } from '../../support/folders.ts';
+import { type PlanFields, planOf } from '../plan-of.ts';
 import { recordingSlot } from '../recording-slot.ts';
 
 describe('parameters with a default', () => {
@@ -19,8 +19,7 @@ describe('parameters with a default', () => {
   });
 
   const notes = (functionPath: string, ...expressions: string[]) => {
-    const makePlanOf = (names: readonly string[] | undefined) =>
-      makePlan('a', 'configuration', { payload: expressions[0] }, 'a', names);
+    const makePlanOf = (names: readonly string[] | undefined) => planOf({ payload: expressions[0] }, names);
     const target = { id: 'a', module: './orders.ts', functionPath, expressions, makePlan: makePlanOf };
     const [report] = inspect([target], { baseDir: folder });
     assert.deepEqual([report?.state, report?.reason], ['found', undefined]);
@@ -47,7 +46,7 @@ describe('parameters with a default', () => {
 
   it('are what the documentation says in a call without them', () => {
     const of = (fields: PlanFields) => {
-      const plan = makePlan('a', 'configuration', fields, 'a', ['id', 'quantity']);
+      const plan = planOf(fields, ['id', 'quantity']);
       const slot = recordingSlot(plan);
       wrapFunction((id: string, quantity = 1) => id + quantity, slot)('o-7');
       const [call] = slot.seen;

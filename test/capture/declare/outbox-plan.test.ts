@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
-import { makePlan, type PlanFields, withOutbox } from '../../../src/capture/declare/make-plan.ts';
+import { planOfDeclaration } from '../../../src/capture/declare/make-plan.ts';
 import type { Selector } from '../../../src/capture/expression/compile.ts';
 import { ownFailures } from '../../../src/capture/wrap/wrap.ts';
+import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
+import { type PlanFields, planOf as planOfFields } from '../plan-of.ts';
 
-const planOf = (fields: PlanFields) =>
-  makePlan('orders#create', 'configuration', fields, 'create', ['order', 'options']);
+const planOf = (fields: PlanFields) => planOfFields(fields, ['order', 'options']);
 const outbox = { aggregateType: 'Order', aggregateId: '#order.id' };
 const callWith = (id: unknown) => ({ args: [{ id }], result: { id }, self: undefined });
 
@@ -142,9 +143,11 @@ describe('the plan of a target with an outbox', () => {
 describe('an outbox in code', () => {
   const { config } = loadConfig({ cwd: import.meta.dirname, env: {}, code: {} });
   const on = { outbox: { ...config.outbox, enabled: true } };
+  const planFor = (options: object, given: Pick<Config, 'outbox'>) =>
+    planOfDeclaration({ origin: 'publishEvent', name: 'create', options, parameterNames: ['order'] }, given);
   const refused = (fields: object, message: string, given = on) =>
     assert.throws(
-      () => withOutbox(fields as PlanFields, given),
+      () => planFor(fields, given),
       (error) => {
         assert.ok(error instanceof SvcError);
         assert.deepEqual([error.code, error.message], ['SVC_CAPTURE_RULE', message]);
@@ -153,9 +156,13 @@ describe('an outbox in code', () => {
     );
 
   it('is taken', () => {
-    const fields: PlanFields = { outbox, eventType: 'T' };
-    assert.deepEqual(withOutbox(fields, on), fields);
-    assert.deepEqual(withOutbox({ afterCommit: true }, config), { afterCommit: true });
+    const plan = planFor({ outbox, eventType: 'T' }, on);
+    assert.deepEqual(
+      [plan.eventType, plan.outbox?.aggregateType, plan.outbox?.aggregateId(callWith(7))],
+      ['T', 'Order', '7'],
+    );
+    const none = planFor({ afterCommit: true }, config);
+    assert.deepEqual([none.outbox, none.afterCommit], [undefined, true]);
   });
 
   it('is refused as in the configuration', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { ExpressionScope } from '../../../src/capture/call.ts';
-import { keySelector, parseExpression, payloadSelector } from '../../../src/capture/expression/compile.ts';
+import { compileSelectors, parseExpression } from '../../../src/capture/expression/compile.ts';
 
 const refused = { name: 'SvcError', code: 'SVC_CAPTURE_EXPRESSION_ASYNC' };
 
@@ -72,8 +72,8 @@ describe('a promise in an expression', () => {
       assert.throws(() => parseExpression('result.getDto()').bind([])(scope(result)), refused);
       assert.throws(() => parseExpression('result.dto').bind([])(scope(result)), refused);
       assert.throws(() => parseExpression("result['dto']").bind([])(scope(result)), refused);
-      assert.throws(() => payloadSelector({ payload: rejecting }, [])(scope(result)), refused);
-      assert.throws(() => keySelector(rejecting, [])(scope(result)), refused);
+      assert.throws(() => compileSelectors({ payload: rejecting }, []).payload(scope(result)), refused);
+      assert.throws(() => compileSelectors({ key: rejecting }, []).key?.(scope(result)), refused);
     });
     assert.equal(count, 0);
   });
@@ -83,7 +83,10 @@ describe('a promise in an expression', () => {
       const result = { stored: rejecting() };
       assert.throws(() => parseExpression('result.stored').bind([])(scope(result)), refused);
       assert.throws(() => parseExpression('p0').bind([])(scope(1, [rejecting()])), refused);
-      assert.throws(() => payloadSelector({ payloadIndex: 0 }, [])(scope(1, [rejecting()])), refused);
+      assert.throws(
+        () => compileSelectors({ payloadIndex: 0 }, []).payload(scope(1, [rejecting()])),
+        refused,
+      );
     });
     assert.equal(count, 3);
   });

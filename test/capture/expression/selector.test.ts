@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
-import { keySelector, payloadSelector, type Selector } from '../../../src/capture/expression/compile.ts';
+import { compileSelectors, type Selector } from '../../../src/capture/expression/compile.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
+
+type Fields = Parameters<typeof compileSelectors>[0];
+const payloadSelector = (fields: Fields, names: readonly string[] | undefined) =>
+  compileSelectors(fields, names).payload;
+const keySelector = (key: Fields['key'], names: readonly string[] | undefined) =>
+  compileSelectors({ key }, names).key ?? assert.fail('no key');
 
 const call = { args: ['first', { id: 2 }], result: { id: 7 }, self: { region: 'eu' }, error: undefined };
 
-describe('payloadSelector', () => {
+describe('the payload of a call', () => {
   it('takes the result by default', () => {
     assert.equal(payloadSelector({}, [])(call), call.result);
     assert.equal(payloadSelector({ payloadIndex: -1 }, undefined)(call), call.result);
@@ -97,7 +103,7 @@ describe('payloadSelector', () => {
   });
 });
 
-describe('keySelector', () => {
+describe('the key of a call', () => {
   const keyOf = (value: unknown): string => keySelector(() => value, [])(call);
 
   it('gives the text of a string, number, bigint or boolean', () => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { makePlan, type PlanFields } from '../../../src/capture/declare/make-plan.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
+import { type PlanFields, planOf as planOfFields } from '../plan-of.ts';
 import { recordingSlot } from '../recording-slot.ts';
 
-const planOf = (fields: PlanFields) => makePlan('orders#find', 'configuration', fields, 'find', ['id']);
+const planOf = (fields: PlanFields) => planOfFields(fields, ['id']);
 
 describe('when', () => {
   it('decides by expression or function which calls make an event; the others are counted as skipped', () => {
@@ -70,8 +70,7 @@ describe('when', () => {
 });
 
 describe('a parameter that looks like a callback', () => {
-  const notesFor = (names: string[], fields: PlanFields = {}) =>
-    makePlan('a', 'configuration', fields, 'a', names).notes;
+  const notesFor = (names: string[], fields: PlanFields = {}) => planOfFields(fields, names).notes;
 
   it('is named in the report, where it is the last one and nobody said what it is', () => {
     for (const last of ['callback', 'cb', 'done', 'next'])
