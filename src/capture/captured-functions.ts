@@ -62,10 +62,6 @@ function ownOriginal(fn: object): unknown {
   }
 }
 
-export function slotOf(fn: unknown): CaptureSlot | undefined {
-  return heldOf(fn)?.slot;
-}
-
 /** The slot of a decorated function without a plan, because svc does not run yet. */
 export const undeclared: CaptureSlot = shared<CaptureSlot>('undeclared-slot', () =>
   createSlot(

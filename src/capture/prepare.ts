@@ -1,33 +1,27 @@
 // capture/: from the functions of an application to the calls that svc sees. Its top level holds what all its folders share.
 
 import type Cluster from 'node:cluster';
+import { existsSync, readFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
+import { join } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import { type Clock, systemClock } from '../ground/clock.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
 import type * as Packages from './packages/hook.ts';
-import type { PackageHooks, PackagePatch, PackageTarget, PatchEvents } from './packages/hook.ts';
+import type { PackagePatch, PackageTarget } from './packages/hook.ts';
 import { inPlaceOf, type TargetReport, writeMaps } from './report.ts';
-import { layDown, pickUp } from './slot.ts';
-import { type RuntimeTarget, runtimeTargets } from './source/capture-runtime.ts';
+import { runtimeTargets } from './source/capture-runtime.ts';
 import type * as Compiled from './source/compiled-from.ts';
 import { parseFunctionPath } from './source/function-path.ts';
-import {
-  hookSource,
-  type PackageWork,
-  type SourceHookEvents,
-  type SourceHooks,
-  whyNoModules,
-} from './source/hook-source.ts';
-import { whyCoverageDiffers } from './source/insert-calls.ts';
+import { hookSource, type PackageWork } from './source/hook-source.ts';
 import { entryFile, whyTooLate } from './source/late-start.ts';
-import { listName, readList, runsBuild } from './source/listed-places.ts';
-import { preloadedBy } from './source/node-hooks.ts';
+import { listName, mapUrl, readList } from './source/listed-places.ts';
+import { hasSoundSyncHooks, isRequiredPreload, preloadedBy } from './source/node-hooks.ts';
 import { isEsModule } from './source/parse-text.ts';
 import type { BuiltFile, SourceTarget } from './source/rewrite-text.ts';
-import { buildsOf, inBuilds, type Located, locate, missingFile, shownPath } from './source/target-files.ts';
+import { buildsOf, inBuilds, locate, missingFile, shownPath } from './source/target-files.ts';
 import { isProblem } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 import { hideWrappers } from './wrap/imitate.ts';
@@ -82,8 +76,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
       continue;
     }
     records.set(target.id, record);
-    const slot = pickUp(target, baseDir);
-    if (slot !== undefined) record.resume(slot);
+    record.resume(baseDir);
   }
   const { files, missing, packages } = sort(records, baseDir);
   const patches = options.patches?.map((patch) => ({ ...patch, baseDir })) ?? [];
@@ -93,7 +86,16 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
       : guarded(
           () => {
             const { hookPackages } = loadChunk(import.meta.url, './packages/hook.ts') as typeof Packages;
-            return hookPackages(packages, packageEvents(records), { preloadedBy: preloadedBy() }, patches);
+            return hookPackages(
+              packages,
+              {
+                patched: (id, builds) => records.get(id)?.patched(undefined, builds),
+                failed: (id, reason, builds) => records.get(id)?.failed(reason, builds),
+                isPatched: (id, builds) => records.get(id)?.isDone(builds) === true,
+              },
+              { preloadedBy: preloadedBy() },
+              patches,
+            );
           },
           (reason) => {
             for (const { id } of packages) records.get(id)?.failed(reason);
@@ -153,9 +155,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
     report,
     close() {
       for (const [id, record] of records) {
-        record.setOnCall(null);
-        const slot = record.resting();
-        if (slot !== undefined) layDown(record.target, baseDir, slot);
+        record.rest(baseDir);
         runtimeTargets().delete(id);
       }
       source?.close();
@@ -180,8 +180,7 @@ function createInsteads(
       const entry = isOver ? entryFile() : undefined;
       const all = [...loaded, ...(entry === undefined ? [] : [entry])];
       for (const [file, list] of all.length > 0 ? files : []) {
-        const { compiledByName, compiledFrom } = compiledParts();
-        const instead = (isOver ? compiledFrom : compiledByName)(file, all, baseDir);
+        const instead = compiledParts().compiledFrom(file, all, baseDir, isOver);
         if (instead !== undefined)
           for (const { id } of list) known.insteads.set(buildsOf(id).id, shownPath(instead, baseDir));
       }
@@ -213,7 +212,7 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
   const missing = new Map<string, SourceTarget[]>();
   const packages: PackageTarget[] = [];
   const unreachable = whyNoModules();
-  const locations = new Map<string, Located>();
+  const locations = new Map<string, ReturnType<typeof locate>>();
   for (const [id, record] of records) {
     const { functionPath, module } = record.target;
     const path = parseFunctionPath(functionPath);
@@ -238,7 +237,7 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
         baseDir: from,
         slotFor: (names) => record.slotFor(names),
       });
-      runtimeTargets().set(id, runtimeTarget(functionPath, path.result, record));
+      addRuntimeTarget(functionPath, path.result, record);
     } else {
       if (isProblem(located)) {
         record.note(located.problem);
@@ -257,39 +256,39 @@ function sort(records: ReadonlyMap<string, TargetRecord>, baseDir: string): Sort
         else if (paths.every(isEsModule)) record.failed(missed, builds);
         else record.note(missed);
       }
-      runtimeTargets().set(id, runtimeTarget(functionPath, path.result, record));
+      addRuntimeTarget(functionPath, path.result, record);
     }
   }
   return { files, missing, packages };
 }
 
-function runtimeTarget(
+function addRuntimeTarget(
   functionPath: string,
   result: readonly string[] | undefined,
   record: TargetRecord,
-): RuntimeTarget {
-  return {
+): void {
+  runtimeTargets().set(record.target.id, {
     functionPath,
     result,
     slotFor: (names) => record.slotFor(names),
     patched: (builds) => record.patched(undefined, builds),
     failed: (reason, builds) => record.failed(reason, builds),
-  };
+  });
 }
 
 function hookFiles(
   files: ReadonlyMap<string, SourceTarget[]>,
   missing: ReadonlyMap<string, SourceTarget[]>,
-  packages: PackageHooks | undefined,
+  packages: PackageWork | undefined,
   records: ReadonlyMap<string, TargetRecord>,
   { baseDir, logger, clock }: PrepareOptions,
-): SourceHooks | undefined {
+): ReturnType<typeof hookSource> | undefined {
   const work: PackageWork = packages ?? { pending: [], ran() {} };
   if (files.size + missing.size + work.pending.length === 0) return undefined;
   const shown = (built: BuiltFile) => shownPath(built.file, baseDir);
   const placeIn = (built: BuiltFile | undefined) =>
     built && [`in ${shown(built)}`, built.remark].filter((each) => each !== undefined).join(', ');
-  const events: SourceHookEvents = {
+  const events: Parameters<typeof hookSource>[3] = {
     found(part, parameterNames, _, built) {
       const { id, builds } = buildsOf(part);
       const record = records.get(id);
@@ -341,14 +340,6 @@ function hookFiles(
 
 const withoutBuilds = (target: SourceTarget): SourceTarget => ({ ...target, id: buildsOf(target.id).id });
 
-function packageEvents(records: ReadonlyMap<string, TargetRecord>): PatchEvents {
-  return {
-    patched: (id, builds) => records.get(id)?.patched(undefined, builds),
-    failed: (id, reason, builds) => records.get(id)?.failed(reason, builds),
-    isPatched: (id, builds) => records.get(id)?.isDone(builds) === true,
-  };
-}
-
 /** Logs once for each target that it is not captured, and why. Delayed, because another file or a later load may have it. */
 function createFailureLog(logger: Logger): { changed(record: TargetRecord): void; tell(): void } {
   const told = new Set<TargetRecord>();
@@ -388,4 +379,34 @@ function guarded<T>(work: () => T, onFailure: (reason: string) => void): T | und
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'unknown error';
+}
+
+/** Whether this process may run a build of missing sources: a listed one, that of Next.js, or an entry with a source map. */
+function runsBuild(baseDir: string): boolean {
+  if (['.next/BUILD_ID', listName].some((file) => existsSync(join(baseDir, file)))) return true;
+  const entry = entryFile();
+  if (entry === undefined) return false;
+  try {
+    return existsSync(`${entry}.map`) || mapUrl(readFileSync(entry, 'utf8')) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** Why the coverage of files with targets is not that of their own text; `undefined` if it is, or coverage is off. */
+function whyCoverageDiffers(): string | undefined {
+  const has = (...flags: string[]) => process.execArgv.some((each) => flags.includes(each));
+  const runsTests = has('--experimental-test-coverage');
+  const isElsewhere = has('--test') && !has('--test-isolation=none', '--experimental-test-isolation=none');
+  if (runsTests && !isElsewhere)
+    return 'the tests run in the process of the reporter: run them with node --test, each file in its own process';
+  if (process.env.NODE_V8_COVERAGE && !hasSoundSyncHooks())
+    return `Node ${process.versions.node} loads ES modules through another thread: use Node 22.22.3, 24.11.1 or later`;
+  return undefined;
+}
+
+/** Why ES modules cannot be captured in this process; `undefined` if they can. */
+function whyNoModules(): string | undefined {
+  if (hasSoundSyncHooks() || !isRequiredPreload()) return undefined;
+  return `with --require, Node ${process.versions.node} captures CommonJS only, but this file is an ES module. Use --import svc/register, or Node 22.22.3, 24.11.1 or later`;
 }

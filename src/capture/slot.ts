@@ -1,5 +1,3 @@
-import { join } from 'node:path';
-import { shared } from '../ground/lifecycle.ts';
 import type { Scope } from '../transaction/transaction.ts';
 import type { CapturePlan, OnCall } from './call.ts';
 
@@ -51,35 +49,4 @@ export function countFailure(slot: CaptureSlot, scope?: Scope): void {
   }
   slot.calls++;
   slot.failed++;
-}
-
-/** What the wrappers of an earlier start hold. A module is loaded once, and its wrappers stay. */
-export interface RestingSlot {
-  readonly slot: CaptureSlot;
-  readonly parameterNames: readonly string[] | undefined;
-  /** Builds of a package without such a wrapper, and why. */
-  readonly failedIn: ReadonlyMap<string, string>;
-}
-
-interface Place {
-  readonly module: string;
-  readonly functionPath: string;
-}
-
-const resting = shared('resting-slots', () => new Map<string, RestingSlot>());
-
-/** At the end of a capture, keeps the slot for the next one of this process. */
-export function layDown(place: Place, baseDir: string, slot: RestingSlot): void {
-  resting.set(keyOf(place, baseDir), slot);
-}
-
-export function pickUp(place: Place, baseDir: string): RestingSlot | undefined {
-  const key = keyOf(place, baseDir);
-  const found = resting.get(key);
-  resting.delete(key);
-  return found;
-}
-
-function keyOf({ module, functionPath }: Place, baseDir: string): string {
-  return `${join(baseDir, module)}#${functionPath}`;
 }

@@ -1,7 +1,9 @@
+import { join } from 'node:path';
+import { shared } from '../ground/lifecycle.ts';
 import type { TargetState } from '../observe/outcomes.ts';
 import type { CapturePlan, OnCall } from './call.ts';
 import { notesAbout, type TargetReport } from './report.ts';
-import { type CallCounts, type CaptureSlot, createSlot, type RestingSlot } from './slot.ts';
+import { type CallCounts, type CaptureSlot, createSlot } from './slot.ts';
 import { messageOf } from './source/wrapper-place.ts';
 
 export interface CaptureTarget {
@@ -28,6 +30,16 @@ function where(build: string): string {
 }
 
 const notCalled: CallCounts = { calls: 0, failed: 0, skipped: 0 };
+
+/** What the wrappers of an earlier start hold. A module is loaded once, and its wrappers stay. */
+interface RestingSlot {
+  readonly slot: CaptureSlot;
+  readonly parameterNames: readonly string[] | undefined;
+  /** Builds of a package without such a wrapper, and why. */
+  readonly failedIn: ReadonlyMap<string, string>;
+}
+
+const resting = shared('resting-slots', () => new Map<string, RestingSlot>());
 
 export class TargetRecord {
   readonly target: CaptureTarget;
@@ -70,8 +82,13 @@ export class TargetRecord {
     return this.#slot;
   }
 
-  /** Lets this target take over the wrappers of an earlier start. */
-  resume({ slot, parameterNames, failedIn }: RestingSlot): void {
+  /** Lets this target take over the wrappers of an earlier start of this process. */
+  resume(baseDir: string): void {
+    const key = this.#keyIn(baseDir);
+    const found = resting.get(key);
+    resting.delete(key);
+    if (found === undefined) return;
+    const { slot, parameterNames, failedIn } = found;
     try {
       slot.plan = this.target.makePlan(parameterNames);
     } catch (error) {
@@ -84,9 +101,16 @@ export class TargetRecord {
     for (const [build, reason] of failedIn) this.failed(reason, [build]);
   }
 
-  resting(): RestingSlot | undefined {
-    if (this.#slot === undefined || this.#doneIn.size === 0) return undefined;
-    return { slot: this.#slot, parameterNames: this.#parameterNames, failedIn: this.#failedIn };
+  /** At the end of a capture: keeps the slot for the next one of this process. */
+  rest(baseDir: string): void {
+    this.setOnCall(null);
+    if (this.#slot === undefined || this.#doneIn.size === 0) return;
+    const rest = { slot: this.#slot, parameterNames: this.#parameterNames, failedIn: this.#failedIn };
+    resting.set(this.#keyIn(baseDir), rest);
+  }
+
+  #keyIn(baseDir: string): string {
+    return `${join(baseDir, this.target.module)}#${this.target.functionPath}`;
   }
 
   setOnCall(onCall: OnCall | null): void {

@@ -1,4 +1,3 @@
-import { relative } from 'node:path';
 import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import { type Token, tokenize } from '../capture/expression/compile.ts';
 import {
@@ -8,7 +7,6 @@ import {
   type SpelledValue,
   spelledByText,
 } from '../capture/source/declared.ts';
-import { sourceOf, sourcesIn } from '../capture/source/source-files.ts';
 import { checkRulesOf } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
@@ -121,22 +119,6 @@ const tests =
   /(?:^|\/)(?:tests?|__tests__|__mocks__|specs?|e2e|fixtures|seeds?)\/|\.(?:test|spec|e2e|mock)\./;
 /** Tests publish other events than the application. */
 export const isTest = (path: string): boolean => tests.test(path.replaceAll('\\', '/'));
-
-const word = /[A-Za-z_$][\w$]*/g;
-
-/** The words in an application's sources, without tests: names of fields, but rarely data. */
-export function sourceWords(folder: string, isLeftOut: (path: string) => boolean): ReadonlySet<string> {
-  const words = new Set<string>();
-  for (const path of sourcesIn(folder)) {
-    if (isLeftOut(path) || isTest(relative(folder, path))) continue;
-    try {
-      for (const [found] of sourceOf(path)?.matchAll(word) ?? []) words.add(found);
-    } catch {
-      // The file is gone or unreadable.
-    }
-  }
-  return words;
-}
 
 // The payloads that configuration and code spell out.
 

@@ -1,6 +1,7 @@
 import { relative, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { declaredTypes, sourceWords } from '../catalog/declared.ts';
+import { sourceOf, sourcesIn } from '../capture/source/source-files.ts';
+import { declaredTypes, isTest } from '../catalog/declared.ts';
 import { madeCatalog, outdated, writeFolder } from '../catalog/forms.ts';
 import { type Application, createLearner } from '../catalog/learner.ts';
 import {
@@ -387,4 +388,20 @@ export function addCatalog(svc: Command): void {
     .option('--topic <topic>', 'with --watch: this topic as well; repeatable', repeated)
     .option('--broker <host:port,...>', 'with --watch: instead of svc.broker.bootstrap-servers');
   does<CatalogOptions>(catalog, (options) => runCatalog(options));
+}
+
+const word = /[A-Za-z_$][\w$]*/g;
+
+/** The words in an application's sources, without tests: names of fields, but rarely data. */
+function sourceWords(folder: string, isLeftOut: (path: string) => boolean): ReadonlySet<string> {
+  const words = new Set<string>();
+  for (const path of sourcesIn(folder)) {
+    if (isLeftOut(path) || isTest(relative(folder, path))) continue;
+    try {
+      for (const [found] of sourceOf(path)?.matchAll(word) ?? []) words.add(found);
+    } catch {
+      // The file is gone or unreadable.
+    }
+  }
+  return words;
 }

@@ -2,7 +2,7 @@
 
 import type { TargetFields } from '../../config/schema/target.ts';
 import { shared } from '../../ground/lifecycle.ts';
-import { adopt, undeclared, type WrapTarget } from '../captured-functions.ts';
+import { adopt, type WrapTarget } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
 
 export interface Declaration {
@@ -57,10 +57,6 @@ function attach(declare: Declare, declaration: Declaration, held: WrapTarget): v
   } catch (error) {
     state.onFailure?.(declaration, error);
   }
-}
-
-export function undeclaredHeld(): WrapTarget {
-  return { slot: undeclared };
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a function of every type fits where none was named

@@ -1,11 +1,10 @@
-import { type Callable, heldOf, type WrapTarget } from '../captured-functions.ts';
+import { type Callable, heldOf, undeclared, type WrapTarget } from '../captured-functions.ts';
 import { wrapHeld } from '../wrap/wrap.ts';
 import {
   type AnyFunction,
   type Declaration,
   declareTarget,
   type PublishEventOptions,
-  undeclaredHeld,
 } from './declarations.ts';
 import { parameterNames } from './parameter-names.ts';
 
@@ -171,4 +170,8 @@ function nameOf(self: unknown, context: StandardContext, wrapper?: Callable): st
 function join(className: string | undefined, key: string | symbol): string {
   const method = typeof key === 'symbol' ? (key.description ?? 'symbol') : key;
   return className ? `${className}.${method}` : method;
+}
+
+function undeclaredHeld(): WrapTarget {
+  return { slot: undeclared };
 }

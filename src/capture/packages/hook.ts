@@ -39,7 +39,7 @@ export interface PackagePatch {
   readonly patch: (exports: object) => unknown;
 }
 
-export interface PackageHooks extends PackageWork {
+interface PackageHooks extends PackageWork {
   /** Hooks `require`, and changes loaded modules. Call it after the texts are hooked: it loads modules itself. */
   install(): void;
   /** Removes the hooks; captured functions stay captured. */
@@ -601,7 +601,7 @@ export interface PackageTarget {
 }
 
 /** State changes of targets in builds of their package; without builds, of the package as a whole. No method throws. */
-export interface PatchEvents {
+interface PatchEvents {
   patched(id: string, builds?: readonly string[]): void;
   failed(id: string, reason: string, builds?: readonly string[]): void;
   isPatched(id: string, builds?: readonly string[]): boolean;

@@ -1,4 +1,4 @@
-import { type Callable, slotOf } from '../captured-functions.ts';
+import { type Callable, heldOf } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
 import { findPlace, putAhead } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
@@ -6,7 +6,7 @@ import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
 import { buildsOf } from './target-files.ts';
 import { behindGetter, messageOf } from './wrapper-place.ts';
 
-export interface RuntimeTarget {
+interface RuntimeTarget {
   readonly functionPath: string;
   readonly result: readonly string[] | undefined;
   readonly slotFor: (parameterNames: readonly string[] | undefined) => CaptureSlot;
@@ -164,7 +164,7 @@ function wrap(value: Callable, target: RuntimeTarget, parameters: Names): Callab
     return wrapped;
   }
   const wrapped = wrapFunction(value, slot);
-  const holder = slotOf(wrapped);
+  const holder = heldOf(wrapped)?.slot;
   if (holder === slot) target.patched();
   else if (holder) target.failed(`${functionPath} is captured by the target ${holder.plan.id} already`);
   else target.failed(`${functionPath} is a class with private static members, which cannot be wrapped`);

@@ -5,8 +5,17 @@ import { readMap, sourcesAt } from './source-map.ts';
 import { stemOf } from './target-files.ts';
 import { isProblem } from './wrapper-place.ts';
 
-/** Which loaded file was built from `source`, by its source map, or for TypeScript by its name. */
-export function compiledFrom(source: string, loaded: Iterable<string>, baseDir: string): string | undefined {
+/**
+ * Which loaded file was built from `source`, by its source map, or for TypeScript by its name. `readsMaps`: false in a
+ * running process, where files with a target and a source map have reported already.
+ */
+export function compiledFrom(
+  source: string,
+  loaded: Iterable<string>,
+  baseDir: string,
+  readsMaps = true,
+): string | undefined {
+  if (!readsMaps) return compiledByName(source, loaded, baseDir);
   const others = [...loaded].filter((file) => file !== source && /\.[cm]?js$/.test(file));
   const named = others.filter((file) => stemOf(file) === stemOf(source));
   const roots = rootsOf(source, baseDir);
@@ -14,12 +23,7 @@ export function compiledFrom(source: string, loaded: Iterable<string>, baseDir: 
   return mapped ?? compiledByName(source, named, baseDir);
 }
 
-/** The same by names alone, without reading source maps: in a running process, those with a target have reported already. */
-export function compiledByName(
-  source: string,
-  loaded: Iterable<string>,
-  baseDir: string,
-): string | undefined {
+function compiledByName(source: string, loaded: Iterable<string>, baseDir: string): string | undefined {
   if (!/\.[cm]?tsx?$/.test(source)) return undefined;
   const roots = rootsOf(source, baseDir);
   return [...loaded].find(

@@ -25,7 +25,7 @@ import {
 } from './target-files.ts';
 import { messageOf } from './wrapper-place.ts';
 
-export interface SourceHookEvents extends RewriteText.SourceEvents {
+interface SourceHookEvents extends RewriteText.SourceEvents {
   /** Inserted by the loader thread, which does not have the plan: the inserted call passes the parameter names. */
   inserted(id: string, built?: RewriteText.BuiltFile): void;
 }
@@ -36,7 +36,7 @@ export interface PackageWork {
   ran(module: { exports: unknown }, file: PackageFile, inserted: ReadonlySet<string>): void;
 }
 
-export interface SourceHooks {
+interface SourceHooks {
   /** Reads the messages of the loader thread. Does nothing with synchronous hooks. */
   takeIn(): void;
   tooLate(): string | undefined;
@@ -48,12 +48,6 @@ export interface SourceHooks {
 
 type Hook = Pick<SourceHooks, 'takeIn' | 'close'>;
 type WatchLoad = (module: string) => void;
-
-/** Why ES modules cannot be captured in this process; `undefined` if they can. */
-export function whyNoModules(): string | undefined {
-  if (hasSoundSyncHooks() || !isRequiredPreload()) return undefined;
-  return `with --require, Node ${process.versions.node} captures CommonJS only, but this file is an ES module. Use --import svc/register, or Node 22.22.3, 24.11.1 or later`;
-}
 
 /** Changes the text of the target files, and of builds of those that are not loaded, while Node loads it. */
 export function hookSource(

@@ -2,8 +2,7 @@ import { existsSync, readdirSync, readFileSync, realpathSync, writeFileSync } fr
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { threadId } from 'node:worker_threads';
-import { hasSoundSyncHooks } from './node-hooks.ts';
-import { type Found, givenName } from './wrapper-place.ts';
+import type { Found } from './wrapper-place.ts';
 
 /** A target's function in a text. `id` is the argument of the inserted call, by which the main thread knows the target. */
 export interface Insertion {
@@ -181,18 +180,6 @@ function noteInserted(
   changed.set(file, {
     inserted: inserted.map(({ at, text, unnamed }) => ({ at, text, unnamed, line: lineOf(at) })),
   });
-}
-
-/** Why the coverage of files with targets is not that of their own text; `undefined` if it is, or coverage is off. */
-export function whyCoverageDiffers(): string | undefined {
-  const has = (...flags: string[]) => process.execArgv.some((each) => flags.includes(each));
-  const runsTests = has('--experimental-test-coverage');
-  const isElsewhere = has('--test') && !has('--test-isolation=none', '--experimental-test-isolation=none');
-  if (runsTests && !isElsewhere)
-    return 'the tests run in the process of the reporter: run them with node --test, each file in its own process';
-  if (process.env.NODE_V8_COVERAGE && !hasSoundSyncHooks())
-    return `Node ${process.versions.node} loads ES modules through another thread: use Node 22.22.3, 24.11.1 or later`;
-  return undefined;
 }
 
 /** Writes the report now, without the insertions. Never throws. */
@@ -419,3 +406,5 @@ function writeNumber(value: number): string {
   } while (rest > 0);
   return text;
 }
+
+const givenName = '__svcDefault';

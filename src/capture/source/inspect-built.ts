@@ -6,7 +6,7 @@ import { findMapped } from './rewrite-mapped.ts';
 import { findAll, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { locate, missingFile, shownPath, type TargetFiles } from './target-files.ts';
 
-export interface InBuilt {
+interface InBuilt {
   readonly isFound: boolean;
   /** Where it is, or why not; several are joined in a line. */
   readonly remark: string;

@@ -1,9 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { foreignFile } from '../../ground/files.ts';
-import type { Insertion } from './insert-calls.ts';
-import { entryFile } from './late-start.ts';
-import type { SourceEvents, SourceTarget } from './rewrite-text.ts';
+import type { SourceTarget } from './rewrite-text.ts';
 import type { Found } from './wrapper-place.ts';
 
 /** A file beside the configuration: `svc manifest` writes it, a start reads it. */
@@ -94,28 +92,6 @@ function isPlace(place: ListedTarget['place']): boolean {
   }
 }
 
-export function listedIn(
-  listed: Listed,
-  path: string,
-  text: string,
-  targets: ReadonlyMap<string, string>,
-  events: SourceEvents,
-): Insertion[] | undefined {
-  const file = listed.files.get(path);
-  if (file === undefined) return undefined;
-  if (hashOf(text) !== file.hash) {
-    events.unlisted?.(path);
-    return undefined;
-  }
-  return file.targets.flatMap(({ id, functionPath, place, parameterNames, defaulted, isBuilt }) => {
-    if (targets.get(id) !== functionPath) return [];
-    const built = isBuilt ? { file: path } : undefined;
-    return events.found(id, parameterNames, defaulted, built)
-      ? [{ id, found: { place, parameterNames } }]
-      : [];
-  });
-}
-
 const comment = 'sourceMappingURL=';
 
 /** The URL in the last source map comment of a text, if any. Does not search the whole text. */
@@ -124,16 +100,4 @@ export function mapUrl(text: string): string | undefined {
   if (at === -1 || !/\/[/*][#@][ \t]$/.test(text.slice(Math.max(0, at - 4), at))) return undefined;
   const [url = ''] = /^[^\s*]*/.exec(text.slice(at + comment.length)) ?? [];
   return url === '' ? undefined : url;
-}
-
-/** Whether this process may run a build of missing sources: a listed one, that of Next.js, or an entry with a source map. */
-export function runsBuild(baseDir: string): boolean {
-  if (['.next/BUILD_ID', listName].some((file) => existsSync(join(baseDir, file)))) return true;
-  const entry = entryFile();
-  if (entry === undefined) return false;
-  try {
-    return existsSync(`${entry}.map`) || mapUrl(readFileSync(entry, 'utf8')) !== undefined;
-  } catch {
-    return false;
-  }
 }

@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { extname, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadChunk } from '../../ground/lifecycle.ts';
-import { insert, isMarked, passingExports } from './insert-calls.ts';
-import { type Listed, listedIn, mapUrl } from './listed-places.ts';
+import { type Insertion, insert, isMarked, passingExports } from './insert-calls.ts';
+import { hashOf, type Listed, mapUrl } from './listed-places.ts';
 import { parse, type TextKind } from './parse-text.ts';
 import type * as RewriteMapped from './rewrite-mapped.ts';
 import type { rewrite as Rewrite, SourceEvents, SourceTarget } from './rewrite-text.ts';
@@ -138,4 +138,26 @@ function textOf(source: unknown): string {
   return typeof source === 'string'
     ? source
     : new TextDecoder('utf-8', { ignoreBOM: true }).decode(source as Uint8Array);
+}
+
+function listedIn(
+  listed: Listed,
+  path: string,
+  text: string,
+  targets: ReadonlyMap<string, string>,
+  events: SourceEvents,
+): Insertion[] | undefined {
+  const file = listed.files.get(path);
+  if (file === undefined) return undefined;
+  if (hashOf(text) !== file.hash) {
+    events.unlisted?.(path);
+    return undefined;
+  }
+  return file.targets.flatMap(({ id, functionPath, place, parameterNames, defaulted, isBuilt }) => {
+    if (targets.get(id) !== functionPath) return [];
+    const built = isBuilt ? { file: path } : undefined;
+    return events.found(id, parameterNames, defaulted, built)
+      ? [{ id, found: { place, parameterNames } }]
+      : [];
+  });
 }

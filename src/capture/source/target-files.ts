@@ -371,7 +371,7 @@ function realPath(path: string): string {
   }
 }
 
-export type Located =
+type Located =
   /**
    * Real paths of own files: usually one. Several, with their builds, if a package has one for `import` and one for
    * `require`.

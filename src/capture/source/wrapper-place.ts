@@ -58,8 +58,6 @@ export function isProblem(value: object): value is Problem {
   return 'problem' in value;
 }
 
-export const givenName = '__svcDefault';
-
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'unknown error';
 }

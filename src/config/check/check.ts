@@ -41,18 +41,15 @@ import {
   type Option,
   optionNamed,
   options,
-  shortName,
   targetsName,
   variableOf,
 } from '../schema/schema.ts';
 import {
-  type KeyFields,
   type OutboxFields,
   type TargetConfig,
   type TargetField,
   type TargetFields,
   targetFields,
-  targetId,
 } from '../schema/target.ts';
 
 /** Option name -> checked value, defaults included. The default replaces an invalid value. */
@@ -739,7 +736,7 @@ export function flatten(root: object, where: (path: RawPath) => string): Setting
 }
 
 /** An invalid target and all its problems. The other targets are not affected. */
-export interface TargetProblem {
+interface TargetProblem {
   /** Position in `svc.targets`, from 0. */
   readonly index: number;
   /** As in `TargetConfig`. Unknown parts are `?`. */
@@ -1641,4 +1638,20 @@ function noSchema(path: string): string | undefined {
   } catch {
     return 'names a file that is not JSON';
   }
+}
+
+/** `./src\\orders.ts`, `createOrder` -> `src/orders.ts#createOrder` */
+function targetId(module: string, functionPath: string): string {
+  return `${module.replaceAll('\\', '/').replace(/^(\.\/)+/, '')}#${functionPath}`;
+}
+
+/** The fields that record key, aggregate id and headers depend on, in the configuration and in code. */
+type KeyFields = Pick<TargetFields<unknown>, 'key' | 'outbox' | 'headers' | 'payload' | 'payloadIndex'> & {
+  /** Parameter names, if known. */
+  readonly params?: readonly string[] | undefined;
+};
+
+/** `svc.broker.request-timeout-ms` -> `requestTimeoutMs`, for messages. */
+function shortName(name: string): string {
+  return camelCase(name.slice(name.lastIndexOf('.') + 1));
 }

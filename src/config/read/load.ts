@@ -26,10 +26,9 @@ import {
   type RawPath,
   type Setting,
   type Settings,
-  type TargetProblem,
   unreadableValue,
 } from '../check/check.ts';
-import type { Config, OptionValues } from '../config.ts';
+import type { Config } from '../config.ts';
 import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
 import type { TargetConfig } from '../schema/target.ts';
 
@@ -61,7 +60,7 @@ export interface LoadedConfig {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
   /** Invalid targets. The others work. */
-  readonly targetProblems: readonly TargetProblem[];
+  readonly targetProblems: ReturnType<typeof checkSettings>['targetProblems'];
 }
 
 /** Loads the configuration synchronously: defaults < file < environment < code. Never throws; all errors are in `problems`. */
@@ -192,7 +191,7 @@ function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
     place(root, option, finish(option, values, baseDir));
   }
   // Its type is generated from the same table.
-  return { ...(root as OptionValues), targets, baseDir, file };
+  return { ...(root as unknown as Omit<Config, 'targets' | 'baseDir' | 'file'>), targets, baseDir, file };
 }
 
 function finish(option: Option, values: ConfigParts['values'], baseDir: string): unknown {

@@ -110,11 +110,6 @@ export function kebabCase(text: string): string {
   return text.replace(/[A-Z]/g, (capital) => `-${capital.toLowerCase()}`);
 }
 
-/** `svc.broker.request-timeout-ms` -> `requestTimeoutMs`, for messages. */
-export function shortName(name: string): string {
-  return camelCase(name.slice(name.lastIndexOf('.') + 1));
-}
-
 export interface Format {
   /** Also used in the JSON Schema, so without flags. */
   readonly pattern: RegExp;

@@ -12,15 +12,6 @@ interface CallValues {
 /** An expression, or (from code, `.mjs` and `.ts`) a function. */
 export type Expression = string | ((call: CallValues) => unknown);
 
-/** The fields that record key, aggregate id and headers depend on, in the configuration and in code. */
-export type KeyFields = Pick<
-  TargetFields<unknown>,
-  'key' | 'outbox' | 'headers' | 'payload' | 'payloadIndex'
-> & {
-  /** Parameter names, if known. */
-  readonly params?: readonly string[] | undefined;
-};
-
 type Fields = TargetFields<Expression, readonly PathRule[]>;
 
 /** `undefined`: not given, and no default. */
@@ -42,11 +33,6 @@ export interface TargetConfig extends CheckedFields {
   readonly params: readonly string[] | undefined;
   /** For messages: `svc.config.yaml:12`. */
   readonly where: string;
-}
-
-/** `./src\\orders.ts`, `createOrder` -> `src/orders.ts#createOrder` */
-export function targetId(module: string, functionPath: string): string {
-  return `${module.replaceAll('\\', '/').replace(/^(\.\/)+/, '')}#${functionPath}`;
 }
 
 const phases = ['BEFORE', 'AFTER_RETURNING', 'AFTER'] as const;

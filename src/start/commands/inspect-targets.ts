@@ -4,7 +4,7 @@ import { planOfTarget } from '../../capture/declare/make-plan.ts';
 import { followImports, inspect, type LoadedBy } from '../../capture/inspect.ts';
 import { inPlaceOf, type TargetReport } from '../../capture/report.ts';
 import { compiledFrom } from '../../capture/source/compiled-from.ts';
-import { type InBuilt, inspectBuilt } from '../../capture/source/inspect-built.ts';
+import { inspectBuilt } from '../../capture/source/inspect-built.ts';
 import { entryFile } from '../../capture/source/late-start.ts';
 import { hashOf, readList } from '../../capture/source/listed-places.ts';
 import { locate, missingFile, shownPath } from '../../capture/source/target-files.ts';
@@ -74,7 +74,7 @@ export function inspectStart({ targets, baseDir }: Config, entries: readonly str
   };
 }
 
-const startedOf = (id: string, { isFound, remark }: InBuilt): StartedTarget => ({
+const startedOf = (id: string, { isFound, remark }: { isFound: boolean; remark: string }): StartedTarget => ({
   id,
   state: isFound ? 'loaded' : 'unloaded',
   reason: remark,

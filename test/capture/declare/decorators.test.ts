@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, it } from 'mocha';
 import ts from 'typescript';
-import { slotOf } from '../../../src/capture/captured-functions.ts';
+import { heldOf } from '../../../src/capture/captured-functions.ts';
 import {
   connectDeclarations,
   type Declaration,
@@ -204,7 +204,7 @@ describe('PublishEvent', () => {
         await orders.create(1);
         assert.equal(configured.calls, 1);
         assert.equal(slots.get('Orders.create')?.calls, 0);
-        assert.equal(slotOf(Orders.prototype.create), configured);
+        assert.equal(heldOf(Orders.prototype.create)?.slot, configured);
         assert.deepEqual(
           captureNotes().map(({ winner, loser }) => [winner, loser]),
           [['src/orders.ts#create', 'Orders.create']],

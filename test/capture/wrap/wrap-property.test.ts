@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, describe, it } from 'mocha';
-import { slotOf } from '../../../src/capture/captured-functions.ts';
+import { heldOf } from '../../../src/capture/captured-functions.ts';
 import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapProperty } from '../../../src/capture/wrap/wrap-property.ts';
 import { recordingSlot } from '../recording-slot.ts';
@@ -149,7 +149,7 @@ describe('wrapProperty', () => {
     assert.equal(wrapProperty(owner, 'run', recordingSlot({ id: 'other' })), 'taken');
     owner.run();
     assert.deepEqual([slot.calls, decorated.calls], [1, 0]);
-    assert.equal(slotOf(owner.run), slot);
+    assert.equal(heldOf(owner.run)?.slot, slot);
     assert.equal(captureNotes().length, 2);
   });
 });

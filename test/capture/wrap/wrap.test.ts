@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { types } from 'node:util';
 import { afterEach, describe, it } from 'mocha';
 import 'reflect-metadata';
-import { slotOf, undeclared } from '../../../src/capture/captured-functions.ts';
+import { heldOf, undeclared } from '../../../src/capture/captured-functions.ts';
 import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { wrapFactory } from '../../../src/capture/wrap/wrap-property.ts';
@@ -191,7 +191,7 @@ describe('wrapFunction: what an application sees', () => {
       assert.equal(Sub.kind, 'base');
       assert.ok(sub instanceof Base);
       assert.equal(slot.seen[0]?.result, sub);
-      assert.equal(slotOf(Sub), undefined, 'a subclass is not captured itself');
+      assert.equal(heldOf(Sub)?.slot, undefined, 'a subclass is not captured itself');
     });
 
     it('follows a prototype that is replaced after wrapping', () => {
@@ -305,7 +305,7 @@ describe('wrapFunction: what an application sees', () => {
       const wrapped = wrapFunction(() => 1, recordingSlot());
       const second = recordingSlot();
       assert.equal(wrapFunction(wrapped, second), wrapped);
-      assert.equal(slotOf(wrapped), second);
+      assert.equal(heldOf(wrapped)?.slot, second);
       assert.deepEqual(captureNotes(), []);
     });
 
@@ -326,7 +326,7 @@ describe('wrapFunction: what an application sees', () => {
         assert.equal(wrapFunction(wrapped, configured), wrapped);
         wrapped();
         assert.deepEqual([code.calls, configured.calls], [0, 1]);
-        assert.equal(slotOf(wrapped), configured);
+        assert.equal(heldOf(wrapped)?.slot, configured);
         const [note] = captureNotes();
         assert.deepEqual([note?.winner, note?.loser], ['src/orders.ts#create', 'Orders.create']);
       });
@@ -354,7 +354,7 @@ describe('wrapFunction: what an application sees', () => {
       );
       wrapped();
       assert.deepEqual([first.calls, second.calls], [1, 0]);
-      assert.equal(slotOf(wrapped), first);
+      assert.equal(heldOf(wrapped)?.slot, first);
       const [note] = captureNotes();
       assert.deepEqual([note?.winner, note?.loser], ['src/orders.ts#create', 'src/orders.ts#alias']);
     });
