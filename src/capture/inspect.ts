@@ -14,16 +14,17 @@ import { buildsOf, filesFor, filesOfPackage, inBuilds, locate, untold } from './
 import { isProblem, messageOf } from './source/wrapper-place.ts';
 import { type CaptureTarget, TargetRecord } from './target-record.ts';
 
-/** How the application loads a package, by its specifier; `undefined` if unknown. */
-export type LoadedBy = (specifier: string) => ReadonlySet<string> | undefined;
-
 /**
  * For `svc check`, without loading the application: which targets exist (`found`) and which cannot be captured
  * (`failed`). Exports that a package computes are known only once it is loaded: `pending`.
  */
 export function inspect(
   targets: readonly CaptureTarget[],
-  options: { readonly baseDir: string; readonly loadedBy?: LoadedBy },
+  options: {
+    readonly baseDir: string;
+    /** How the application loads a package, by its specifier; `undefined` if unknown. */
+    readonly loadedBy?: (specifier: string) => ReadonlySet<string> | undefined;
+  },
 ): TargetReport[] {
   const { baseDir, loadedBy } = options;
   const inFiles: InFiles = new Map();

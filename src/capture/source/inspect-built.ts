@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { Insertion } from './insert-calls.ts';
-import { hashOf, type ListedFile, type ListedTarget, type PlaceList } from './listed-places.ts';
+import { hashOf, type PlaceList } from './listed-places.ts';
 import { findMapped } from './rewrite-mapped.ts';
 import { findAll, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
 import { locate, missingFile, shownPath, type TargetFiles } from './target-files.ts';
@@ -64,7 +64,7 @@ export function listPlaces(
   baseDir: string,
   events: SourceEvents,
 ): PlaceList {
-  const files: Record<string, ListedFile> = {};
+  const files: Record<string, PlaceList['files'][string]> = {};
   const shortOf = (file: string) => relative(baseDir, file).replaceAll('\\', '/');
   const list = (
     file: string,
@@ -74,7 +74,7 @@ export function listPlaces(
   ) => {
     if (insertions.length === 0) return;
     const all = [...pending.values()].flat();
-    const targets = insertions.map(({ id, found: { place, parameterNames, defaulted } }): ListedTarget => {
+    const targets = insertions.map(({ id, found: { place, parameterNames, defaulted } }) => {
       const functionPath = all.find((each) => each.id === id)?.functionPath ?? '';
       const isBuilt = !own.some((each) => each.id === id);
       return { id, functionPath, place, parameterNames, defaulted, isBuilt };

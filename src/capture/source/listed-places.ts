@@ -7,18 +7,18 @@ import type { Found } from './wrapper-place.ts';
 /** A file beside the configuration: `svc manifest` writes it, a start reads it. */
 export const listName = 'svc.manifest.json';
 
-export interface ListedTarget extends SourceTarget, Pick<Found, 'place' | 'parameterNames' | 'defaulted'> {
+interface ListedTarget extends SourceTarget, Pick<Found, 'place' | 'parameterNames' | 'defaulted'> {
   /** Found by a source map: not in the file that the target names. */
   readonly isBuilt: boolean;
 }
 
-export interface ListedFile {
+interface ListedFile {
   readonly hash: string;
   readonly targets: readonly ListedTarget[];
 }
 
 /** The list as a start reads it, with absolute paths. Plain data: it is sent to the loader thread. */
-export interface Listed {
+interface Listed {
   /** Files and folders that were searched: their unlisted files have no targets. */
   readonly searched: readonly string[];
   readonly files: ReadonlyMap<string, ListedFile>;

@@ -509,7 +509,7 @@ export interface Range {
 }
 
 /** A text of the original length: the remaining parts keep their offsets. */
-export interface Shortened {
+interface Shortened {
   readonly text: string;
   readonly kept: number;
 }

@@ -126,7 +126,7 @@ const ways = ['declarations', 'brackets', 'curly brackets'] as const;
 
 function parseShortened(
   file: string,
-  short: Outlines.Shortened,
+  short: NonNullable<ReturnType<typeof Outlines.shortened>>,
   kind: TextKind,
   hasElements: boolean,
   whole: number,

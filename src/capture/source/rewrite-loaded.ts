@@ -3,7 +3,7 @@ import { extname, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadChunk } from '../../ground/lifecycle.ts';
 import { type Insertion, insert, isMarked, passingExports } from './insert-calls.ts';
-import { hashOf, type Listed, mapUrl } from './listed-places.ts';
+import { hashOf, mapUrl, type readList } from './listed-places.ts';
 import { parse, type TextKind } from './parse-text.ts';
 import type * as RewriteMapped from './rewrite-mapped.ts';
 import type { rewrite as Rewrite, SourceEvents, SourceTarget } from './rewrite-text.ts';
@@ -14,7 +14,7 @@ import { isProblem, messageOf } from './wrapper-place.ts';
 export interface PendingFiles {
   readonly files: TargetFiles;
   readonly baseDir: string;
-  readonly listed: Listed;
+  readonly listed: ReturnType<typeof readList>;
 }
 
 /** The targets whose own files have not been loaded so far. */
@@ -141,7 +141,7 @@ function textOf(source: unknown): string {
 }
 
 function listedIn(
-  listed: Listed,
+  listed: PendingFiles['listed'],
   path: string,
   text: string,
   targets: ReadonlyMap<string, string>,

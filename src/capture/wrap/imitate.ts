@@ -190,7 +190,7 @@ const looks: PropertyDescriptorMap = {
   },
 };
 
-export interface PropertyPlace {
+interface PropertyPlace {
   readonly owner: object;
   readonly key: string;
   readonly descriptor: PropertyDescriptor;

@@ -1,7 +1,7 @@
 import { shared } from '../../ground/lifecycle.ts';
 import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { findPlace, imitate, isConstructor, type PropertyPlace, putInPlace, setOwn } from './imitate.ts';
+import { findPlace, imitate, isConstructor, putInPlace, setOwn } from './imitate.ts';
 import { constructionTarget, isAsyncFunction, kindOf, passThrough, wrapFunction, wrapHeld } from './wrap.ts';
 
 /** `taken`: the function already serves another target, or a declaration with priority; `captureNotes` names both. */
@@ -27,7 +27,9 @@ export function wrapProperty(owner: unknown, key: string, slot: CaptureSlot): Wr
   }
 }
 
-function wrapValue(place: PropertyPlace, slot: CaptureSlot): WrapResult {
+type Place = NonNullable<ReturnType<typeof findPlace>>;
+
+function wrapValue(place: Place, slot: CaptureSlot): WrapResult {
   const { owner, descriptor, isOwn } = place;
   if (typeof descriptor.value !== 'function') return 'not a function';
   const known = heldOf(descriptor.value);
@@ -50,7 +52,7 @@ function adopted(known: WrapTarget, slot: CaptureSlot): WrapResult {
   }
 }
 
-function wrapGetter(place: PropertyPlace, slot: CaptureSlot): WrapResult {
+function wrapGetter(place: Place, slot: CaptureSlot): WrapResult {
   const { owner, descriptor, isOwn } = place;
   const getter = descriptor.get;
   if (getter === undefined) return 'not a function';

@@ -32,7 +32,6 @@ import {
 } from '../../ground/pii-rule.ts';
 import {
   camelCase,
-  type Format,
   formats,
   hasFormat,
   isSection,
@@ -44,13 +43,7 @@ import {
   targetsName,
   variableOf,
 } from '../schema/schema.ts';
-import {
-  type OutboxFields,
-  type TargetConfig,
-  type TargetField,
-  type TargetFields,
-  targetFields,
-} from '../schema/target.ts';
+import { type TargetConfig, type TargetField, type TargetFields, targetFields } from '../schema/target.ts';
 
 /** Option name -> checked value, defaults included. The default replaces an invalid value. */
 type Values = ReadonlyMap<string, unknown>;
@@ -218,10 +211,8 @@ function checkString(option: Option, value: unknown): Checked {
     const says = option.orFunction ? 'must be a string or a function' : 'must be a string';
     return wrongType(says, value, typeof value === 'number' ? 'Put it in quotes' : undefined);
   }
-  const format: Format | undefined = option.format && formats[option.format];
-  if (option.format === undefined || format === undefined || hasFormat(option.format, value))
-    return { ok: true, value };
-  return { ok: false, message: format.says, got: describeValue(value) };
+  if (option.format === undefined || hasFormat(option.format, value)) return { ok: true, value };
+  return { ok: false, message: formats[option.format].says, got: describeValue(value) };
 }
 
 function checkList(option: Option, value: unknown): Checked {
@@ -657,13 +648,13 @@ export interface Setting {
   readonly whereItem: (index: number) => string;
 }
 
-export interface Settings {
+interface Settings {
   readonly settings: ReadonlyMap<string, Setting>;
   readonly problems: readonly Problem[];
 }
 
 /** Keys as written, outermost first. */
-export type RawPath = readonly (string | number)[];
+type RawPath = readonly (string | number)[];
 
 /**
  * Splits an object into settings. Keys may be nested or dotted, in kebab-case or camelCase. Reports unknown names, duplicates and values
@@ -960,7 +951,7 @@ export function checkHeadersOf(value: unknown): Checked {
   return orMistakes(Object.fromEntries(given), mistakes);
 }
 
-type Name = keyof OutboxFields<never>;
+type Name = keyof NonNullable<TargetFields<never>['outbox']>;
 
 const outboxFields: Readonly<Record<Name, (value: unknown) => Checked>> = {
   aggregateType: checkAggregateType,

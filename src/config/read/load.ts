@@ -23,14 +23,16 @@ import {
   flatten,
   kindOfError,
   type Problem,
-  type RawPath,
   type Setting,
-  type Settings,
   unreadableValue,
 } from '../check/check.ts';
 import type { Config } from '../config.ts';
 import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
 import type { TargetConfig } from '../schema/target.ts';
+
+type Settings = ReturnType<typeof flatten>;
+/** Keys as written, outermost first. */
+type RawPath = Parameters<Parameters<typeof flatten>[1]>[0];
 
 interface LoadOptions {
   /** Default: the working directory. */

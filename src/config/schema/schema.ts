@@ -110,7 +110,7 @@ export function kebabCase(text: string): string {
   return text.replace(/[A-Z]/g, (capital) => `-${capital.toLowerCase()}`);
 }
 
-export interface Format {
+interface Format {
   /** Also used in the JSON Schema, so without flags. */
   readonly pattern: RegExp;
   /** Checks beyond the pattern. */

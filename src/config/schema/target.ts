@@ -40,7 +40,7 @@ const phases = ['BEFORE', 'AFTER_RETURNING', 'AFTER'] as const;
 export type Phase = (typeof phases)[number];
 
 /** The transactional outbox of a target: svc stores its events in the transaction of the call, and sends them from there. */
-export interface OutboxFields<Select> {
+interface OutboxFields<Select> {
   /** Type of the aggregate, such as `Order`. */
   readonly aggregateType: string;
   /**

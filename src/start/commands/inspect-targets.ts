@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { planOfTarget } from '../../capture/declare/make-plan.ts';
-import { followImports, inspect, type LoadedBy } from '../../capture/inspect.ts';
+import { followImports, inspect } from '../../capture/inspect.ts';
 import { inPlaceOf, type TargetReport } from '../../capture/report.ts';
 import { compiledFrom } from '../../capture/source/compiled-from.ts';
 import { inspectBuilt } from '../../capture/source/inspect-built.ts';
@@ -11,6 +11,8 @@ import { locate, missingFile, shownPath } from '../../capture/source/target-file
 import type { Config } from '../../config/config.ts';
 import type { TargetConfig } from '../../config/schema/target.ts';
 import { scriptsBelow } from './bundlers.ts';
+
+type LoadedBy = NonNullable<Parameters<typeof inspect>[1]['loadedBy']>;
 
 /** Finds the configured targets without loading the application. `loadedBy`: how its start loads packages. */
 export function inspectTargets(config: Config, loadedBy?: LoadedBy): TargetReport[] {
