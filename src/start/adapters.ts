@@ -5,7 +5,7 @@ import type { LoadTransport } from '../adapters/kafka/transport.ts';
 import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/local-source.ts';
-import type { S3Settings } from '../adapters/s3-backup/s3-backup.ts';
+import type { s3Backup } from '../adapters/s3-backup/s3-backup.ts';
 import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
@@ -273,19 +273,17 @@ export async function openLocalSource(options: LocalSourceOptions): Promise<Reco
   return (await import('../adapters/local-backup/local-source.ts')).createLocalSource(options);
 }
 
+export type S3Settings = Parameters<typeof s3Backup.open>[0];
+
 /** Backup to S3, loaded at the first event that needs it. */
 export function openS3Backup(settings: S3Settings): EventBackupStrategy {
-  const load = loadOnce(async () =>
-    (await import('../adapters/s3-backup/s3-backup.ts')).createS3Backup(settings),
-  );
+  const load = loadOnce(async () => (await adapterModules.s3()).s3Backup.open(settings));
   return {
     name: `S3 bucket ${settings.bucket}`,
     ...lazy(load, ['store']),
     close: async (deadlineMs) => (await load.started())?.close?.(deadlineMs),
   };
 }
-
-export type { S3Settings };
 
 /** Whether svc can read the topics of a client. */
 export const readsTopics = (client: string): boolean => adapterOf(client).topics !== undefined;

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
 import { sharedMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
-import { openS3Store, type S3Settings } from '../../src/adapters/s3-backup/s3-backup.ts';
+import { openS3Store } from '../../src/adapters/s3-backup/s3-backup.ts';
 import type { Outcome } from '../../src/observe/outcomes.ts';
 import { assertSilent, canarySecrets, marked, throwing } from '../protect/canary.ts';
 import { type CanaryCage, eventCount, openCanaryCage } from '../protect/canary-cage.ts';
@@ -233,7 +233,7 @@ requiring(['own-kms', 'own-vault', 'own-s3'], 'canary: every sink, with keys of 
   }
 });
 
-async function objectsOf(settings: S3Settings): Promise<string> {
+async function objectsOf(settings: Parameters<typeof openS3Store>[0]): Promise<string> {
   const store = await openS3Store(settings);
   const objects: string[] = [];
   for await (const { Key: key = '' } of store.list('')) {

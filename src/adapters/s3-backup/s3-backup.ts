@@ -20,6 +20,8 @@ import {
 
 type S3Store = Awaited<ReturnType<typeof openS3Store>>;
 
+export const s3Backup = { open: createS3Backup, source: createS3Source, probe: probeS3 };
+
 /** Name of the metadata with topic, key and headers, in Base64, because metadata is ASCII. */
 const routeMetadata = 'svc-route';
 /** S3 accepts 2 KB of metadata. A longer route is stored with the event as a record. */
@@ -34,7 +36,7 @@ const longestWaitMs = 30_000;
  * Events as objects, `<prefix>/yyyy/MM/dd/<eventId>.json` by the UTC day of the backup. An existing object is the same event,
  * and stays. The AWS SDK is loaded at the first event.
  */
-export function createS3Backup(settings: S3Settings): EventBackupStrategy {
+function createS3Backup(settings: S3Settings): EventBackupStrategy {
   const requests = createSendSlots(maxRequests);
   let opening: Promise<S3Store> | undefined;
 
@@ -73,7 +75,7 @@ export function createS3Backup(settings: S3Settings): EventBackupStrategy {
  * Stores a probe that no recovery reads, and deletes it. Rejects with one line if the bucket refuses it. Resolves with its key
  * if deleting is not allowed, so that it stays.
  */
-export async function probeS3(settings: S3Settings): Promise<string | undefined> {
+async function probeS3(settings: S3Settings): Promise<string | undefined> {
   const store = await openS3Store(settings);
   const key = `${folderOf(settings.prefix)}svc-check/${randomUUID()}`;
   try {
@@ -128,7 +130,7 @@ interface Entry {
 }
 
 /** The objects of an S3 backup, oldest day first. Handled ones move to `<prefix>/recovered/`. A bucket has no lock. */
-export function createS3Source(settings: S3Settings): RecoverySource {
+function createS3Source(settings: S3Settings): RecoverySource {
   const folder = folderOf(settings.prefix);
   let store: S3Store | undefined;
   /** The content that was read. Another content under the same key was not sent, so it is not moved. */
@@ -261,7 +263,7 @@ function limitBytes(body: Readable, maxBytes: number): Readable {
   return limited;
 }
 
-export interface S3Settings {
+interface S3Settings {
   readonly bucket: string;
   readonly prefix: string;
   /** Default: the region that the AWS SDK finds. */

@@ -46,7 +46,7 @@ async function inspectBackup(config: Config): Promise<BucketReport | undefined> 
   if (settings === undefined) return undefined;
   const { bucket } = settings;
   try {
-    const left = await (await adapterModules.s3()).probeS3(settings);
+    const left = await (await adapterModules.s3()).s3Backup.probe(settings);
     return { bucket, ...(left !== undefined && { left }) };
   } catch (error) {
     return { bucket, problem: (error as Error).message };

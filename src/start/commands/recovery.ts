@@ -163,7 +163,7 @@ async function openSource(
   }
   if (place.kind === 's3') {
     const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;
-    return (await adapterModules.s3()).createS3Source({ bucket, prefix, region, endpoint });
+    return (await adapterModules.s3()).s3Backup.source({ bucket, prefix, region, endpoint });
   }
   if (!readsTopics(client))
     throw new SvcError(

@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict';
-import {
-  createS3Backup,
-  createS3Source,
-  listPages,
-  type S3Settings,
-} from '../../../src/adapters/s3-backup/s3-backup.ts';
+import { listPages, s3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { keepEnvironment } from '../../support/environment.ts';
 import { backupEvent } from '../local-backup/backup-folder.ts';
 import { type FakeS3, startFakeS3 } from './fake-s3.ts';
+
+type S3Settings = Parameters<typeof s3Backup.open>[0];
 
 const day = '2026/05/28';
 const maxObjectBytes = 128 * 1024 * 1024;
@@ -42,7 +39,7 @@ describe('a store that is not trusted', function () {
   const settings = (): S3Settings => ({ bucket: 'bucket', prefix: 'dlq-backup', endpoint: s3.endpoint });
 
   async function restore(): Promise<{ ids: string[]; unreadable: Unreadable[]; batches: number }> {
-    const source = createS3Source(settings());
+    const source = s3Backup.source(settings());
     await source.open(true);
     const ids: string[] = [];
     const unreadable: Unreadable[] = [];
@@ -61,7 +58,7 @@ describe('a store that is not trusted', function () {
   }
 
   it('keys that are none of this backup are named, and neither read, moved nor deleted', async () => {
-    await createS3Backup(settings()).store(backupEvent('1'));
+    await s3Backup.open(settings()).store(backupEvent('1'));
     const own = `dlq-backup/${day}/1.json`;
     const foreign = ['other/2.json', 'dlq-backup/../other/2.json', 'dlq-backup/./2.json', 'dlq-backup'];
     const long = `dlq-backup/${'x'.repeat(1_024 - 'dlq-backup/.json'.length)}.json`;
@@ -88,8 +85,8 @@ describe('a store that is not trusted', function () {
   });
 
   it('an object is read as far as the list says, and not beyond: the others are sent', async () => {
-    await createS3Backup(settings()).store(backupEvent('1'));
-    await createS3Backup(settings()).store(backupEvent('2'));
+    await s3Backup.open(settings()).store(backupEvent('1'));
+    await s3Backup.open(settings()).store(backupEvent('2'));
     const key = (id: number): string => `dlq-backup/${day}/${id}.json`;
     const size = s3.objects.get(key(1))?.body.length as number;
     s3.endless = key(3);
@@ -109,7 +106,7 @@ describe('a store that is not trusted', function () {
 
   it('what could not be read again is not written: the first size that is refused', async () => {
     const value = Buffer.alloc(maxObjectBytes + 1);
-    await assert.rejects(createS3Backup(settings()).store(backupEvent('1', { value })), {
+    await assert.rejects(s3Backup.open(settings()).store(backupEvent('1', { value })), {
       code: 'SVC_ADAPTERS_BACKUP_FULL',
     });
     assert.deepEqual(s3.requests, []);
@@ -118,7 +115,7 @@ describe('a store that is not trusted', function () {
   it('large objects are read one after the other', async () => {
     const large = 10 * 1024 * 1024;
     const value = Buffer.from(JSON.stringify({ eventId: '1', text: 'x'.repeat(large) }));
-    for (const id of ['1', '2', '3']) await createS3Backup(settings()).store(backupEvent(id, { value }));
+    for (const id of ['1', '2', '3']) await s3Backup.open(settings()).store(backupEvent(id, { value }));
     const { ids, batches } = await restore();
     assert.deepEqual([ids.length, batches], [3, 3]);
   });

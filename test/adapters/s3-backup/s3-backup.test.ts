@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sinon from 'sinon';
-import {
-  createS3Backup,
-  createS3Source,
-  type S3Settings,
-} from '../../../src/adapters/s3-backup/s3-backup.ts';
+import { s3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
 import { systemClock } from '../../../src/ground/clock.ts';
 import type { RecoverySource, StoredBatch, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { keepEnvironment } from '../../support/environment.ts';
 import { backupEvent, routeOf } from '../local-backup/backup-folder.ts';
 import { type FakeS3, startFakeS3, type Trouble } from './fake-s3.ts';
+
+type S3Settings = Parameters<typeof s3Backup.open>[0];
 
 const day = '2026/05/28';
 
@@ -49,10 +47,10 @@ describe('S3 backup', () => {
 
   it('puts the event itself under prefix, day and id, and gives bytes, topic, key and headers back', async () => {
     const event = backupEvent('281474976710656', { key: 'Zoë ✓', topic: 'orders' });
-    await createS3Backup(settings()).store(event);
+    await s3Backup.open(settings()).store(event);
     assert.deepEqual([...s3.objects.keys()], [`dlq-backup/${day}/281474976710656.json`]);
     assert.ok(s3.objects.values().next().value?.body.equals(event.value));
-    const source = createS3Source(settings());
+    const source = s3Backup.source(settings());
     await source.open(true);
     assert.deepEqual((await eventsOf(source)).map(routeOf), [routeOf(event)]);
   });
@@ -62,8 +60,8 @@ describe('S3 backup', () => {
     const event = backupEvent('281474976710656', {
       headers: { ...backupEvent('281474976710656').headers, ...added },
     });
-    await createS3Backup(settings()).store(event);
-    const source = createS3Source(settings());
+    await s3Backup.open(settings()).store(event);
+    const source = s3Backup.source(settings());
     await source.open(true);
     assert.deepEqual((await eventsOf(source)).map(routeOf), [routeOf(event)]);
   });
@@ -71,7 +69,7 @@ describe('S3 backup', () => {
   it('stores more at once than there are sockets: waiting for one does not count as waiting for S3', async function () {
     this.timeout(30_000);
     s3.trouble = 'slow';
-    const backup = createS3Backup(settings({ timeoutMs: 3_000 }));
+    const backup = s3Backup.open(settings({ timeoutMs: 3_000 }));
     const ids = Array.from({ length: 300 }, (_, index) => String(1_000_000 + index));
     // Six times as many as sockets, at 0.7 s each.
     await Promise.allSettled(ids.map((id) => backup.store(backupEvent(id))));
@@ -80,7 +78,7 @@ describe('S3 backup', () => {
 
   it('does not send any more what has waited for a socket for longer than anybody waits for it', async () => {
     s3.trouble = 'slow';
-    const backup = createS3Backup(settings());
+    const backup = s3Backup.open(settings());
     await backup.store(backupEvent('1'));
     const monotonic = sinon.stub(systemClock, 'monotonic').returns(0);
     try {
@@ -102,14 +100,14 @@ describe('S3 backup', () => {
 
   it('keeps a key with more to say than metadata holds', async () => {
     const event = backupEvent('1', { key: 'k'.repeat(3_000) });
-    await createS3Backup(settings()).store(event);
-    const source = createS3Source(settings());
+    await s3Backup.open(settings()).store(event);
+    const source = s3Backup.source(settings());
     await source.open(false);
     assert.deepEqual((await eventsOf(source)).map(routeOf), [routeOf(event)]);
   });
 
   it('an object that is there is the same event: stored, and untouched', async () => {
-    const backup = createS3Backup(settings());
+    const backup = s3Backup.open(settings());
     await backup.store(backupEvent('1'));
     await backup.store(backupEvent('1', { value: Buffer.from('other') }));
     assert.equal(s3.objects.size, 1);
@@ -118,7 +116,7 @@ describe('S3 backup', () => {
 
   it('a store without conditional puts is served without', async () => {
     s3.trouble = 'no conditional put';
-    const backup = createS3Backup(settings());
+    const backup = s3Backup.open(settings());
     await backup.store(backupEvent('1'));
     await backup.store(backupEvent('2'));
     assert.equal(s3.objects.size, 2);
@@ -134,7 +132,7 @@ describe('S3 backup', () => {
     it(`a store that refuses checksums is sent none, and one line says so: ${trouble}`, async () => {
       s3.trouble = trouble;
       const lines: string[] = [];
-      const backup = createS3Backup(settings({ onNoChecksums: (line) => lines.push(line) }));
+      const backup = s3Backup.open(settings({ onNoChecksums: (line) => lines.push(line) }));
       await backup.store(backupEvent('1'));
       await backup.store(backupEvent('2'));
       assert.equal(s3.objects.size, 2);
@@ -145,16 +143,16 @@ describe('S3 backup', () => {
       await backup.store(backupEvent('1', { value: Buffer.from('other') }));
       const isOther = [...s3.objects.values()].some(({ body }) => body.toString() === 'other');
       assert.equal(isOther, trouble.endsWith('no conditional put'));
-      const source = createS3Source(settings());
+      const source = s3Backup.source(settings());
       await source.open(false);
       assert.equal((await eventsOf(source)).length, 2);
     });
   }
 
   it('has no key outside its prefix', async () => {
-    const backup = createS3Backup(settings({ prefix: '/../a//./b/' }));
+    const backup = s3Backup.open(settings({ prefix: '/../a//./b/' }));
     await backup.store(backupEvent('../../esc'));
-    await createS3Backup(settings({ prefix: '' })).store(backupEvent('2'));
+    await s3Backup.open(settings({ prefix: '' })).store(backupEvent('2'));
     const keys = [...s3.objects.keys()];
     assert.match(keys[0] as string, new RegExp(`^a/b/${day}/h-[0-9a-f]{40}\\.json$`));
     assert.equal(keys[1], `${day}/2.json`);
@@ -174,7 +172,7 @@ describe('S3 backup', () => {
       s3.trouble = trouble;
       const started = performance.now();
       await assert.rejects(
-        createS3Backup(settings(trouble === 'hang' ? { timeoutMs: 300 } : {})).store(backupEvent('1')),
+        s3Backup.open(settings(trouble === 'hang' ? { timeoutMs: 300 } : {})).store(backupEvent('1')),
         (error: Error & { code: string }) => {
           assert.equal(error.code, 'SVC_ADAPTERS_BACKUP_FAILED');
           assert.match(error.message, /^S3 bucket "bucket" at http/);
@@ -195,7 +193,7 @@ describe('S3 backup', () => {
   ] as [Trouble, number][]) {
     it(`${trouble}: stored, after ${requests} requests`, async () => {
       s3.trouble = trouble;
-      await createS3Backup(settings()).store(backupEvent('1'));
+      await s3Backup.open(settings()).store(backupEvent('1'));
       assert.equal(s3.objects.size, 1);
       assert.equal(s3.requests.length, requests);
     });
@@ -211,7 +209,7 @@ describe('S3 backup', () => {
   ] as [Trouble, number][]) {
     it(`${trouble}: not stored, in one line that says what answered`, async () => {
       s3.trouble = trouble;
-      await assert.rejects(createS3Backup(settings()).store(backupEvent('1')), {
+      await assert.rejects(s3Backup.open(settings()).store(backupEvent('1')), {
         code: 'SVC_ADAPTERS_BACKUP_FAILED',
         message: `S3 bucket "bucket" at ${s3.endpoint}: the server there answered ${status}, but shows no object: check svc.broker.backup.s3-endpoint, and that the credentials have the permission s3:GetObject`,
       });
@@ -219,22 +217,22 @@ describe('S3 backup', () => {
   }
 
   it('412 for an object that nobody may look at: not stored here', async () => {
-    const backup = createS3Backup(settings());
+    const backup = s3Backup.open(settings());
     await backup.store(backupEvent('1'));
     s3.trouble = '412 without HEAD';
     await assert.rejects(backup.store(backupEvent('1')), /answered 412, but shows no object/);
   });
 
   it('nothing listens there', async () => {
-    const backup = createS3Backup(settings({ endpoint: 'http://127.0.0.1:1' }));
+    const backup = s3Backup.open(settings({ endpoint: 'http://127.0.0.1:1' }));
     await assert.rejects(backup.store(backupEvent('1')), /nothing listens there/);
   });
 
   it('recovery: over several pages, processed objects move to recovered/, a second run finds nothing', async () => {
-    const backup = createS3Backup(settings());
+    const backup = s3Backup.open(settings());
     for (const id of ['1', '2', '3', '4', '5']) await backup.store(backupEvent(id));
     s3.objects.set('dlq-backup/notes.json', { body: Buffer.from('hello'), metadata: {} });
-    const source = createS3Source(settings());
+    const source = s3Backup.source(settings());
     await source.open(true);
     assert.equal(await source.count(), 6);
     const unreadable: string[] = [];
@@ -255,9 +253,9 @@ describe('S3 backup', () => {
   });
 
   it('recovery: an object that somebody writes anew after it was read stays, and is sent by the next run', async () => {
-    const backup = createS3Backup(settings());
+    const backup = s3Backup.open(settings());
     for (const id of ['1', '2']) await backup.store(backupEvent(id));
-    const source = createS3Source(settings());
+    const source = s3Backup.source(settings());
     await source.open(true);
     const { value } = await source.read(2)[Symbol.asyncIterator]().next();
     const { events } = value as StoredBatch;
@@ -275,11 +273,11 @@ describe('S3 backup', () => {
   });
 
   it('recovery: one object that cannot be had does not stop the others', async () => {
-    const backup = createS3Backup(settings());
+    const backup = s3Backup.open(settings());
     for (const id of ['1', '2', '3']) await backup.store(backupEvent(id));
     const [archived, , gone] = [...s3.objects.keys()] as [string, string, string];
     s3.unreadable.set(archived, 'InvalidObjectState');
-    const source = createS3Source(settings());
+    const source = s3Backup.source(settings());
     await source.open(true);
     const reading = source.read(3)[Symbol.asyncIterator]();
     s3.unreadable.set(gone, 'NoSuchKey');
@@ -301,9 +299,9 @@ describe('S3 backup', () => {
   });
 
   it('recovery: a store that is busy now and then is asked up to three times', async () => {
-    const backup = createS3Backup(settings());
+    const backup = s3Backup.open(settings());
     for (const id of ['1', '2', '3']) await backup.store(backupEvent(id));
-    const source = createS3Source(settings());
+    const source = s3Backup.source(settings());
     await source.open(true);
     s3.busyFor = 2;
     const events = await eventsOf(source);
@@ -318,9 +316,9 @@ describe('S3 backup', () => {
   });
 
   it('recovery: an answer that stops half-way is one line as well', async () => {
-    await createS3Backup(settings()).store(backupEvent('1'));
+    await s3Backup.open(settings()).store(backupEvent('1'));
     s3.trouble = 'hang in body';
-    const source = createS3Source(settings({ timeoutMs: 300 }));
+    const source = s3Backup.source(settings({ timeoutMs: 300 }));
     await source.open(false);
     await assert.rejects(eventsOf(source), /the connection was cut|no answer within 300 ms/);
   });

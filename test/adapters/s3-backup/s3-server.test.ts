@@ -2,16 +2,13 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bucketsFolder, type S3Server, startS3Server } from '../../../scripts/services/s3.ts';
-import {
-  createS3Backup,
-  createS3Source,
-  openS3Store,
-  type S3Settings,
-} from '../../../src/adapters/s3-backup/s3-backup.ts';
+import { openS3Store, s3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { keepEnvironment } from '../../support/environment.ts';
 import { requiring } from '../../support/requires.ts';
 import { backupEvent, routeOf } from '../local-backup/backup-folder.ts';
+
+type S3Settings = Parameters<typeof s3Backup.open>[0];
 
 requiring('own-s3', 'S3 backup on a real server', function () {
   this.timeout(60_000);
@@ -42,7 +39,7 @@ requiring('own-s3', 'S3 backup on a real server', function () {
   });
 
   it('keeps the bytes as they are, and never overwrites them', async () => {
-    const backup = createS3Backup(settings());
+    const backup = s3Backup.open(settings());
     const event = backupEvent('281474976710656', { key: 'Zoë ✓' });
     await backup.store(event);
     const file = join(buckets, 'orders-backup/dlq-backup/2026/05/28/281474976710656.json');
@@ -53,12 +50,12 @@ requiring('own-s3', 'S3 backup on a real server', function () {
 
   it('recovers all of it, over more than one page, and not a second time', async () => {
     const prefix = 'many';
-    const backup = createS3Backup(settings({ prefix }));
+    const backup = s3Backup.open(settings({ prefix }));
     const ids = Array.from({ length: 1_100 }, (_, index) => String(1_000_000 + index));
     for (let at = 0; at < ids.length; at += 20) {
       await Promise.all(ids.slice(at, at + 20).map((id) => backup.store(backupEvent(id))));
     }
-    const source = createS3Source(settings({ prefix }));
+    const source = s3Backup.source(settings({ prefix }));
     await source.open(true);
     assert.equal(await source.count(), 1_100);
     const events: StoredEvent[] = [];
@@ -77,9 +74,9 @@ requiring('own-s3', 'S3 backup on a real server', function () {
 
   it('leaves an object where it is that somebody has written anew since it was read', async () => {
     const prefix = 'changed';
-    const backup = createS3Backup(settings({ prefix }));
+    const backup = s3Backup.open(settings({ prefix }));
     for (const id of ['1', '2']) await backup.store(backupEvent(id));
-    const source = createS3Source(settings({ prefix }));
+    const source = s3Backup.source(settings({ prefix }));
     await source.open(true);
     const { value } = await source.read(2)[Symbol.asyncIterator]().next();
     const { events } = value as { events: StoredEvent[] };
@@ -112,12 +109,12 @@ requiring('own-s3', 'S3 backup on a real server', function () {
     it(`${what}: one line that says what to do`, async () => {
       if (key !== undefined) process.env.AWS_ACCESS_KEY_ID = key;
       if (secret !== undefined) process.env.AWS_SECRET_ACCESS_KEY = secret;
-      await assert.rejects(createS3Backup(settings(rest)).store(backupEvent('1')), says);
+      await assert.rejects(s3Backup.open(settings(rest)).store(backupEvent('1')), says);
     });
   }
 
   it('a server that stands still fails in time, and works again afterwards', async () => {
-    const backup = createS3Backup(settings({ timeoutMs: 500, prefix: 'paused' }));
+    const backup = s3Backup.open(settings({ timeoutMs: 500, prefix: 'paused' }));
     await backup.store(backupEvent('1'));
     await server.local?.pause();
     try {
