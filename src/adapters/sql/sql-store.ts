@@ -24,7 +24,13 @@ import {
   type ShardHolder,
   type StoredRow,
 } from '../../outbox/outbox-store.ts';
-import { badTable, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
+import {
+  badTable,
+  type StoreFaultDetails,
+  storeError,
+  strayRows,
+  wrongVersion,
+} from '../../outbox/store-error.ts';
 import {
   addPartition,
   countStrays,
@@ -331,26 +337,6 @@ function* failedAggregates({ rows }: Tables, shards: readonly number[]): Work<re
     aggregateType: String(row.aggregate_type),
     aggregateId: String(row.aggregate_id),
   }));
-}
-
-function strayRows(count: number, { database, table }: StoreFaultDetails): SvcError {
-  const rows = count === 1 ? '1 row' : `${count} rows`;
-  return new SvcError(
-    'SVC_OUTBOX_STRAY_ROWS',
-    `the table ${table} in ${database} has ${rows} that no relay finds. svc did not write them: their shard is not 0 to 63, their id not 1 to 9007199254740991, or their status is unknown. Correct or delete them`,
-  );
-}
-
-export function wrongVersion(found: number, wanted: number, details: StoreFaultDetails): SvcError {
-  const { database, table } = details;
-  const says =
-    found < wanted
-      ? `older than this svc needs (${wanted}): run what "npx --no svc outbox ddl${found > 0 ? ` --from ${found}` : ''}" prints, or set svc.outbox.initialize-schema to always`
-      : `newer than this svc (${wanted}) can use: update svc in this application`;
-  return new SvcError(
-    'SVC_OUTBOX_SCHEMA_VERSION',
-    `the table ${table} in ${database} has version ${found}, ${says}`,
-  );
 }
 
 type Page = readonly [tables: Tables, filter: RowFilter, afterId: number, limit: number];

@@ -1,4 +1,4 @@
-import { SvcError } from '../../ground/errors.ts';
+import type { SvcError } from '../../ground/errors.ts';
 import { type Logger, printable } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import {
@@ -12,6 +12,7 @@ import {
 } from '../../outbox/insert-row.ts';
 import type { OutboxStore, Senders } from '../../outbox/outbox-store.ts';
 import { reasonOf } from '../../outbox/relay/relay.ts';
+import { contradiction } from '../../outbox/store-error.ts';
 import type { Dialect } from '../../transaction/driver.ts';
 import { tellWritingViews } from '../../transaction/statements.ts';
 
@@ -75,11 +76,6 @@ function spanOf(ms: number): string {
 function erasedText(table: string): string {
   const trigger = quoteName('postgres', besideTable(partsOfTable(table)?.name ?? table, eraseSuffix));
   return `a trigger of the table ${table} deletes each row in the transaction that wrote it, so no relay would find an event. That is for Debezium only, with svc.outbox.publisher-enabled: false and retention-days: 0. Run DROP TRIGGER ${trigger} ON ${quoteTable('postgres', table)}, or set both options if Debezium sends`;
-}
-
-/** The table is set up for other settings, which would lose events. */
-function contradiction(says: string): SvcError {
-  return new SvcError('SVC_OUTBOX_CONTRADICTION', says);
 }
 
 /** Others may change the table, or start and stop sending, at any time. While events are refused, the next look may end that. */

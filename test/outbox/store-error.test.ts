@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { wrongVersion } from '../../../src/adapters/sql/sql-store.ts';
+import { wrongVersion } from '../../src/outbox/store-error.ts';
 
 describe('a table of another version', () => {
   const message = (found: number) =>
