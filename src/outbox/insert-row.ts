@@ -40,6 +40,9 @@ export function quoteTable(dialect: DialectName, table: string, suffix = ''): st
 
 const given = Object.values(columns);
 
+/** The columns of an application's INSERT. */
+export const insertColumns = given.map(({ name }) => name);
+
 /** SQL for a timestamp from milliseconds since the epoch. SQLite stores the milliseconds. */
 export const timeOfMs: Readonly<Record<DialectName, string>> = {
   postgres: `(timestamptz 'epoch' + ?::bigint * interval '1 millisecond')`,
@@ -53,8 +56,8 @@ interface RowStatement {
 }
 
 /**
- * The statements that write a row. The texts are constant, so they can be prepared. They name the table's schema, so the connection's `search_path`
- * or current database does not matter.
+ * The statements that write a row. The texts are constant, so they can be prepared. They name the table's schema, so the
+ * connection's `search_path` or current database does not matter.
  *
  * @param isOwn for connections of svc. In MySQL those of the application may use a character set such as latin1 or utf8 without
  * emoji, which would change a text. So text beyond ASCII is sent there as hex.
@@ -63,9 +66,8 @@ export function rowStatements(table: string, dialect: DialectName, isOwn = false
   const name = quoteTable(dialect, table);
   const insertion = (textPlace: string): string => {
     const placeOf = { text: textPlace, bytes: '?', number: '?', time: timeOfMs[dialect] };
-    const names = given.map((column) => column.name).join(', ');
     const places = given.map((column) => placeOf[column.is]).join(', ');
-    return placed(dialect, `INSERT INTO ${name} (${names}) VALUES (${places})`);
+    return placed(dialect, `INSERT INTO ${name} (${insertColumns.join(', ')}) VALUES (${places})`);
   };
   const isPlain = isOwn || dialect !== 'mysql';
   const text = insertion('?');

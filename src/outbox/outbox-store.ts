@@ -33,7 +33,7 @@ export interface RowFailure {
 }
 
 /** Times in milliseconds; `null`: unknown. */
-interface OutboxStatistics {
+export interface OutboxStatistics {
   readonly total: number;
   readonly pending: number;
   readonly published: number;
@@ -69,7 +69,7 @@ export interface Senders {
 }
 
 /** Properties of the application's database that svc needs before a statement is sent. */
-interface DatabaseTraits {
+export interface DatabaseTraits {
   /** Views whose query calls a function that may write, and tables with such a policy. Names without schema. */
   readonly writingViews: readonly string[];
   /** MySQL and MariaDB: `max_allowed_packet`. The server closes connections that send more. */

@@ -3,8 +3,7 @@ import pg from 'pg';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import { ddl } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
-import { rowStatements } from '../../src/outbox/insert-row.ts';
-import { columns as given } from '../../src/outbox/outbox-row.ts';
+import { insertColumns, rowStatements } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -106,9 +105,7 @@ requiring('postgres', 'outbox store contract: postgres, a partition for each day
     const tomorrow = `${table}_${suffixOf(Date.now() + dayMs)}`;
     await query(`DROP TABLE ${tomorrow}`);
     assert.equal(await store.partition(weekMs), true);
-    const columns = `${Object.values(given)
-      .map(({ name }) => name)
-      .join(', ')}, created_at`;
+    const columns = `${insertColumns.join(', ')}, created_at`;
     const insertion = `INSERT INTO ${table} (${columns}) SELECT ${columns} + interval '1 day' FROM ${table}`;
     await assert.rejects(query(insertion), /_valid/);
     await query(`DELETE FROM ${table}`);

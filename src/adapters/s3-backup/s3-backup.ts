@@ -20,6 +20,7 @@ import {
 
 type S3Store = Awaited<ReturnType<typeof openS3Store>>;
 
+/** Stores events, reads them again for a recovery, and tries whether the bucket takes them. */
 export const s3Backup = { open: createS3Backup, source: createS3Source, probe: probeS3 };
 
 /** Name of the metadata with topic, key and headers, in Base64, because metadata is ASCII. */

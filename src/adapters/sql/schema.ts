@@ -3,12 +3,13 @@
 import {
   besideTable,
   type DialectName,
+  insertColumns,
   partsOfTable,
   quoteName,
   quoteTable,
 } from '../../outbox/insert-row.ts';
-import { columns, shardCount } from '../../outbox/outbox-row.ts';
-import { type OutboxStore, rowStatuses } from '../../outbox/outbox-store.ts';
+import { shardCount } from '../../outbox/outbox-row.ts';
+import { type DatabaseTraits, rowStatuses } from '../../outbox/outbox-store.ts';
 import { badTable } from '../../outbox/store-error.ts';
 import { definitionMayWrite, isPure } from '../../transaction/statements.ts';
 import {
@@ -123,9 +124,7 @@ export function* readVersion({ schema }: Tables): Work<number> {
 
 /** Runs each kind of statement on no row: a database checks rights and columns anyway, and faults show at start. */
 export function* tryStatements({ rows, shards, relays }: Tables): Work<void> {
-  const given = Object.values(columns)
-    .map(({ name }) => name)
-    .join(', ');
+  const given = insertColumns.join(', ');
   yield* query(`SELECT ${given}, ${otherColumns.join(', ')} FROM ${rows} WHERE 1 = 0`);
   yield* command(`INSERT INTO ${rows} (${given}) SELECT ${given} FROM ${rows} WHERE 1 = 0`);
   yield* command(`UPDATE ${rows} SET status = status WHERE 1 = 0`);
@@ -217,7 +216,7 @@ function grantee(dialect: DialectName, who: string): string {
 }
 
 /** Needs no special rights, except for the definition of a view in MySQL. */
-export function* databaseTraits({ name }: Dialect): Work<Awaited<ReturnType<OutboxStore['traits']>>> {
+export function* databaseTraits({ name }: Dialect): Work<DatabaseTraits> {
   if (name === 'postgres') return { writingViews: yield* viewsOfPostgres(), maxPacketBytes: undefined };
   if (name === 'sqlite') return { writingViews: [], maxPacketBytes: undefined };
   const [found] = yield* query('SELECT @@max_allowed_packet AS bytes');

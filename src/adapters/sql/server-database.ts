@@ -4,7 +4,7 @@ import type { SvcError } from '../../ground/errors.ts';
 import { loadOwnCopy } from '../../ground/files.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
 import { badUrl, packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
-import type { SqlDatabase } from './sql-store.ts';
+import type { RunOptions, SqlDatabase } from './sql-store.ts';
 import type { SqlRow, Statement, StatementResult, Work } from './statement.ts';
 
 /** An unref'd connection to a server. */
@@ -28,8 +28,6 @@ export interface ServerConnection {
   /** Closes it at once, and cancels work in flight on the server as far as possible. */
   destroy(): void;
 }
-
-type RunOptions = NonNullable<Parameters<SqlDatabase['run']>[1]>;
 
 interface ServerDatabaseOptions {
   /** Loads the driver. The time-out excludes it, because it waits for no server. */

@@ -15,6 +15,7 @@ import { columns, shardCount } from '../../outbox/outbox-row.ts';
 import {
   type Aggregate,
   type ExceptRows,
+  type OutboxStatistics,
   type OutboxStore,
   type RowFailure,
   type RowFilter,
@@ -46,6 +47,7 @@ import {
   versionOf,
 } from './schema.ts';
 import {
+  type Condition,
   command,
   type Dialect,
   dialects,
@@ -78,8 +80,6 @@ export interface SqlStoreOptions {
 
 export const defaultTimeoutMs = 5_000;
 
-type Condition = ReturnType<Dialect['isOneOf']>;
-
 /** Runs work on the database of an adapter. Always rejects with an `SvcError`. */
 export interface SqlDatabase {
   run<T>(work: () => Work<T>, options?: RunOptions): Promise<T>;
@@ -88,7 +88,7 @@ export interface SqlDatabase {
   inClearTo?(): string | undefined;
 }
 
-interface RunOptions {
+export interface RunOptions {
   /** Default: a transaction. A scan is one statement that may read many rows, and that the server itself ends in time. */
   readonly as?: 'transaction' | 'statement' | 'scan';
   /** Default: `timeoutMs`. */
@@ -227,11 +227,10 @@ export function createSqlStore(
       await database.run(
         function* () {
           for (const row of rows) {
-            const { text: sql, values } = insert(row);
-            yield { sql, values, hasRows: false };
-            if (erasure === undefined) continue;
-            const erased = erasure(row);
-            yield { sql: erased.text, values: erased.values, hasRows: false };
+            const { text, values } = insert(row);
+            yield* command(text, ...values);
+            const erased = erasure?.(row);
+            if (erased !== undefined) yield* command(erased.text, ...erased.values);
           }
         },
         rows.length === 1 && erasure === undefined ? statement : {},
@@ -379,10 +378,7 @@ function* countPending({ rows }: Pick<Tables, 'rows'>): Work<number> {
 }
 
 /** Each status by its own index only, because a table keeps PUBLISHED rows for days. The oldest row has the lowest id. */
-function* statistics(
-  dialect: Dialect,
-  { rows }: Tables,
-): Work<Awaited<ReturnType<OutboxStore['statistics']>>> {
+function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStatistics> {
   const { msOf, now } = dialect;
   const pendingCount = yield* countPending({ rows });
   const [oldest] = yield* query(

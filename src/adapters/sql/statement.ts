@@ -42,7 +42,7 @@ export function* command(sql: string, ...values: readonly SqlValue[]): Work<numb
   return (yield { sql, values, hasRows: false }).count;
 }
 
-interface Condition {
+export interface Condition {
   readonly sql: string;
   readonly values: readonly SqlValue[];
 }

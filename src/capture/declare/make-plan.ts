@@ -66,7 +66,7 @@ function makePlan(
   const compile = () => language().compileSelectors(fields, parameterNames);
   // Most targets publish their result: its selection needs no expression.
   const isResult = payload === undefined && payloadIndex === -1;
-  const isPlain = isResult && expressed.every((name) => fields[name] === undefined);
+  const isPlain = isResult && otherSelections.every((name) => fields[name] === undefined);
   const selectors = isPlain ? undefined : compile();
   const selectResult = (call: ExpressionScope) => {
     const { result } = call;
@@ -83,7 +83,7 @@ function makePlan(
     failOnError: outbox !== undefined || (fields.failOnError ?? targetDefaults.failOnError),
     callback: fields.callback,
     when: selectors?.when,
-    payload: (isResult ? undefined : selectors?.payload) ?? selectResult,
+    payload: isResult || selectors === undefined ? selectResult : selectors.payload,
     outbox: outbox &&
       selectors?.aggregateId && {
         aggregateType: outbox.aggregateType,
@@ -97,7 +97,8 @@ function makePlan(
   };
 }
 
-const expressed = ['when', 'key', 'outbox', 'headers'] as const;
+/** Fields that select something beside the payload. */
+const otherSelections = ['when', 'key', 'outbox', 'headers'] as const;
 
 const callbackNames = new Set(['callback', 'cb', 'done', 'next']);
 

@@ -4,6 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { threadId } from 'node:worker_threads';
 import type { Found } from './wrapper-place.ts';
 
+/** For a default export without a name. */
+const givenName = '__svcDefault';
+
 /** A target's function in a text. `id` is the argument of the inserted call, by which the main thread knows the target. */
 export interface Insertion {
   readonly id: string;
@@ -406,5 +409,3 @@ function writeNumber(value: number): string {
   } while (rest > 0);
   return text;
 }
-
-const givenName = '__svcDefault';

@@ -654,7 +654,7 @@ interface Settings {
 }
 
 /** Keys as written, outermost first. */
-type RawPath = readonly (string | number)[];
+export type RawPath = readonly (string | number)[];
 
 /**
  * Splits an object into settings. Keys may be nested or dotted, in kebab-case or camelCase. Reports unknown names, duplicates and values

@@ -23,16 +23,15 @@ import {
   flatten,
   kindOfError,
   type Problem,
+  type RawPath,
   type Setting,
   unreadableValue,
 } from '../check/check.ts';
-import type { Config } from '../config.ts';
+import type { Config, OptionValues } from '../config.ts';
 import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
 import type { TargetConfig } from '../schema/target.ts';
 
 type Settings = ReturnType<typeof flatten>;
-/** Keys as written, outermost first. */
-type RawPath = Parameters<Parameters<typeof flatten>[1]>[0];
 
 interface LoadOptions {
   /** Default: the working directory. */
@@ -193,7 +192,7 @@ function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
     place(root, option, finish(option, values, baseDir));
   }
   // Its type is generated from the same table.
-  return { ...(root as unknown as Omit<Config, 'targets' | 'baseDir' | 'file'>), targets, baseDir, file };
+  return { ...(root as OptionValues), targets, baseDir, file };
 }
 
 function finish(option: Option, values: ConfigParts['values'], baseDir: string): unknown {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createPostgresStore } from '../../../src/adapters/postgres/postgres-store.ts';
-import { columns as given } from '../../../src/outbox/outbox-row.ts';
+import { insertColumns } from '../../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../../src/outbox/outbox-store.ts';
 import { startOwnPostgres, startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
@@ -76,10 +76,7 @@ requiring('postgres', 'relay: rows of PostgreSQL that are large', function () {
     await writer.insert([rowOf('a0', 0, { payload })]);
     const client = new pg.Client({ connectionString: url });
     await client.connect();
-    const columns = Object.values(given)
-      .map(({ name }) => name)
-      .filter((name) => name !== 'aggregate_id')
-      .join(', ');
+    const columns = insertColumns.filter((column) => column !== 'aggregate_id').join(', ');
     const others = `SELECT 'a' || n, ${columns} FROM svc_outbox_events, generate_series(1, 79) AS n`;
     await client.query(`INSERT INTO svc_outbox_events (aggregate_id, ${columns}) ${others}`);
     await client.end();
