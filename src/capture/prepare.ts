@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
-import { type Clock, systemClock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
@@ -44,7 +44,6 @@ interface PrepareOptions {
   readonly patches?: readonly PackagePatch[];
   /** Called after the state of a target has changed. */
   readonly onChange?: () => void;
-  readonly clock?: Clock;
 }
 
 /** After the first module of the application: by then a process has loaded what it needs. */
@@ -55,7 +54,7 @@ export const unloadedAfterMs = 30_000;
  * are read; packages are patched when they are loaded. Never throws: problems are in the report.
  */
 export function prepare(targets: readonly CaptureTarget[], options: PrepareOptions): Capture {
-  const { baseDir, clock = systemClock } = options;
+  const { baseDir } = options;
   const preparedMs = clock.monotonic();
   if (targets.length > 0) {
     hideWrappers();
@@ -281,7 +280,7 @@ function hookFiles(
   missing: ReadonlyMap<string, SourceTarget[]>,
   packages: PackageWork | undefined,
   records: ReadonlyMap<string, TargetRecord>,
-  { baseDir, logger, clock }: PrepareOptions,
+  { baseDir, logger }: PrepareOptions,
 ): ReturnType<typeof hookSource> | undefined {
   const work: PackageWork = packages ?? { pending: [], ran() {} };
   if (files.size + missing.size + work.pending.length === 0) return undefined;
@@ -335,7 +334,7 @@ function hookFiles(
   // A source map leads to a source, whatever build it belongs to.
   const plain = [...files].map(([file, list]) => [file, list.map(withoutBuilds)] as const);
   const pending = { files: new Map([...plain, ...missing]), baseDir, listed };
-  return hookSource(files, pending, work, events, clock);
+  return hookSource(files, pending, work, events);
 }
 
 const withoutBuilds = (target: SourceTarget): SourceTarget => ({ ...target, id: buildsOf(target.id).id });

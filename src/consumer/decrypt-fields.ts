@@ -71,7 +71,7 @@ export interface DecryptionKeys {
 }
 
 const cacheNames: readonly (keyof KeyCacheOptions)[] = [
-  ...(['ttlMs', 'maxStaleMs', 'maxEntries', 'maxMessages', 'clock', 'onFailure', 'onWorn'] as const),
+  ...(['ttlMs', 'maxStaleMs', 'maxEntries', 'maxMessages', 'onFailure', 'onWorn'] as const),
 ];
 
 /** @throws SvcError `SVC_CONSUMER_OPTIONS` */

@@ -16,7 +16,7 @@ import {
   spreadHash,
   standingClaims,
 } from '../ground/claims.ts';
-import { type Clock, systemClock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { bitsBelowMs, snowflakeEpochMs } from '../ground/event-fields.ts';
 import { makeFolders } from '../ground/files.ts';
@@ -37,8 +37,8 @@ const partSize = 1_000_000;
 export interface SnowflakeOptions {
   /** 0 to 1023, not in use by another process. */
   readonly workerId: number;
-  /** Default: the system clock. */
-  readonly clock?: Clock | undefined;
+  /** Milliseconds since the epoch. Default: those of the clock. */
+  readonly now?: (() => number) | undefined;
   /** `next` throws if the clock steps back further. Smaller steps continue from the last id. Default: 10,000. */
   readonly maxBackwardMs?: number | undefined;
   /** First sequence of a millisecond, 0 to 4,095. Default: random. */
@@ -69,7 +69,7 @@ export interface Snowflake {
  * of range.
  */
 export function createSnowflake(options: SnowflakeOptions): Snowflake {
-  const { clock = systemClock, maxBackwardMs = defaultMaxBackwardMs } = options;
+  const { now = () => clock.now(), maxBackwardMs = defaultMaxBackwardMs } = options;
   const firstSequence = options.firstSequence ?? randomSequence(createWordSource());
   let workerId = checkWorkerId(options.workerId);
   /** Maximum of the clock. Ids may be ahead of it. */
@@ -95,7 +95,7 @@ export function createSnowflake(options: SnowflakeOptions): Snowflake {
   };
 
   function next(): string {
-    const nowMs = clock.now();
+    const nowMs = now();
     if (nowMs > latestMs) latestMs = nowMs;
     else if (latestMs - nowMs > maxBackwardMs) throw clockMovedBackwards(latestMs - nowMs, maxBackwardMs);
     const elapsedMs = Math.floor(nowMs) - snowflakeEpochMs;
@@ -178,8 +178,6 @@ const slotDigits = 14;
 const slots = 512;
 
 interface UuidV7Options {
-  /** Default: the system clock. */
-  readonly clock?: Clock | undefined;
   /** Fills with random bytes. Default: `node:crypto`. */
   readonly fill?: ((bytes: Buffer) => void) | undefined;
 }
@@ -192,7 +190,6 @@ interface UuidV7Options {
  * `SVC_ENVELOPE_CLOCK_OUT_OF_RANGE` for a clock before 1970 or after 10889.
  */
 export function createUuidV7(options: UuidV7Options = {}): { next(): string } {
-  const { clock = systemClock } = options;
   const fill = options.fill ?? ((bytes: Buffer): void => void nodeCrypto().randomFillSync(bytes));
   /** `000` to `fff`: a lookup is faster than formatting. */
   const threeDigits = Array.from({ length: 0x1000 }, (_, value) => value.toString(16).padStart(3, '0'));
@@ -274,14 +271,13 @@ interface LeasedIdsOptions {
   readonly own: WorkerId;
   /** Of granted worker ids. */
   readonly source: WorkerIdSource;
-  readonly clock: Clock;
 }
 
 /**
  * Ids with the leased worker id, while the lease lasts by this process's clocks. Each millisecond with an id checks the clocks,
  * because timers of a suspended process are late. The id contains the checked time, so a suspension after the check is harmless.
  */
-export function createLeasedIds({ own, source, clock }: LeasedIdsOptions): LeasedIds {
+export function createLeasedIds({ own, source }: LeasedIdsOptions): LeasedIds {
   let nowMs = Number.NaN;
   let checkedMs = Number.NaN;
   /** If the clock steps back, ids continue from here, so this time must be within the lease. */
@@ -291,7 +287,7 @@ export function createLeasedIds({ own, source, clock }: LeasedIdsOptions): Lease
   let current = own;
   const snowflake = createSnowflake({
     workerId: own.workerId,
-    clock: { now: () => nowMs, monotonic: clock.monotonic },
+    now: () => nowMs,
   });
 
   function look(): void {
@@ -464,8 +460,7 @@ function freeIds(claims: readonly Claim[]): number[] {
 }
 
 function believedIn(folder: string, own: ProcessStamp): Belief {
-  return (claim) =>
-    claim.stamp.space === own.space || ageOf(folder, claim, systemClock.now()) < foreignClaimMs;
+  return (claim) => claim.stamp.space === own.space || ageOf(folder, claim, clock.now()) < foreignClaimMs;
 }
 
 function keepConfigured(

@@ -1,4 +1,4 @@
-import { type Clock, inTime, systemClock } from '../ground/clock.ts';
+import { clock, inTime } from '../ground/clock.ts';
 import type { CaptureTarget } from '../observe/metrics.ts';
 import { targetStates } from '../observe/outcomes.ts';
 import type { Health, HealthDetails, KeyHealth, OutboxHealth, OutboxSummary } from './controls.ts';
@@ -40,7 +40,6 @@ export interface HealthCacheOptions {
   readonly timeoutMs?: number;
   /** After this time a caller gets the previous result and its age. Default: 500. */
   readonly answerMs?: number;
-  readonly clock?: Clock;
 }
 
 type Result = { readonly state: ClusterState } | { readonly error: string };
@@ -59,7 +58,6 @@ interface Answer {
  */
 export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> {
   const { probe, known, alert, keys, freshMs = 5000, timeoutMs = 3000, answerMs = 500 } = options;
-  const { clock = systemClock } = options;
   let last: { readonly result: Result; readonly atMs: number } | undefined;
   let running: { readonly answer: Promise<Result>; readonly sinceMs: number } | undefined;
 
@@ -198,7 +196,6 @@ const pageFreshWhenDownMs = 5_000;
 export function askSlowly(
   health: () => Promise<Health>,
   recent: Recent,
-  clock: Pick<Clock, 'monotonic'>,
   others: () => Pick<Measured, 'targets' | 'backupProblem'> = () => ({}),
 ): () => Promise<Health> {
   let kept: { readonly health: Health; readonly untilMs: number } | undefined;
@@ -349,7 +346,6 @@ const throttledMs = 60_000;
 /** @param held the last quota response of a broker. `untilMs`: on the monotonic clock */
 export function throttleFinding(
   held: { readonly untilMs: number; readonly message: string } | undefined,
-  clock: Clock,
 ): readonly Finding[] {
   if (held === undefined || held.untilMs < clock.monotonic() - throttledMs) return [];
   return [{ state: 'WARNING', text: held.message }];
@@ -388,7 +384,6 @@ interface Watching {
 
 export function watchRecent<T extends Totals>(
   read: () => T,
-  clock: Clock,
   { onStep, totals: readTotals = read, findings = () => [] }: Watching = {},
 ): RecentSamples<T> {
   let samples: Sample<T>[] = [{ atMs: clock.monotonic(), totals: read() }];

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { systemClock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isoSeconds, parseInstant, parsePast } from '../ground/event-fields.ts';
 import type { EndpointId } from '../ground/management.ts';
@@ -50,7 +50,7 @@ export class ActionLimits {
 
   /** Counts a run, or returns the seconds to wait. */
   take(what: string): number | undefined {
-    const nowMs = systemClock.monotonic();
+    const nowMs = clock.monotonic();
     const lately = (this.#begun.get(what) ?? []).filter((atMs) => nowMs - atMs < minuteMs);
     this.#begun.set(what, lately);
     const [first] = lately;
@@ -87,13 +87,13 @@ const example =
 
 /** Milliseconds since the epoch, for a value that `past` accepts. */
 function timeOf(value: unknown): number | undefined {
-  return typeof value === 'string' ? parsePast(value, systemClock.now()) : undefined;
+  return typeof value === 'string' ? parsePast(value, clock.now()) : undefined;
 }
 
 const past: Check = (value) => {
   const time = timeOf(value);
   if (time === undefined) return `must be ${example}`;
-  return time > systemClock.now() ? 'lies in the future.' : undefined;
+  return time > clock.now() ? 'lies in the future.' : undefined;
 };
 
 const pastOrFuture: Check = (value) => (timeOf(value) === undefined ? `must be ${example}` : undefined);

@@ -14,7 +14,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { isMainThread } from 'node:worker_threads';
 import { isLoopback } from '../ground/addresses.ts';
 import { ownStamp, stampText } from '../ground/claims.ts';
-import { systemClock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import type { ErrorCode } from '../ground/errors.ts';
 import {
   clientProof,
@@ -108,7 +108,7 @@ export async function startManagementServer(
     controls,
     logger,
     limits: new ActionLimits(),
-    sayRefused: throttledLog(logger, systemClock, { level: 'warn' }),
+    sayRefused: throttledLog(logger, { level: 'warn' }),
   });
   try {
     await listenNear(server, options);
@@ -474,7 +474,7 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
 
   /** Whether the nonce comes from this server, and is neither expired nor used. */
   function takeNonce(nonce: string, challenge: string): boolean {
-    const [untilMs, nowMs] = [Number.parseInt(nonce, 10), systemClock.monotonic()];
+    const [untilMs, nowMs] = [Number.parseInt(nonce, 10), clock.monotonic()];
     if (!isSameProof(nonce, nonceOf(untilMs, challenge)) || untilMs < nowMs) return false;
     for (const [each, overMs] of used) if (overMs < nowMs) used.delete(each);
     if (used.has(nonce) || used.size >= mostUsed) return false;
@@ -489,7 +489,7 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
       if (challenge === undefined || given?.has('proof')) return undefined;
       const [read, act] = await keysOf();
       if (read === undefined && act === undefined) return undefined;
-      const nonce = nonceOf(Math.ceil(systemClock.monotonic()) + nonceMs, challenge);
+      const nonce = nonceOf(Math.ceil(clock.monotonic()) + nonceMs, challenge);
       const parts: ProofParts = { challenge, nonce, process };
       const proofs = {
         proof: read && serverProof(read, parts),

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { environmentName } from '../context/source.ts';
-import { systemClock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { type CircuitState, circuitStates } from '../ground/management.ts';
 import {
   type BackupState,
@@ -77,23 +77,19 @@ export function createViews(
 ) {
   const { broker, sources, info, outbox } = parts;
   const trends = createTrends(() => totalsByType(sources));
-  const recent = watchRecent(
-    () => ({ ...countsOf(sources), ...levelsOf(sources, systemClock.now()) }),
-    systemClock,
-    {
-      onStep: trends.step,
-      totals: () => countsOf(sources),
-      findings: () => throttleFinding(broker.heldBack?.(), systemClock),
-    },
-  );
+  const recent = watchRecent(() => ({ ...countsOf(sources), ...levelsOf(sources, clock.now()) }), {
+    onStep: trends.step,
+    totals: () => countsOf(sources),
+    findings: () => throttleFinding(broker.heldBack?.()),
+  });
   const health = healthOf(parts, topics, recent);
-  const healthOfPage = askSlowly(health, recent, systemClock, () => ({
+  const healthOfPage = askSlowly(health, recent, () => ({
     targets: sources.captureTargets(),
     backupProblem: sources.backup().problem,
   }));
   let shown: { readonly facts: object; readonly untilMs: number } | undefined;
   const reportParts = async (): Promise<ReportParts> => ({
-    ...{ sources, outbox: await outbox?.health(), traffic: broker.traffic?.(), nowMs: systemClock.now() },
+    ...{ sources, outbox: await outbox?.health(), traffic: broker.traffic?.(), nowMs: clock.now() },
   });
   return {
     health,
@@ -107,10 +103,10 @@ export function createViews(
     metricsReport: async () => metricsReport(await reportParts()),
     flatMetricsReport: async () => flatMetricsReport(await reportParts()),
     async console(afterMs: number): Promise<object> {
-      const [known, nowMs] = [await healthOfPage(), systemClock.monotonic()];
+      const [known, nowMs] = [await healthOfPage(), clock.monotonic()];
       if (shown === undefined || nowMs >= shown.untilMs) {
         const facts = consoleFacts({
-          ...{ sources, info, runs, health: known, nowMs: systemClock.now() },
+          ...{ sources, info, runs, health: known, nowMs: clock.now() },
           ...{ environment: environmentName() ?? null, traffic: broker.traffic?.() },
         });
         shown = { facts, untilMs: nowMs + pageFreshMs };

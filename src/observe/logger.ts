@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import type { Clock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared, startOwnWork } from '../ground/lifecycle.ts';
 import { lazyPattern } from '../ground/names.ts';
@@ -284,7 +284,6 @@ export type QuietLog = (key: string, message: string, fields?: LogFields | LogLi
 /** A logger for messages that any call may cause. */
 export function throttledLog(
   logger: Logger,
-  clock: Clock,
   { level = 'error', intervalMs = quietMs, saysLeftOut = true }: ThrottledLogOptions = {},
 ): QuietLog {
   const lines = new Map<string, { saidAtMs: number; leftOut: number }>();

@@ -1,5 +1,5 @@
 import type * as OpenTelemetry from '@opentelemetry/api';
-import { systemClock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
 import type { Logger } from './logger.ts';
 import { listenToMeters } from './otel-api.ts';
@@ -455,7 +455,7 @@ function known(backup: BackupState, read: (backup: BackupState) => number): numb
 }
 
 function unixTime(ageMs: number | null): number | null {
-  return ageMs === null ? null : Math.round((systemClock.now() - ageMs) / 100) / 10;
+  return ageMs === null ? null : Math.round((clock.now() - ageMs) / 100) / 10;
 }
 
 function eventCounter(

@@ -1,4 +1,4 @@
-import { backoffMs, type Clock } from '../ground/clock.ts';
+import { backoffMs, clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
@@ -214,11 +214,10 @@ const longestPauseMs = 30_000;
 
 interface NotifierOptions {
   readonly notices: Pick<Notices, 'send'>;
-  readonly clock: Clock;
 }
 
 /** Combines commits into few notices. The first one is sent at once. Timers are unref'd. Rows without a notice are found by polling. */
-export function createNotifier({ notices, clock }: NotifierOptions) {
+export function createNotifier({ notices }: NotifierOptions) {
   const shards = new Set<number>();
   let nextAtMs = Number.NEGATIVE_INFINITY;
   let failures = 0;

@@ -1,4 +1,4 @@
-import { type Clock, inTime } from '../ground/clock.ts';
+import { inTime } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { type Broker, partitionOf, type SendResult } from '../publish/broker.ts';
@@ -55,7 +55,6 @@ export interface ReplayOptions {
   readonly store: Pick<OutboxStore, 'read'>;
   readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
   readonly sendTimeoutMs: number;
-  readonly clock: Clock;
   /** Rows sent and given up so far. */
   readonly onProgress?: (sentCount: number, failedCount: number) => void;
   /** Between retries of a send. Default: an unref'd timer. */
@@ -63,7 +62,7 @@ export interface ReplayOptions {
 }
 
 export function createReplay(options: ReplayOptions): Replay {
-  const { store, broker, sendTimeoutMs, clock } = options;
+  const { store, broker, sendTimeoutMs } = options;
   const sleep = options.sleep ?? unheldSleep;
   let isRunning = false;
   let isStopped = false;
@@ -105,7 +104,7 @@ export function createReplay(options: ReplayOptions): Replay {
       close: async () => {},
     };
     const report = await recover({
-      ...{ source, send, partitionOf, dryRun, clock, accept: () => true, ratePerSecond: 0 },
+      ...{ source, send, partitionOf, dryRun, accept: () => true, ratePerSecond: 0 },
       partitionsFor: (topic) => broker.partitionsFor(topic).catch(() => undefined),
       sleep,
       isStopped: () => isStopped,

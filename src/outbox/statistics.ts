@@ -1,4 +1,4 @@
-import type { Clock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { isolate } from '../observe/otel-api.ts';
 import type { OutboxStore } from './outbox-store.ts';
 
@@ -17,15 +17,14 @@ interface StatisticsReport {
 
 interface StatisticsOptions {
   readonly store: Pick<OutboxStore, 'statistics' | 'countPending'>;
-  readonly clock: Clock;
 }
 
 export type Statistics = ReturnType<typeof createStatistics>;
 
 /** Counts of the table, at most every 5 seconds for all callers together. */
-export function createStatistics({ store, clock }: StatisticsOptions) {
-  const statistics = cached(() => isolate(() => store.statistics()), clock);
-  const pending = cached(() => isolate(() => store.countPending()), clock);
+export function createStatistics({ store }: StatisticsOptions) {
+  const statistics = cached(() => isolate(() => store.statistics()));
+  const pending = cached(() => isolate(() => store.countPending()));
   return {
     /** Rejects as the store does. */
     async report(): Promise<StatisticsReport> {
@@ -43,7 +42,7 @@ export function createStatistics({ store, clock }: StatisticsOptions) {
 }
 
 /** Shares one query between callers, and caches its answer. Errors are not cached. */
-function cached<T>(question: () => Promise<T>, clock: Clock): { ask(): Promise<T>; last(): T | undefined } {
+function cached<T>(question: () => Promise<T>): { ask(): Promise<T>; last(): T | undefined } {
   let answer: { readonly value: T; readonly atMs: number } | undefined;
   let asked: Promise<T> | undefined;
 

@@ -4,7 +4,7 @@ import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
 import type { EventTrace, StartTrace } from '../context/context-store.ts';
 import type { BuildEnvelope, EnvelopeTemplate } from '../envelope/envelope.ts';
-import type { Clock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
@@ -35,7 +35,6 @@ import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
 import { endOfTransaction, type Scope, type TransactionEnd } from '../transaction/transaction.ts';
 
 export interface PipelineParts {
-  readonly clock: Clock;
   readonly ledger: Ledger;
   readonly durations: PublishDurations;
   readonly serializer: Serializer;
@@ -87,10 +86,10 @@ interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'agg
 
 /** The path of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome. */
 export function createPipeline(parts: PipelineParts): Pipeline {
-  const { clock, ledger, durations, serializer, publisher } = parts;
+  const { ledger, durations, serializer, publisher } = parts;
   const inFlight = createInFlight();
-  const callers = createCallerWait(parts.maxWaitMs, clock);
-  const publishers = createCallerWait(parts.publishWaitMs, clock);
+  const callers = createCallerWait(parts.maxWaitMs);
+  const publishers = createCallerWait(parts.publishWaitMs);
 
   function protect(eventId: string, draft: EventDraft, trace: EventTrace): ProtectedEnvelope {
     const template = parts.templateOf(draft.eventType, draft.severity);
@@ -289,9 +288,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         }
         const published = publish(prepared, entry);
         const waited =
-          timeoutMs === undefined
-            ? publishers.forOutcome(published)
-            : outcomeWithin(timeoutMs, published, clock);
+          timeoutMs === undefined ? publishers.forOutcome(published) : outcomeWithin(timeoutMs, published);
         return { eventId: prepared.eventId, outcome: throwUnlessStored(await waited) };
       },
     },

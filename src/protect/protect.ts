@@ -5,7 +5,7 @@ import { types } from 'node:util';
 import type { Envelope } from '../envelope/envelope.ts';
 import { isTooBig, maxBigIntBits } from '../ground/bounds.ts';
 import { nodeCrypto } from '../ground/builtins.ts';
-import { type Clock, systemClock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
 import { uuidForm } from '../ground/event-fields.ts';
 import { lazyPattern } from '../ground/names.ts';
@@ -59,8 +59,6 @@ export interface ProtectorOptions {
   readonly keepsTypes?: boolean;
   /** If a key is temporarily unavailable, an `UnsealedError` is thrown, which can be sealed later. Default: false. */
   readonly defers?: boolean;
-  /** Default: the system clock. */
-  readonly clock?: Pick<Clock, 'monotonic'>;
 }
 
 /** Called with one unmarked value. `keys` is its path from the root of the payload. */
@@ -68,14 +66,7 @@ type Detect = (eventType: string, value: string | number, keys: readonly Step[])
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
-  const {
-    policyOf,
-    detect,
-    onUnreadable,
-    keepsTypes,
-    usesMarks = true,
-    clock: { monotonic } = systemClock,
-  } = options;
+  const { policyOf, detect, onUnreadable, keepsTypes, usesMarks = true } = options;
   return (envelope, clearTexts) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
@@ -93,7 +84,6 @@ export function createProtector(options: ProtectorOptions): Protect {
       onUnreadable: onUnreadable && ((field) => onUnreadable(eventType, field)),
       keepsTypes,
       clearTexts,
-      monotonic,
     });
     const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
     const result = {
@@ -199,7 +189,7 @@ export const maxDepth = 64;
  * `SVC_PROTECT_UNSUPPORTED_TYPE` (such as errors and promises, whose JSON is empty or unsafe), and the errors of the sealer.
  */
 export function walkPayload(payload: unknown, rules: WalkRules): unknown {
-  const budget = new Budget(rules.monotonic);
+  const budget = new Budget();
   const walk: Walk = {
     eventType: rules.eventType,
     policy: rules.policy,
@@ -500,11 +490,9 @@ interface WalkRules {
   readonly onUnreadable?: ((field: string) => void) | undefined;
   /** Texts that leave in clear beside the payload: none may show a protected value. */
   readonly clearTexts?: readonly ClearText[] | undefined;
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonic: () => number;
 }
 
-interface Walk extends Omit<WalkRules, 'clearTexts' | 'monotonic'> {
+interface Walk extends Omit<WalkRules, 'clearTexts'> {
   readonly budget: Budget;
   readonly clear: ClearTexts | undefined;
   /** Objects that were searched for marks without a result. */
@@ -1887,7 +1875,6 @@ const nodesBetweenLooks = 128;
 /** The limits of one event. Each method throws when its limit is exceeded. */
 export class Budget {
   nodes = 0;
-  private readonly monotonic: () => number;
   private lookAt = nodesBetweenLooks;
   private startedAt: number | undefined;
   private protected = 0;
@@ -1895,10 +1882,6 @@ export class Budget {
   private text = 0;
   private result = 0;
   private rawBytes = 0;
-
-  constructor(monotonic: () => number) {
-    this.monotonic = monotonic;
-  }
 
   spend(nodes: number): void {
     this.nodes += nodes;
@@ -1947,7 +1930,7 @@ export class Budget {
   }
 
   look(): void {
-    const now = this.monotonic();
+    const now = clock.monotonic();
     this.startedAt ??= now;
     if (now - this.startedAt > maxTimeMs)
       throw exceeded(`reading and protecting the payload takes longer than ${maxTimeMs} ms`);

@@ -1,4 +1,4 @@
-import { systemClock } from '../ground/clock.ts';
+import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { SendFailureKind } from '../observe/outcomes.ts';
 import { schemaHeader } from '../serialize/serializer.ts';
@@ -68,7 +68,7 @@ export interface HeldBack {
 /** Milliseconds that a broker now throttles this process, as reported; 0: not throttled. */
 export function throttledMs(broker: Pick<Broker, 'heldBack'>): number {
   const held = broker.heldBack?.();
-  return held !== undefined && held.untilMs > systemClock.monotonic() ? held.forMs : 0;
+  return held !== undefined && held.untilMs > clock.monotonic() ? held.forMs : 0;
 }
 
 /**

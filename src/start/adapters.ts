@@ -12,7 +12,6 @@ import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provid
 import type { Names } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
-import { systemClock } from '../ground/clock.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
 import type { ClientName } from '../ground/management.ts';
@@ -162,7 +161,7 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
     const access = createKafkaGroup(settings, adapterOf(client).transport as LoadTransport);
     const refusals = groupRefusals(group, settings);
     return createGroupLease({
-      ...{ access, group, maxWorkerId, refusals, logger: settings.logger, clock: systemClock },
+      ...{ access, group, maxWorkerId, refusals, logger: settings.logger },
     });
   };
   return {

@@ -6,7 +6,7 @@ import { type ContextOptions, createTraceStarter } from '../context/context-stor
 import { createOriginReader } from '../context/origin.ts';
 import { readSource } from '../context/source.ts';
 import { createEnvelopeBuilder, createTemplates } from '../envelope/envelope.ts';
-import { type Clock, systemClock, within } from '../ground/clock.ts';
+import { clock, within } from '../ground/clock.ts';
 import { isoSeconds } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { circuitStates, clientOf } from '../ground/management.ts';
@@ -49,10 +49,9 @@ export function startEngine(
   workers: WorkerCounts | undefined,
   logger: Logger,
 ) {
-  const clock = systemClock;
   const durations = createPublishDurations();
-  const alert = createLossAlert(logger, clock);
-  const sayRefused = throttledLog(logger, clock);
+  const alert = createLossAlert(logger);
+  const sayRefused = throttledLog(logger);
   ledger.declare(eventTypesOf(config));
   const serde = openSerde(config, logger);
   const opened = openBroker(config.broker.client, brokerSettingsOf(config, logger));
@@ -63,7 +62,6 @@ export function startEngine(
   const queue: Queue = createQueue({
     ...queueSettingsOf(config),
     broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
-    clock,
     logger,
     next: tiers.next,
     order: tiers.order,
@@ -75,7 +73,7 @@ export function startEngine(
   const protection = startProtection(config, logger);
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
-  const ids = startIds(config, clock, logger);
+  const ids = startIds(config, logger);
   const outbox = config.outbox.enabled
     ? outboxParts().startOutbox(config, broker, { ledger, durations }, logger)
     : undefined;
@@ -87,12 +85,11 @@ export function startEngine(
   const keyWait =
     kms.enabled && kms.onUnavailable === 'hold'
       ? createKeyWait({
-          ...{ publisher: queue, maxEvents: config.broker.buffer.maxEvents, clock, reasonOf, onRefused },
+          ...{ publisher: queue, maxEvents: config.broker.buffer.maxEvents, reasonOf, onRefused },
           limitMs: queueSettingsOf(config).deliveryTimeoutMs,
         })
       : undefined;
   const pipeline = createPipeline({
-    clock,
     ledger,
     durations,
     serializer: serde.serializerOf(source),
@@ -154,7 +151,7 @@ export function startEngine(
         })
       : undefined;
   const all = workers === undefined ? sources : withCounts(sources, workers.counts);
-  const refusals = createRefusalAlert(all.ledger.rows, clock);
+  const refusals = createRefusalAlert(all.ledger.rows);
   const management = manageLater(config, logger, {
     broker,
     onAway: queue.clusterAway,
@@ -244,7 +241,7 @@ async function connectEarly(
   logger: Logger,
   isClosing: () => boolean,
 ): Promise<void> {
-  const sinceMs = systemClock.monotonic();
+  const sinceMs = clock.monotonic();
   const result = await isolate(() => broker.connect());
   // An error after svc has closed the connection says nothing about the broker.
   if (result.ok || isClosing()) return;
@@ -265,7 +262,7 @@ const others = outcomes.filter((outcome) => outcome !== 'refused');
  * Detects that all events are refused, which no tier sees. There is no timer: each health request compares the counts. The alarm needs
  * two looks with new refusals, `refusalsMs` apart. One event with another outcome ends it.
  */
-export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>, clock: Clock) {
+export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>) {
   let seen = { refused: 0, other: 0 };
   /** Refusals at the last other outcome. */
   let refusedBefore = 0;

@@ -1,7 +1,7 @@
 import { isMainThread, type Worker } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
 import { nextTurn } from '../ground/builtins.ts';
-import { backoffMs, inTime, systemClock, within } from '../ground/clock.ts';
+import { backoffMs, clock, inTime, within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
@@ -110,14 +110,14 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
     isUnfinished: (): boolean => writing.size > 0 || (relay?.isUnfinished() ?? false),
     /** Sends and acknowledges what is committed, and releases the shards. Resolves to whether that is done. */
     async finish(deadlineMs: number): Promise<boolean> {
-      const endMs = systemClock.monotonic() + deadlineMs;
+      const endMs = clock.monotonic() + deadlineMs;
       if (writing.size > 0) {
         const isWritten = await within(deadlineMs, Promise.allSettled(writing));
         if (!isWritten) return false;
         // The relay has been told of the rows one tick later.
         await nextTurn();
       }
-      return (await relay?.finish(Math.max(0, endMs - systemClock.monotonic()))) ?? true;
+      return (await relay?.finish(Math.max(0, endMs - clock.monotonic()))) ?? true;
     },
     async close(deadlineMs: number): Promise<void> {
       preparation.stop();
@@ -166,12 +166,12 @@ function runRelay(open: () => Promise<Relay>, onFailed: (error: Error) => void) 
   }
 
   async function finish(deadlineMs: number): Promise<boolean> {
-    const endMs = systemClock.monotonic() + deadlineMs;
+    const endMs = clock.monotonic() + deadlineMs;
     const isOwn = hasStored;
     if (isOwn && opening !== undefined) await within(deadlineMs, opening);
     if (relay === undefined) return !isOwn;
     hasStored = false;
-    const leftMs = Math.max(0, endMs - systemClock.monotonic());
+    const leftMs = Math.max(0, endMs - clock.monotonic());
     const { published, failed } = relay.state().processed;
     const isIdle = !isOwn && published + failed === 0;
     const isDone = isOwn
@@ -230,7 +230,7 @@ function tellMainThread() {
 }
 
 function tellRelays(relay: RelayInProcess | undefined, notices: Notices | undefined) {
-  const notifier = notices && createNotifier({ notices, clock: systemClock });
+  const notifier = notices && createNotifier({ notices });
   let channel: Channel | undefined;
 
   function tell(shard: number): void {
@@ -291,7 +291,7 @@ export function prepareStore({
       await store.prepare();
     } catch (error) {
       if (isGivenUp) return;
-      failedAtMs = systemClock.monotonic();
+      failedAtMs = clock.monotonic();
       if (failures++ === 0) logger.error(`outbox: ${reasonOf(error)}`);
       isGivenUp = !isPassing(error);
       if (!isGivenUp) timer = setTimeout(begin, backoffMs(failures, firstPauseMs, longestPauseMs)).unref();
@@ -327,7 +327,7 @@ export function prepareStore({
       if (isPrepared || isGivenUp) return undefined;
       if (failures > 0 && !makesTables) return undefined;
       // The application has reached its database, so the rest of a long pause is skipped.
-      const isPause = inFlight === undefined && systemClock.monotonic() - failedAtMs < firstPauseMs;
+      const isPause = inFlight === undefined && clock.monotonic() - failedAtMs < firstPauseMs;
       if (isPause) return undefined;
       const looked = (inFlight ?? begin()).then(refuse);
       return inTime(looked, { limitMs: maxWaitMs, keepsAlive: false, late: () => undefined });

@@ -9,7 +9,6 @@ import {
   type WorkerId,
   type WorkerIdLease,
 } from '../envelope/ids.ts';
-import type { Clock } from '../ground/clock.ts';
 import { defaultKeyId, readKeyText } from '../ground/event-fields.ts';
 import { clientOf } from '../ground/management.ts';
 import { nearestNames } from '../ground/names.ts';
@@ -114,15 +113,15 @@ export interface EventIds {
 /** A process that ends earlier does not make the others of its group rebalance. */
 const leaseAfterMs = 1_000;
 
-export function startIds(config: Config, clock: Clock, logger: Logger): EventIds {
+export function startIds(config: Config, logger: Logger): EventIds {
   if (config.idGenerator.type === 'uuidv7')
     return {
-      ...createUuidV7({ clock }),
+      ...createUuidV7(),
       ...{ problem: () => undefined, worker: () => undefined, lease: () => {}, close: async () => {} },
     };
   const { workerId, leasePath: directory } = config.idGenerator;
   const host = leaseWorkerId({ workerId, directory, logger });
-  const ids = createLeasedIds({ own: ownOf(config, host), source: 'kafka', clock });
+  const ids = createLeasedIds({ own: ownOf(config, host), source: 'kafka' });
   let lease: WorkerIdLease | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isClosed = false;

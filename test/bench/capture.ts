@@ -15,7 +15,6 @@ import { createOriginReader } from '../../src/context/origin.ts';
 import { runWithContext } from '../../src/context/request.ts';
 import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelope.ts';
 import { createSnowflake } from '../../src/envelope/ids.ts';
-import { systemClock } from '../../src/ground/clock.ts';
 import { bindMeter } from '../../src/observe/metrics.ts';
 import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
@@ -54,9 +53,8 @@ function captured(): {
   const durations = createPublishDurations();
   const source = { serviceName: 'orders', serviceVersion: '1.4.0', hostname: 'host-1' };
   const template = createTemplate({ eventType: 'ORDER_CREATED', severity: 'INFO', source });
-  const snowflake = createSnowflake({ workerId: 1, clock: systemClock });
+  const snowflake = createSnowflake({ workerId: 1 });
   const { onCall } = createPipeline({
-    clock: systemClock,
     ledger,
     durations,
     serializer: jsonSerializer,

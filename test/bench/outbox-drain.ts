@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Figure } from '../../scripts/bench.ts';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
-import { systemClock } from '../../src/ground/clock.ts';
 import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
@@ -118,7 +117,7 @@ async function drained(postgres: Postgres, { batchSize, relays }: Drain): Promis
   };
   const all = stores.map((each, index) =>
     createRelay({
-      ...{ store: each, broker, clock: systemClock, logger, settings, owner: `bench-${index}` },
+      ...{ store: each, broker, logger, settings, owner: `bench-${index}` },
       counters: { ledger: createLedger(), durations: createPublishDurations() },
     }),
   );

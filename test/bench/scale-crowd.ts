@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { WorkerIdGrant } from '../../src/envelope/ids.ts';
-import { systemClock } from '../../src/ground/clock.ts';
 import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
 import { createRelay } from '../../src/outbox/relay/relay.ts';
 import type { Broker } from '../../src/publish/broker.ts';
@@ -35,7 +34,7 @@ export async function startRelays(url: string, count: number): Promise<{ stop():
     const initializeSchema = 'always' as const;
     const store = createPostgresStore({ url, table: 'svc_outbox_events', initializeSchema, logger });
     const relay = createRelay({
-      ...{ store, broker, clock: systemClock, logger, settings, owner: `host-${index}:1` },
+      ...{ store, broker, logger, settings, owner: `host-${index}:1` },
       counters: { ledger: createLedger(), durations: createPublishDurations() },
     });
     return { store, relay };

@@ -9,6 +9,7 @@ import { followImports, inspect } from '../../src/capture/inspect.ts';
 import { type Capture, prepare, unloadedAfterMs } from '../../src/capture/prepare.ts';
 import type { CaptureTarget } from '../../src/capture/target-record.ts';
 import { SvcError } from '../../src/ground/errors.ts';
+import { useClock } from '../support/fake-time.ts';
 import { logInto } from '../support/log.ts';
 import { writeApp } from './source/run-app.ts';
 
@@ -117,9 +118,9 @@ describe('capture: prepare', () => {
       'node_modules/pad/index.js': 'exports.left = () => 1;',
     });
     let nowMs = 5;
-    const clock = { now: () => nowMs, monotonic: () => nowMs };
+    useClock({ monotonic: () => nowMs });
     const targets = ['./src/late.cjs#run', './src/orders.cts#create', 'pad#left'].map((id) => target(id));
-    const capture = prepare(targets, { baseDir: folder, logger, clock });
+    const capture = prepare(targets, { baseDir: folder, logger });
     open.push(capture);
     const states = () => capture.report().map(({ state }) => state);
     nowMs += 100_000;

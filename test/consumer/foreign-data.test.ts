@@ -17,6 +17,7 @@ import { createProtector } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
 import { payloadJson } from '../../src/serialize/serializer.ts';
 import { type FakeKeyService, fakeKeyService, unavailable } from '../protect/fake-key-service.ts';
+import { useClock } from '../support/fake-time.ts';
 
 const configured = [{ id: 'k1', key: randomBytes(32) }];
 const keys = createDecryptionKeys({ keys: configured });
@@ -157,9 +158,8 @@ describe('the calls that foreign data causes to a key service', () => {
   };
   let service: FakeKeyService;
   let nowMs: number;
-  const clock = { now: () => nowMs, monotonic: () => nowMs };
   const open = (keyIds = ['main', 'cards']) =>
-    createDecryptionKeys({ provider: service, keyIds, cache: { clock, ttlMs: 300_000 } });
+    createDecryptionKeys({ provider: service, keyIds, cache: { ttlMs: 300_000 } });
   const sealed = async (email: string) => {
     const sealer = createSealer({
       provider: service,
@@ -175,6 +175,7 @@ describe('the calls that foreign data causes to a key service', () => {
   beforeEach(() => {
     service = fakeKeyService();
     nowMs = 1_000;
+    useClock({ monotonic: () => nowMs });
   });
 
   it('are none for 20 events without encrypted fields, whatever their headers and texts are', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createSnowflake, deriveWorkerId, instanceTraits } from '../../src/envelope/ids.ts';
 import { snowflakeEpochMs } from '../../src/ground/event-fields.ts';
+import { useClock } from '../support/fake-time.ts';
 
 describe('deriveWorkerId', () => {
   it('differs from one start to the next, where host name, process id and all the rest are the same', () => {
@@ -13,8 +14,8 @@ describe('deriveWorkerId', () => {
   it('lets sixteen containers with one host name, each with process id 1, make no equal event ids', () => {
     const seen = new Map<string, number>();
     for (let container = 0; container < 16; container++) {
-      const clock = { ms: snowflakeEpochMs + 7e10, now: () => clock.ms, monotonic: () => 0 };
-      const ids = createSnowflake({ workerId: deriveWorkerId(1024), clock });
+      const clock = useClock({ ms: snowflakeEpochMs + 7e10, now: (): number => clock.ms });
+      const ids = createSnowflake({ workerId: deriveWorkerId(1024) });
       for (let event = 0; event < 2000; event++) {
         clock.ms += 10;
         const id = ids.next();

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { createLeasedIds, type WorkerIdGrant } from '../../src/envelope/ids.ts';
+import { useClock } from '../support/fake-time.ts';
 
 const startMs = Date.UTC(2026, 10, 22);
 
@@ -24,11 +25,10 @@ const workerOf = (id: string): number => Number((BigInt(id) >> 12n) & 1023n);
 
 describe('createLeasedIds', () => {
   function setUp() {
-    const clock = clockAt(startMs);
+    const clock = useClock(clockAt(startMs));
     const ids = createLeasedIds({
       own: { workerId: 900, source: 'host' },
       source: 'kafka',
-      clock: { now: () => clock.now(), monotonic: () => clock.monotonic() },
     });
     const from = { wallMs: startMs + 5_000, monotonicMs: 5_000 };
     const until = { wallMs: startMs + 14_000, monotonicMs: 14_000 };

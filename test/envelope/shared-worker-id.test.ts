@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createSnowflake, createWordSource, randomWords } from '../../src/envelope/ids.ts';
 import { snowflakeEpochMs } from '../../src/ground/event-fields.ts';
+import { useClock } from '../support/fake-time.ts';
 
 const eventsPerSecond = 100;
 
@@ -9,8 +10,8 @@ function equalIds(firstSequenceOf: (process: number) => () => number): number {
   const seen = new Set<string>();
   let equal = 0;
   for (const process of [0, 1]) {
-    const clock = { ms: 0, now: () => snowflakeEpochMs + 7e10 + Math.floor(clock.ms), monotonic: () => 0 };
-    const ids = createSnowflake({ workerId: 5, clock, firstSequence: firstSequenceOf(process) });
+    const clock = useClock({ ms: 0, now: (): number => snowflakeEpochMs + 7e10 + Math.floor(clock.ms) });
+    const ids = createSnowflake({ workerId: 5, firstSequence: firstSequenceOf(process) });
     const draw = createWordSource(Uint32Array.of(process, 71, 29, 3));
     let count = 0;
     for (;;) {

@@ -7,17 +7,13 @@ import {
   type SnowflakeOptions,
 } from '../../src/envelope/ids.ts';
 import { snowflakeEpochMs } from '../../src/ground/event-fields.ts';
+import { useClock } from '../support/fake-time.ts';
 
 const lastMs = snowflakeEpochMs + 2 ** 41 - 1;
 
 function clockAt(startMs: number) {
-  return {
-    ms: startMs,
-    now() {
-      return this.ms;
-    },
-    monotonic: () => 0,
-  };
+  const clock = useClock({ ms: startMs, now: (): number => clock.ms });
+  return clock;
 }
 
 /** Begins each millisecond at 0, unless told otherwise. */
@@ -33,7 +29,7 @@ function reference(atMs: number, workerId: number, sequence: number): string {
 describe('createSnowflake', () => {
   it('writes 41 bits of milliseconds, 10 of worker and 12 of sequence in decimal', () => {
     const clock = clockAt(Date.UTC(2026, 2, 4, 10, 0, 0, 120));
-    const ids = createSnowflake({ workerId: 613, clock });
+    const ids = createSnowflake({ workerId: 613 });
     assert.equal(ids.next(), reference(clock.ms, 613, 0));
     assert.equal(ids.next(), reference(clock.ms, 613, 1));
   });
@@ -52,7 +48,7 @@ describe('createSnowflake', () => {
     fc.assert(property, { numRuns: 150 });
 
     function check(startMs: number, workerId: number, count: number): void {
-      const ids = createSnowflake({ workerId, clock: clockAt(startMs) });
+      const ids = createSnowflake({ workerId, now: () => startMs });
       for (let index = 0; index < count; index++) {
         const expected = reference(startMs + Math.floor(index / 4096), workerId, index % 4096);
         const id = ids.next();
@@ -68,7 +64,7 @@ describe('createSnowflake', () => {
     fc.assert(
       fc.property(steps, (walk) => {
         const clock = clockAt(snowflakeEpochMs + 1e11);
-        const ids = create({ workerId: 7, clock });
+        const ids = create({ workerId: 7 });
         let last = 0n;
         for (const [stepMs, count] of walk) {
           clock.ms += stepMs;
@@ -85,7 +81,7 @@ describe('createSnowflake', () => {
 
   it('takes the 4,097th id of a millisecond from the next one, and comes back to the clock when it has caught up', () => {
     const clock = clockAt(snowflakeEpochMs + 5_000_000);
-    const ids = createSnowflake({ workerId: 1, clock });
+    const ids = createSnowflake({ workerId: 1 });
     let id = '';
     for (let index = 0; index < 4096; index++) id = ids.next();
     assert.equal(id, reference(clock.ms, 1, 4095));
@@ -98,7 +94,7 @@ describe('createSnowflake', () => {
 
   it('does not take its own lead over the clock for a step of the clock', () => {
     const clock = clockAt(snowflakeEpochMs + 5_000_000);
-    const ids = createSnowflake({ workerId: 1, clock, maxBackwardMs: 2 });
+    const ids = createSnowflake({ workerId: 1, maxBackwardMs: 2 });
     for (let index = 0; index < 4096 * 10; index++) ids.next();
     assert.equal(ids.next(), reference(clock.ms + 10, 1, 0));
   });
@@ -106,7 +102,7 @@ describe('createSnowflake', () => {
   it('rides out a clock that steps back 10 s, and throws at a millisecond more', () => {
     const startMs = snowflakeEpochMs + 1e11;
     const clock = clockAt(startMs);
-    const ids = createSnowflake({ workerId: 1023, clock });
+    const ids = createSnowflake({ workerId: 1023 });
     assert.equal(ids.next(), reference(startMs, 1023, 0));
     clock.ms = startMs - defaultMaxBackwardMs;
     assert.equal(defaultMaxBackwardMs, 10_000);
@@ -124,7 +120,7 @@ describe('createSnowflake', () => {
   it('begins each millisecond of the clock at a place of its own, those ahead of it at 0', () => {
     const clock = clockAt(snowflakeEpochMs + 5_000_000);
     const places = [4095, 0, 17];
-    const ids = createSnowflake({ workerId: 1, clock, firstSequence: () => places.shift() as number });
+    const ids = createSnowflake({ workerId: 1, firstSequence: () => places.shift() as number });
     assert.equal(ids.next(), reference(clock.ms, 1, 4095));
     assert.equal(ids.next(), reference(clock.ms + 1, 1, 0));
     assert.equal(ids.next(), reference(clock.ms + 1, 1, 1));
@@ -140,7 +136,7 @@ describe('createSnowflake', () => {
 
   it('makes 4,096 ids a millisecond for as long as they come, a millisecond ahead of the clock at most', () => {
     const clock = clockAt(snowflakeEpochMs + 1e11);
-    const ids = create({ workerId: 7, clock });
+    const ids = create({ workerId: 7 });
     let last = 0n;
     for (let ms = 0; ms < 500; ms++, clock.ms++) {
       let id = last;
@@ -156,7 +152,7 @@ describe('createSnowflake', () => {
   it('draws the place anew for each generator, over the whole millisecond', () => {
     const clock = clockAt(snowflakeEpochMs + 1e11);
     const drawn = (): number[] => {
-      const ids = create({ workerId: 7, clock });
+      const ids = create({ workerId: 7 });
       return Array.from({ length: 10_000 }, () => {
         clock.ms++;
         return Number(BigInt(ids.next()) % 4096n);
@@ -175,7 +171,7 @@ describe('createSnowflake', () => {
 
   it('takes another worker id between two milliseconds, and goes on rising', () => {
     const clock = clockAt(snowflakeEpochMs + 5_000_000);
-    const ids = createSnowflake({ workerId: 900, clock });
+    const ids = createSnowflake({ workerId: 900 });
     assert.equal(ids.workerId, 900);
     assert.equal(ids.next(), reference(clock.ms, 900, 0));
     ids.useWorkerId(3);
@@ -191,7 +187,7 @@ describe('createSnowflake', () => {
 
   it('takes another worker id before the first id, in a full millisecond, and while the clock is behind', () => {
     const clock = clockAt(snowflakeEpochMs + 5_000_000);
-    const ids = createSnowflake({ workerId: 1, clock });
+    const ids = createSnowflake({ workerId: 1 });
     ids.useWorkerId(2);
     for (let index = 0; index < 4096; index++) ids.next();
     ids.useWorkerId(3);
@@ -208,7 +204,7 @@ describe('createSnowflake', () => {
 
   it('keeps its worker id when the new one is out of range', () => {
     const clock = clockAt(snowflakeEpochMs + 5_000_000);
-    const ids = createSnowflake({ workerId: 1, clock });
+    const ids = createSnowflake({ workerId: 1 });
     ids.next();
     for (const workerId of [-1, 1024, 0.5]) {
       assert.throws(() => ids.useWorkerId(workerId), { code: 'SVC_ENVELOPE_WORKER_ID' });
@@ -229,7 +225,7 @@ describe('createSnowflake', () => {
     );
     const property = fc.property(steps, (walk) => {
       const clock = clockAt(snowflakeEpochMs + 1e11);
-      const ids = create({ workerId: 7, clock });
+      const ids = create({ workerId: 7 });
       let [last, lastWorker] = [0n, 7n];
       for (const [stepMs, count, workerId] of walk) {
         clock.ms += stepMs;
@@ -258,7 +254,7 @@ describe('createSnowflake', () => {
   });
 
   it('takes clocks from the first to the last millisecond that 41 bits hold', () => {
-    const idAt = (ms: number) => createSnowflake({ workerId: 0, clock: clockAt(ms) }).next();
+    const idAt = (ms: number) => createSnowflake({ workerId: 0, now: () => ms }).next();
     assert.equal(idAt(snowflakeEpochMs), '0');
     assert.equal(idAt(snowflakeEpochMs + 0.9), '0');
     assert.equal(idAt(lastMs), reference(lastMs, 0, 0));
@@ -269,7 +265,7 @@ describe('createSnowflake', () => {
   });
 
   it('writes the largest id', () => {
-    const ids = createSnowflake({ workerId: 1023, clock: clockAt(lastMs) });
+    const ids = createSnowflake({ workerId: 1023, now: () => lastMs });
     let id = '';
     for (let index = 0; index < 4096; index++) id = ids.next();
     assert.equal(id, String(2n ** 63n - 1n));

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { createUuidV7 } from '../../src/envelope/ids.ts';
+import { useClock } from '../support/fake-time.ts';
 
 const form = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 /** The time of the example in RFC 9562, appendix A.6. */
 const exampleMs = Date.UTC(2022, 1, 22, 19, 22, 22);
 
 function makerAt(startMs: number, fill?: (bytes: Buffer) => void) {
-  const clock = { ms: startMs, now: () => clock.ms, monotonic: () => 0 };
-  return { clock, ids: createUuidV7({ clock, fill }) };
+  const clock = useClock({ ms: startMs, now: (): number => clock.ms });
+  return { clock, ids: createUuidV7({ fill }) };
 }
 
 function timeOf(id: string): number {

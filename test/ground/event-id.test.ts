@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { createSnowflake, createUuidV7 } from '../../src/envelope/ids.ts';
 import { isEventId, orderOf, snowflakeEpochMs } from '../../src/ground/event-fields.ts';
+import { useClock } from '../support/fake-time.ts';
 
 describe('an event id', () => {
   it('is a number of up to 19 digits or a UUID of version 7 in lower case', () => {
@@ -18,8 +19,8 @@ describe('an event id', () => {
 
   it('has a place in time among ids of both kinds', () => {
     const order = fc.property(fc.array(fc.tuple(fc.integer({ min: 0, max: 3 }), fc.boolean())), (walk) => {
-      const clock = { ms: snowflakeEpochMs + 8e10, now: () => clock.ms, monotonic: () => 0 };
-      const [numbers, uuids] = [createSnowflake({ workerId: 3, clock }), createUuidV7({ clock })];
+      const clock = useClock({ ms: snowflakeEpochMs + 8e10, now: (): number => clock.ms });
+      const [numbers, uuids] = [createSnowflake({ workerId: 3 }), createUuidV7()];
       let last = { order: -1n, kind: false, ms: 0 };
       for (const [stepMs, kind] of walk) {
         clock.ms += stepMs;

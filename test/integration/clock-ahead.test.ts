@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sinon from 'sinon';
 import { publishEvent } from '../../src/capture/declare/publish-event.ts';
-import { systemClock } from '../../src/ground/clock.ts';
+import { clock as svcClock } from '../../src/ground/clock.ts';
 import { newTopic } from '../contract/broker.ts';
 import { startKafka } from '../support/kafka.ts';
 import { requiring } from '../support/requires.ts';
@@ -25,7 +25,7 @@ requiring('kafka', 'a machine whose clock is three hours ahead, without an outbo
       const kafka = await startKafka();
       const topic = newTopic();
       await kafka.createTopic(topic, { config: { 'message.timestamp.after.max.ms': String(hourMs) } });
-      clock = sinon.stub(systemClock, 'now').callsFake(() => Date.now() + aheadMs);
+      clock = sinon.stub(svcClock, 'now').callsFake(() => Date.now() + aheadMs);
       svc = startSvc({ client, topic, bootstrapServers: kafka.brokers, dlqTopic: newTopic() });
       svc.service.resume();
       const call = publishEvent({ eventType: 'Ordered' }, async (id: number) => ({ id }));

@@ -42,7 +42,6 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       broker,
       topic: dead,
       format: 'recovery',
-      clock: { now: Date.now, monotonic: () => performance.now() },
       logger,
       partitionOf: (key, partitions) => partitionOfKey(key ?? '', partitions),
       isAway: () => false,

@@ -15,6 +15,7 @@ import {
 import type { KeyProvider } from '../../src/protect/keys/key-provider.ts';
 import { openProvider } from '../../src/start/adapters.ts';
 import { codeOf, rejection } from '../contract/key-provider.ts';
+import { useClock } from '../support/fake-time.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { type HttpFront, startHttpFront } from '../support/http-front.ts';
 import { startKms } from '../support/kms.ts';
@@ -75,8 +76,8 @@ requiring('kms', 'keys from AWS KMS', function () {
   it('are asked for once per TTL and key by a hundred writers and readers at once, over many TTLs', async () => {
     const ttlMs = 60_000;
     let nowMs = 0;
-    const clock = { now: () => nowMs, monotonic: () => nowMs };
-    const cache = { clock, ttlMs };
+    useClock({ monotonic: () => nowMs });
+    const cache = { ttlMs };
     const sealer = sealerOf(open(), { keyIds: [undefined, 'orders'], cache });
     const keys = createDecryptionKeys({ provider: open(), keyIds: ['customer', 'orders'], cache });
     await sealer.ready();

@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
 import { createKafkaBroker } from '../../src/adapters/kafka/kafka-broker.ts';
 import type { KafkaClientOptions } from '../../src/adapters/kafka/kafka-client-options.ts';
-import { systemClock } from '../../src/ground/clock.ts';
 import { partitionOfKey } from '../../src/publish/broker.ts';
 import { createRetryPolicy, defaultBreaker } from '../../src/publish/main/cluster-state.ts';
 import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
@@ -12,6 +11,7 @@ import type { FailedEvent } from '../../src/publish/tier.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions, textRecord } from '../adapters/kafka/kafka-options.ts';
 import { event, usualRetry } from '../publish/fake-cluster.ts';
+import { useClock } from '../support/fake-time.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { silentLog } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
@@ -56,7 +56,6 @@ for (const { name, create, load } of kafkaClients) {
         onLost: () => {},
         retry: createRetryPolicy(usualRetry),
         breaker: defaultBreaker,
-        clock: systemClock,
         logger: silentLog,
         onPublished() {},
         onSendFailed() {},
@@ -136,8 +135,8 @@ for (const { name, create, load } of kafkaClients) {
           ['before', 'after'].map((side) => [`message.timestamp.${side}.max.ms`, '3600000']),
         );
         await kafka.createTopic(topic, { config });
-        const clock = { ...systemClock, now: () => Date.now() + hours * 3_600_000 };
-        const { queue, sends } = queueOnKafka(topic, { clock });
+        useClock({ now: () => Date.now() + hours * 3_600_000 });
+        const { queue, sends } = queueOnKafka(topic);
         const ids = Array.from({ length: 40 }, (_, id) => String(id));
         await Promise.all(ids.map((id) => queue.publish(event(id, { key: 'k' }))));
         assert.deepEqual(sends, [40]);

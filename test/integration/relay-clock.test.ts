@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import type { Relay } from '../../src/outbox/relay/relay.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions } from '../adapters/kafka/kafka-options.ts';
 import { collectLines, relayOver, rowOf, until } from '../outbox/relay/relay-under-test.ts';
+import { useClock } from '../support/fake-time.ts';
 import { startKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
@@ -40,17 +42,19 @@ for (const { name, create } of kafkaClients)
           };
           const writer = open();
           await writer.prepare();
+          // Each relay has the clock of the machine that it stands for.
+          const machine = new AsyncLocalStorage<number>();
+          useClock({ now: () => Date.now() + (machine.getStore() ?? 0) });
           const startRelay = (offMs: number): { relay: Relay; lines: string[] } => {
             const broker = create(kafkaOptions(kafka.brokers));
             closing.push(() => broker.close(1_000));
-            const clock = { now: () => Date.now() + offMs, monotonic: () => performance.now() };
             const { lines, logger } = collectLines();
             const relay = relayOver(
-              { store: open(), broker, clock, logger },
+              { store: open(), broker, logger },
               { pollIntervalMs: 100, leaseMs: 3_000, sendTimeoutMs: 1_500 },
             );
             closing.push(() => relay.stop(2_000));
-            relay.start();
+            machine.run(offMs, () => relay.start());
             return { relay, lines };
           };
           const [off, right] = [startRelay(offHours * hourMs), startRelay(0)];

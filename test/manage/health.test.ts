@@ -14,7 +14,6 @@ describe('health', () => {
     cacheHealth({
       probe,
       known: () => known,
-      clock: { now: () => clock.now, monotonic: () => clock.now },
       ...more,
     });
   const failing = (message: string) => sinon.stub<[], Promise<ClusterState>>().rejects(new Error(message));

@@ -95,14 +95,13 @@ describe('thresholds of monitoring', () => {
 
 describe('counts of the last five minutes', () => {
   const clock = clockOfEach();
-  const now = { now: () => clock.now, monotonic: () => clock.now };
 
   it('are what came within them, whenever it came, give or take ten seconds', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(600_000), { maxLength: 50 }), fc.nat(600_000), (times, askedMs) => {
         clock.reset();
         let failed = 0;
-        const recent = watchRecent(() => ({ ...none, failed }), now);
+        const recent = watchRecent(() => ({ ...none, failed }));
         for (const atMs of times) setTimeout(() => failed++, atMs);
         clock.tick(askedMs);
         const count = recent.within(recentMs).failed;
@@ -120,9 +119,9 @@ describe('counts of the last five minutes', () => {
 
   it('forget an outage when it is five minutes ago, and health says so', async () => {
     const totals = { ...none, published: 1_000_000 };
-    const recent = watchRecent(() => ({ ...totals }), now);
+    const recent = watchRecent(() => ({ ...totals }));
     const health = cacheHealth({
-      ...{ probe: async () => ({ clusterId: 'c', nodeCount: 1 }), clock: now, recent },
+      ...{ probe: async () => ({ clusterId: 'c', nodeCount: 1 }), recent },
       known: () => ({ brokerProducerInitialized: true, topic: 't', dlqTopic: null }),
     });
     assert.equal((await health()).details.state, 'HEALTHY');

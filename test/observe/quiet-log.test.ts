@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type LogFields, quietMs, type ThrottledLogOptions, throttledLog } from '../../src/observe/logger.ts';
+import { useClock } from '../support/fake-time.ts';
 
 describe('quiet log', () => {
   function quietLog(options?: ThrottledLogOptions) {
@@ -11,8 +12,8 @@ describe('quiet log', () => {
       warn: (text: string, fields?: LogFields) => lines.push([`warn: ${text}`, fields]),
       error: (text: string, fields?: LogFields) => lines.push([text, fields]),
     };
-    const clock = { now: () => 0, time: 0, monotonic: () => clock.time };
-    return { say: throttledLog(logger, clock, options), lines, clock };
+    const clock = useClock({ time: 0, monotonic: (): number => clock.time });
+    return { say: throttledLog(logger, options), lines, clock };
   }
 
   it('says the first line of a key at once, and the next one after ten seconds with the number left out', () => {

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import sinon from 'sinon';
-import { systemClock } from '../../src/ground/clock.ts';
 import type { MetricSources } from '../../src/observe/metrics.ts';
 import { renderMetrics } from '../../src/observe/prometheus.ts';
 import {
@@ -12,6 +11,7 @@ import {
   withCalls,
   withCounts,
 } from '../../src/observe/thread-counts.ts';
+import { useClock } from '../support/fake-time.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 
 const textOf = (sources: MetricSources) => renderMetrics(sources, { name: null, version: null });
@@ -32,13 +32,13 @@ describe('counts of worker threads', () => {
     /^svc_(build_info|circuit_state|worker_id|capture_targets|dlq_waiting|backup_usable|outbox_(pending|failed)|.*_oldest|.*_timestamp)/;
 
   it('change nothing where there are none', async () => {
-    sinon.stub(systemClock, 'now').returns(1_700_000_100_000);
+    useClock({ now: () => 1_700_000_100_000 });
     const own = filledSources();
     assert.equal(await textOf(withCounts(own, () => undefined)), await textOf(own));
   });
 
   it('are added to every counter and to the buffer; circuit and targets stay those of the main thread', async () => {
-    sinon.stub(systemClock, 'now').returns(1_700_000_100_000);
+    useClock({ now: () => 1_700_000_100_000 });
     const own = filledSources();
     const other = readCounts(7, own);
     const before = numbers(await textOf(own));

@@ -15,7 +15,6 @@ describe('outbox: notices to other processes', () => {
           if (failing) throw new Error('away');
         },
       },
-      clock: { now: () => time.now, monotonic: () => time.now },
     });
 
   beforeEach(() => {

@@ -19,7 +19,7 @@ import { createPolicies } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { jsonSerializer, type SerializedEvent } from '../../src/serialize/serializer.ts';
 import { Scope } from '../../src/transaction/transaction.ts';
-import { clockOfEach } from '../support/fake-time.ts';
+import { clockOfEach, useClock } from '../support/fake-time.ts';
 
 const secret = 'john@example.com';
 
@@ -34,7 +34,6 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
   const ledger = createLedger();
   let ids = 100;
   const pipeline = createPipeline({
-    clock: { now: () => 0, monotonic: () => 0 },
     ledger,
     durations: createPublishDurations(),
     serializer: jsonSerializer,
@@ -114,6 +113,8 @@ function parsed({ value }: SerializedEvent, publishedAt = '') {
 }
 
 describe('pipeline', () => {
+  beforeEach(() => void useClock({ now: () => 0, monotonic: () => 0 }));
+
   afterEach(() => {
     for (const settle of unsettled.splice(0)) settle('published');
   });
@@ -344,10 +345,9 @@ describe('pipeline', () => {
 
   describe('whoever waits', () => {
     const fake = clockOfEach();
-    const clock = { now: () => Date.now(), monotonic: () => performance.now() };
 
     it('for a captured call goes on after max-wait-ms, and the event to its counted outcome', async () => {
-      const { onCall, taken, ledger } = pipelineWith({ clock });
+      const { onCall, taken, ledger } = pipelineWith();
       let isOver = false;
       const waited = onCall(callOf())?.then(() => (isOver = true));
       await fake.tickAsync(1_999);
@@ -361,7 +361,7 @@ describe('pipeline', () => {
     });
 
     it('with failOnError hears that the event may still arrive', async () => {
-      const { onCall, taken, ledger } = pipelineWith({ clock });
+      const { onCall, taken, ledger } = pipelineWith();
       const failed = assert.rejects(onCall(callOf({ failOnError: true })) ?? assert.fail(), {
         name: 'TimeoutException',
         code: 'SVC_PUBLISH_TIMEOUT',
@@ -375,7 +375,7 @@ describe('pipeline', () => {
     });
 
     it('for publish() waits as long as the event may take, or timeoutMs', async () => {
-      const { producer, ledger } = pipelineWith({ clock });
+      const { producer, ledger } = pipelineWith();
       const ends: string[] = [];
       const publish = (name: string, options?: { timeoutMs: number }) =>
         void producer.publish({ a: 1 }, options).catch(({ code }) => ends.push(`${name} ${code}`));

@@ -3,20 +3,21 @@ import { maxBigIntBits } from '../../src/ground/bounds.ts';
 import { PiiField } from '../../src/protect/marks/policy.ts';
 import { registerMasker } from '../../src/protect/mask.ts';
 import { maxNodes, maxRawBytes, maxSealed, maxText, maxTimeMs } from '../../src/protect/protect.ts';
+import { useClock } from '../support/fake-time.ts';
 import { publishes, refuses } from './protecting.ts';
 
 const over = 'SVC_PROTECT_BUDGET';
 
-/** A clock that goes on by so much each time it is asked. */
-const clockOf = (stepMs: number) => {
+/** The clock goes on by so much each time it is asked. */
+function goOnBy(stepMs: number): void {
   let now = 0;
-  return {
+  useClock({
     monotonic: () => {
       now += stepMs;
       return now;
     },
-  };
-};
+  });
+}
 
 describe('what one event may cost', () => {
   const numbers = (count: number) => ({ items: Array.from({ length: count }, (_, index) => index % 100) });
@@ -83,12 +84,15 @@ describe('what one event may cost', () => {
     const toJson = Array.from({ length: 10 }, () => ({ toJSON: () => ({ name: 'Ada' }) }));
     const flat = new Array(5_000).fill('Ada');
     for (const payload of [{ wide }, { toJson }, { flat }, new Map([['a', { flat }]])]) {
-      assert.doesNotThrow(() => publishes(payload, rules, { clock: clockOf(maxTimeMs / 1_000) }));
-      refuses(payload, over, rules, { clock: clockOf(maxTimeMs) });
+      goOnBy(maxTimeMs / 1_000);
+      assert.doesNotThrow(() => publishes(payload, rules));
+      goOnBy(maxTimeMs);
+      refuses(payload, over, rules);
     }
     const looks = (stepMs: number) => () => {
       const twice = [{ toJSON: () => 1 }, { toJSON: () => 1 }];
-      return publishes(twice, [], { clock: clockOf(stepMs) });
+      goOnBy(stepMs);
+      return publishes(twice, []);
     };
     assert.doesNotThrow(looks(maxTimeMs));
     assert.throws(looks(maxTimeMs + 1), { code: over });
@@ -109,21 +113,19 @@ describe('what one event may cost', () => {
         }
       }
       PiiField()(Customer.prototype, 'name');
-      const clock = clockOf(maxTimeMs / 2);
-      refuses(new Customer(), over, [], { clock });
-      refuses({ name: 'Jane Doe' }, over, ['name=NAME'], { clock, key: text });
+      goOnBy(maxTimeMs / 2);
+      refuses(new Customer(), over, []);
+      refuses({ name: 'Jane Doe' }, over, ['name=NAME'], { key: text });
     });
 
   it('never a look at the clock for a small event', () => {
-    const clock = {
-      monotonic: (): number => {
+    assert.doesNotThrow(() => publishes({ list: new Array(100).fill({ a: 1 }) }, ['**.x']), 'of itself');
+    useClock({
+      monotonic: () => {
         throw new Error('asked for the time');
       },
-    };
-    assert.doesNotThrow(() => publishes({ list: new Array(100).fill({ a: 1 }) }, ['**.x']), 'of itself');
-    assert.doesNotThrow(() =>
-      publishes({ list: new Array(40).fill({ a: 'x' }) }, ['**.a=CUSTOM'], { clock }),
-    );
+    });
+    assert.doesNotThrow(() => publishes({ list: new Array(40).fill({ a: 'x' }) }, ['**.a=CUSTOM']));
   });
 
   it('the time of a masker that the application registered', () => {
@@ -133,7 +135,8 @@ describe('what one event may cost', () => {
       return '*';
     });
     const rules = [{ path: 'items', masker: 'slow' }];
-    refuses(numbers(1_000), over, rules, { clock: { monotonic: () => now } });
+    useClock({ monotonic: () => now });
+    refuses(numbers(1_000), over, rules);
   });
 
   it('objects of too many keys are not copied, and a proxy is not read to its end', () => {

@@ -3,7 +3,7 @@ import { Budget, copyOf, maxNodes } from '../../src/protect/protect.ts';
 
 describe('copy of an object', () => {
   function budgetFor(left: number): Budget {
-    const budget = new Budget(() => 0);
+    const budget = new Budget();
     budget.spend(maxNodes - left);
     return budget;
   }

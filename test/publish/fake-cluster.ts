@@ -109,7 +109,6 @@ export function queueOver(
     deliveryTimeoutMs: 30_000,
     retry: createRetryPolicy(usualRetry),
     breaker: patientBreaker,
-    clock: { now: () => Date.now(), monotonic: () => performance.now() },
     logger: logInto(lines),
     next: async (one) => {
       failed.push(one);

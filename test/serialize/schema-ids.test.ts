@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import type { Clock } from '../../src/ground/clock.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import type { ProtectedEnvelope } from '../../src/protect/protect.ts';
 import { createAvroSerializer, createEventCodec, createSchemaIds } from '../../src/serialize/avro/avro.ts';
 import type { Subject } from '../../src/serialize/avro/schema-registry.ts';
+import { useClock } from '../support/fake-time.ts';
 
 const away = () => new SvcError('SVC_SERIALIZE_REGISTRY_AWAY', 'away');
 const refused = () => new SvcError('SVC_SERIALIZE_SCHEMA_REFUSED', 'refused');
@@ -25,9 +25,10 @@ function scene(autoRegister = true) {
     isCompatible: async () => true,
     schemaOf: async () => '',
   };
+  useClock({ monotonic: () => its.nowMs });
+  useClock({ monotonic: () => its.nowMs });
   const ids = createSchemaIds({
     ...{ registry, strategy: 'topic-record', autoRegister },
-    clock: { now: () => its.nowMs, monotonic: () => its.nowMs } as Clock,
     onAway: (message) => void its.said.push(`away: ${message}`),
     onBack: () => void its.said.push('back'),
     onRefused: ({ message }) => void its.said.push(message),

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../src/config/config.ts';
-import { type Clock, systemClock } from '../../src/ground/clock.ts';
 import { consoleLogger } from '../../src/observe/logger.ts';
 import { type EventIds, startIds } from '../../src/start/settings.ts';
+import { useClock } from '../support/fake-time.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 describe('startIds', function () {
@@ -31,14 +31,14 @@ describe('startIds', function () {
     for (const socket of sockets) socket.destroy();
   });
 
-  function startWith(idGenerator: object, client = 'kafkajs', clock: Clock = systemClock): EventIds {
+  function startWith(idGenerator: object, client = 'kafkajs'): EventIds {
     const broker = {
       ...{ client, bootstrapServers: [`127.0.0.1:${port}`], clientId: 'ids', topic: 'events' },
       ...{ requestTimeoutMs: 5_000, connectionTimeoutMs: 3_000, acks: 'all', compression: 'none' },
       ...{ tls: { enabled: false }, sasl: {}, file: { path: folder } },
     };
     const ids = { type: 'snowflake', leasePath: folder, lease: 'auto', group: 'svc-workers', ...idGenerator };
-    return startIds({ broker, idGenerator: ids } as unknown as Config, clock, consoleLogger('off'));
+    return startIds({ broker, idGenerator: ids } as unknown as Config, consoleLogger('off'));
   }
 
   const sourceOf = (ids: EventIds): string | undefined => ids.worker()?.source;
@@ -78,8 +78,8 @@ describe('startIds', function () {
 
   it('says why there are none while the clock is more than ten seconds behind the time it has shown', async () => {
     let now = Date.UTC(2026, 10, 22);
-    const clock = { now: () => now, monotonic: () => 0 };
-    const ids = startWith({ workerId: 7 }, 'kafkajs', clock);
+    useClock({ now: () => now });
+    const ids = startWith({ workerId: 7 });
     assert.equal(ids.problem(), undefined);
     now -= 10_000;
     assert.equal(ids.problem(), undefined);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createLedger, type Outcome, outcomes } from '../../src/observe/outcomes.ts';
 import { createRefusalAlert } from '../../src/start/engine.ts';
+import { useClock } from '../support/fake-time.ts';
 
 describe('refusals in the health', () => {
   const startMs = Date.parse('2026-03-04T10:00:00Z');
@@ -10,7 +11,8 @@ describe('refusals in the health', () => {
   beforeEach(() => {
     nowMs = 0;
     ledger = createLedger();
-    alert = createRefusalAlert(ledger.rows, { now: () => startMs + nowMs, monotonic: () => nowMs });
+    useClock({ now: () => startMs + nowMs, monotonic: () => nowMs });
+    alert = createRefusalAlert(ledger.rows);
   });
 
   const count = (outcome: Outcome, eventType = 'T'): void => void ledger.open(eventType).close(outcome);

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { gzip, unzip, type ZlibOptions, type ZstdOptions, zstdCompress, zstdDecompress } from 'node:zlib';
 import { nextTurn } from '../../ground/builtins.ts';
-import { systemClock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { KafkaCompression } from './kafka-client-options.ts';
 import { loadPlatformatic, type VendorCompression } from './platformatic-module.ts';
@@ -87,12 +87,12 @@ const sliceBytes = 128 * 1024;
 const longestTurnMs = 4;
 
 async function inTurns<T>(work: InTurns<T>): Promise<T> {
-  for (let since = systemClock.monotonic(); ; ) {
+  for (let since = clock.monotonic(); ; ) {
     const { done, value } = work.next();
     if (done) return value;
-    if (systemClock.monotonic() - since < longestTurnMs) continue;
+    if (clock.monotonic() - since < longestTurnMs) continue;
     await nextTurn();
-    since = systemClock.monotonic();
+    since = clock.monotonic();
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../envelope/ids.ts';
-import { backoffMs, type Clock, inTime, within } from '../../ground/clock.ts';
+import { backoffMs, clock, inTime, within } from '../../ground/clock.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
@@ -113,7 +113,6 @@ interface GroupLeaseOptions {
   readonly group: string;
   readonly maxWorkerId: number;
   readonly refusals: GroupRefusals;
-  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -127,7 +126,7 @@ interface Held {
  * member a number (`assignWorkerIds`), members bring the one that they hold, and Kafka removes silent members.
  */
 export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
-  const { access, group, maxWorkerId, refusals, clock, logger } = options;
+  const { access, group, maxWorkerId, refusals, logger } = options;
   const settings = {
     ...{ group, protocolType: 'svc-workers', protocolName: 'worker-ids-v1' },
     ...{ sessionTimeoutMs, rebalanceTimeoutMs },

@@ -6,7 +6,7 @@
 // Requests as values are in protocol.ts: how to write them, how to read their answers, the names of Kafka's errors.
 // Failures are in send-failure.ts: from an error of svc, a client or Node to a line for the operator.
 
-import { backoffMs, systemClock, within } from '../../ground/clock.ts';
+import { backoffMs, clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import {
@@ -203,10 +203,10 @@ export function createSendWhenTopicReady({
   function becomesReady(topic: string): Promise<boolean> {
     let poll = polls.get(topic);
     if (poll === undefined) {
-      const unknownEnd = systemClock.monotonic() + unknownMs;
+      const unknownEnd = clock.monotonic() + unknownMs;
       const look = async (): Promise<boolean | 'in vain'> => {
         try {
-          return (await isReady(topic)) || (systemClock.monotonic() >= unknownEnd ? 'in vain' : false);
+          return (await isReady(topic)) || (clock.monotonic() >= unknownEnd ? 'in vain' : false);
         } catch {
           return false;
         }
@@ -223,7 +223,7 @@ export function createSendWhenTopicReady({
     if (first.ok || !isWithoutLeader(first.failure)) return first;
     const isUnknown = passingOf(first.failure.cause) === 'unknown';
     if (isUnknown && missing.has(topic)) return first;
-    const end = systemClock.monotonic() + limitMs;
+    const end = clock.monotonic() + limitMs;
     if (!(await becomesReady(topic))) {
       if (isUnknown) missing.add(topic);
       if (missing.size > maxMissing) missing.delete(missing.values().next().value as string);
@@ -235,7 +235,7 @@ export function createSendWhenTopicReady({
       last = await send(topic, partition, records, placedBy);
       return last.ok || !isBeingMade(last.failure);
     };
-    if (!last.ok && isBeingMade(last.failure)) await repeatUntil(again, end - systemClock.monotonic());
+    if (!last.ok && isBeingMade(last.failure)) await repeatUntil(again, end - clock.monotonic());
     return last;
   };
 }
@@ -252,10 +252,10 @@ function isBeingMade(failure: SendFailure): boolean {
 
 /** Repeats `attempt` with growing pauses until it returns `true`. Returns `false` if it is in vain or `limitMs` are over. */
 async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs: number): Promise<boolean> {
-  const end = systemClock.monotonic() + limitMs;
+  const end = clock.monotonic() + limitMs;
   for (let tries = 1; ; tries++) {
     const pauseMs = backoffMs(tries, firstPauseMs, longestPauseMs);
-    if (tries > 1 && systemClock.monotonic() + pauseMs >= end) return false;
+    if (tries > 1 && clock.monotonic() + pauseMs >= end) return false;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     const result = await attempt();
     if (result !== false) return result === true;

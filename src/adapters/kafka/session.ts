@@ -1,4 +1,4 @@
-import { backoffMs, type Clock, inTime, systemClock } from '../../ground/clock.ts';
+import { backoffMs, clock, inTime } from '../../ground/clock.ts';
 import { topicNamePattern } from '../../ground/event-fields.ts';
 import {
   type BrokerRecord,
@@ -60,18 +60,18 @@ const mostPerBroker = 8;
 /** A loaded client of Kafka. It rejects with errors that `toSendFailure` understands. */
 export async function openSession(load: LoadTransport, options: KafkaClientOptions) {
   const transport = await load(options);
-  const pace = createDialPace<unknown>(systemClock);
+  const pace = createDialPace<unknown>();
   const throttle = createThrottle(options);
   // A broker answers the requests of a connection in turn, so questions and topics have separate ones.
   const open = (): Connections => createConnections(transport, options, pace, throttle);
   const toAsk = open();
   const toSend = Array.from({ length: mostPerBroker }, open);
   const all = [toAsk, ...toSend];
-  const answerTimes = createAnswerTimes(systemClock);
+  const answerTimes = createAnswerTimes();
   const renew = (): void => {
     for (const connections of all) connections.renew();
   };
-  const silence = createSilence(systemClock, renew, answerTimes.last);
+  const silence = createSilence(renew, answerTimes.last);
   const topics = createTopics(toAsk, options, { notice: silence.notice, throttle });
   const [compression, checksum] = await Promise.all([compressionOf(options.compression), loadChecksum()]);
   const connectionsFor = (topic: string) => toSend[partitionOfKey(topic, mostPerBroker)] as Connections;
@@ -192,7 +192,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
   async function abandonHungSend(send: InFlight): Promise<void> {
     const { topic, partition } = send;
     // A broker reads nothing while it throttles this process.
-    if (systemClock.monotonic() - throttle.untilMs(keyOf(send.leader)) < stallAfterMs) return;
+    if (clock.monotonic() - throttle.untilMs(keyOf(send.leader)) < stallAfterMs) return;
     let leader: Node | undefined;
     const asking = topics.refresh(topic).then(
       ({ leaders }) => {
@@ -223,7 +223,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
     const { topic, leader, connection, writtenMs, request } = send;
     if (request === undefined || connection === undefined || writtenMs === undefined) return;
     const usualMs = usualAnswers * (answerTimes.mean() ?? 0);
-    if (systemClock.monotonic() - writtenMs < Math.max(stallAfterMs, usualMs)) return;
+    if (clock.monotonic() - writtenMs < Math.max(stallAfterMs, usualMs)) return;
     const fresh = await connectionsFor(topic)
       .replace(leader, connection)
       .catch(() => undefined);
@@ -257,13 +257,13 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
     const batch = compression
       ? await encodeCompressedBatch(records, compression, checksum, place)
       : await encodeBatch(records, checksum, place);
-    entry.writtenMs = systemClock.monotonic();
+    entry.writtenMs = clock.monotonic();
     entry.connection = connection;
     const timeoutMs = options.requestTimeoutMs;
     const request = produceRequest({ topic, partition, acks, timeoutMs, batch });
     const asking = place === undefined ? connection.ask(request) : firstAnswered(entry, connection, request);
     const offset = await asking;
-    answerTimes.record(systemClock.monotonic() - entry.writtenMs);
+    answerTimes.record(clock.monotonic() - entry.writtenMs);
     return offset ?? -1;
   }
 
@@ -298,7 +298,7 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
         };
       if (leader === undefined)
         return { verdict: 'refused', result: failed(noSuchPartition(topic, partition)) };
-      entry = { topic, partition, leader, begunMs: systemClock.monotonic() };
+      entry = { topic, partition, leader, begunMs: clock.monotonic() };
       inFlight.add(entry);
       begins();
       const offset = await produce(entry, records, place);
@@ -511,7 +511,7 @@ export function createSequences(
   let asking: Promise<void> | undefined;
   /** When the cluster last gave no id, on the monotonic clock. */
   let noneAtMs = Number.NEGATIVE_INFINITY;
-  const hasNone = (): boolean => systemClock.monotonic() - noneAtMs < askAgainMs;
+  const hasNone = (): boolean => clock.monotonic() - noneAtMs < askAgainMs;
 
   /** Counts one more send. */
   function laneOf(key: string): Lane {
@@ -554,7 +554,7 @@ export function createSequences(
     asking ??= newProducer()
       .then((found) => {
         current = found;
-        if (found === undefined) noneAtMs = systemClock.monotonic();
+        if (found === undefined) noneAtMs = clock.monotonic();
       })
       .finally(() => {
         asking = undefined;
@@ -649,7 +649,7 @@ function newProducerOf(
     isSaid = true;
   };
   return async () => {
-    const endMs = systemClock.monotonic() + options.requestTimeoutMs;
+    const endMs = clock.monotonic() + options.requestTimeoutMs;
     for (let tries = 1; ; tries++) {
       try {
         return await topics.ask(producerIdRequest);
@@ -663,8 +663,7 @@ function newProducerOf(
           return none(
             `${who(options)} may not be idempotent: grant it IdempotentWrite on the cluster (needed before Kafka 2.8), or set svc.broker.idempotence: false`,
           );
-        if (refusal === undefined || !passingRefusals.has(refusal) || systemClock.monotonic() >= endMs)
-          throw error;
+        if (refusal === undefined || !passingRefusals.has(refusal) || clock.monotonic() >= endMs) throw error;
         const pauseMs = backoffMs(tries, firstPauseMs, longestPauseMs);
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
@@ -704,7 +703,7 @@ function watchForHangs<Send extends { readonly begunMs: number }>(
       timer = undefined;
       return;
     }
-    const nowMs = systemClock.monotonic();
+    const nowMs = clock.monotonic();
     for (const send of inFlight) {
       if (nowMs - send.begunMs < stallAfterMs) return;
       if (asked.has(send)) continue;
@@ -1101,7 +1100,7 @@ export function createTopics(
   }
 
   const freeOf = (all: readonly Address[]): Address[] =>
-    all.filter((address) => heldUntilMs(address) <= systemClock.monotonic());
+    all.filter((address) => heldUntilMs(address) <= clock.monotonic());
 
   const isHeldBack = (): boolean => freeOf(candidates()).length === 0;
 
@@ -1109,7 +1108,7 @@ export function createTopics(
   async function untilOneIsFree(): Promise<void> {
     while (isHeldBack()) {
       const firstMs = Math.min(...candidates().map(heldUntilMs));
-      const leftMs = Math.max(1, Math.ceil(firstMs - systemClock.monotonic()));
+      const leftMs = Math.max(1, Math.ceil(firstMs - clock.monotonic()));
       await new Promise((resolve) => setTimeout(resolve, leftMs).unref());
     }
   }
@@ -1154,7 +1153,7 @@ export function createTopics(
     return firstAnswer((signal, isAgain) => {
       // The connection of the last try may be dead without a word.
       if (isAgain) connections.renew(triedAtMs);
-      triedAtMs = systemClock.monotonic();
+      triedAtMs = clock.monotonic();
       const asking = askEach(request, signal);
       return isAgain ? asking : notice(asking, signal);
     }, isAnswer);
@@ -1180,7 +1179,7 @@ export function createTopics(
     const nodes = new Map(answer.brokers.map((node) => [node.nodeId, node]));
     const leaders: (Node | undefined)[] = [];
     for (const { partition, leaderId } of partitionsIn(answer)) leaders[partition] = nodes.get(leaderId);
-    const found = { leaders, id: idIn(answer), fetchedAtMs: systemClock.monotonic() };
+    const found = { leaders, id: idIn(answer), fetchedAtMs: clock.monotonic() };
     known.set(topic, found);
     return found;
   }
@@ -1212,7 +1211,7 @@ export function createTopics(
     /** From the cache if possible. Kafka may create the topic if that is allowed. */
     find(topic: string): Topic | Promise<Topic> {
       const found = known.get(topic);
-      const isFresh = found !== undefined && systemClock.monotonic() - found.fetchedAtMs < freshMs;
+      const isFresh = found !== undefined && clock.monotonic() - found.fetchedAtMs < freshMs;
       return isFresh || (found !== undefined && isHeldBack()) ? found : refresh(topic);
     },
     refresh,
@@ -1272,7 +1271,7 @@ const longestSilentMs = 10_000;
  * @param heard the last answer to a send. The cluster is silent after 2 s without one, or after twice the time that it took, at
  * most 10 s
  */
-export function createSilence(clock: Clock, onSilent: () => void, heard: () => Answer | undefined) {
+export function createSilence(onSilent: () => void, heard: () => Answer | undefined) {
   let lastAtMs = Number.NEGATIVE_INFINITY;
   return {
     /** Passes on the result of the question. `over`: aborted once another connection has answered. */
@@ -1321,7 +1320,7 @@ interface Window {
 }
 
 /** How long the broker takes to answer. */
-export function createAnswerTimes(clock: Clock) {
+export function createAnswerTimes() {
   const empty = (): Window => ({ count: 0, sumMs: 0 });
   let startMs = clock.monotonic();
   let before = empty();

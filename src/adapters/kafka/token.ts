@@ -1,4 +1,4 @@
-import { systemClock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { readBounded } from '../../ground/files.ts';
 import { isolate } from '../../observe/otel-api.ts';
@@ -25,11 +25,7 @@ const renewAfter = 0.8;
 /** A refused token younger than this is not renewed: Kafka would refuse the next one too, and each try would fetch one. */
 const youngMs = 10_000;
 
-export function createTokenSource(
-  options: KafkaTokenOptions,
-  timeoutMs: number,
-  clock: Pick<typeof systemClock, 'monotonic'> = systemClock,
-): TokenSource {
+export function createTokenSource(options: KafkaTokenOptions, timeoutMs: number): TokenSource {
   const { tokenEndpointUrl, tokenFile, token } = options;
   if (tokenEndpointUrl === undefined) {
     const read = tokenFile === undefined ? async () => token ?? '' : () => readToken(tokenFile);

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Clock, systemClock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { throttledLog } from '../../observe/logger.ts';
 import { clusterPollMs, type HeldBack } from '../../publish/broker.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
@@ -58,7 +58,7 @@ interface Opening {
 export function createConnections(
   transport: Transport,
   options: KafkaClientOptions,
-  pace = createDialPace<unknown>(systemClock),
+  pace = createDialPace<unknown>(),
   throttle: Throttle = createThrottle(options),
 ): Connections {
   const open = new Map<string, BrokerConnection>();
@@ -185,7 +185,7 @@ export async function openConnection(
   const { socket, sessionMs } = await transport(address, signal).catch(asBrokerError);
   const requests = createSocketRequests(socket, clientId);
   const lifeMs = sessionMs > 0 ? sessionMs * partOfLife : Number.POSITIVE_INFINITY;
-  const openedAtMs = systemClock.monotonic();
+  const openedAtMs = clock.monotonic();
   const { destroy } = requests;
   let inFlight = 0;
   let isRetired = false;
@@ -214,13 +214,13 @@ export async function openConnection(
 
   /** Adds the time limit. The timer is unref'd; the caller keeps the process alive. */
   function answered(answer: Promise<Buffer>): Promise<Buffer> {
-    const sentAtMs = systemClock.monotonic();
+    const sentAtMs = clock.monotonic();
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout;
       const look = (): void => {
         // A broker does not read earlier requests while it throttles this process.
         const sinceMs = Math.max(sentAtMs, throttle.untilMs(broker));
-        const leftMs = sinceMs + requestTimeoutMs - systemClock.monotonic();
+        const leftMs = sinceMs + requestTimeoutMs - clock.monotonic();
         if (leftMs > 0) lookAfter(leftMs);
         else {
           retire();
@@ -248,7 +248,7 @@ export async function openConnection(
   }
   return {
     openedAtMs,
-    isUsable: () => !isRetired && requests.isOpen() && systemClock.monotonic() - openedAtMs < lifeMs,
+    isUsable: () => !isRetired && requests.isOpen() && clock.monotonic() - openedAtMs < lifeMs,
     ask: (request) => ask(request, versions),
     ...{ destroy, retire },
   };
@@ -352,12 +352,9 @@ const sayMs = 60_000;
 /** A longer throttle is in another unit. */
 const longestMs = 3_600_000;
 
-export function createThrottle(
-  options: Pick<KafkaClientOptions, 'logger' | 'clientId' | 'sasl'>,
-  clock: Clock = systemClock,
-): Throttle {
+export function createThrottle(options: Pick<KafkaClientOptions, 'logger' | 'clientId' | 'sasl'>): Throttle {
   const held = new Map<string, HeldBack>();
-  const say = throttledLog(options.logger, clock, {
+  const say = throttledLog(options.logger, {
     level: 'warn',
     intervalMs: sayMs,
     saysLeftOut: false,
@@ -482,7 +479,7 @@ const away = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN'
  * tried longest ago are tried, and the others get their last refusal. As soon as one broker accepts a connection, all are tried
  * again at once.
  */
-export function createDialPace<Refusal>(clock: Clock) {
+export function createDialPace<Refusal>() {
   /** In the order of the last try. */
   const refusals = new Map<string, Refusal>();
   let triedAtMs: number[] = [];

@@ -3,7 +3,7 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { Admin, Consumer, IHeaders, KafkaMessage } from 'kafkajs';
 import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { sleep } from '../../ground/builtins.ts';
-import { systemClock, within } from '../../ground/clock.ts';
+import { clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { passingRefusals, protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
@@ -82,13 +82,13 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
 
   /** kafkajs does not retry while a coordinator moves or loads its offsets, as after a start or a failover. */
   async function committedOffsets(asked: Admin) {
-    for (const endMs = systemClock.monotonic() + longestLoadingMs; ; )
+    for (const endMs = clock.monotonic() + longestLoadingMs; ; )
       try {
         const [committed] = await asked.fetchOffsets({ groupId: options.group, topics: [topic] });
         return committed;
       } catch (error) {
         const isPassing = passingRefusals.has(protocolErrorIn(error) ?? '');
-        if (!isPassing || systemClock.monotonic() >= endMs) throw error;
+        if (!isPassing || clock.monotonic() >= endMs) throw error;
         await sleep(loadingPauseMs);
       }
   }
@@ -117,7 +117,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     opened.on(opened.events.CRASH, ({ payload }) => to.fail(payload.error));
     opened.on(
       opened.events.FETCH_START,
-      ({ payload }) => void fetching.set(payload.nodeId, systemClock.monotonic()),
+      ({ payload }) => void fetching.set(payload.nodeId, clock.monotonic()),
     );
     opened.on(opened.events.FETCH, ({ payload }) => void fetching.delete(payload.nodeId));
     await opened.connect();
@@ -139,7 +139,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
 
   const hangs = (): boolean =>
     [...fetching.values()].some((sinceMs) => {
-      const ageMs = systemClock.monotonic() - sinceMs;
+      const ageMs = clock.monotonic() - sinceMs;
       return ageMs > hangingMs && ageMs < options.requestTimeoutMs + renewalMs;
     });
 

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { nextTurn, sleep } from '../../ground/builtins.ts';
-import { type Clock, within } from '../../ground/clock.ts';
+import { clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
@@ -48,7 +48,6 @@ export interface LocalBackupOptions extends DirectoryOptions {
   readonly maxBytes: number;
   /** Only this process reads its segments while it lives, because its sender keeps their order. */
   readonly isJournal?: boolean;
-  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -82,7 +81,7 @@ const [recountMs, recountSoonMs] = [60_000, 10_000];
  * batches and events beyond `maxFiles` only. Stored events never change their form.
  */
 export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
-  const { clock, logger, format, maxFiles, maxBytes, isJournal = false } = options;
+  const { logger, format, maxFiles, maxBytes, isJournal = false } = options;
   const usage = createUsage(() => clock.monotonic());
   const waiting: Waiting[] = [];
   let waitingBytes = 0;
@@ -92,7 +91,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   let problem: string | null = null;
   let lookedAtMs = clock.monotonic();
   const directoryOptions: DirectoryOptions = { ...options, onRestricted: (line) => logger.warn(line) };
-  const writer = createSegmentWriter({ usage, hasFiles: format !== 'journal', clock });
+  const writer = createSegmentWriter({ usage, hasFiles: format !== 'journal' });
   /** Segments are about to be ended. */
   let isEnding = false;
   let working: Promise<void> | undefined;

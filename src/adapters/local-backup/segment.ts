@@ -19,7 +19,7 @@ import { basename, join } from 'node:path';
 import { createRanges, parseBounded, type Ranges, rangesWithin } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
 import { isAlive, isRunning, ownStamp, type ProcessStamp } from '../../ground/claims.ts';
-import type { Clock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type BackupEvent, backupName, encodeLine, encodeRecord, encodeRoute } from '../../publish/tier.ts';
 
@@ -628,7 +628,6 @@ interface SegmentWriterOptions {
   };
   /** The folder has event files as well, so ids alone give the order. */
   readonly hasFiles: boolean;
-  readonly clock: Clock;
 }
 
 const maxSegmentBytes = 16 * 1024 * 1024;
@@ -636,7 +635,7 @@ const maxSegmentBytes = 16 * 1024 * 1024;
 const heartbeatMs = 10_000;
 
 /** Appends to one segment after the other, and keeps the ended ones until they are handed over. */
-export function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions) {
+export function createSegmentWriter({ usage, hasFiles }: SegmentWriterOptions) {
   let segment: Segment | undefined;
   let ended: string[] = [];
   let owner: JournalOwner | undefined;

@@ -3,7 +3,7 @@
 import { createHash, getFips, randomUUID } from 'node:crypto';
 import { pipeline, Readable, Transform } from 'node:stream';
 import { crc32 } from 'node:zlib';
-import { systemClock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type OwnS3Client, ownS3Client } from '../../ground/own-parts.ts';
 import { createSendSlots } from '../../publish/broker.ts';
@@ -57,10 +57,10 @@ function createS3Backup(settings: S3Settings): EventBackupStrategy {
       const fits = route.length <= maxRouteLength;
       const body = fits ? event.value : encodeRecord(event);
       if (body.length > maxObjectBytes) throw tooLarge(settings.bucket, body.length);
-      const sinceMs = systemClock.monotonic();
+      const sinceMs = clock.monotonic();
       await new Promise<void>((resolve) => requests.acquire(resolve));
       try {
-        if (systemClock.monotonic() - sinceMs > longestWaitMs) throw tooSlow(settings.bucket);
+        if (clock.monotonic() - sinceMs > longestWaitMs) throw tooSlow(settings.bucket);
         await store.put(keyOf(settings.prefix, event), body, fits ? { [routeMetadata]: route } : {});
       } finally {
         requests.release();

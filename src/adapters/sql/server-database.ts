@@ -1,5 +1,5 @@
 import { isLoopback } from '../../ground/addresses.ts';
-import { inTime, systemClock, within } from '../../ground/clock.ts';
+import { inTime, within } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadOwnCopy } from '../../ground/files.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
@@ -265,7 +265,7 @@ export function blockerText(row: SqlRow | undefined): string | undefined {
 
 function sayBlocked(database: string, logger: Logger | undefined): (blocker: string) => void {
   if (logger === undefined) return () => {};
-  const say = throttledLog(logger, systemClock);
+  const say = throttledLog(logger);
   return (blocker) =>
     say('blocked', `outbox: a statement waits for a lock in ${database}, which ${blocker} holds`);
 }

@@ -3,7 +3,7 @@
 
 import { isDate, isMap, isPromise, isSet, isTypedArray } from 'node:util/types';
 import { isTooBig } from '../../ground/bounds.ts';
-import { systemClock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../../ground/errors.ts';
 import {
   fitsOutboxText,
@@ -586,7 +586,7 @@ function visit(collection: unknown, walk: Walk, each: (element: unknown) => void
 }
 
 function lookAtClock(walk: Walk): void {
-  const now = systemClock.monotonic();
+  const now = clock.monotonic();
   walk.startedAt ??= now;
   if (now - walk.startedAt > maxEvaluationMs)
     throw new Refusal(`iterating the elements took longer than ${maxEvaluationMs} ms.`);

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import Module from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { type Clock, systemClock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { loadChunk } from '../../ground/lifecycle.ts';
 import type * as FollowExport from './follow-export.ts';
 import type { Follower } from './follow-export.ts';
@@ -55,7 +55,6 @@ export function hookSource(
   pendingFiles: PendingFiles,
   packages: PackageWork,
   events: SourceHookEvents,
-  clock: Clock = systemClock,
 ): SourceHooks {
   const entry = watchEntry(hasSoundSyncHooks());
   const stems = new Set([...files.keys()].map(stemOf));

@@ -4,7 +4,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Config } from '../../config/config.ts';
 import { isAlive, ownStamp, type ProcessStamp, wholeSpace } from '../../ground/claims.ts';
-import { backoffMs, type Clock, inTime, systemClock, within } from '../../ground/clock.ts';
+import { backoffMs, clock, inTime, within } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
@@ -54,7 +54,6 @@ export interface RelayParts {
   /** The caller prepares and closes it. */
   readonly store: OutboxStore;
   readonly broker: Broker;
-  readonly clock: Clock;
   readonly logger: Logger;
   readonly settings: RelaySettings;
   readonly counters: RelayCounters;
@@ -133,7 +132,7 @@ export function openRelay(
   logger: Logger,
 ): Relay {
   return createRelay({
-    ...{ store: takingOver(store, logger), broker, logger, clock: systemClock, counters },
+    ...{ store: takingOver(store, logger), broker, logger, counters },
     owner: newOwner(),
     settings: {
       batchSize: outbox.batchSize,
@@ -151,19 +150,17 @@ export function openRelay(
 }
 
 export function createRelay(parts: RelayParts): Relay {
-  const { store, broker, clock, logger, settings, owner, counters } = parts;
-  const say = throttledLog(logger, clock, { level: 'warn' });
-  const counts = createPartitionCounts((topic) => broker.partitionsFor(topic), clock);
-  const refusals = createTopicRefusals(clock);
-  const time = createDatabaseTime(clock, logger);
-  const statistics = createStatistics({ store, clock });
-  const cleanup = createCleanup({ store, settings, clock, logger, rests: () => lease.standsBy });
+  const { store, broker, logger, settings, owner, counters } = parts;
+  const say = throttledLog(logger, { level: 'warn' });
+  const counts = createPartitionCounts((topic) => broker.partitionsFor(topic));
+  const refusals = createTopicRefusals();
+  const time = createDatabaseTime(logger);
+  const statistics = createStatistics({ store });
+  const cleanup = createCleanup({ store, settings, logger, rests: () => lease.standsBy });
   /** OPEN after 5 consecutive failures of the cluster. HALF-OPEN 60 s later, when one send decides. Rows wait in their table. */
   const breaker: Breaker = createCircuit({
     threshold: settings.circuitBreaker ? defaultBreaker.threshold : Number.POSITIVE_INFINITY,
     probeIntervalMs: openMs,
-    clock,
-    // Faults of single rows never get here.
     countsFatal: true,
     onChange(to, _, why) {
       if (to === 'CLOSED') logger.info(`outbox: Circuit breaker is CLOSED${why}: rows are sent again`);
@@ -178,7 +175,7 @@ export function createRelay(parts: RelayParts): Relay {
     },
   });
   const lease = createShardLease({
-    ...{ owner, leaseMs: leaseMsFor(settings), clock, say, logger },
+    ...{ owner, leaseMs: leaseMsFor(settings), say, logger },
     store: {
       isFull: (owner) => store.isFull(owner),
       release: (owner) => store.release(owner),
@@ -193,23 +190,11 @@ export function createRelay(parts: RelayParts): Relay {
     listen,
   });
   const pipeline = createPipeline({
-    ...{
-      store,
-      broker,
-      counts,
-      owner,
-      settings,
-      breaker,
-      refusals,
-      lease,
-      clock: time,
-      logger,
-    },
-    ...{ say, counters },
+    ...{ store, broker, counts, owner, settings, breaker, refusals, lease, time, logger, say, counters },
     onRoom: () => reader.recheck(),
     onNextPassIn: (ms) => reader.nextPassIn(ms),
   });
-  const reader = createReader({ store, settings, pipeline, lease, breaker, clock, say, logger });
+  const reader = createReader({ store, settings, pipeline, lease, breaker, say, logger });
   let listening: { readonly end: AbortController; readonly done: Promise<unknown> } | undefined;
   let running: Promise<unknown>[] = [];
   let stopped: Promise<boolean> | undefined;
@@ -425,7 +410,6 @@ interface ShardLeaseOptions {
   readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'release'>;
   readonly owner: string;
   readonly leaseMs: number;
-  readonly clock: Clock;
   readonly say: QuietLog;
   readonly logger: Logger;
   /** Runs a claim while nothing is sent. So shards that it gives back have no rows in flight, as far as sends end in time. */
@@ -440,7 +424,7 @@ type ShardLease = ReturnType<typeof createShardLease>;
 
 /** The shards whose rows this relay may send, and until when. */
 function createShardLease(options: ShardLeaseOptions) {
-  const { store, owner, leaseMs, clock, say, logger, withoutSends, onClaim, listen } = options;
+  const { store, owner, leaseMs, say, logger, withoutSends, onClaim, listen } = options;
   const renewMs = leaseMs / 3;
   const epochs = new Map<number, number>();
   const pause = createWakeup();
@@ -591,7 +575,7 @@ function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
 
 function heldText(others: readonly ShardHolder[]): string {
   const named = others.slice(0, maxNamed).map(({ owner, shards, leaseMs }) => {
-    const until = new Date(systemClock.now() + leaseMs).toISOString().slice(11, 19);
+    const until = new Date(clock.now() + leaseMs).toISOString().slice(11, 19);
     return `${shards} by ${shownOwner(owner)} until ${until}Z (${Math.ceil(leaseMs / 1_000)} s)`;
   });
   const more = others.length > maxNamed ? `, and by ${others.length - maxNamed} more` : '';
@@ -757,12 +741,8 @@ interface Place {
 const maxPlaces = 10_000;
 
 /** Topics or partitions that get no sends for a while, with exponential backoff. */
-export function createPauses(options: {
-  readonly firstMs: number;
-  readonly longestMs: number;
-  readonly clock: Clock;
-}) {
-  const { firstMs, longestMs, clock } = options;
+export function createPauses(options: { readonly firstMs: number; readonly longestMs: number }) {
+  const { firstMs, longestMs } = options;
   const places = new Map<string, Place>();
   const paused = new Set<string>();
   return {
@@ -819,7 +799,7 @@ interface PipelineOptions {
   readonly breaker: Breaker;
   readonly refusals: TopicRefusals;
   readonly lease: Pick<ShardLease, 'epochOf' | 'lasts' | 'lost'>;
-  readonly clock: Clock;
+  readonly time: DatabaseTime;
   readonly logger: Logger;
   readonly say: QuietLog;
   readonly counters: RelayCounters;
@@ -833,11 +813,11 @@ type Pipeline = ReturnType<typeof createPipeline>;
 
 /** Rows between read and acknowledgment, in the order of their aggregates. */
 function createPipeline(options: PipelineOptions) {
-  const { store, broker, counts, owner, settings, breaker, refusals, lease, clock, logger, say, onRoom } =
+  const { store, broker, counts, owner, settings, breaker, refusals, lease, time, logger, say, onRoom } =
     options;
   const order = createAggregateOrder();
-  const topics = createPauses({ ...topicPauses, clock });
-  const partitions = createPauses({ ...partitionPauses, clock });
+  const topics = createPauses(topicPauses);
+  const partitions = createPauses(partitionPauses);
   const known = new Map<number, QueueEntry>();
   /** The end of rows since the current read began. */
   const written = new Map<number, 'sent' | 'failed'>();
@@ -874,7 +854,7 @@ function createPipeline(options: PipelineOptions) {
   });
 
   /** For problems that only an operator can solve. */
-  const sayError = throttledLog(logger, clock);
+  const sayError = throttledLog(logger);
   /** Rows of the last failed send without a known fault of their own, if none has succeeded since. */
   let lastFailedRows: readonly StoredRow[] = [];
   /** The last log line says that events cannot be sent. The breaker logs its own changes. */
@@ -886,7 +866,11 @@ function createPipeline(options: PipelineOptions) {
   const awaited = new Set<readonly QueueEntry[]>();
   const { sendTimeoutMs } = settings;
   const sender = createSender<QueueEntry>({
-    ...{ clock, maxInFlight: maxSends, limits: { maxEvents: maxSendRecords, maxBytes: maxSendBytes } },
+    ...{
+      now: time.now,
+      maxInFlight: maxSends,
+      limits: { maxEvents: maxSendRecords, maxBytes: maxSendBytes },
+    },
     bytesOf: ({ row }) => row.payload.length,
     mayGo,
     uncertain: { batches: new Map(), idOf: ({ row }) => row.eventId },
@@ -1473,7 +1457,6 @@ interface ReaderOptions {
   readonly pipeline: Pipeline;
   readonly lease: Pick<ShardLease, 'shards' | 'epochOf' | 'hasNone' | 'failure'>;
   readonly breaker: Breaker;
-  readonly clock: Clock;
   readonly say: QuietLog;
   readonly logger: Logger;
 }
@@ -1484,7 +1467,7 @@ interface ReaderOptions {
  * retries deferred rows.
  */
 function createReader(options: ReaderOptions) {
-  const { store, settings, pipeline, lease, breaker, clock, say, logger } = options;
+  const { store, settings, pipeline, lease, breaker, say, logger } = options;
   const size = createBatchSize(settings);
   const signal = createWakeup();
   let isStopped = false;
@@ -1697,16 +1680,15 @@ const dayMs = 86_400_000;
 interface CleanupOptions {
   readonly store: Pick<OutboxStore, 'cleanup' | 'partition'>;
   readonly settings: Pick<RelaySettings, 'cleanupEnabled' | 'retentionDays' | 'failedRetentionDays'>;
-  readonly clock: Clock;
   readonly logger: Logger;
   /** True: another relay does it. */
   readonly rests?: () => boolean;
 }
 
 /** Deletes old rows, one instance at a time. */
-export function createCleanup({ store, settings, clock, logger, rests }: CleanupOptions) {
+export function createCleanup({ store, settings, logger, rests }: CleanupOptions) {
   const { retentionDays, failedRetentionDays } = settings;
-  const say = throttledLog(logger, clock, { level: 'warn' });
+  const say = throttledLog(logger, { level: 'warn' });
   const pause = createWakeup();
   let isStopped = !settings.cleanupEnabled;
 
@@ -1755,7 +1737,9 @@ export function createCleanup({ store, settings, clock, logger, rests }: Cleanup
 }
 
 /** The machine's clock; the database's time if the two differ, because Kafka refuses records with a wrong timestamp. */
-interface DatabaseTime extends Clock {
+interface DatabaseTime {
+  /** Milliseconds since the epoch. */
+  now(): number;
   /** The database reported its time. `askedAtMs`: start of that query, on the monotonic clock. */
   observe(nowMs: number, askedAtMs: number): void;
 }
@@ -1764,8 +1748,8 @@ interface DatabaseTime extends Clock {
 const toleranceMs = 10_000;
 const sayMs = 60_000;
 
-function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
-  const say = throttledLog(logger, clock, { intervalMs: sayMs, saysLeftOut: false });
+function createDatabaseTime(logger: Logger): DatabaseTime {
+  const say = throttledLog(logger, { intervalMs: sayMs, saysLeftOut: false });
   /** Added to the monotonic clock it gives the database's time. */
   let offsetMs: number | undefined;
 
@@ -1774,7 +1758,6 @@ function createDatabaseTime(clock: Clock, logger: Logger): DatabaseTime {
     offsetMs === undefined ? 0 : clock.now() - Math.round(clock.monotonic() + offsetMs);
 
   return {
-    monotonic: clock.monotonic,
     now() {
       const offMs = aheadMs();
       return clock.now() - (Math.abs(offMs) > toleranceMs ? offMs : 0);

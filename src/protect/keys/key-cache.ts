@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { KeyObject } from 'node:crypto';
 import { nodeCrypto } from '../../ground/builtins.ts';
-import { backoffMs, type Clock, systemClock } from '../../ground/clock.ts';
+import { backoffMs, clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import {
@@ -76,7 +76,6 @@ export interface KeyCacheOptions {
   readonly maxEntries?: number | undefined;
   /** Values that one key may encrypt: a data key is then replaced, a stored key refused. Default and maximum: 2^32. */
   readonly maxMessages?: number | undefined;
-  readonly clock?: Clock | undefined;
   /** Called at the first of consecutive failures to get a key to encrypt with. */
   readonly onFailure?: ((failure: KeyFailure) => void) | undefined;
   /** Called for a stored key that has encrypted half of its maximum, and again at the maximum. */
@@ -101,7 +100,6 @@ function keyCacheSettings(options: KeyCacheOptions): KeyCacheSettings {
     maxStaleMs: options.maxStaleMs ?? ttlMs,
     maxEntries: options.maxEntries ?? defaultMaxEntries,
     maxMessages: Math.min(options.maxMessages ?? mostMessages, mostMessages),
-    clock: options.clock ?? systemClock,
     onFailure: options.onFailure ?? (() => {}),
     onWorn: options.onWorn ?? (() => {}),
   };
@@ -165,7 +163,7 @@ function createEncryptionKeys(
   settings: KeyCacheSettings,
   calls: KeyCalls,
 ): EncryptionKeys {
-  const { clock, ttlMs, maxStaleMs, maxEntries, maxMessages } = settings;
+  const { ttlMs, maxStaleMs, maxEntries, maxMessages } = settings;
   /** Oldest first: that one is evicted. */
   const entries = new Map<string, Entry>();
   const failures = new Map<string, Failure>();
@@ -372,14 +370,14 @@ const mostCallsAtOnce = 8;
 
 function createDataKeys(
   provider: EnvelopeKeyProvider,
-  { clock, ttlMs, maxEntries }: KeyCacheSettings,
+  { ttlMs, maxEntries }: KeyCacheSettings,
   calls: KeyCalls,
 ): DataKeys {
   const keys = new Map<string, Answer<KeyObject>>();
   const failures = new Map<string, Answer<SvcError>>();
   const flight = singleFlight<KeyObject | SvcError>();
   const turns = takeTurns(mostCallsAtOnce);
-  const unknown = limitUnknownKeys(clock);
+  const unknown = limitUnknownKeys();
   let epoch = 0;
 
   async function ask(keyId: string, encryptedKey: Uint8Array): Promise<KeyObject | SvcError> {
@@ -499,7 +497,7 @@ interface UnknownKeys {
   giveBack(): void;
 }
 
-function limitUnknownKeys(clock: Clock): UnknownKeys {
+function limitUnknownKeys(): UnknownKeys {
   const { atOnce, everyMs } = unknownKeys;
   let taken = 0;
   let countedAtMs = clock.monotonic();

@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { Clock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
 import { shared } from '../../ground/lifecycle.ts';
@@ -22,7 +22,7 @@ const lateMs = 50;
  * One timer serves all waiting callers: all wait equally long, so the first in is the first out. It keeps the process alive while
  * callers wait.
  */
-export function createCallerWait(maxWaitMs: number, clock: Clock) {
+export function createCallerWait(maxWaitMs: number) {
   const waiting = new Set<Waiting>();
   const context = new AsyncResource('svc.caller-wait');
   let timer: NodeJS.Timeout | undefined;
@@ -80,11 +80,7 @@ export function createCallerWait(maxWaitMs: number, clock: Clock) {
 }
 
 /** For a caller with its own time limit. */
-export function outcomeWithin(
-  waitMs: number,
-  outcome: Promise<Outcome>,
-  clock: Clock,
-): Promise<Outcome | undefined> {
+export function outcomeWithin(waitMs: number, outcome: Promise<Outcome>): Promise<Outcome | undefined> {
   const dueMs = clock.monotonic() + waitMs;
   return new Promise((release) => {
     // One more turn, as above.
@@ -132,7 +128,6 @@ interface KeyWaitOptions {
   readonly maxEvents: number;
   /** How long each may. */
   readonly limitMs: number;
-  readonly clock: Clock;
   /** Makes an error whose message contains no values. */
   readonly reasonOf: (error: unknown) => SvcError;
   /** The key did not arrive, or the event cannot be made. */
@@ -163,7 +158,7 @@ interface KeyWaitWaiting {
 const lookMs = 100;
 
 export function createKeyWait(options: KeyWaitOptions): KeyWait {
-  const { publisher, maxEvents, limitMs, clock, reasonOf, onRefused } = options;
+  const { publisher, maxEvents, limitMs, reasonOf, onRefused } = options;
   let waiting: KeyWaitWaiting[] = [];
   let timer: NodeJS.Timeout | undefined;
   const context = new AsyncResource('svc.key-wait');
@@ -320,8 +315,8 @@ function lostError(): SvcError {
 export type LossAlert = ReturnType<typeof createLossAlert>;
 
 /** The alert of the last tier: an error line, each `onEventLost` listener, and health DOWN until an event is published. */
-export function createLossAlert(logger: Logger, clock: Clock) {
-  const say = throttledLog(logger, clock);
+export function createLossAlert(logger: Logger) {
+  const say = throttledLog(logger);
   let state: string | undefined;
 
   return {

@@ -1,4 +1,4 @@
-import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
+import { backoffMs, clock, isAnswered } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { clusterPollMs, faultOf, isAnswer, passingOf, type SendFailure } from '../broker.ts';
@@ -40,7 +40,6 @@ export interface BreakerSettings {
 }
 
 interface CircuitOptions extends BreakerSettings {
-  readonly clock: Clock;
   /** Whether fatal failures of the cluster count as well. */
   readonly countsFatal: boolean;
   /** `why`: one line; for CLOSED the end of the sentence. */
@@ -48,7 +47,6 @@ interface CircuitOptions extends BreakerSettings {
 }
 
 interface BreakerOptions extends BreakerSettings {
-  readonly clock: Clock;
   readonly logger: Logger;
   /** Called when it opens, not when a probe failed. */
   readonly onOpen: () => void;
@@ -73,7 +71,7 @@ export const breakerOpen: SendFailure = {
  * not to answer.
  */
 export function createCircuit(options: CircuitOptions): Breaker {
-  const { threshold, probeIntervalMs, clock, countsFatal, onChange } = options;
+  const { threshold, probeIntervalMs, countsFatal, onChange } = options;
   const { passingIntervalMs = probeIntervalMs, random = () => 0.5 } = options;
   let state: CircuitState = 'CLOSED';
   let failures = 0;
@@ -208,7 +206,6 @@ export const silentMs = 2_000;
 export const answerMs = 1_000;
 
 interface ClusterWatchOptions {
-  readonly clock: Clock;
   /** Events wait for the cluster. */
   readonly isWaiting: () => boolean;
   /** Rejects if the cluster is away. */
@@ -231,7 +228,7 @@ export type ClusterWatch = ReturnType<typeof createClusterWatch>;
  *   answered, only one partition is in trouble, and its retries wait their full time.
  */
 export function createClusterWatch(options: ClusterWatchOptions) {
-  const { clock, isWaiting, ask, random = () => 0.5, onSilent, onReturn } = options;
+  const { isWaiting, ask, random = () => 0.5, onSilent, onReturn } = options;
   let heardAtMs = Number.NEGATIVE_INFINITY;
   let waitingSinceMs = 0;
   let pausedUntilMs = Number.NEGATIVE_INFINITY;
@@ -324,7 +321,7 @@ const maxTopics = 1_000;
 export type TopicRefusals = ReturnType<typeof createTopicRefusals>;
 
 /** Topics that refuse all events, because they do not exist or this user has no right to them. */
-export function createTopicRefusals(clock: Clock) {
+export function createTopicRefusals() {
   const refusals = new Map<string, Refusal>();
   return {
     /** A send was refused because of its topic. `isFinal`: it is not retried. Returns true for the first refusal. */
@@ -377,10 +374,7 @@ interface Count {
 export type PartitionCounts = ReturnType<typeof createPartitionCounts>;
 
 /** Caches the number of partitions of topics. */
-export function createPartitionCounts(
-  partitionsFor: (topic: string) => Promise<number | undefined>,
-  clock: Clock,
-) {
+export function createPartitionCounts(partitionsFor: (topic: string) => Promise<number | undefined>) {
   const counts = new Map<string, Count>();
   const questions = new Map<string, Promise<number | undefined>>();
 

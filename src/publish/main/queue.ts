@@ -1,7 +1,7 @@
 // main/: the main topic: admission, topic, partition, sender, outcome.
 
 import { AsyncResource } from 'node:async_hooks';
-import { type Clock, within } from '../../ground/clock.ts';
+import { clock, within } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
@@ -75,7 +75,6 @@ export interface QueueOptions {
   readonly deliveryTimeoutMs: number;
   readonly retry: RetryPolicy;
   readonly breaker: BreakerSettings;
-  readonly clock: Clock;
   readonly logger: Logger;
   /** Takes an event that was not published. Called in the context of the event's call. */
   readonly next: NextTier;
@@ -135,24 +134,23 @@ const maxIdleTopics = 100;
  * (client), `createEventOutcomes`. This function handles all events at once: deadlines, giving up, the end.
  */
 export function createQueue(options: QueueOptions): Queue {
-  const { broker, clock, logger, deliveryTimeoutMs, order = noOrder } = options;
-  const breaker = createBreaker({ ...options.breaker, clock, logger, onOpen: giveUpWaiting });
+  const { broker, logger, deliveryTimeoutMs, order = noOrder } = options;
+  const breaker = createBreaker({ ...options.breaker, logger, onOpen: giveUpWaiting });
   const admission = createAdmission({
     ...{ ...options, breaker, onProbeFailed: giveUpWaiting },
     onFirst: () => sender.outside(watch.waiting),
   });
   const { memory } = admission;
   const outcomes = createEventOutcomes({ ...options, admission, order, putBack, onStored });
-  const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)), clock);
+  const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)));
   const watch = createClusterWatch({
-    clock,
     ask: () => isolate(async () => broker.describe()),
     isWaiting: () => memory.events > 0,
     random: options.breaker.random,
     onSilent: () => breaker.silent('it does not answer'),
     onReturn: () => sender.outside(wake),
   });
-  const refusals = createTopicRefusals(clock);
+  const refusals = createTopicRefusals();
   const sender = createBatchSender({ ...options, counts, breaker, watch, order, refusals });
   const topics = new Map<string, TopicQueue>();
   order.attach({
@@ -881,7 +879,6 @@ interface BatchSenderOptions {
   readonly retry: RetryPolicy;
   readonly refusals: TopicRefusals;
   readonly logger: Logger;
-  readonly clock: Clock;
   readonly onSendFailed: (kind: SendFailureKind) => void;
   readonly onRetried: (eventType: string) => void;
 }
@@ -890,7 +887,7 @@ export type BatchSender = ReturnType<typeof createBatchSender>;
 
 /** Sends the batches of all partitions of all topics. */
 function createBatchSender(options: BatchSenderOptions) {
-  const { broker, counts, breaker, watch, retry, clock, onSendFailed, onRetried } = options;
+  const { broker, counts, breaker, watch, retry, onSendFailed, onRetried } = options;
   const { refusals, logger } = options;
   const context = new AsyncResource('svc.queue');
   let storedAtMs = Number.NEGATIVE_INFINITY;
@@ -1435,7 +1432,6 @@ interface EventOutcomesOptions {
   readonly admission: Pick<Admission, 'release' | 'free'>;
   readonly next: NextTier;
   readonly order: Pick<KeyOrder, 'leaving' | 'decided'>;
-  readonly clock: Clock;
   readonly logger: Logger;
   readonly onPublished: () => void;
   /** Puts an event that found the backup full back into its queue. False: no space; the event is lost. */
@@ -1449,7 +1445,7 @@ type EventOutcomes = ReturnType<typeof createEventOutcomes>;
 
 /** From the end of an event in the queue to its outcome: published, or the tier that stored it. */
 function createEventOutcomes(options: EventOutcomesOptions) {
-  const { admission, next, order, clock, logger, onPublished } = options;
+  const { admission, next, order, logger, onPublished } = options;
   const onTheirWay = new Set<FailedEvent>();
   let takenOver: FailedEvent[] | undefined;
   /** In the queue, or with the next tier. */
@@ -1575,7 +1571,6 @@ interface AdmissionOptions {
   readonly held?: MemoryLimits | undefined;
   readonly deliveryTimeoutMs: number;
   readonly breaker: Breaker;
-  readonly clock: Clock;
   readonly logger: Logger;
   /** The probe has ended, and the cluster is still away. */
   readonly onProbeFailed: () => void;
@@ -1590,10 +1585,10 @@ type Admission = ReturnType<typeof createAdmission>;
 
 /** Admits or refuses events, by memory and breaker. */
 export function createAdmission(options: AdmissionOptions) {
-  const { deliveryTimeoutMs, breaker, clock, logger, onProbeFailed, onFirst } = options;
+  const { deliveryTimeoutMs, breaker, logger, onProbeFailed, onFirst } = options;
   const memory = createMemory(options.buffer);
   const held = createMemory(options.held ?? usualHeld);
-  const warnFull = throttledLog(logger, clock, { level: 'warn', saysLeftOut: false });
+  const warnFull = throttledLog(logger, { level: 'warn', saysLeftOut: false });
   /** The event that tests the cluster now. */
   let probe: QueuedEvent | undefined;
 

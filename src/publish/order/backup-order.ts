@@ -1,6 +1,6 @@
 // order/: events of one key stay in order although some pass through the local backup.
 
-import type { Clock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
 import { createInFlight, type Generation } from '../api/caller-wait.ts';
@@ -9,7 +9,6 @@ import type { FailedEvent } from '../tier.ts';
 
 interface BackupOrderOptions {
   readonly partitionOfKey: (key: string, partitionCount: number) => number;
-  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -39,11 +38,11 @@ type EarlierRun = 'first' | { readonly topics: ReadonlySet<string> };
 const lastEvents = 1_000;
 
 export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
-  const { clock, logger } = options;
+  const { logger } = options;
   const backlogs = createPartitionBacklogs(options.partitionOfKey);
   const inFlight = createInFlight();
   const onTheirWay = new Map<FailedEvent, { backlog: PartitionBacklog; generation: Generation }>();
-  const say = throttledLog(logger, clock, { level: 'warn', saysLeftOut: false });
+  const say = throttledLog(logger, { level: 'warn', saysLeftOut: false });
   const topicsSaid = new Set<string>();
   let queue: OrderedQueue | undefined;
   /** For all topics: not known yet, behind the backlog of an earlier process, or decided for each topic. */

@@ -1,6 +1,6 @@
 // recovery/: sends dead letters and backups to their topics.
 
-import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
+import { backoffMs, clock, isAnswered } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
@@ -63,7 +63,6 @@ export interface RecoverOptions {
   readonly setsAside?: boolean;
   /** Whether the cluster answers. If it does, a large event that fails does not hold up others. */
   readonly isReachable?: () => Promise<boolean>;
-  readonly clock: Clock;
   readonly sleep: (ms: number) => Promise<void>;
   /** True: stop after the current batch. */
   readonly isStopped: () => boolean;
@@ -104,7 +103,7 @@ const usualWaitsMs = [1_000, 2_000, 4_000];
  * Kafka's retention could delete an old one at once.
  */
 export async function recover(options: RecoverOptions): Promise<RecoverReport> {
-  const { source, clock, ratePerSecond } = options;
+  const { source, ratePerSecond } = options;
   const report: RecoverReport = {
     matched: 0,
     skipped: 0,
@@ -129,7 +128,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
   let broken: { readonly error: unknown } | undefined;
   const waitsMs = options.retryWaitsMs ?? usualWaitsMs;
   const sender = createSender<StoredEvent>({
-    ...{ clock, bytesOf, mayGo },
+    ...{ bytesOf, mayGo },
     maxInFlight: options.keepsOrder === true ? Number.POSITIVE_INFINITY : 1,
     limits: { maxEvents: maxBatchCount, maxBytes: maxSendBytes },
     uncertain: { batches: options.uncertain ?? new Map(), idOf: ({ eventId }) => eventId },
@@ -360,9 +359,9 @@ export interface Drain {
  * unref'd; unsent events stay in the backup.
  */
 export function createDrain(options: DrainOptions): Drain {
-  const { journal, clock } = options;
+  const { journal } = options;
   const draining = createDraining(options);
-  const own = journal && createJournalDrain(journal, clock, draining, () => left.isFirst());
+  const own = journal && createJournalDrain(journal, draining, () => left.isFirst());
   const left = createLeftDrain(options, draining, () => own?.within(0));
   return {
     stored: () => (own ?? left).stored(),
@@ -395,7 +394,6 @@ export interface DrainOptions
   readonly onAnswered: () => void;
   /** Called when a run has sent events or set some aside. */
   readonly onDrained: () => Promise<void>;
-  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -427,8 +425,8 @@ const saySentMs = 10_000;
 
 /** Shared by the drains of the journal and of `left`. */
 function createDraining(options: DrainOptions) {
-  const { journal, clock, logger } = options;
-  const say = throttledLog(logger, clock, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
+  const { journal, logger } = options;
+  const say = throttledLog(logger, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
   const uncertain = new Map<RecoverySource, UncertainBatches>();
   let isClosed = false;
   let drained = 0;
@@ -516,7 +514,6 @@ const notReadyMs = 100;
  */
 function createJournalDrain(
   { order, source, hasEvents }: Journal,
-  clock: Clock,
   draining: Draining,
   isBehindLeft: () => boolean,
 ) {
@@ -587,7 +584,7 @@ const doubtMs = 2_000;
  * @param onKnown called when it is known which topics new events must wait for
  */
 function createLeftDrain(options: DrainOptions, draining: Draining, onKnown: () => void) {
-  const { left, clock } = options;
+  const { left } = options;
   const order = options.journal?.order;
   const loop = createWorkLoop(clock.monotonic, look);
   /** The topics whose new events wait behind it. */

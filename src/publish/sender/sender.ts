@@ -1,6 +1,6 @@
 // sender/: the one sender by partition, under the queue, the dead letter topic, recovery and the relay.
 
-import { type Clock, inTime } from '../../ground/clock.ts';
+import { clock, inTime } from '../../ground/clock.ts';
 import {
   type BrokerRecord,
   createSendSlots,
@@ -179,12 +179,13 @@ interface UncertainBatch {
 const maxUncertain = 100;
 
 interface SenderOptions<T> {
-  readonly clock: Clock;
   /** Sends at once, over all partitions. */
   readonly maxInFlight: number;
   readonly limits: BatchLimits;
   readonly bytesOf: (event: T) => number;
   readonly toRecord: (event: T, nowMs: number) => BrokerRecord;
+  /** Time of the records, in milliseconds since the epoch. Default: that of the clock. */
+  readonly now?: () => number;
   readonly send: (
     to: TopicPartition,
     records: readonly BrokerRecord[],
@@ -224,7 +225,7 @@ interface SenderOptions<T> {
  * - Each event has one end: `onStored`, `onFailed`, `mayGo` or `takeAll`. An error that `send` throws is a failed send.
  */
 export function createSender<T>(options: SenderOptions<T>) {
-  const { clock, limits, mayGo, uncertain, timeLimit } = options;
+  const { limits, mayGo, uncertain, timeLimit, now = clock.now } = options;
   const slots = createSendSlots(options.maxInFlight);
   const partitions = new Map<string, WaitingPartition<T>>();
   const onIdle: (() => void)[] = [];
@@ -341,7 +342,7 @@ export function createSender<T>(options: SenderOptions<T>) {
 
   async function send(one: WaitingPartition<T>, { events }: Batch<T>): Promise<SendResult> {
     if (one.sent?.events !== events) {
-      const nowMs = clock.now();
+      const nowMs = now();
       one.sent = { events, records: events.map((event) => options.toRecord(event, nowMs)) };
     }
     const { records } = one.sent;

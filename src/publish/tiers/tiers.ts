@@ -1,6 +1,6 @@
 // tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
 
-import { type Clock, inTime, systemClock, within } from '../../ground/clock.ts';
+import { clock, inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
@@ -77,12 +77,12 @@ export function createTierChain(options: TierChainOptions) {
     /** Events without an answer of a tier yet. The end of the process must save them. */
     inFlight: (): Iterable<FailedEvent> => inFlight,
     async close(deadlineMs: number): Promise<void> {
-      const end = systemClock.monotonic() + deadlineMs;
+      const end = clock.monotonic() + deadlineMs;
       entrance.open();
       // Events that may begin do so first.
       await undefined;
       // In sequence: events that the dead letter topic refuses go to the backup.
-      for (const tier of options.tiers) await tier.close(Math.max(0, end - systemClock.monotonic()));
+      for (const tier of options.tiers) await tier.close(Math.max(0, end - clock.monotonic()));
     },
   };
 }
@@ -143,9 +143,9 @@ export function createEntrance(limits = usualLimits) {
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
 
 /** Logs events that did not reach their topic, without payloads. */
-export function createKeptEvents(logger: Logger, clock: Clock) {
-  const warn = throttledLog(logger, clock, { level: 'warn' });
-  const sayError = throttledLog(logger, clock);
+export function createKeptEvents(logger: Logger) {
+  const warn = throttledLog(logger, { level: 'warn' });
+  const sayError = throttledLog(logger);
   let recent: readonly RecentDlqEvent[] = [];
   return {
     /** Throttled: a few lines, however many events there are. */
@@ -168,7 +168,6 @@ export interface DlqOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
   readonly topic: string;
   readonly format: DlqFormat;
-  readonly clock: Clock;
   readonly logger: Logger;
   readonly partitionOf: (key: string | null, partitionCount: number) => number;
   /** The single try takes the rest of its events' delivery time, at least this. */
@@ -196,8 +195,8 @@ const pauseMs = 5_000;
  * send at a time. A letter too large for the topic is replaced by the smaller event alone; if that fails, it goes to the next tier.
  */
 export function createDlqTier(options: DlqOptions): Tier {
-  const { broker, topic, clock } = options;
-  const say = throttledLog(options.logger, clock, { intervalMs: pauseMs, saysLeftOut: false });
+  const { broker, topic } = options;
+  const say = throttledLog(options.logger, { intervalMs: pauseMs, saysLeftOut: false });
   let waiting: Letter[] = [];
   let count = 0;
   let bytes = 0;
@@ -208,7 +207,7 @@ export function createDlqTier(options: DlqOptions): Tier {
   let isMissing = false;
   const onIdle: (() => void)[] = [];
   const sender = createSender<Letter>({
-    ...{ clock, bytesOf, limits: maxBatch, maxInFlight: Number.POSITIVE_INFINITY },
+    ...{ bytesOf, limits: maxBatch, maxInFlight: Number.POSITIVE_INFINITY },
     toRecord: ({ failed, isSmaller }, nowMs) =>
       isSmaller ? toSmallerDlqRecord(failed, 'value', nowMs) : toDlqRecord(failed, options.format, nowMs),
     send: ({ partition }, records) => isolate(() => broker.send(topic, partition, records)),
@@ -331,7 +330,6 @@ interface BackupTierOptions {
   readonly drained?: EventBackupStrategy | undefined;
   /** The drained strategy has stored an event. */
   readonly onDrainable?: ((failed: FailedEvent) => void) | undefined;
-  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -365,7 +363,7 @@ interface StrategyState {
 
 /** Tries backup strategies in order. The first one that stores an event keeps it. */
 export function createBackupTier(options: BackupTierOptions): BackupTier {
-  const { clock, logger } = options;
+  const { logger } = options;
   const states = new WeakMap<EventBackupStrategy, StrategyState>();
   const secondTries = createSendSlots(maxSecondTries);
   const waiting = createMemory({ maxEvents: maxWaiting, maxBytes });
@@ -377,7 +375,7 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     if (state === undefined) {
       state = {
         inFlight: createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes }),
-        say: throttledLog(logger, clock, { intervalMs: backupPauseMs, saysLeftOut: false }),
+        say: throttledLog(logger, { intervalMs: backupPauseMs, saysLeftOut: false }),
         pausedUntilMs: Number.NEGATIVE_INFINITY,
       };
       states.set(strategy, state);

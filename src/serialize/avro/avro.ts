@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { types } from 'node:util';
 import type { Config } from '../../config/config.ts';
 import type { EventMetadata } from '../../envelope/envelope.ts';
-import { type Clock, systemClock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { readBoundedSync } from '../../ground/files.ts';
 import type { Logger } from '../../observe/logger.ts';
@@ -36,7 +36,7 @@ export function openAvro(config: Config, registry: SchemaRegistry, logger: Logge
   const where = onRegistryUnavailable === 'wait' ? 'wait for it' : 'go to the backup';
   const codecOf = codecsOf(config);
   const ids = createSchemaIds({
-    ...{ registry, strategy, autoRegister, clock: systemClock },
+    ...{ registry, strategy, autoRegister },
     onAway: (message) => logger.error(`serde: events without a known schema id ${where}: ${message}`),
     onBack: () => logger.info('serde: the schema registry answers again'),
     onRefused: ({ code, message }) => logger.error(`serde: ${message}`, { code }),
@@ -658,7 +658,6 @@ interface SchemaIdsOptions {
   readonly strategy: SubjectNameStrategy;
   /** False: the schema must be registered already. */
   readonly autoRegister: boolean;
-  readonly clock: Clock;
   /** Called once for each outage, and for its end. */
   readonly onAway: (message: string) => void;
   readonly onBack: () => void;
@@ -687,7 +686,7 @@ export function createSchemaIds({
   autoRegister,
   ...options
 }: SchemaIdsOptions): SchemaIds {
-  const { clock, onAway, onBack, onRefused } = options;
+  const { onAway, onBack, onRefused } = options;
   const ids = new Map<string, number>();
   const failures = new Map<string, Failed>();
   const asking = new Map<string, Promise<number>>();

@@ -2,7 +2,7 @@
 
 import type { Config } from '../../config/config.ts';
 import { sleep } from '../../ground/builtins.ts';
-import { systemClock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
@@ -143,7 +143,6 @@ function run(
     refusalOf: request.refusalOf,
     ratePerSecond: request.ratePerSecond,
     dryRun: !request.isSending,
-    clock: systemClock,
     sleep: (ms) => sleep(ms, undefined, { ref: request.keepsAlive !== false }),
     isStopped: request.isStopped,
     onProgress: (report) => request.onProgress(report, total),
@@ -159,7 +158,7 @@ async function openSource(
   const { client, backup } = config.broker;
   if (place.kind === 'local') {
     const { directory, file, withAside } = place;
-    return openLocalSource({ directory, file, withAside, now: systemClock.now });
+    return openLocalSource({ directory, file, withAside, now: clock.now });
   }
   if (place.kind === 's3') {
     const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;
@@ -203,7 +202,7 @@ const exportedAtOnce = 500;
 /** Copies a backup folder to files, one per event. The source is not marked. Rejects with one-line errors. */
 export async function exportBackup(request: ExportRequest): Promise<ExportReport> {
   const { directory, file, accept } = request;
-  const source = await openLocalSource({ directory, file, now: systemClock.now });
+  const source = await openLocalSource({ directory, file, now: clock.now });
   const report: ExportReport = { exported: 0, skipped: 0, unreadable: [], isInterrupted: false };
   await source.open(false);
   try {

@@ -1,7 +1,7 @@
 // outbox/: the outbox as the management server and the command line see it, and its relay.
 
 import type { Config } from '../../config/config.ts';
-import { type Clock, inTime, systemClock } from '../../ground/clock.ts';
+import { clock, inTime } from '../../ground/clock.ts';
 import { isoSeconds } from '../../ground/event-fields.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import { circuitStates } from '../../ground/management.ts';
@@ -30,7 +30,6 @@ interface OutboxHealthOptions {
   readonly remark?: (() => string | undefined) | undefined;
   /** A FAILED row blocks later rows of its aggregate. */
   readonly failedBlocks?: boolean;
-  readonly clock: Clock;
 }
 
 /** How long answers of the table are reused, at least. */
@@ -56,7 +55,6 @@ export function createOutboxHealth({
   problem,
   remark,
   failedBlocks = false,
-  clock,
 }: OutboxHealthOptions): {
   ask(): Promise<OutboxHealth>;
   /** Rows wait, and the relay of this process neither claims nor sends. As fast as `ask`. */
@@ -179,7 +177,7 @@ export function outboxState({
     failed,
     lastRelayedMs() {
       const agoMs = relay()?.timeSinceLastSuccessMs ?? null;
-      return agoMs === null ? null : systemClock.now() - agoMs;
+      return agoMs === null ? null : clock.now() - agoMs;
     },
     unconfirmed,
     unjoined,
@@ -235,10 +233,10 @@ export function manageOutbox(
   relay: () => RelayState | undefined,
   fitness: OutboxFitness,
 ): ManagedOutbox {
-  const statistics = createStatistics({ store, clock: systemClock });
+  const statistics = createStatistics({ store });
   const countPending = (): Promise<number> => isolate(() => store.countPending());
   const health = createOutboxHealth({
-    ...{ countPending, statistics, relay, ...fitness, clock: systemClock },
+    ...{ countPending, statistics, relay, ...fitness },
     failedBlocks: config.outbox.onFailed === 'block',
   });
   const replay = loadOnce(() => openReplay(config, store, broker));
@@ -288,7 +286,6 @@ export async function openReplay(
     store,
     broker,
     sendTimeoutMs,
-    clock: systemClock,
     ...(onProgress && { onProgress }),
   });
 }

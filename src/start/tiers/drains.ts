@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import { sleep } from '../../ground/builtins.ts';
-import { systemClock } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { type Broker, partitionOf } from '../../publish/broker.ts';
@@ -28,7 +28,6 @@ export function startDrain(
   { broker, logger, onAnswered, order, mayHaveBacklog }: DrainParts,
 ): Drain {
   const { maxBytes } = backup;
-  const clock = systemClock;
   const open = (own?: () => Promise<OwnSegments>) =>
     lazySource('local files', () =>
       openLocalSource({
@@ -67,7 +66,6 @@ export function startDrain(
     ask: () => isolate(() => broker.describe()),
     onAnswered,
     onDrained: files.recount,
-    clock,
     logger,
   });
 }

@@ -3,7 +3,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { readdirSync } from 'node:fs';
 import type { Config } from '../../config/config.ts';
-import { type Clock, systemClock, within } from '../../ground/clock.ts';
+import { clock, within } from '../../ground/clock.ts';
 import { loadChunk } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { BackupState } from '../../observe/metrics.ts';
@@ -42,7 +42,6 @@ const nothingWaits = { files: 0, events: 0, bytes: 0, tooLarge: 0 };
 export function startTiers(config: Config, parts: TiersParts) {
   const { broker, ledger, alert, logger } = parts;
   const { dlqTopic, dlqFormat, dlqBackupPath, backup } = config.broker;
-  const clock = systemClock;
 
   const dlq =
     dlqTopic === undefined
@@ -51,7 +50,6 @@ export function startTiers(config: Config, parts: TiersParts) {
           broker,
           topic: dlqTopic,
           format: dlqFormat,
-          clock,
           logger,
           partitionOf,
           isAway: parts.isAway,
@@ -65,18 +63,17 @@ export function startTiers(config: Config, parts: TiersParts) {
   const isJournal =
     backup.localEnabled && backup.drain.enabled && format === 'journal' && backup.drain.order !== 'none';
   const local = backup.localEnabled
-    ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, isJournal, clock, logger })
+    ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, isJournal, logger })
     : undefined;
-  const order = isJournal ? createBackupOrder({ partitionOfKey, clock, logger }) : undefined;
+  const order = isJournal ? createBackupOrder({ partitionOfKey, logger }) : undefined;
   const configured = [s3, local].filter((strategy) => strategy !== undefined);
   const backupTier = createBackupTier({
     strategies: () => [...registeredBackupStrategies(), ...configured],
     drained: local,
     onDrainable: order?.stored,
-    clock,
     logger,
   });
-  const { kept, recentDlq } = createKeptEvents(logger, clock);
+  const { kept, recentDlq } = createKeptEvents(logger);
   const chain = createTierChain({
     tiers: dlq === undefined ? [backupTier] : [dlq, backupTier],
     onKept: kept,
@@ -199,7 +196,6 @@ const freshMs = 60_000;
 /** Counts unrecovered dead letters in the background, at most once a minute and only on request. `null`: unknown. */
 export function createDlqWaiting(
   openReader: () => Promise<Pick<TopicReader, 'open' | 'count' | 'close'>>,
-  clock: Clock,
   logger: Pick<Logger, 'debug'>,
 ): () => number | null {
   let waiting: number | null = null;
@@ -239,5 +235,5 @@ export function dlqWaitingOf(config: Config, logger: Logger): () => number | nul
   const { client, dlqTopic: topic } = config.broker;
   if (topic === undefined || !readsTopics(client)) return () => null;
   const settings = { ...brokerSettingsOf(config, logger), topic, group: recoveryGroup, keepsAlive: false };
-  return createDlqWaiting(() => openTopicReader(client, settings), systemClock, logger);
+  return createDlqWaiting(() => openTopicReader(client, settings), logger);
 }

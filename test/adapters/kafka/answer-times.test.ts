@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { createAnswerTimes } from '../../../src/adapters/kafka/session.ts';
+import { useClock } from '../../support/fake-time.ts';
 
 describe('answer times', () => {
   let nowMs: number;
   const times = () => {
     nowMs = 1_000;
-    return createAnswerTimes({ now: () => 0, monotonic: () => nowMs });
+    useClock({ monotonic: () => nowMs });
+    return createAnswerTimes();
   };
 
   it('have no mean before the first answer', () => {

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { createDialPace } from '../../../src/adapters/kafka/transport.ts';
+import { useClock } from '../../support/fake-time.ts';
 
 describe('dial pace', () => {
   let nowMs = 0;
   const setUp = () => {
     nowMs = 0;
-    const pace = createDialPace<string>({ now: () => nowMs, monotonic: () => nowMs });
+    useClock({ monotonic: () => nowMs });
+    const pace = createDialPace<string>();
     /** Tries each that has its turn; all of them refuse. */
     const tryAll = (...addresses: string[]): string[] =>
       addresses.filter((address) => {

@@ -9,7 +9,6 @@ describe('silence of the cluster', () => {
     const heard: number[] = [];
     let answer: { atMs: number; tookMs: number } | undefined;
     const silence = createSilence(
-      { now: Date.now, monotonic: Date.now },
       () => heard.push(Date.now()),
       () => answer,
     );

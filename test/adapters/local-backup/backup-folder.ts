@@ -22,7 +22,6 @@ export function backupIn(directory: string, options: Partial<LocalBackupOptions>
     format: options.isJournal === true ? 'journal' : 'event',
     maxFiles: 10_000,
     maxBytes: 1024 ** 3,
-    clock: { now: Date.now, monotonic: () => performance.now() },
     logger: silentLog,
     ...options,
   });

@@ -7,6 +7,7 @@ import type { LocalBackup } from '../../../src/adapters/local-backup/local-backu
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import { generationOf, nextGeneration } from '../../../src/adapters/local-backup/segment.ts';
 import type { RecoverySource, Unreadable } from '../../../src/publish/recovery-source.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { until } from '../../support/until.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
 
@@ -93,13 +94,13 @@ describe('journal of the local backup', () => {
     const first = backupIn(directory, { isJournal: true });
     await store(first, ...range(5_000, 20));
     exchange(directory, ofDead);
-    const clock = { now: () => Date.now() - 86_400_000, monotonic: () => performance.now() };
-    const second = backupIn(directory, { isJournal: true, clock });
+    useClock({ now: () => Date.now() - 86_400_000 });
+    const second = backupIn(directory, { isJournal: true });
     await store(second, ...range(1_000, 20));
     exchange(directory, ofDead);
     const [one = '', other = ''] = namesIn(directory);
     assert.equal(generationOf(other), generationOf(one) + 1);
-    const third = backupIn(directory, { isJournal: true, clock });
+    const third = backupIn(directory, { isJournal: true });
     await store(third, 500);
     assert.deepEqual((await leftIn(directory)).ids, [...range(5_000, 20), ...range(1_000, 20)]);
     assert.deepEqual((await ownOf(directory, third)).ids, [500]);

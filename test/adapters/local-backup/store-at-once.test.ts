@@ -11,7 +11,6 @@ describe('local backup of a process that ends in the turn of its first event', (
       format: 'event',
       maxFiles: 10,
       maxBytes: 1024 ** 2,
-      clock: { now: Date.now, monotonic: () => performance.now() },
       logger: silentLog,
     });
     backup.storeSync?.([backupEvent('1')]);

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import sinon from 'sinon';
 import { s3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
-import { systemClock } from '../../../src/ground/clock.ts';
 import type { RecoverySource, StoredBatch, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { keepEnvironment } from '../../support/environment.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { backupEvent, routeOf } from '../local-backup/backup-folder.ts';
 import { type FakeS3, startFakeS3, type Trouble } from './fake-s3.ts';
 
@@ -80,13 +79,14 @@ describe('S3 backup', () => {
     s3.trouble = 'slow';
     const backup = s3Backup.open(settings());
     await backup.store(backupEvent('1'));
-    const monotonic = sinon.stub(systemClock, 'monotonic').returns(0);
+    let nowMs = 0;
+    useClock({ monotonic: () => nowMs });
     try {
       const ids = Array.from({ length: 51 }, (_, index) => String(2_000_000 + index));
       const stores = ids.map((id) => backup.store(backupEvent(id)));
       const answers = Promise.allSettled(stores);
       await sleep(200);
-      monotonic.returns(30_001);
+      nowMs = 30_001;
       assert.deepEqual(
         (await answers).map(({ status }) => status),
         [...Array(50).fill('fulfilled'), 'rejected'],
@@ -94,7 +94,6 @@ describe('S3 backup', () => {
       await assert.rejects(stores[50] as Promise<void>, /S3 bucket "bucket" is too slow/);
       assert.equal(s3.objects.size, 51);
     } finally {
-      monotonic.restore();
     }
   });
 

@@ -1,7 +1,6 @@
 import { appendFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
 import type { Config } from '../../../src/config/config.ts';
-import { systemClock } from '../../../src/ground/clock.ts';
 import { consoleLogger } from '../../../src/observe/logger.ts';
 import { startIds } from '../../../src/start/settings.ts';
 
@@ -29,7 +28,7 @@ const config = {
 } as unknown as Config;
 
 const tickMs = 100;
-const ids = startIds(config, systemClock, consoleLogger('warn'));
+const ids = startIds(config, consoleLogger('warn'));
 ids.lease();
 let owed = 0;
 const timer = setInterval(() => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { askSlowly, type Totals } from '../../../src/manage/health.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { downHealth, upHealth } from '../fake-controls.ts';
 
 describe('health for a page that asks every two seconds', () => {
@@ -8,13 +9,13 @@ describe('health for a page that asks every two seconds', () => {
   function harness(first: typeof upHealth) {
     let [nowMs, asked, health] = [0, 0, first];
     let counted: Totals = nothing;
+    useClock({ monotonic: () => nowMs });
     const ask = askSlowly(
       async () => {
         asked++;
         return health;
       },
       { within: () => counted, close() {} },
-      { monotonic: () => nowMs },
     );
     return {
       at(ms: number) {

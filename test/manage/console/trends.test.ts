@@ -61,7 +61,6 @@ describe('what is kept of the last hour', () => {
     for (const [type] of types) sources.ledger.open(type).close('published');
     // More than the ledger keeps apart.
     const totals = new Map(types);
-    const now = { now: () => clock.now, monotonic: () => clock.now };
     const used = (): number => {
       for (let round = 0; round < 3; round++) collect();
       return process.memoryUsage().heapUsed;
@@ -69,7 +68,7 @@ describe('what is kept of the last hour', () => {
     const begin = () => {
       const trends = createTrends(() => totals);
       const read = () => ({ ...countsOf(sources), ...levelsOf(sources, clock.now) });
-      return { trends, recent: watchRecent(read, now, { onStep: trends.step }) };
+      return { trends, recent: watchRecent(read, { onStep: trends.step }) };
     };
     // What is compiled meanwhile is none of it.
     const warmUp = () => {

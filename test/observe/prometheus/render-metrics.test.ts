@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import sinon from 'sinon';
-import { systemClock } from '../../../src/ground/clock.ts';
 import { version } from '../../../src/ground/version.ts';
 import {
   type MetricSources,
@@ -11,6 +10,7 @@ import {
 } from '../../../src/observe/metrics.ts';
 import { durationBoundsSeconds } from '../../../src/observe/outcomes.ts';
 import { type MeasuredService, renderMetrics } from '../../../src/observe/prometheus.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { filledSources, metricSources } from '../metric-sources.ts';
 import { type Family, parsePrometheus } from './prometheus-text.ts';
 import { strangeSources } from './strange-sources.ts';
@@ -143,7 +143,7 @@ describe('the text of /metrics', () => {
       const found = (await textOf(sources)).matchAll(/^(svc_\S+_timestamp_seconds) (\S+)$/gm);
       return Object.fromEntries([...found].map(([, name, time]) => [name as string, Number(time)]));
     };
-    sinon.stub(systemClock, 'now').returns(1_700_000_100_000);
+    useClock({ now: () => 1_700_000_100_000 });
     assert.deepEqual(await times(filledSources()), {
       svc_events_last_success_timestamp_seconds: 1_700_000_000.5,
       svc_backup_oldest_timestamp_seconds: 1_700_000_098,

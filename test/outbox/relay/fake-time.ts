@@ -2,6 +2,7 @@ import sinon from 'sinon';
 import { createLedger, createPublishDurations } from '../../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import type { RelaySettings } from '../../../src/outbox/relay/relay.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { createMemoryOutboxStore, type MemoryTable } from '../memory-outbox-store.ts';
 import { collectLines, createFakeBroker, relayOver } from './relay-under-test.ts';
 
@@ -12,18 +13,15 @@ export function onFakeTime({ table, partitions }: { table?: MemoryTable; partiti
     now: 0,
   });
   const nowMs = (): number => time.now;
-  const clock = { now: nowMs, monotonic: nowMs };
+  useClock({ now: nowMs, monotonic: nowMs });
   const store = createMemoryOutboxStore(nowMs, table);
   const broker = createFakeBroker(nowMs, partitions);
   const { lines, logger } = collectLines();
   const counters = { ledger: createLedger(), durations: createPublishDurations() };
   return {
-    ...{ time, clock, store, broker, lines, logger, counters },
+    ...{ time, store, broker, lines, logger, counters },
     relay: (settings: Partial<RelaySettings> = {}, owner?: string) =>
-      relayOver(
-        { store, broker, clock, logger, counters, ...(owner === undefined ? {} : { owner }) },
-        settings,
-      ),
+      relayOver({ store, broker, logger, counters, ...(owner === undefined ? {} : { owner }) }, settings),
     insert: (...rows: OutboxRow[]) => store.insert(rows),
     /** `orders 0: 1,2` for each send, and the second it was at. */
     sends: () =>

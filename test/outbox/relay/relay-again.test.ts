@@ -68,7 +68,7 @@ describe('relay: a batch with an unknown outcome', () => {
   for (const { what, count, relays, slowMs = 0, stops = false, isOfDatabase = false } of outages) {
     it(`is stored once: ${what}`, async () => {
       for (let round = 1; round <= 10; round++) {
-        const { clock, logger } = its;
+        const { logger } = its;
         const random = seededRandom(round);
         const cluster = createCluster(random);
         const store = createMemoryOutboxStore(() => its.time.now);
@@ -76,10 +76,7 @@ describe('relay: a batch with an unknown outcome', () => {
         const started: Relay[] = [];
         const start = (): void => {
           const broker = cluster.producer(its.broker, slowMs);
-          const relay = relayOver(
-            { store, broker, clock, logger },
-            { batchSize: 5 + Math.floor(random() * 20) },
-          );
+          const relay = relayOver({ store, broker, logger }, { batchSize: 5 + Math.floor(random() * 20) });
           started.push(relay);
           relay.start();
         };

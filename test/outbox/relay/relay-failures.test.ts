@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import { notMadeFailure } from '../../../src/publish/broker.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../../publish/fake-cluster.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { onFakeTime } from './fake-time.ts';
 import { invalid, rowOf, unknownTopic } from './relay-under-test.ts';
 
@@ -97,8 +98,7 @@ describe('relay: failures', () => {
     const sent = () => its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`);
     let offMs: number;
     beforeEach(() => {
-      const { now } = its.clock;
-      its.clock.now = () => now() + offMs;
+      useClock({ now: () => its.time.now + offMs, monotonic: () => its.time.now });
       its.broker.reply = ({ records, atMs }) =>
         records.some(({ timestamp }) => Math.abs(Number(timestamp) - atMs) > hourMs)
           ? { kind: 'fatal', cause: 'INVALID_TIMESTAMP', message: 'the clock' }

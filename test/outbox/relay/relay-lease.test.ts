@@ -57,7 +57,7 @@ describe('relay: leases and the end', () => {
     // The first process dies with the answer of the broker in hand.
     its.store.ack = () => new Promise(() => {});
     its.store.claim = crashed(its.store.claim);
-    relayOver({ store: its.store, broker: its.broker, clock: its.clock }).start();
+    relayOver({ store: its.store, broker: its.broker }).start();
     await its.time.tickAsync(1_000);
     assert.deepEqual(names(), ['a1', 'a2']);
     const next = onSameTable();
@@ -216,7 +216,7 @@ describe('relay: leases and the end', () => {
 
   function onSameTable() {
     const other = onFakeTimeStore();
-    return { relay: relayOver({ store: other, broker: its.broker, clock: its.clock }) };
+    return { relay: relayOver({ store: other, broker: its.broker }) };
   }
 
   function onFakeTimeStore() {

@@ -52,7 +52,7 @@ describe('relay: whatever happens', () => {
         store.failing = isAway ? 'away' : undefined;
         store.delay = () => new Promise((resolve) => setTimeout(resolve, nextRandom() * 80));
         const settings = { maxRetries: 1, batchSize: 20 };
-        const relay = relayOver({ store, broker: its.broker, clock: its.clock }, settings);
+        const relay = relayOver({ store, broker: its.broker }, settings);
         relay.start();
         return { relay, store };
       }

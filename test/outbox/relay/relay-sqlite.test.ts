@@ -66,7 +66,6 @@ describe('relay: over SQLite', function () {
     assert.ok(timeSinceLastSuccessMs !== null && timeSinceLastSuccessMs >= 0);
     const replay = createReplay({
       ...{ store, broker, sendTimeoutMs: 1_000 },
-      clock: { now: Date.now, monotonic: () => performance.now() },
     });
     const { total, success } = await replay.run({ since: '2020-01-01T00:00:00Z', limit: 20 });
     assert.deepEqual([total, success, records.all().length], [20, 20, 320]);

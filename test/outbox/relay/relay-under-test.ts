@@ -115,7 +115,6 @@ export function relayOver(
   settings: Partial<RelaySettings> = {},
 ): Relay {
   return createRelay({
-    clock: { now: () => Date.now(), monotonic: () => performance.now() },
     logger: silentLog,
     owner: `owner-${++lastOwner}`,
     counters: { ledger: createLedger(), durations: createPublishDurations() },

@@ -2,21 +2,21 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import sinon from 'sinon';
+import type sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { createCallerWait, createInFlight, outcomeWithin } from '../../../src/publish/api/caller-wait.ts';
+import { fakeTime, useClock } from '../../support/fake-time.ts';
 
 describe('caller wait', () => {
   let clock: sinon.SinonFakeTimers;
-  const system = { now: () => Date.now(), monotonic: () => performance.now() };
 
   beforeEach(() => {
-    clock = sinon.useFakeTimers();
+    clock = fakeTime();
   });
   afterEach(() => clock.restore());
 
   it('lets each go when its own time is over, with one timer for all', async () => {
-    const callers = createCallerWait(2_000, system);
+    const callers = createCallerWait(2_000);
     const gone: string[] = [];
     const wait = (name: string) =>
       void callers.forOutcome(new Promise(() => {})).then((outcome) => gone.push(`${name} ${outcome}`));
@@ -36,7 +36,7 @@ describe('caller wait', () => {
   });
 
   it('gives the outcome that comes first', async () => {
-    const callers = createCallerWait(2_000, system);
+    const callers = createCallerWait(2_000);
     let settle = (_: Outcome): void => {};
     const outcome = callers.forOutcome(new Promise((resolve) => (settle = resolve)));
     await clock.tickAsync(1_999);
@@ -47,11 +47,13 @@ describe('caller wait', () => {
   it('runs its timer outside of the context of any call', async () => {
     const storage = new AsyncLocalStorage<string>();
     const seen: unknown[] = [];
-    const monotonic = () => {
-      seen.push(storage.getStore());
-      return performance.now();
-    };
-    const callers = createCallerWait(10, { ...system, monotonic });
+    useClock({
+      monotonic: () => {
+        seen.push(storage.getStore());
+        return performance.now();
+      },
+    });
+    const callers = createCallerWait(10);
     storage.run('request', () => void callers.forOutcome(new Promise(() => {})));
     await clock.tickAsync(10);
     assert.deepEqual(seen, ['request', undefined]);
@@ -59,14 +61,12 @@ describe('caller wait', () => {
 });
 
 describe('a caller with a time of its own', () => {
-  const system = { now: () => Date.now(), monotonic: () => performance.now() };
-
   it('leaves no timer behind when its outcome is there', async () => {
-    const clock = sinon.useFakeTimers();
+    const clock = fakeTime();
     try {
-      assert.equal(await outcomeWithin(60_000, Promise.resolve('published'), system), 'published');
+      assert.equal(await outcomeWithin(60_000, Promise.resolve('published')), 'published');
       assert.equal(clock.countTimers(), 0);
-      const late = outcomeWithin(100, new Promise(() => {}), system);
+      const late = outcomeWithin(100, new Promise(() => {}));
       await clock.tickAsync(100);
       assert.equal(await late, undefined);
     } finally {
@@ -76,13 +76,12 @@ describe('a caller with a time of its own', () => {
 });
 
 describe('where something blocks the event loop', () => {
-  const system = { now: () => Date.now(), monotonic: () => performance.now() };
   const ways: Readonly<Record<string, (outcome: Promise<Outcome>) => Promise<Outcome | undefined>>> = {
-    'all callers': (outcome) => createCallerWait(100, system).forOutcome(outcome),
-    'a caller with a time of its own': (outcome) => outcomeWithin(100, outcome, system),
+    'all callers': (outcome) => createCallerWait(100).forOutcome(outcome),
+    'a caller with a time of its own': (outcome) => outcomeWithin(100, outcome),
   };
   it('again and again, nobody waits for more than one turn longer', async () => {
-    const outcome = createCallerWait(100, system).forOutcome(new Promise(() => {}));
+    const outcome = createCallerWait(100).forOutcome(new Promise(() => {}));
     let turns = 0;
     let isOver = false;
     const block = (): void => {

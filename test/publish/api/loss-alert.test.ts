@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { createLossAlert, onEventLost } from '../../../src/publish/api/caller-wait.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
 describe('loss alert', () => {
@@ -20,7 +21,8 @@ describe('loss alert', () => {
       onEventLost(({ eventId }) => void told.push(eventId)),
     ];
     try {
-      const alert = createLossAlert(logger, { now: Date.now, monotonic: () => 0 });
+      useClock({ monotonic: () => 0 });
+      const alert = createLossAlert(logger);
       alert.lost(failedEvent('1').event, 'orders', away);
       await new Promise((resolve) => setImmediate(resolve));
     } finally {

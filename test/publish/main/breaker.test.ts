@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { circuitStates } from '../../../src/ground/management.ts';
 import { notMadeFailure } from '../../../src/publish/broker.ts';
 import { createBreaker, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { logInto } from '../../support/log.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';
 
@@ -10,9 +11,9 @@ describe('breaker', () => {
     let nowMs = 0;
     const lines: string[] = [];
     let opened = 0;
+    useClock({ monotonic: () => nowMs });
     const made = createBreaker({
       ...{ ...defaultBreaker, ...(random && { random }) },
-      clock: { now: () => nowMs, monotonic: () => nowMs },
       logger: logInto(lines),
       onOpen: () => opened++,
     });

@@ -2,16 +2,17 @@ import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { type Breaker, createCircuit, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { createAdmission, QueuedEvent } from '../../../src/publish/main/queue.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { silentLog } from '../../support/log.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
 describe('draft, while one event tests the cluster', () => {
   function setUp() {
     const time = { nowMs: 0, failedProbes: 0 };
-    const clock = { now: () => time.nowMs, monotonic: () => time.nowMs };
-    const breaker: Breaker = createCircuit({ ...defaultBreaker, clock, countsFatal: false, onChange() {} });
+    useClock({ monotonic: () => time.nowMs });
+    const breaker: Breaker = createCircuit({ ...defaultBreaker, countsFatal: false, onChange() {} });
     const draft = createAdmission({
-      ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, breaker, clock },
+      ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, breaker },
       logger: silentLog,
       onProbeFailed: () => time.failedProbes++,
       onFirst() {},

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { countMaxAgeMs, createPartitionCounts } from '../../../src/publish/main/cluster-state.ts';
+import { useClock } from '../../support/fake-time.ts';
 
 describe('partition counts', () => {
   function counts(answers: (number | undefined | Error)[]) {
     let nowMs = 0;
     let asked = 0;
-    const clock = { now: () => nowMs, monotonic: () => nowMs };
+    useClock({ monotonic: () => nowMs });
     const made = createPartitionCounts(async () => {
       const answer = answers[asked++];
       if (answer instanceof Error) throw answer;
       return answer;
-    }, clock);
+    });
     return { counts: made, asked: () => asked, at: (ms: number) => (nowMs = ms) };
   }
 

@@ -88,7 +88,7 @@ describe('topics that refuse their events', () => {
   });
 
   it('are no news five minutes after the last refusal, and a thousand of them are remembered', () => {
-    const refusals = createTopicRefusals({ now: () => Date.now(), monotonic: () => performance.now() });
+    const refusals = createTopicRefusals();
     for (let number = 0; number <= 1_000; number++)
       assert.equal(refusals.refused(`topic ${number}`, missing, false), true);
     assert.equal(refusals.of('topic 0'), undefined);

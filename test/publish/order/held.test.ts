@@ -10,7 +10,6 @@ import { away, event, fakeCluster, queueOver, usualRetry } from '../fake-cluster
 
 describe('events that are held', () => {
   const time = clockOfEach({ now: 1_700_000_000_000 });
-  const clock = { now: () => Date.now(), monotonic: () => performance.now() };
 
   /** A queue without retries, whose tiers are answered by hand: `stored` is what the drained backup says. */
   function setUp(
@@ -19,7 +18,7 @@ describe('events that are held', () => {
   ) {
     const { broker, sends } = fakeCluster(partitions === 'no answer' ? 'unknown' : partitions);
     if (partitions === 'no answer') broker.partitionsFor = () => new Promise(() => {});
-    const order = createBackupOrder({ partitionOfKey, clock, logger });
+    const order = createBackupOrder({ partitionOfKey, logger });
     order.earlierRun({ topics: new Set() });
     const failed: FailedEvent[] = [];
     const answers = new Map<string, (outcome: Outcome) => void>();

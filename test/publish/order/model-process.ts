@@ -16,8 +16,6 @@ export interface ModelProcess extends Owner {
   close(): Promise<void>;
 }
 
-const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-
 /** The queue, the tiers and the drain as a process has them, over a cluster and a folder of the model. */
 export function startProcess(
   generation: number,
@@ -31,11 +29,11 @@ export function startProcess(
   const say = (message: string): void => void lines.push(message);
   const logger = { debug() {}, info: say, warn: say, error: say };
   const broker = cluster.brokerOf(owner);
-  const order = createBackupOrder({ partitionOfKey, clock, logger });
+  const order = createBackupOrder({ partitionOfKey, logger });
   const strategy = folder.strategyOf(owner);
   const backup = createBackupTier({
     ...{ strategies: () => [strategy], drained: strategy, onDrainable: order.stored },
-    ...{ clock, logger },
+    ...{ logger },
   });
   const chain = createTierChain({
     tiers: [backup],
@@ -46,7 +44,7 @@ export function startProcess(
   const own = folder.own(owner);
   const left = folder.left(owner);
   const drain = createDrain({
-    ...{ clock, logger, ratePerSecond: 500 },
+    ...{ logger, ratePerSecond: 500 },
     journal: { order, source: own.source, hasEvents: own.hasOwn },
     ...{ left: left.source, hasLeft: left.hasLeft },
     mayHaveBacklog: folder.waiting() > 0,

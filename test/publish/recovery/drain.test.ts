@@ -4,6 +4,7 @@ import { SvcError } from '../../../src/ground/errors.ts';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import { createDrain, type DrainOptions } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../../src/publish/recovery-source.ts';
+import { useClock } from '../../support/fake-time.ts';
 
 const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };
 const refused: SendFailure = { kind: 'fatal', cause: 'TOPIC_AUTHORIZATION_FAILED', message: 'not allowed' };
@@ -22,6 +23,8 @@ const event = (id: number): StoredEvent => ({
 
 function setUp(options: Partial<DrainOptions> = {}) {
   const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], now: 0 });
+  useClock({ now: () => clock.now, monotonic: () => clock.now });
+  useClock({ now: () => clock.now, monotonic: () => clock.now });
   const state = {
     left: new Set<StoredEvent>(),
     inUse: [] as Unreadable[],
@@ -77,7 +80,6 @@ function setUp(options: Partial<DrainOptions> = {}) {
     },
     prepare: async () => void state.prepared++,
     onDrained: async () => {},
-    clock: { now: () => clock.now, monotonic: () => clock.now },
     logger: { debug: () => {}, info: say, warn: say, error: say },
     ...options,
   });

@@ -48,7 +48,7 @@ async function run(
     accept: ({ eventId }) => !heldUp.some((id) => id % 2 === Number(eventId) % 2),
     onHeldUp: ({ eventId }) => void heldUp.push(Number(eventId)),
     ...{ keepsOrder: true, ratePerSecond: 0, retryWaitsMs: [], dryRun: false },
-    ...{ clock: { now: () => 0, monotonic: () => 0 }, sleep: async () => {}, isStopped: () => false },
+    ...{ sleep: async () => {}, isStopped: () => false },
     ...rest,
   });
   return { report, done, heldUp, mostUnderWay };

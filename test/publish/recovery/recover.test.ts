@@ -3,6 +3,7 @@ import type { BrokerRecord, SendFailure, SendResult } from '../../../src/publish
 import { type RecoverOptions, recover } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import type { UncertainBatches } from '../../../src/publish/sender/sender.ts';
+import { useClock } from '../../support/fake-time.ts';
 
 function stored(id: number, rest: Partial<StoredEvent> = {}): StoredEvent {
   return {
@@ -73,7 +74,6 @@ function setUp(
       ratePerSecond: 0,
       dryRun: false,
       isStopped: () => false,
-      clock: { now: () => 1_790_000_000_000, monotonic: () => 0 },
       sleep: async (ms) => void sleeps.push(ms),
       ...rest,
     });
@@ -84,6 +84,8 @@ const values = ({ records }: Sent): string[] => records.map(({ value }) => value
 const awayFailure: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };
 
 describe('recover', () => {
+  beforeEach(() => void useClock({ now: () => 1_790_000_000_000, monotonic: () => 0 }));
+
   it('sends the same bytes, key and headers, by partition and in order, with the time of the sending', async () => {
     const { run, sends, source } = setUp([stored(1), stored(2), stored(3)], () => undefined);
     const report = await run();

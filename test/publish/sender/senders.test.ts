@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { systemClock } from '../../../src/ground/clock.ts';
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import {
   type BrokerRecord,
@@ -44,11 +43,10 @@ senderContract('dead letters', {
   maxEvents: 250,
   retries: false,
   limitMs: 1_000,
-  make(broker, nowMs) {
+  make(broker) {
     const ends = new Map<string, End>();
     const tier = createDlqTier({
       ...{ broker, topic: 'dlq', format: 'operations', leastTimeMs: 1_000, logger: silentLog, partitionOf },
-      clock: { now: nowMs, monotonic: nowMs },
       isAway: () => false,
       onSendFailed() {},
     });
@@ -72,7 +70,7 @@ const recovery = (keepsOrder: boolean): SenderTraits => ({
   maxEvents: 500,
   retries: true,
   limitMs: undefined,
-  make(broker, nowMs) {
+  make(broker) {
     const left = new Map<string, StoredEvent>();
     const ends = new Map<string, End>();
     const uncertain = new Map();
@@ -103,7 +101,6 @@ const recovery = (keepsOrder: boolean): SenderTraits => ({
           ...(keepsOrder ? { retryWaitsMs: [] } : {}),
           send: broker.send,
           partitionsFor: broker.partitionsFor,
-          clock: { now: nowMs, monotonic: nowMs },
           accept: ({ key }) => !held.has(key),
           onHeldUp: ({ key }) => held.add(key),
           isStopped: () => isStopped,
@@ -141,8 +138,7 @@ senderContract('the relay', {
   limitMs: 2_000,
   make(broker, nowMs) {
     const store = createMemoryOutboxStore(nowMs);
-    const clock = { now: nowMs, monotonic: nowMs };
-    const relay = relayOver({ store, broker, clock }, { batchSize: 1_000, circuitBreaker: false });
+    const relay = relayOver({ store, broker }, { batchSize: 1_000, circuitBreaker: false });
     relay.start();
     let isClosed = false;
     return {
@@ -198,7 +194,7 @@ describe('the sender, with nothing around it', () => {
     const sends: string[] = [];
     const records = new Map<string, BrokerRecord>();
     const sender = createSender<string>({
-      ...{ clock: systemClock, maxInFlight: 2, limits: { maxEvents: 3, maxBytes: 100 }, bytesOf: () => 1 },
+      ...{ maxInFlight: 2, limits: { maxEvents: 3, maxBytes: 100 }, bytesOf: () => 1 },
       toRecord: (id, timestamp) => ({ key: null, value: Buffer.from(id), headers: {}, timestamp }),
       async send(_, sent, ids) {
         for (const [at, id] of ids.entries()) {

@@ -8,6 +8,7 @@ import {
   registeredBackupStrategies,
 } from '../../../src/publish/tier.ts';
 import { createBackupTier } from '../../../src/publish/tiers/tiers.ts';
+import { useClock } from '../../support/fake-time.ts';
 import { failedEvent } from '../failed-event.ts';
 
 type Fake = EventBackupStrategy & { readonly stored: BackupEvent[]; answer: () => Promise<void> };
@@ -29,9 +30,10 @@ function strategy(name: string, rest: Partial<EventBackupStrategy> = {}): Fake {
 function tierOf(...strategies: EventBackupStrategy[]) {
   const errors: string[] = [];
   const time = { nowMs: 0 };
+  useClock({ now: () => 1_780_000_002_000, monotonic: () => time.nowMs });
+  useClock({ now: () => 1_780_000_002_000, monotonic: () => time.nowMs });
   const tier = createBackupTier({
     strategies: () => strategies,
-    clock: { now: () => 1_780_000_002_000, monotonic: () => time.nowMs },
     logger: { debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) },
   });
   return { tier, errors, time };

@@ -5,7 +5,6 @@ import { createBackupTier, createTierChain } from '../../../src/publish/tiers/ti
 import { silentLog as logger } from '../../support/log.ts';
 import { failedEvent } from '../failed-event.ts';
 
-const clock = { now: () => 0, monotonic: () => 0 };
 const behind: FailedEvent = { ...failedEvent('1'), failure: spilled };
 
 describe('an event that goes behind others in the backup', () => {
@@ -45,7 +44,7 @@ describe('an event that goes behind others in the backup', () => {
     const [s3, local] = [place('s3'), place('local')];
     const drainable: FailedEvent[] = [];
     const backup = createBackupTier({
-      ...{ strategies: () => [s3, local], drained: local, clock, logger },
+      ...{ strategies: () => [s3, local], drained: local, logger },
       onDrainable: (failed) => void drainable.push(failed),
     });
     await backup.store(failedEvent('1'));

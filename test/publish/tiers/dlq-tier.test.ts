@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { createDlqTier, type DlqOptions } from '../../../src/publish/tiers/tiers.ts';
-import { clockOfEach } from '../../support/fake-time.ts';
+import { clockOfEach, clockOfGlobals, useClock } from '../../support/fake-time.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
 interface Sent {
@@ -15,6 +15,7 @@ function tierOver(answer: (sent: Sent) => SendFailure | undefined, options: Part
   const errors: string[] = [];
   const kinds: string[] = [];
   const time = { nowMs: 0 };
+  useClock({ now: () => 1_780_000_001_000, monotonic: () => time.nowMs });
   const tier = createDlqTier({
     leastTimeMs: 1_000,
     broker: {
@@ -32,7 +33,6 @@ function tierOver(answer: (sent: Sent) => SendFailure | undefined, options: Part
     },
     topic: 'dlq',
     format: 'operations',
-    clock: { now: () => 1_780_000_001_000, monotonic: () => time.nowMs },
     logger: { debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) },
     partitionOf: (key) => (Number(key?.slice(4)) % 2 === 0 ? 0 : 1),
     isAway: () => false,
@@ -141,7 +141,6 @@ describe('dead letter tier', () => {
   describe('whose topic does not answer', () => {
     const fake = clockOfEach();
     const hang = (): Promise<never> => new Promise(() => {});
-    const monotonic = () => performance.now();
 
     for (const [deadlineAtMs, limitMs] of [
       [undefined, Number.POSITIVE_INFINITY],
@@ -156,8 +155,8 @@ describe('dead letter tier', () => {
           const whole = { partitionsFor: async () => 1, send: async () => ({ ok: true }) as const };
           const { tier, kinds } = tierOver(() => undefined, {
             broker: { ...whole, [what]: hang },
-            clock: { now: () => 0, monotonic },
           });
+          useClock(clockOfGlobals);
           let answer: boolean | undefined;
           const letter = failedEvent('1', deadlineAtMs === undefined ? {} : { deadlineAtMs });
           void tier.store(letter).then((stored) => (answer = stored));

@@ -6,8 +6,6 @@ import { clockOfEach } from '../../support/fake-time.ts';
 import { silentLog as logger } from '../../support/log.ts';
 import { away, event, fakeCluster, queueOver, tooLarge } from '../fake-cluster.ts';
 
-const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-
 /**
  * The queue, the dead letter topic and the backup as a process has them. The main topic is answered by hand, the other at
  * once: it takes all events but one.
@@ -22,18 +20,18 @@ function processWith({ room = 10_000, refused = '' } = {}) {
       return isRefused ? { ok: false, failure: tooLarge } : { ok: true };
     },
   };
-  const order = createBackupOrder({ partitionOfKey, clock, logger });
+  const order = createBackupOrder({ partitionOfKey, logger });
   order.earlierRun({ topics: new Set() });
   const local = { name: 'local', store: async () => {} };
   const ended: Record<string, string> = {};
   const chain = createTierChain({
     tiers: [
       createDlqTier({
-        ...{ broker: withDlq, topic: 'dead', format: 'operations', clock, logger, partitionOf },
+        ...{ broker: withDlq, topic: 'dead', format: 'operations', logger, partitionOf },
         ...{ leastTimeMs: 1_000, isAway: () => false, onSendFailed() {} },
       }),
       createBackupTier({
-        ...{ strategies: () => [local], drained: local, onDrainable: order.stored, clock, logger },
+        ...{ strategies: () => [local], drained: local, onDrainable: order.stored, logger },
       }),
     ],
     onKept() {},

@@ -24,9 +24,7 @@ describe('health of the outbox', () => {
     statistics = { report: sinon.stub().resolves(report), oldestPendingMs: sinon.stub().resolves(700) };
   });
 
-  const time = () => ({ now: () => clock.now, monotonic: () => clock.now });
-  const healthOf = () =>
-    createOutboxHealth({ countPending, statistics, relay: () => undefined, clock: time() });
+  const healthOf = () => createOutboxHealth({ countPending, statistics, relay: () => undefined });
   const noRelay = { circuitBreakerState: null, consecutiveFailures: null, timeSinceLastSuccessMs: null };
   const unknown = { totalPending: null, totalFailed: null, oldestPendingMs: null };
 
@@ -37,7 +35,7 @@ describe('health of the outbox', () => {
       timeSinceLastSuccessMs: 90,
     } as const;
     const relay = () => ({ ...state, pending: 2, processed: { published: 0, failed: 0 } });
-    const health = createOutboxHealth({ countPending, statistics, relay, clock: time() });
+    const health = createOutboxHealth({ countPending, statistics, relay });
     const found = { status: 'UP', ...state, totalPending: 2, totalFailed: 1 };
     assert.deepEqual(await health.ask(), { ...found, oldestPendingMs: 700 });
     clock.tick(4_999);
@@ -59,7 +57,7 @@ describe('health of the outbox', () => {
       ...{ ...state, pending: null, processed: { published: 0, failed: 0 } },
       standsBy: true as const,
     });
-    const health = createOutboxHealth({ countPending, statistics, relay, clock: time() });
+    const health = createOutboxHealth({ countPending, statistics, relay });
     assert.deepEqual([health.oldestPendingMs(), health.failed()], [null, null]);
     sinon.assert.notCalled(countPending);
     const { status, standsBy, totalPending } = await health.ask();
@@ -75,7 +73,7 @@ describe('health of the outbox', () => {
     const known = { brokerProducerInitialized: true, topic: 't', dlqTopic: null };
     const broker = { clusterId: 'c', nodeCount: 1 };
     const whole = cacheHealth({
-      ...{ probe: async () => broker, known: () => known, outbox: healthOf().ask, clock: time() },
+      ...{ probe: async () => broker, known: () => known, outbox: healthOf().ask },
     });
     assert.deepEqual(await whole(), {
       status: 'DOWN',
@@ -85,7 +83,7 @@ describe('health of the outbox', () => {
 
   it('is DOWN while something else is wrong, whatever the database answers', async () => {
     const problem = (): string => 'events are in another table';
-    const options = { countPending, statistics, relay: () => undefined, problem, clock: time() };
+    const options = { countPending, statistics, relay: () => undefined, problem };
     const { status, error, totalPending } = await createOutboxHealth(options).ask();
     assert.deepEqual([status, error, totalPending], ['DOWN', problem(), 2]);
   });
@@ -151,7 +149,7 @@ describe('health of the outbox', () => {
         ...(stalled && { stalled }),
       });
       const health = createOutboxHealth({
-        ...{ countPending, statistics, relay, clock: time(), remark: () => remark },
+        ...{ countPending, statistics, relay, remark: () => remark },
         ...(failedBlocks && { failedBlocks }),
       });
       const { status, error, warning } = await health.ask();

@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createDlqWaiting } from '../../../src/start/tiers/start-tiers.ts';
+import { useClock } from '../../support/fake-time.ts';
 
 describe('dead letters that wait', () => {
   let nowMs: number;
   let opened: number;
   let closed: number;
   let counts: (number | Error)[];
-  const clock = { now: () => nowMs, monotonic: () => nowMs };
   const logger = { debug() {} };
 
   beforeEach(() => {
     [nowMs, opened, closed, counts] = [0, 0, 0, []];
+    useClock({ monotonic: () => nowMs });
+    useClock({ monotonic: () => nowMs });
   });
 
   const waitingOf = () =>
@@ -30,7 +32,6 @@ describe('dead letters that wait', () => {
           closed++;
         },
       }),
-      clock,
       logger,
     );
   const settled = async (): Promise<void> => {

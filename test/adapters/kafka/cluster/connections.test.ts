@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { createConnections, createDialPace } from '../../../../src/adapters/kafka/transport.ts';
+import { useClock } from '../../../support/fake-time.ts';
 import { startSilentServer } from '../../../support/silent-server.ts';
 import { kafkaClients } from '../kafka-clients.ts';
 import { kafkaOptions } from '../kafka-options.ts';
@@ -10,7 +11,8 @@ for (const { name, load } of kafkaClients)
   describe(`connections through ${name}`, () => {
     const create = async (nowMs: () => number = () => 0) => {
       const options = kafkaOptions([], { requestTimeoutMs: 30_000 });
-      const pace = createDialPace<unknown>({ now: nowMs, monotonic: nowMs });
+      useClock({ monotonic: nowMs });
+      const pace = createDialPace<unknown>();
       return createConnections(await load(options), options, pace);
     };
 

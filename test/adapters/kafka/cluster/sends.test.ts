@@ -9,7 +9,6 @@ import {
   type Topics,
 } from '../../../../src/adapters/kafka/session.ts';
 import type { BrokerConnection, Connections } from '../../../../src/adapters/kafka/transport.ts';
-import { systemClock } from '../../../../src/ground/clock.ts';
 import type { SendResult } from '../../../../src/publish/broker.ts';
 import { failureOf } from '../../../contract/broker.ts';
 import { fakeTime } from '../../../support/fake-time.ts';
@@ -84,7 +83,7 @@ describe('sends to the leaders of partitions', () => {
         connectionsFor: () => connections as unknown as Connections,
         topics: topics as unknown as Topics,
         silentAtMs: () => silentAtMs,
-        answerTimes: createAnswerTimes(systemClock),
+        answerTimes: createAnswerTimes(),
         sequences: isIdempotent ? createSequences(async () => ({ id: 1n, epoch: 0 })) : undefined,
       },
       kafkaOptions(['one:1']),

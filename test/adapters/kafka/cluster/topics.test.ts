@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type SinonFakeTimers, stub, useFakeTimers } from 'sinon';
+import { type SinonFakeTimers, useFakeTimers } from 'sinon';
 import { ProtocolError } from '../../../../src/adapters/kafka/protocol.ts';
 import { BrokerError } from '../../../../src/adapters/kafka/send-failure.ts';
 import { createTopics } from '../../../../src/adapters/kafka/session.ts';
@@ -9,7 +9,7 @@ import {
   type Connections,
   keyOf,
 } from '../../../../src/adapters/kafka/transport.ts';
-import { systemClock } from '../../../../src/ground/clock.ts';
+import { useClock } from '../../../support/fake-time.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
 const brokers = [
@@ -202,12 +202,12 @@ describe('topics of a cluster', () => {
   });
 
   it('asks anew after 2 s where no broker confirms what it gets: none says that it leads no more', async () => {
-    const monotonic = stub(systemClock, 'monotonic').returns(0);
+    let nowMs = 0;
+    useClock({ monotonic: () => nowMs });
     const [confirmed, unconfirmed] = [create(), create({ acks: '0' })];
     for (const topics of [confirmed, unconfirmed]) await topics.find('t');
-    monotonic.returns(2_000);
+    nowMs = 2_000;
     for (const topics of [confirmed, unconfirmed]) await topics.find('t');
-    monotonic.restore();
     assert.equal(asked.length, 3);
   });
 

@@ -5,7 +5,7 @@ import {
   groupRefusals,
 } from '../../../../src/adapters/kafka/group.ts';
 import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/ids.ts';
-import { clockOfEach } from '../../../support/fake-time.ts';
+import { clockOfEach, useClock } from '../../../support/fake-time.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
 const never = new Promise<never>(() => {});
@@ -61,6 +61,7 @@ describe('createGroupLease', () => {
   beforeEach(() => {
     lines = [];
     grants = [];
+    useClock({ now: () => Date.now(), monotonic: () => Date.now() - startMs });
   });
 
   function leaseOf(access: GroupAccess): WorkerIdLease {
@@ -70,7 +71,6 @@ describe('createGroupLease', () => {
       group: 'svc-workers',
       maxWorkerId: 1023,
       refusals: groupRefusals('svc-workers', kafkaOptions(['kafka:9092'])),
-      clock: { now: () => Date.now(), monotonic: () => Date.now() - startMs },
       logger: { debug() {}, info: log, warn: log, error: log },
     });
     lease.start((grant) => grants.push(grant));

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import type { KafkaTokenOptions } from '../../../../src/adapters/kafka/kafka-client-options.ts';
 import { createTokenSource } from '../../../../src/adapters/kafka/token.ts';
+import { useClock } from '../../../support/fake-time.ts';
 import { startTokenEndpoint, type TokenEndpoint } from '../token-endpoint.ts';
 
 describe('tokens to sign in to Kafka with', () => {
   let endpoint: TokenEndpoint;
   let options: KafkaTokenOptions;
   let nowMs: number;
-  const clock = { monotonic: () => nowMs };
   const create = (rest: Partial<KafkaTokenOptions> = {}) =>
-    createTokenSource({ ...options, ...rest } as KafkaTokenOptions, 1_000, clock);
+    createTokenSource({ ...options, ...rest } as KafkaTokenOptions, 1_000);
 
   before(async () => {
     endpoint = await startTokenEndpoint();
@@ -17,6 +17,7 @@ describe('tokens to sign in to Kafka with', () => {
   after(() => endpoint.close());
   beforeEach(() => {
     nowMs = 1_000;
+    useClock({ monotonic: () => nowMs });
     endpoint.requests.length = 0;
     endpoint.answer = undefined;
     endpoint.lifetimeS = 100;

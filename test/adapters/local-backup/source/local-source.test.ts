@@ -16,6 +16,7 @@ import { createLocalSource } from '../../../../src/adapters/local-backup/local-s
 import { createSnowflake, createUuidV7 } from '../../../../src/envelope/ids.ts';
 import { addClaim, ownStamp } from '../../../../src/ground/claims.ts';
 import type { StoredBatch, StoredEvent } from '../../../../src/publish/recovery-source.ts';
+import { useClock } from '../../../support/fake-time.ts';
 import { backupEvent, backupIn, eventsIn, freshPath, namesIn } from '../backup-folder.ts';
 
 type IdOf = (number: number) => string;
@@ -152,8 +153,8 @@ for (const [kind, idOf] of [
 describe('recovery from a backup folder', () => {
   it('gives events whose ids are numbers and UUIDs in the order of their times', async () => {
     const directory = freshPath();
-    const clock = { ms: Date.UTC(2026, 2, 4), now: () => clock.ms, monotonic: () => 0 };
-    const [numbers, uuids] = [createSnowflake({ workerId: 3, clock }), createUuidV7({ clock })];
+    const clock = useClock({ ms: Date.UTC(2026, 2, 4), now: (): number => clock.ms });
+    const [numbers, uuids] = [createSnowflake({ workerId: 3 }), createUuidV7()];
     const made = Array.from({ length: 12 }, (_, index) => {
       clock.ms += 10;
       return (index % 3 === 0 ? numbers : uuids).next();

@@ -16,7 +16,6 @@ describe('watch over the cluster', () => {
     const state = { cluster: 'away' as 'away' | 'there' | 'hangs', asked: [] as number[] };
     const seen = { returns: 0, silences: 0, waiting: 0 };
     const watch = createClusterWatch({
-      clock: { now: Date.now, monotonic: Date.now },
       ask: () => {
         state.asked.push(Date.now());
         if (state.cluster === 'hangs') return new Promise(() => {});
