@@ -28,16 +28,7 @@ import type {
   OutboxSummary,
   RecoveryRun,
 } from './controls.ts';
-import {
-  askSlowly,
-  type ClusterState,
-  cacheHealth,
-  type Recent,
-  type Sample,
-  type Totals,
-  throttleFinding,
-  watchRecent,
-} from './health.ts';
+import { watchHealth } from './health.ts';
 
 // the answers of the endpoints that only read: health, both reports and the console page, from the counts of this process.
 
@@ -46,7 +37,7 @@ export interface ViewParts {
   /** Connections, and the last throttling by a broker; `untilMs` is on the monotonic clock. */
   readonly broker: {
     /** Rejects with a one-line message if the cluster is unreachable. */
-    describe(): Promise<ClusterState>;
+    describe(): Promise<Pick<HealthDetails, 'clusterId' | 'nodeCount'>>;
     traffic?(): BrokerView | undefined;
     heldBack?(): { readonly untilMs: number; readonly message: string } | undefined;
   };
@@ -77,20 +68,7 @@ export function createViews(
 ) {
   const { broker, sources, info, outbox } = parts;
   const trends = createTrends(() => totalsByType(sources));
-  const recent = watchRecent(
-    () => ({ ...countsOf(sources), ...levelsOf(sources, systemClock.now()) }),
-    systemClock,
-    {
-      onStep: trends.step,
-      totals: () => countsOf(sources),
-      findings: () => throttleFinding(broker.heldBack?.(), systemClock),
-    },
-  );
-  const health = healthOf(parts, topics, recent);
-  const healthOfPage = askSlowly(health, recent, systemClock, () => ({
-    targets: sources.captureTargets(),
-    backupProblem: sources.backup().problem,
-  }));
+  const { health, healthOfPage, samples, close } = watchHealthOf(parts, topics, trends.step);
   let shown: { readonly facts: object; readonly untilMs: number } | undefined;
   const reportParts = async (): Promise<ReportParts> => ({
     ...{ sources, outbox: await outbox?.health(), traffic: broker.traffic?.(), nowMs: systemClock.now() },
@@ -115,24 +93,24 @@ export function createViews(
         });
         shown = { facts, untilMs: nowMs + pageFreshMs };
       }
-      const history = historyOf(recent.samples(), afterMs);
+      const history = historyOf(samples(), afterMs);
       const isNews = afterMs === 0 || history.atMs.length > 0;
       return { ...shown.facts, history, trends: isNews ? trends.all() : [] };
     },
     info: () => info,
     targets: sources.captureTargets,
     deadLetters: (): DeadLetters => ({ waiting: sources.dlqWaiting(), recent: recentDlqOf(sources) }),
-    close: recent.close,
+    close,
   };
 }
 
-function healthOf(
+function watchHealthOf(
   { broker, onAway, problem, remark, keys, sources, outbox }: ViewParts,
   topics: Pick<HealthDetails, 'topic' | 'dlqTopic'>,
-  recent: Recent,
-): Controls['health'] {
+  onStep: () => void,
+) {
   let reached = false;
-  return cacheHealth({
+  return watchHealth({
     probe: async () => {
       const state = await isolate(() => broker.describe());
       reached = true;
@@ -147,7 +125,10 @@ function healthOf(
         ...(tooLarge > 0 && { tooLargeEvents: tooLarge }),
       };
     },
-    recent,
+    totals: () => countsOf(sources),
+    sample: () => ({ ...countsOf(sources), ...levelsOf(sources, systemClock.now()) }),
+    onStep,
+    heldBack: () => broker.heldBack?.(),
     backupProblem: () => sources.backup().problem,
     alert: problem,
     remark,
@@ -323,11 +304,16 @@ export function levelsOf(sources: MetricSources, wallMs: number): Levels {
   };
 }
 
-export function historyOf(samples: readonly Sample<Totals & Levels>[], afterMs: number): History {
+interface Sample {
+  readonly atMs: number;
+  readonly totals: ReturnType<typeof countsOf> & Levels;
+}
+
+export function historyOf(samples: readonly Sample[], afterMs: number): History {
   const steps = samples
     .slice(1)
     .map(({ atMs, totals: now }, index) => {
-      const before = samples[index] as Sample<Totals & Levels>;
+      const before = samples[index] as Sample;
       return { now, seconds: (atMs - before.atMs) / 1_000, before: before.totals };
     })
     .filter(({ now }) => now.wallMs > afterMs);
@@ -465,7 +451,7 @@ function recentDlqOf(sources: MetricSources): DeadLetters['recent'] {
   }));
 }
 
-export function countsOf(sources: MetricSources): Totals {
+export function countsOf(sources: MetricSources) {
   const histograms = [...sources.durations.rows()].map(({ histogram }) => histogram);
   return {
     ...totalsOf(sources),
