@@ -15,14 +15,11 @@ import {
 import { isolate } from '../observe/otel-api.ts';
 import { durationBoundsSeconds, type EventCounts } from '../observe/outcomes.ts';
 import type {
-  BrokerView,
   Controls,
-  DeadLetters,
   Health,
   HealthDetails,
   Info,
   KeyHealth,
-  MetricDescriptor,
   MetricsReport,
   OutboxHealth,
   OutboxSummary,
@@ -32,13 +29,17 @@ import { watchHealth } from './health.ts';
 
 // the answers of the endpoints that only read: health, both reports and the console page, from the counts of this process.
 
+type DeadLetters = ReturnType<Controls['deadLetters']>;
+type Connections = MetricsReport['broker'];
+type MetricOfType = MetricsReport['events']['published'][number];
+
 /** What this process tells of itself. */
 export interface ViewParts {
   /** Connections, and the last throttling by a broker; `untilMs` is on the monotonic clock. */
   readonly broker: {
     /** Rejects with a one-line message if the cluster is unreachable. */
     describe(): Promise<Pick<HealthDetails, 'clusterId' | 'nodeCount'>>;
-    traffic?(): BrokerView | undefined;
+    traffic?(): Connections | undefined;
     heldBack?(): { readonly untilMs: number; readonly message: string } | undefined;
   };
   /** The broker has been asked since `sinceMs` and does not answer. */
@@ -144,7 +145,7 @@ interface ConsoleParts {
   readonly health: Health;
   readonly info: Info;
   readonly environment: string | null;
-  readonly traffic: BrokerView | undefined;
+  readonly traffic: Connections | undefined;
   readonly runs: Pick<Controls, 'deadLetterRecovery' | 'backupDrain'>;
   readonly nowMs: number;
 }
@@ -216,7 +217,7 @@ export interface ConsoleDocument {
   readonly queue: BufferState;
   readonly backup: BackupState;
   readonly breakers: { readonly broker: CircuitState; readonly outbox: CircuitState | null };
-  readonly connections: BrokerView;
+  readonly connections: Connections;
   /** The busiest, {@link mostTypes} at most. */
   readonly types: readonly TypeFacts[];
   readonly typeCount: number;
@@ -403,7 +404,7 @@ export interface ReportParts {
   readonly sources: MetricSources;
   /** Missing without an outbox. */
   readonly outbox: OutboxSummary | undefined;
-  readonly traffic: BrokerView | undefined;
+  readonly traffic: Connections | undefined;
   readonly nowMs: number;
 }
 
@@ -488,16 +489,16 @@ function eventsByType(name: string, sources: MetricSources): Map<string, number>
   return found;
 }
 
-function publishedByType(sources: MetricSources): MetricDescriptor[] {
+function publishedByType(sources: MetricSources): MetricOfType[] {
   const instrument = instrumentOf('svc.events.published');
-  const descriptors: MetricDescriptor[] = [];
+  const descriptors: MetricOfType[] = [];
   instrument.read(sources, (value, { eventType = '' }) =>
     descriptors.push(describe(instrument, eventType, [{ statistic: 'COUNT', value }])),
   );
   return descriptors;
 }
 
-function durationsByType({ durations }: MetricSources): MetricDescriptor[] {
+function durationsByType({ durations }: MetricSources): MetricOfType[] {
   return [...durations.rows()].map(({ attributes, histogram: { count, sum, max } }) =>
     describe(publishDuration, attributes.eventType, [
       { statistic: 'COUNT', value: count },
@@ -512,8 +513,8 @@ const units: Readonly<Record<string, string>> = { '{event}': 'events', s: 'secon
 function describe(
   { name, description, unit }: ObservedInstrument | DurationInstrument,
   eventType: string,
-  measurements: MetricDescriptor['measurements'],
-): MetricDescriptor {
+  measurements: MetricOfType['measurements'],
+): MetricOfType {
   return { name, description, baseUnit: units[unit] ?? unit, eventType, measurements };
 }
 
