@@ -15,7 +15,7 @@ import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
 import { systemClock } from '../ground/clock.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
-import type { ClientName } from '../ground/management.ts';
+import type { clientNames } from '../ground/management.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import {
   type EnvelopeKeyProvider,
@@ -71,6 +71,8 @@ interface ClientAdapter {
 }
 
 /** kafkajs reads the topics of every Kafka client. */
+type ClientName = (typeof clientNames)[number];
+
 const kafkaAdapter = (name: ClientName, transport: LoadTransport): ClientAdapter => ({
   open: async (settings) =>
     (await import('../adapters/kafka/kafka-broker.ts')).createKafkaBroker(name, settings, transport),
