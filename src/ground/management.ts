@@ -8,7 +8,6 @@ export const endpointIds = [
   ...(['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] as const),
   'svc-console',
 ] as const;
-export type EndpointId = (typeof endpointIds)[number];
 
 /** Actions on a process; `management.actions.exclude` disables single ones. */
 export const actionIds = [
@@ -18,11 +17,9 @@ export const actionIds = [
   'keys-invalidate',
   'outbox-replay',
 ] as const;
-export type ActionId = (typeof actionIds)[number];
 
 /** Access to the details of the health endpoint. `when-authorized`: requests with the token; others get the bare status. */
 export const showDetails = ['always', 'never', 'when-authorized'] as const;
-export type ShowDetails = (typeof showDetails)[number];
 
 /** As reports show them; `svc.circuit.state` is the index in this list. */
 export const circuitStates = ['CLOSED', 'OPEN', 'HALF-OPEN'] as const;
@@ -62,7 +59,7 @@ export const clients = {
   file: { ...ownClient, isFiles: true, addresses: ({ file }) => [file.path] },
   memory: { ...ownClient, staysInMemory: true },
 } as const satisfies Readonly<Record<string, ClientTraits>>;
-export type ClientName = keyof typeof clients;
+type ClientName = keyof typeof clients;
 export const clientNames = Object.keys(clients) as readonly ClientName[];
 
 /** @param name may be that of an application's own broker */
@@ -73,7 +70,6 @@ export const usualClient = (hasServers: boolean): ClientName => (hasServers ? 'k
 
 /** SASL mechanisms with a password. */
 export const passwordMechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
-export const saslMechanisms = [...passwordMechanisms, 'oauthbearer'] as const;
 
 /**
  * The default ports of the management server. svc starts before the application, so none of them may be one that an application

@@ -5,12 +5,9 @@ import type { Health, HealthDetails, KeyHealth, OutboxHealth, OutboxSummary } fr
 
 // health of this process: one small request to the broker now and then, and the thresholds over recent counts.
 
-export interface ClusterState {
-  readonly clusterId: string | null;
-  readonly nodeCount: number;
-}
+type ClusterState = Pick<HealthDetails, 'clusterId' | 'nodeCount'>;
 
-export interface HealthCacheOptions {
+interface HealthOptions<T extends Totals> {
   /** Sends a request to the broker; rejects with a one-line message if it is unreachable. */
   readonly probe: () => Promise<ClusterState>;
   /** Details without a probe, read at each answer. */
@@ -18,12 +15,18 @@ export interface HealthCacheOptions {
     HealthDetails,
     'brokerProducerInitialized' | 'topic' | 'dlqTopic' | 'worker' | 'tooLargeEvents'
   >;
+  /** Counters since the start, read at each answer. */
+  readonly totals: () => Totals;
+  /** What a sample keeps: the counters, and more. */
+  readonly sample: () => T;
+  /** Called after each sample except the first. */
+  readonly onStep?: () => void;
   /** A reason to be DOWN besides the broker, such as a lost event; one line. */
   readonly alert?: () => string | undefined;
   /** A remark that does not affect the status; one line. */
   readonly remark?: (() => string | undefined) | undefined;
-  /** Recent counts, read at each answer. */
-  readonly recent?: Recent | undefined;
+  /** The last quota response of a broker. `untilMs`: on the monotonic clock. Read at each answer. */
+  readonly heldBack?: () => HeldBack | undefined;
   /** Why the local backup cannot be used; one line. Read at each answer. */
   readonly backupProblem?: () => string | null | undefined;
   /** Configured functions, read at each answer. */
@@ -34,16 +37,48 @@ export interface HealthCacheOptions {
   readonly outbox?: (() => Promise<OutboxHealth>) | undefined;
   /** A probe that started at `sinceMs` has failed or timed out. */
   readonly onAway?: (error: string, sinceMs: number) => void;
-  /** How long a result is reused. Default: 5000. */
-  readonly freshMs?: number;
-  /** After this time a probe counts as failed. Default: 3000. */
-  readonly timeoutMs?: number;
-  /** After this time a caller gets the previous result and its age. Default: 500. */
-  readonly answerMs?: number;
+}
+
+interface HeldBack {
+  readonly untilMs: number;
+  readonly message: string;
+}
+
+/** A view of the health of this process. It looks at the counts every ten seconds until it is closed. */
+export function watchHealth<T extends Totals>(options: HealthOptions<T>) {
+  const recent = watchRecent(options);
+  const stateNow: StateNow = (outbox) =>
+    stateOf(
+      {
+        recent: recent.within(recentMs),
+        dlqOfLastMinute: recent.within(60_000).dlq,
+        outbox,
+        targets: options.targets?.() ?? [],
+        backupProblem: options.backupProblem?.(),
+      },
+      throttleFinding(options.heldBack?.()),
+    );
+  const health = cacheHealth(options, stateNow);
+  return {
+    health,
+    /**
+     * For a page that polls every two seconds: requests to brokers and databases are cached longer, counts of this process are
+     * current.
+     */
+    healthOfPage: askSlowly(health, stateNow),
+    samples: recent.samples,
+    close: recent.close,
+  };
 }
 
 type Result = { readonly state: ClusterState } | { readonly error: string };
 
+/** How long a result is reused. */
+const freshMs = 5_000;
+/** After this time a probe counts as failed. */
+const timeoutMs = 3_000;
+/** After this time a caller gets the previous result and its age. */
+const answerMs = 500;
 /** A probe is abandoned after this time, so that a hanging one does not hide a recovery. */
 const abandonAfterMs = 30_000;
 
@@ -53,11 +88,11 @@ interface Answer {
 }
 
 /**
- * Health with at most one small request to the broker per `freshMs`. One probe runs at a time. Concurrent callers share its
- * result, or get the previous one after `answerMs`. Late results of a timed-out probe are used when they arrive.
+ * Health with at most one small request to the broker per {@link freshMs}. One probe runs at a time. Concurrent callers share its
+ * result, or get the previous one after {@link answerMs}. Late results of a timed-out probe are used when they arrive.
  */
-export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> {
-  const { probe, known, alert, keys, freshMs = 5000, timeoutMs = 3000, answerMs = 500 } = options;
+function cacheHealth<T extends Totals>(options: HealthOptions<T>, stateNow: StateNow): () => Promise<Health> {
+  const { probe, known, alert, keys } = options;
   let last: { readonly result: Result; readonly atMs: number } | undefined;
   let running: { readonly answer: Promise<Result>; readonly sinceMs: number } | undefined;
 
@@ -98,23 +133,13 @@ export function cacheHealth(options: HealthCacheOptions): () => Promise<Health> 
   return async () => {
     const [answer, outbox] = await Promise.all([latest(), options.outbox?.()]);
     const health = describe(answer, known(), alert?.(), keys?.() ?? [], outbox, options.remark?.());
-    if (options.recent === undefined) return health;
-    return {
-      ...health,
-      details: {
-        ...health.details,
-        ...stateOf(options.recent, outbox, {
-          targets: options.targets?.() ?? [],
-          backupProblem: options.backupProblem?.(),
-        }),
-      },
-    };
+    return { ...health, details: { ...health.details, ...stateNow(outbox) } };
   };
 }
 
 function describe(
   { result, ageMs }: Answer,
-  known: ReturnType<HealthCacheOptions['known']>,
+  known: ReturnType<HealthOptions<Totals>['known']>,
   alert: string | undefined,
   keys: readonly KeyHealth[],
   outbox: OutboxHealth | undefined,
@@ -141,16 +166,11 @@ function describe(
   };
 }
 
-function stateOf(
-  recent: Recent,
-  outbox: OutboxHealth | undefined,
-  others: Pick<Measured, 'targets' | 'backupProblem'>,
-): Pick<HealthDetails, 'state' | 'findings'> {
-  const dlqOfLastMinute = recent.within(60_000).dlq;
-  const findings = findingsOf(
-    { recent: recent.within(recentMs), dlqOfLastMinute, outbox, ...others },
-    recent.findings?.(),
-  );
+/** The state by the thresholds, from the counts of now. */
+type StateNow = (outbox: OutboxHealth | undefined) => Pick<HealthDetails, 'state' | 'findings'>;
+
+function stateOf(measured: Measured, throttled: readonly Finding[]): ReturnType<StateNow> {
+  const findings = findingsOf(measured, throttled);
   return {
     state: findings[0]?.state ?? 'HEALTHY',
     ...(findings.length > 0 && { findings: findings.map(({ state, text }) => `${state}: ${text}`) }),
@@ -189,15 +209,7 @@ const pageFreshMs = 15_000;
 /** Shorter, so that a recovery shows soon. */
 const pageFreshWhenDownMs = 5_000;
 
-/**
- * For a page that polls every two seconds: requests to brokers and databases are cached longer, counts of this process are
- * current.
- */
-export function askSlowly(
-  health: () => Promise<Health>,
-  recent: Recent,
-  others: () => Pick<Measured, 'targets' | 'backupProblem'> = () => ({}),
-): () => Promise<Health> {
+function askSlowly(health: () => Promise<Health>, stateNow: StateNow): () => Promise<Health> {
   let kept: { readonly health: Health; readonly untilMs: number } | undefined;
   return async () => {
     if (kept === undefined || clock.monotonic() >= kept.untilMs) {
@@ -207,7 +219,7 @@ export function askSlowly(
       kept = { health: asked, untilMs: clock.monotonic() + forMs };
     }
     const { findings: _, ...details } = kept.health.details;
-    return { ...kept.health, details: { ...details, ...stateOf(recent, details.outbox, others()) } };
+    return { ...kept.health, details: { ...details, ...stateNow(details.outbox) } };
   };
 }
 
@@ -329,7 +341,7 @@ function over(
 const cut = (value: number): number => Math.floor(value * 100) / 100;
 
 /** Counters since the start. */
-export interface Totals {
+interface Totals {
   readonly published: number;
   /** Events that did not reach their topic. */
   readonly failed: number;
@@ -343,67 +355,35 @@ export interface Totals {
 /** Throttling is reported for a minute longer, as some quotas apply for milliseconds, again and again. */
 const throttledMs = 60_000;
 
-/** @param held the last quota response of a broker. `untilMs`: on the monotonic clock */
-export function throttleFinding(
-  held: { readonly untilMs: number; readonly message: string } | undefined,
-): readonly Finding[] {
+function throttleFinding(held: HeldBack | undefined): readonly Finding[] {
   if (held === undefined || held.untilMs < clock.monotonic() - throttledMs) return [];
   return [{ state: 'WARNING', text: held.message }];
 }
 
-/** Recent counts. Totals since the start never recover from one dead letter, and a good past hides an outage. */
-export interface Recent {
-  /** The counts of the last `ms` milliseconds, one hour at most; accurate to ten seconds. */
-  within(ms: number): Totals;
-  /** Findings that do not derive from counts. */
-  findings?(): readonly Finding[];
-  close(): void;
-}
-
-export interface Sample<T extends Totals> {
-  readonly atMs: number;
-  readonly totals: T;
-}
-
-interface RecentSamples<T extends Totals> extends Recent {
-  /** The samples of the last hour, ten seconds apart, oldest first. */
-  samples(): readonly Sample<T>[];
-}
-
-export const recentMs = 300_000;
+const recentMs = 300_000;
 const keptMs = 3_600_000;
 const stepMs = 10_000;
 
-interface Watching {
-  /** Called after each sample except the first. */
-  readonly onStep?: () => void;
-  /** The totals alone, if the rest of a sample is slow. */
-  readonly totals?: () => Totals;
-  readonly findings?: () => readonly Finding[];
-}
-
-export function watchRecent<T extends Totals>(
-  read: () => T,
-  { onStep, totals: readTotals = read, findings = () => [] }: Watching = {},
-): RecentSamples<T> {
-  let samples: Sample<T>[] = [{ atMs: clock.monotonic(), totals: read() }];
+/** Recent counts. Totals since the start never recover from one dead letter, and a good past hides an outage. */
+function watchRecent<T extends Totals>({ totals, sample, onStep }: HealthOptions<T>) {
+  let samples = [{ atMs: clock.monotonic(), totals: sample() }];
   const timer = setInterval(() => {
     const nowMs = clock.monotonic();
-    samples.push({ atMs: nowMs, totals: read() });
+    samples.push({ atMs: nowMs, totals: sample() });
     const begun = samples.findLastIndex(({ atMs }) => atMs <= nowMs - keptMs);
     if (begun > 0) samples = samples.slice(begun);
     onStep?.();
   }, stepMs).unref();
   return {
-    within(ms) {
+    /** The counts of the last `ms` milliseconds, one hour at most; accurate to ten seconds. */
+    within(ms: number): Totals {
       const sinceMs = clock.monotonic() - ms;
-      const { totals } =
-        samples.findLast(({ atMs }) => atMs <= sinceMs) ?? (samples[0] as (typeof samples)[0]);
-      return difference(readTotals(), totals);
+      const before = samples.findLast(({ atMs }) => atMs <= sinceMs) ?? (samples[0] as (typeof samples)[0]);
+      return difference(totals(), before.totals);
     },
-    findings,
-    samples: () => samples,
-    close: () => clearInterval(timer),
+    /** The samples of the last hour, ten seconds apart, oldest first. */
+    samples: (): readonly Readonly<(typeof samples)[0]>[] => samples,
+    close: (): void => clearInterval(timer),
   };
 }
 

@@ -1,4 +1,4 @@
-import { type ActionId, circuitStates } from '../ground/management.ts';
+import { type actionIds, circuitStates } from '../ground/management.ts';
 import { version } from '../ground/version.ts';
 import { mostDeadLetters, runStates } from './controls.ts';
 import { versionedJsonType } from './reply.ts';
@@ -293,7 +293,7 @@ export interface DocumentedRoute {
   readonly path: string;
   readonly method: 'GET' | 'POST';
   /** Of a POST: its name in `management.actions.exclude`. */
-  readonly action?: ActionId;
+  readonly action?: (typeof actionIds)[number];
   /** Of an action: read access is enough for a dry run. */
   readonly hasDryRun?: true;
   /** Answers without a token, with fewer details. */

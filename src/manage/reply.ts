@@ -11,10 +11,6 @@ export interface Reply {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export function json({ jsonType }: { readonly jsonType: string }, status: number, value: unknown): Reply {
-  return { status, contentType: jsonType, body: JSON.stringify(value) };
-}
-
 /**
  * Errors are problem details (RFC 9457). `detail` never repeats content of the request; `field` is a field of its body or
  * query.

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isoSeconds, parseInstant, parsePast } from '../ground/event-fields.ts';
-import type { EndpointId } from '../ground/management.ts';
+import type { endpointIds } from '../ground/management.ts';
 import {
   type Controls,
   type DeadLetterAsk,
@@ -14,7 +14,7 @@ import {
   type RecoveryControls,
 } from './controls.ts';
 import type { DocumentedRoute } from './openapi.ts';
-import { type JsonBody, json, problem, type Reply } from './reply.ts';
+import { type JsonBody, problem, type Reply } from './reply.ts';
 
 // the actions of requests: their checks, and their limits against repeated or concurrent runs.
 
@@ -45,7 +45,7 @@ const mostInAMinute = 6;
 const minuteMs = 60_000;
 
 /** Rate limits of actions. */
-export class ActionLimits {
+class ActionLimits {
   readonly #begun = new Map<string, number[]>();
 
   /** Counts a run, or returns the seconds to wait. */
@@ -145,6 +145,10 @@ function checkOrder(fields: Fields): Reply | undefined {
   const [since, until] = [timeOf(fields.since), timeOf(fields.until)];
   if (since === undefined || until === undefined || since < until) return undefined;
   return problem(400, 'since is not before until.', {}, 'since');
+}
+
+function json({ jsonType }: { readonly jsonType: string }, status: number, value: unknown): Reply {
+  return { status, contentType: jsonType, body: JSON.stringify(value) };
 }
 
 type Context = Pick<ActionContext, 'controls' | 'jsonType'>;
@@ -356,23 +360,31 @@ function limitUpTo(most: number): (value: unknown) => string | undefined {
       : `must be a whole number from 1 to ${most}.`;
 }
 
-interface RouteContext extends ActionContext {
-  readonly routes: readonly Route[];
+/** What the server knows of a request. */
+interface RequestContext extends Omit<ActionContext, 'limits'> {
   readonly showDetails: boolean;
   readonly readinessNeedsBroker: boolean;
   /** Of the request target: `?` and what follows. */
   readonly query: URLSearchParams;
 }
 
-export interface Route extends DocumentedRoute {
+interface RouteContext extends RequestContext {
+  readonly limits: ActionLimits;
+  readonly routes: readonly ExposedRoute[];
+}
+
+interface RouteFor<Context> extends DocumentedRoute {
   /** Exposed if one of these ids is; without ids always. */
-  readonly ids: readonly EndpointId[];
+  readonly ids: readonly (typeof endpointIds)[number][];
   /** A page for browsers: links on other sites may lead here. Holds no data. */
   readonly isPage?: true;
   /** Name in the index of links. */
   readonly link?: string;
-  handle(context: RouteContext): Reply | Promise<Reply>;
+  handle(context: Context): Reply | Promise<Reply>;
 }
+
+type Route = RouteFor<RouteContext>;
+type ExposedRoute = RouteFor<RequestContext>;
 
 // the console page `/actuator/svc`. Its files are built from `console/`, and read on request.
 
@@ -421,8 +433,6 @@ async function document(context: RouteContext): Promise<Reply> {
   const actions = routes.map(({ action }) => action).filter((action) => action !== undefined);
   return json(context, 200, { ...(await controls.console(Number(after))), actions });
 }
-
-export type { ShowDetails } from '../ground/management.ts';
 
 const prometheusTextType = 'text/plain; version=0.0.4; charset=utf-8';
 
@@ -512,10 +522,13 @@ function routeOf(method: Route['method'], [name, path, ids, handle, extras]: Row
   return { name, path, ids, method, handle, ...extras };
 }
 
-export function exposedRoutes(include: readonly string[]): readonly Route[] {
-  return allRoutes.filter(
-    ({ ids }) => ids.length === 0 || include.includes('*') || ids.some((id) => include.includes(id)),
-  );
+/** The routes of one server. They share the limits of its actions. */
+export function exposedRoutes(include: readonly string[]): readonly ExposedRoute[] {
+  const limits = new ActionLimits();
+  const routes: readonly ExposedRoute[] = allRoutes
+    .filter(({ ids }) => ids.length === 0 || include.includes('*') || ids.some((id) => include.includes(id)))
+    .map((route) => ({ ...route, handle: (context) => route.handle({ ...context, routes, limits }) }));
+  return routes;
 }
 
 const rendering = new WeakMap<Controls, Promise<Buffer>>();
@@ -552,7 +565,7 @@ function index(context: RouteContext): Reply {
   return json(context, 200, { _links: Object.fromEntries(links) });
 }
 
-const documents = new WeakMap<readonly Route[], Buffer>();
+const documents = new WeakMap<readonly ExposedRoute[], Buffer>();
 
 /** Rarely requested: its description is loaded on demand and rendered once. */
 async function openapi({ routes, jsonType }: RouteContext): Promise<Reply> {

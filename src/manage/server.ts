@@ -26,11 +26,13 @@ import {
   serverProof,
 } from '../ground/http.ts';
 import { startOwnWork } from '../ground/lifecycle.ts';
-import { minTokenLength } from '../ground/management.ts';
+import { minTokenLength, type showDetails } from '../ground/management.ts';
 import { type Logger, printable, type QuietLog, throttledLog } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
 import { type JsonBody, problem, type Reply, versionedJsonType } from './reply.ts';
-import { ActionLimits, exposedRoutes, type Route, type ShowDetails } from './routes.ts';
+import { exposedRoutes } from './routes.ts';
+
+type Route = ReturnType<typeof exposedRoutes>[number];
 
 export interface ManagementOptions {
   /** 0 takes a free port. */
@@ -51,7 +53,7 @@ export interface ManagementOptions {
   readonly excludedActions?: readonly string[];
   /** Endpoint ids, or `*`. Without any there is no server. */
   readonly exposure: readonly string[];
-  readonly showDetails: ShowDetails;
+  readonly showDetails: (typeof showDetails)[number];
   /** Whether `/actuator/health/readiness` includes the broker. Default: false. */
   readonly readinessNeedsBroker?: boolean;
 }
@@ -107,7 +109,6 @@ export async function startManagementServer(
     readinessNeedsBroker: options.readinessNeedsBroker ?? false,
     controls,
     logger,
-    limits: new ActionLimits(),
     sayRefused: throttledLog(logger, { level: 'warn' }),
   });
   try {
@@ -208,11 +209,10 @@ interface RespondOptions {
   readonly policy: GuardPolicy;
   readonly prover: Prover;
   readonly excludedActions: readonly string[];
-  readonly showDetails: ShowDetails;
+  readonly showDetails: ManagementOptions['showDetails'];
   readonly readinessNeedsBroker: boolean;
   readonly controls: Controls;
   readonly logger: Logger;
-  readonly limits: ActionLimits;
   readonly sayRefused: QuietLog;
 }
 
@@ -277,7 +277,7 @@ async function handled(
   options: RespondOptions,
   askForBody: () => void,
 ): Promise<Reply> {
-  const { policy, routes, controls, showDetails, limits } = options;
+  const { policy, controls, showDetails } = options;
   const isAction = route.method !== 'GET';
   const mayNot = isAction && rights.act !== 'valid' ? mayNotAct(rights) : undefined;
   if (mayNot !== undefined && (route.hasDryRun !== true || rights.read === 'wrong')) return mayNot;
@@ -288,7 +288,7 @@ async function handled(
   const trusted = rights.read === 'valid' || (!readsNeedToken(policy) && showDetails === 'always');
   try {
     return await route.handle({
-      ...{ controls, routes, limits, mayNotAct: mayNot },
+      ...{ controls, mayNotAct: mayNot },
       query: new URLSearchParams((request.url as string).slice(path.length)),
       hasBody: hasBody(request),
       by: whoAsks(request, policy, rights),

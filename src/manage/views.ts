@@ -15,39 +15,31 @@ import {
 import { isolate } from '../observe/otel-api.ts';
 import { durationBoundsSeconds, type EventCounts } from '../observe/outcomes.ts';
 import type {
-  BrokerView,
   Controls,
-  DeadLetters,
   Health,
   HealthDetails,
   Info,
   KeyHealth,
-  MetricDescriptor,
   MetricsReport,
   OutboxHealth,
   OutboxSummary,
   RecoveryRun,
 } from './controls.ts';
-import {
-  askSlowly,
-  type ClusterState,
-  cacheHealth,
-  type Recent,
-  type Sample,
-  type Totals,
-  throttleFinding,
-  watchRecent,
-} from './health.ts';
+import { watchHealth } from './health.ts';
 
 // the answers of the endpoints that only read: health, both reports and the console page, from the counts of this process.
+
+type DeadLetters = ReturnType<Controls['deadLetters']>;
+type Connections = MetricsReport['broker'];
+type MetricOfType = MetricsReport['events']['published'][number];
 
 /** What this process tells of itself. */
 export interface ViewParts {
   /** Connections, and the last throttling by a broker; `untilMs` is on the monotonic clock. */
   readonly broker: {
     /** Rejects with a one-line message if the cluster is unreachable. */
-    describe(): Promise<ClusterState>;
-    traffic?(): BrokerView | undefined;
+    describe(): Promise<Pick<HealthDetails, 'clusterId' | 'nodeCount'>>;
+    traffic?(): Connections | undefined;
     heldBack?(): { readonly untilMs: number; readonly message: string } | undefined;
   };
   /** The broker has been asked since `sinceMs` and does not answer. */
@@ -77,16 +69,7 @@ export function createViews(
 ) {
   const { broker, sources, info, outbox } = parts;
   const trends = createTrends(() => totalsByType(sources));
-  const recent = watchRecent(() => ({ ...countsOf(sources), ...levelsOf(sources, clock.now()) }), {
-    onStep: trends.step,
-    totals: () => countsOf(sources),
-    findings: () => throttleFinding(broker.heldBack?.()),
-  });
-  const health = healthOf(parts, topics, recent);
-  const healthOfPage = askSlowly(health, recent, () => ({
-    targets: sources.captureTargets(),
-    backupProblem: sources.backup().problem,
-  }));
+  const { health, healthOfPage, samples, close } = watchHealthOf(parts, topics, trends.step);
   let shown: { readonly facts: object; readonly untilMs: number } | undefined;
   const reportParts = async (): Promise<ReportParts> => ({
     ...{ sources, outbox: await outbox?.health(), traffic: broker.traffic?.(), nowMs: clock.now() },
@@ -111,24 +94,24 @@ export function createViews(
         });
         shown = { facts, untilMs: nowMs + pageFreshMs };
       }
-      const history = historyOf(recent.samples(), afterMs);
+      const history = historyOf(samples(), afterMs);
       const isNews = afterMs === 0 || history.atMs.length > 0;
       return { ...shown.facts, history, trends: isNews ? trends.all() : [] };
     },
     info: () => info,
     targets: sources.captureTargets,
     deadLetters: (): DeadLetters => ({ waiting: sources.dlqWaiting(), recent: recentDlqOf(sources) }),
-    close: recent.close,
+    close,
   };
 }
 
-function healthOf(
+function watchHealthOf(
   { broker, onAway, problem, remark, keys, sources, outbox }: ViewParts,
   topics: Pick<HealthDetails, 'topic' | 'dlqTopic'>,
-  recent: Recent,
-): Controls['health'] {
+  onStep: () => void,
+) {
   let reached = false;
-  return cacheHealth({
+  return watchHealth({
     probe: async () => {
       const state = await isolate(() => broker.describe());
       reached = true;
@@ -143,7 +126,10 @@ function healthOf(
         ...(tooLarge > 0 && { tooLargeEvents: tooLarge }),
       };
     },
-    recent,
+    totals: () => countsOf(sources),
+    sample: () => ({ ...countsOf(sources), ...levelsOf(sources, clock.now()) }),
+    onStep,
+    heldBack: () => broker.heldBack?.(),
     backupProblem: () => sources.backup().problem,
     alert: problem,
     remark,
@@ -159,7 +145,7 @@ interface ConsoleParts {
   readonly health: Health;
   readonly info: Info;
   readonly environment: string | null;
-  readonly traffic: BrokerView | undefined;
+  readonly traffic: Connections | undefined;
   readonly runs: Pick<Controls, 'deadLetterRecovery' | 'backupDrain'>;
   readonly nowMs: number;
 }
@@ -231,7 +217,7 @@ export interface ConsoleDocument {
   readonly queue: BufferState;
   readonly backup: BackupState;
   readonly breakers: { readonly broker: CircuitState; readonly outbox: CircuitState | null };
-  readonly connections: BrokerView;
+  readonly connections: Connections;
   /** The busiest, {@link mostTypes} at most. */
   readonly types: readonly TypeFacts[];
   readonly typeCount: number;
@@ -319,11 +305,16 @@ export function levelsOf(sources: MetricSources, wallMs: number): Levels {
   };
 }
 
-export function historyOf(samples: readonly Sample<Totals & Levels>[], afterMs: number): History {
+interface Sample {
+  readonly atMs: number;
+  readonly totals: ReturnType<typeof countsOf> & Levels;
+}
+
+export function historyOf(samples: readonly Sample[], afterMs: number): History {
   const steps = samples
     .slice(1)
     .map(({ atMs, totals: now }, index) => {
-      const before = samples[index] as Sample<Totals & Levels>;
+      const before = samples[index] as Sample;
       return { now, seconds: (atMs - before.atMs) / 1_000, before: before.totals };
     })
     .filter(({ now }) => now.wallMs > afterMs);
@@ -413,7 +404,7 @@ export interface ReportParts {
   readonly sources: MetricSources;
   /** Missing without an outbox. */
   readonly outbox: OutboxSummary | undefined;
-  readonly traffic: BrokerView | undefined;
+  readonly traffic: Connections | undefined;
   readonly nowMs: number;
 }
 
@@ -461,7 +452,7 @@ function recentDlqOf(sources: MetricSources): DeadLetters['recent'] {
   }));
 }
 
-export function countsOf(sources: MetricSources): Totals {
+export function countsOf(sources: MetricSources) {
   const histograms = [...sources.durations.rows()].map(({ histogram }) => histogram);
   return {
     ...totalsOf(sources),
@@ -498,16 +489,16 @@ function eventsByType(name: string, sources: MetricSources): Map<string, number>
   return found;
 }
 
-function publishedByType(sources: MetricSources): MetricDescriptor[] {
+function publishedByType(sources: MetricSources): MetricOfType[] {
   const instrument = instrumentOf('svc.events.published');
-  const descriptors: MetricDescriptor[] = [];
+  const descriptors: MetricOfType[] = [];
   instrument.read(sources, (value, { eventType = '' }) =>
     descriptors.push(describe(instrument, eventType, [{ statistic: 'COUNT', value }])),
   );
   return descriptors;
 }
 
-function durationsByType({ durations }: MetricSources): MetricDescriptor[] {
+function durationsByType({ durations }: MetricSources): MetricOfType[] {
   return [...durations.rows()].map(({ attributes, histogram: { count, sum, max } }) =>
     describe(publishDuration, attributes.eventType, [
       { statistic: 'COUNT', value: count },
@@ -522,8 +513,8 @@ const units: Readonly<Record<string, string>> = { '{event}': 'events', s: 'secon
 function describe(
   { name, description, unit }: ObservedInstrument | DurationInstrument,
   eventType: string,
-  measurements: MetricDescriptor['measurements'],
-): MetricDescriptor {
+  measurements: MetricOfType['measurements'],
+): MetricOfType {
   return { name, description, baseUnit: units[unit] ?? unit, eventType, measurements };
 }
 

@@ -14,7 +14,7 @@ import type { Config } from '../config/config.ts';
 import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
-import type { ClientName } from '../ground/management.ts';
+import type { clientNames } from '../ground/management.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import {
   type EnvelopeKeyProvider,
@@ -68,6 +68,8 @@ interface ClientAdapter {
   /** Kafka only: the connection below its producers. */
   readonly transport?: LoadTransport;
 }
+
+type ClientName = (typeof clientNames)[number];
 
 /** kafkajs reads the topics of every Kafka client. */
 const kafkaAdapter = (name: ClientName, transport: LoadTransport): ClientAdapter => ({

@@ -1,26 +1,32 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { KeyHealth } from '../../src/manage/controls.ts';
-import { type ClusterState, cacheHealth, type HealthCacheOptions } from '../../src/manage/health.ts';
+import { watchHealth } from '../../src/manage/health.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 
 const known = { brokerProducerInitialized: true, topic: 'orders.v1', dlqTopic: 'orders.dlq.v1' };
-const state: ClusterState = { clusterId: 'MkU3OEVBNTcwNTJENDM2Qk', nodeCount: 3 };
+const state = { clusterId: 'MkU3OEVBNTcwNTJENDM2Qk', nodeCount: 3 };
+const nothing = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
+/** By the thresholds of monitoring, where nothing was counted. */
+const healthy = { state: 'HEALTHY' };
+
+type ClusterState = typeof state;
+type Options = Parameters<typeof watchHealth>[0];
 
 describe('health', () => {
   const clock = clockOfEach();
 
-  const cache = (probe: () => Promise<ClusterState>, more: Partial<HealthCacheOptions> = {}) =>
-    cacheHealth({
-      probe,
-      known: () => known,
+  const watch = (probe: () => Promise<ClusterState>, more: Partial<Options> = {}) =>
+    watchHealth({
+      ...{ probe, known: () => known, totals: () => nothing, sample: () => nothing },
       ...more,
     });
+  const cache = (...given: Parameters<typeof watch>) => watch(...given).health;
   const failing = (message: string) => sinon.stub<[], Promise<ClusterState>>().rejects(new Error(message));
 
   it('is UP with what the broker said', async () => {
     const health = cache(async () => state);
-    assert.deepEqual(await health(), { status: 'UP', details: { ...known, ...state } });
+    assert.deepEqual(await health(), { status: 'UP', details: { ...known, ...state, ...healthy } });
   });
 
   it('is DOWN with the error, and without numbers made up', async () => {
@@ -28,7 +34,7 @@ describe('health', () => {
     const error = 'connect ECONNREFUSED 127.0.0.1:9092';
     assert.deepEqual(await health(), {
       status: 'DOWN',
-      details: { ...known, clusterId: null, nodeCount: null, error },
+      details: { ...known, clusterId: null, nodeCount: null, error, ...healthy },
     });
   });
 
@@ -50,8 +56,7 @@ describe('health', () => {
     assert.deepEqual(await health(), {
       status: 'DOWN',
       details: {
-        ...known,
-        ...state,
+        ...{ ...known, ...state, ...healthy },
         keys: [{ ...customer, status: 'DOWN', error: 'access denied' }, orders],
         error: 'Marked fields cannot be protected with the key "customer" (aws-kms): access denied',
       },
@@ -134,7 +139,10 @@ describe('health', () => {
     await clock.tickAsync(499);
     assert.equal(settled, false);
     await clock.tickAsync(1);
-    assert.deepEqual(await answer, { status: 'UP', details: { ...known, ...state, ageMs: 5_500 } });
+    assert.deepEqual(await answer, {
+      status: 'UP',
+      details: { ...known, ...state, ageMs: 5_500, ...healthy },
+    });
   });
 
   it('starts no second probe beside one that hangs, gives it up after 30 seconds, and then recovers', async () => {
@@ -179,7 +187,9 @@ describe('health', () => {
   });
 
   it('leaves no timer behind that keeps the process alive', async () => {
-    await cache(async () => state)();
+    const { health, close } = watch(async () => state);
+    await health();
+    close();
     assert.equal(clock.countTimers(), 0);
   });
 });

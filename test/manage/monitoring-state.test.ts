@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { OutboxSummary } from '../../src/manage/controls.ts';
-import { cacheHealth, findingsOf, recentMs, type Totals, watchRecent } from '../../src/manage/health.ts';
+import { findingsOf, type Measured, watchHealth } from '../../src/manage/health.ts';
 import type { TargetState } from '../../src/observe/outcomes.ts';
 import { clockOfEach } from '../support/fake-time.ts';
+
+type Totals = Measured['recent'];
 
 const none: Totals = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
 const idle: OutboxSummary = {
@@ -94,24 +96,32 @@ describe('thresholds of monitoring', () => {
 });
 
 describe('counts of the last five minutes', () => {
+  const recentMs = 300_000;
   const clock = clockOfEach();
+  const watch = (totals: () => Totals) =>
+    watchHealth({
+      ...{ probe: async () => ({ clusterId: 'c', nodeCount: 1 }), totals, sample: totals },
+      known: () => ({ brokerProducerInitialized: true, topic: 't', dlqTopic: null }),
+    });
 
-  it('are what came within them, whenever it came, give or take ten seconds', () => {
-    fc.assert(
-      fc.property(fc.array(fc.nat(600_000), { maxLength: 50 }), fc.nat(600_000), (times, askedMs) => {
+  it('are what came within them, whenever it came, give or take ten seconds', async () => {
+    const times = fc.array(fc.nat(600_000), { maxLength: 50 });
+    await fc.assert(
+      fc.asyncProperty(times, fc.nat(600_000), async (times, askedMs) => {
         clock.reset();
-        let failed = 0;
-        const recent = watchRecent(() => ({ ...none, failed }));
-        for (const atMs of times) setTimeout(() => failed++, atMs);
+        let dlq = 0;
+        const { health, close } = watch(() => ({ ...none, dlq }));
+        for (const atMs of times) setTimeout(() => dlq++, atMs);
         clock.tick(askedMs);
-        const count = recent.within(recentMs).failed;
+        const [finding = '0'] = (await health()).details.findings ?? [];
+        const count = Number(/\d+/.exec(finding)?.[0]);
         const came = (sinceMs: number) => times.filter((atMs) => atMs > sinceMs && atMs <= askedMs).length;
         const least = came(askedMs - recentMs);
         assert.ok(
           count >= least && count <= came(askedMs - recentMs - 10_001),
           `${count}, at least ${least}`,
         );
-        recent.close();
+        close();
       }),
       { numRuns: 200 },
     );
@@ -119,11 +129,7 @@ describe('counts of the last five minutes', () => {
 
   it('forget an outage when it is five minutes ago, and health says so', async () => {
     const totals = { ...none, published: 1_000_000 };
-    const recent = watchRecent(() => ({ ...totals }));
-    const health = cacheHealth({
-      ...{ probe: async () => ({ clusterId: 'c', nodeCount: 1 }), recent },
-      known: () => ({ brokerProducerInitialized: true, topic: 't', dlqTopic: null }),
-    });
+    const { health, close } = watch(() => ({ ...totals }));
     assert.equal((await health()).details.state, 'HEALTHY');
     totals.failed += 20;
     totals.dlq += 20;
@@ -133,6 +139,6 @@ describe('counts of the last five minutes', () => {
     clock.tick(recentMs);
     const after = (await health()).details;
     assert.deepEqual([after.state, after.findings], ['HEALTHY', undefined]);
-    recent.close();
+    close();
   });
 });

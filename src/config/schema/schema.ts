@@ -9,7 +9,7 @@ import {
   compressions,
   endpointIds,
   minTokenLength,
-  saslMechanisms,
+  passwordMechanisms,
   showDetails,
   usualPorts,
 } from '../../ground/management.ts';
@@ -303,7 +303,7 @@ const brokerOptions = {
   /** Name that the broker's certificate must have. */
   'svc.broker.tls.server-name': text('text', { defaultText: 'the host of the broker' }),
   /** SASL mechanism. `oauthbearer` uses a token, the others a username and password. */
-  'svc.broker.sasl.mechanism': oneOf(saslMechanisms),
+  'svc.broker.sasl.mechanism': oneOf([...passwordMechanisms, 'oauthbearer']),
   /** SASL username. */
   'svc.broker.sasl.username': text('text'),
   /** SASL password. */

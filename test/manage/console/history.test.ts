@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import type { Sample, Totals } from '../../../src/manage/health.ts';
-import { historyOf, type Levels } from '../../../src/manage/views.ts';
+import { historyOf } from '../../../src/manage/views.ts';
+
+type Sample = Parameters<typeof historyOf>[0][number];
 
 describe('the last hour', () => {
   const nothing = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
   const levels = { queued: 0, backup: 0, outbox: null, circuit: 0, buckets: new Array(15).fill(0) };
-  const sample = (atMs: number, totals: Partial<Totals & Levels>): Sample<Totals & Levels> => ({
+  const sample = (atMs: number, totals: Partial<Sample['totals']>): Sample => ({
     ...{ atMs, totals: { ...nothing, ...levels, wallMs: 1_000_000 + atMs, ...totals } },
   });
   const took = (...counts: number[]): number[] => levels.buckets.map((_, index) => counts[index] ?? 0);

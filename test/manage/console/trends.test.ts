@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { watchRecent } from '../../../src/manage/health.ts';
+import { watchHealth } from '../../../src/manage/health.ts';
 import { countsOf, createTrends, levelsOf, mostTrends, totalsByType } from '../../../src/manage/views.ts';
 import { filledSources, metricSources } from '../../observe/metric-sources.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
@@ -68,7 +68,12 @@ describe('what is kept of the last hour', () => {
     const begin = () => {
       const trends = createTrends(() => totals);
       const read = () => ({ ...countsOf(sources), ...levelsOf(sources, clock.now) });
-      return { trends, recent: watchRecent(read, { onStep: trends.step }) };
+      const recent = watchHealth({
+        ...{ totals: () => countsOf(sources), sample: read, onStep: trends.step },
+        probe: async () => ({ clusterId: 'c', nodeCount: 1 }),
+        known: () => ({ brokerProducerInitialized: true, topic: 't', dlqTopic: null }),
+      });
+      return { trends, recent };
     };
     // What is compiled meanwhile is none of it.
     const warmUp = () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { cacheHealth } from '../../../src/manage/health.ts';
+import { watchHealth } from '../../../src/manage/health.ts';
 import { createOutboxHealth } from '../../../src/start/outbox/outbox-health.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 
@@ -72,12 +72,14 @@ describe('health of the outbox', () => {
     assert.deepEqual(await healthOf().ask(), outbox);
     const known = { brokerProducerInitialized: true, topic: 't', dlqTopic: null };
     const broker = { clusterId: 'c', nodeCount: 1 };
-    const whole = cacheHealth({
+    const none = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
+    const { health } = watchHealth({
       ...{ probe: async () => broker, known: () => known, outbox: healthOf().ask },
+      ...{ totals: () => none, sample: () => none },
     });
-    assert.deepEqual(await whole(), {
+    assert.deepEqual(await health(), {
       status: 'DOWN',
-      details: { ...known, ...broker, outbox, error: message },
+      details: { ...known, ...broker, outbox, error: message, state: 'HEALTHY' },
     });
   });
 
