@@ -11,7 +11,7 @@ import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Ledger, LedgerEntry, Outcome, PublishDurations } from '../observe/outcomes.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../outbox/join.ts';
-import { hasMarks, isMarkedField } from '../protect/marks/policy.ts';
+import { classMarks } from '../protect/marks/policy.ts';
 import {
   type ClearText,
   type Protect,
@@ -317,7 +317,7 @@ interface EventDraft {
 export function draftOf(call: Call, usesMarks: boolean): EventDraft {
   const plan: CapturePlan = call.plan;
   if (call.refusal !== undefined) throw call.refusal;
-  const isGuarded = usesMarks && hasMarks();
+  const isGuarded = usesMarks && classMarks.any();
   const forKey = isGuarded ? inClear(call, 'SVC_PROTECT_KEY_IN_CLEAR') : call;
   const forHeaders = isGuarded ? inClear(call, 'SVC_PROTECT_HEADER_IN_CLEAR') : call;
   return {
@@ -348,7 +348,7 @@ function takeNow(draft: () => EventDraft): (() => EventDraft) | undefined {
 
 function inClear(call: Call, code: ErrorCode): ExpressionScope {
   const { args, self, error } = call;
-  const refuses = (target: unknown, field: string) => (isMarkedField(target, field) ? code : undefined);
+  const refuses = (target: unknown, field: string) => (classMarks.isOn(target, field) ? code : undefined);
   return {
     ...{ args, self, error, refuses },
     get result() {

@@ -11,15 +11,7 @@ import { uuidForm } from '../ground/event-fields.ts';
 import { lazyPattern } from '../ground/names.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
 import type { Logger } from '../observe/logger.ts';
-import {
-  type ClassMarks,
-  deadState,
-  hasMarks,
-  marksOf,
-  type PathState,
-  type Policy,
-  readMarked,
-} from './marks/policy.ts';
+import { type ClassMarks, classMarks, deadState, type PathState, type Policy } from './marks/policy.ts';
 import { mask, strictest } from './mask.ts';
 import { elementPath, memberPath, NativeValue } from './own-text.ts';
 import type { SealedField, Sealer } from './sealer.ts';
@@ -87,7 +79,7 @@ export function createProtector(options: ProtectorOptions): Protect {
       eventType,
       policy,
       sealer,
-      usesMarks: usesMarks && hasMarks(),
+      usesMarks: usesMarks && classMarks.any(),
       sealed,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
       onUnreadable: onUnreadable && ((field) => onUnreadable(eventType, field)),
@@ -252,7 +244,7 @@ function visit(value: unknown, depth: number, walk: Walk, place: Place): unknown
   if (there !== place && there.rule?.strategy === 'EXCLUDE') return leaveOut(value, walk);
   const prototype = Object.getPrototypeOf(value) as object | null;
   const kind = kindOf(value, prototype);
-  const marks = walk.usesMarks ? marksOf(prototype) : null;
+  const marks = walk.usesMarks ? classMarks.of(prototype) : null;
   if (decidesItsJson(value, kind)) return visitToJson(value, depth, walk, there, marks);
   return visitKind(value, kind, depth, walk, there, marks);
 }
@@ -444,7 +436,7 @@ function visitToJson(
   if (json !== undefined) place = placeOfObject(result, place);
   if (place.rule?.strategy === 'EXCLUDE') return leaveOut(result, walk);
   const prototype = Object.getPrototypeOf(result) as object | null;
-  const own = walk.usesMarks ? marksOf(prototype) : null;
+  const own = walk.usesMarks ? classMarks.of(prototype) : null;
   return visitKind(result, kindOf(result, prototype), depth, walk, place, own ?? marks);
 }
 
@@ -1021,7 +1013,7 @@ function leftAfterValue(value: unknown, left: number, levels: number): number {
   if (prototype === Object.prototype || prototype === Array.prototype)
     return leftAfter(value, left, levels - 1);
   if (prototype === Date.prototype) return left;
-  if (marksOf(prototype) !== null || !hasToJson(value) || !isReadByKeys(value)) return -1;
+  if (classMarks.of(prototype) !== null || !hasToJson(value) || !isReadByKeys(value)) return -1;
   return leftAfter(value, left, levels - 1);
 }
 
@@ -1069,7 +1061,7 @@ function heldMarked(
       if (seen.has(value) || waiting.length === maxNodes) continue;
       seen.add(value);
       const prototype = attempt(() => Object.getPrototypeOf(value) as object | null) ?? null;
-      const marks = marksOf(prototype);
+      const marks = classMarks.of(prototype);
       if (marks !== null) {
         found.push([value, marks]);
         if (isOther) leadsToNone = false;
@@ -1418,7 +1410,7 @@ function markedValuesOf(
   function takeFields(of: object, fields: ClassMarks, isHeld: boolean): void {
     budget.spend(fields.size);
     for (const [field, rule] of fields) {
-      const value = attempt(() => readMarked(of, field, rule));
+      const value = attempt(() => classMarks.read(of, field, rule));
       const before = unknown.length;
       take(value, rule, 0, true);
       if (unknown.length > before) onUnreadable?.(field);
