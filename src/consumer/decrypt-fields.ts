@@ -38,8 +38,6 @@ import {
 import { compilePaths, deadState, type PathState } from '../protect/marks/policy.ts';
 import { elementPath, memberPath, ownText } from '../protect/own-text.ts';
 
-export type { EventCalls };
-
 export interface DecryptionKeyOptions {
   /** Local keys of any status: the current one and its predecessors. */
   readonly keys?: readonly ConfiguredKey[] | undefined;

@@ -2,7 +2,7 @@
 
 import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
-import type { EventTrace, StartTrace } from '../context/context-store.ts';
+import type { createTraceStarter } from '../context/context-store.ts';
 import type { BuildEnvelope, EnvelopeTemplate } from '../envelope/envelope.ts';
 import type { Clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
@@ -10,15 +10,9 @@ import type { Severity } from '../ground/event-fields.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Ledger, LedgerEntry, Outcome, PublishDurations } from '../observe/outcomes.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
-import type { OutboxJoin } from '../outbox/join.ts';
+import type { createOutboxJoin } from '../outbox/join.ts';
 import { classMarks } from '../protect/marks/policy.ts';
-import {
-  type ClearText,
-  type Protect,
-  type ProtectedEnvelope,
-  type Unsealed,
-  UnsealedError,
-} from '../protect/protect.ts';
+import { type ClearText, type Protect, type ProtectedEnvelope, UnsealedError } from '../protect/protect.ts';
 import {
   createCallerWait,
   createInFlight,
@@ -41,7 +35,7 @@ export interface PipelineParts {
   readonly serializer: Serializer;
   readonly publisher: Publisher & Partial<Pick<KeyWait, 'hasRoom' | 'publishLater'>>;
   /** `svc.outbox.enabled`: events of targets with `outbox` join the transaction of their call. */
-  readonly outbox?: OutboxJoin | undefined;
+  readonly outbox?: ReturnType<typeof createOutboxJoin> | undefined;
   readonly defaultTopic: string;
   /** `svc.broker.async-mode`: callers do not wait. */
   readonly asyncMode: boolean;
@@ -52,7 +46,7 @@ export interface PipelineParts {
   readonly templateOf: (eventType: string, severity: Severity) => EnvelopeTemplate;
   readonly nextId: () => string;
   readonly buildEnvelope: BuildEnvelope<Context>;
-  readonly startTrace: StartTrace;
+  readonly startTrace: ReturnType<typeof createTraceStarter>;
   readonly protect: Protect;
   /** Classes have marked fields. */
   readonly usesMarks: boolean;
@@ -76,6 +70,8 @@ export interface Pipeline {
   /** Resolves when each event begun before the call has its outcome. */
   soFar(): Promise<void>;
 }
+
+type EventTrace = ReturnType<PipelineParts['startTrace']>;
 
 /** Without the payload, which can then be garbage-collected while the event is in flight. */
 interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'aggregateId'> {
@@ -126,7 +122,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         const canWait = mayWait && publisher.hasRoom && error instanceof UnsealedError;
         if (!canWait) trace.end('refused');
         if (!canWait) throw error;
-        event = () => serialize((error as Unsealed).seal(), taken, trace);
+        event = () => serialize((error as UnsealedError).seal(), taken, trace);
       }
       return { eventId, eventType, aggregateType, aggregateId, event, trace };
     });

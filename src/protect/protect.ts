@@ -26,8 +26,6 @@ export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
   readonly [protectedMark]: true;
 }
 
-export type Unsealed = UnsealedError<ProtectedEnvelope>;
-
 /**
  * The only way from an envelope to something that can be serialized. Fails closed: if a value cannot be represented or
  * protected safely, it throws an `SvcError` that names no value, and the event is refused. A payload that is not an object
@@ -110,11 +108,11 @@ export function createProtector(options: ProtectorOptions): Protect {
  * A payload that was read, but whose key is temporarily unavailable. Callers that cannot wait refuse the event, as with any
  * other error. It holds values in clear: keep it in memory only, and out of any text.
  */
-export class UnsealedError<Sealed> extends SvcError {
+export class UnsealedError extends SvcError {
   /** Returns the sealed event; throws the same reason while the key is unavailable. */
-  readonly seal: () => Sealed;
+  readonly seal: () => ProtectedEnvelope;
 
-  constructor({ code, message, name }: SvcError, seal: () => Sealed) {
+  constructor({ code, message, name }: SvcError, seal: () => ProtectedEnvelope) {
     super(code, message, { name });
     // Not in a dump of the error.
     Object.defineProperty(this, 'seal', { enumerable: false });
