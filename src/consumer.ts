@@ -1,3 +1,5 @@
+import type { Inbox } from './consume/inbox.ts';
+
 export type { ConsumeOptions, Consumption } from './consume/consume-once.ts';
 export { consumeOnce } from './consume/consume-once.ts';
 export type {
@@ -17,7 +19,6 @@ export type {
   InboxOnce,
   InboxOptions,
   InboxStore,
-  InboxTransaction,
   OnceResult,
 } from './consume/inbox.ts';
 export { createInbox } from './consume/inbox.ts';
@@ -29,7 +30,6 @@ export type {
   DecryptionKeys,
   DecryptOptions,
   DecryptResult,
-  EventCalls,
   EventRecord,
   FieldChoice,
 } from './consumer/decrypt-fields.ts';
@@ -40,7 +40,7 @@ export {
   readEnvelope,
   tryDecryptFields,
 } from './consumer/decrypt-fields.ts';
-export type { KeyCacheOptions } from './protect/keys/key-cache.ts';
+export type { EventCalls, KeyCacheOptions } from './protect/keys/key-cache.ts';
 export type {
   DataKey,
   EnvelopeKeyProvider,
@@ -49,3 +49,6 @@ export type {
 } from './protect/keys/key-provider.ts';
 export type { ConfiguredKey } from './protect/keys/key-ring.ts';
 export { createStaticKeyProvider } from './protect/keys/key-ring.ts';
+
+/** The transaction type of an inbox's handlers: `InboxTransaction<typeof inbox>`. */
+export type InboxTransaction<One> = One extends Inbox<infer Tx> ? Tx : never;

@@ -157,9 +157,6 @@ export interface Inbox<Tx = unknown> extends InboxOnce<Tx> {
   cleanup(): Promise<number | undefined>;
 }
 
-/** The transaction type of an inbox's handlers: `InboxTransaction<typeof inbox>`. */
-export type InboxTransaction<One> = One extends Inbox<infer Tx> ? Tx : never;
-
 /** An envelope, or any object with an event id. */
 export interface InboxEvent {
   readonly eventId: string;

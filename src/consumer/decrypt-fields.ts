@@ -36,9 +36,7 @@ import {
   splitEnvelope,
 } from '../protect/keys/key-ring.ts';
 import { compilePaths, deadState, type PathState } from '../protect/marks/policy.ts';
-import { elementPath, memberPath, unmarkOwnText } from '../protect/own-text.ts';
-
-export type { EventCalls };
+import { elementPath, memberPath, ownText } from '../protect/own-text.ts';
 
 export interface DecryptionKeyOptions {
   /** Local keys of any status: the current one and its predecessors. */
@@ -382,7 +380,7 @@ function findCipherFields(payload: unknown, only: Chosen, v0: Chosen): CipherFie
   }
 
   function visitText(text: string, place: Place, replace: (plain: string) => void): string {
-    if (!isCipherText(text)) return unmarkOwnText(text);
+    if (!isCipherText(text)) return ownText.unmark(text);
     const { path, shownPath } = place;
     const isOutOfPlace = !isBound(text) && !place.v0.has(path);
     if (place.only.has(path)) fields.push({ cipherText: text, path, shownPath, isOutOfPlace, replace });

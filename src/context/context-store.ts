@@ -414,7 +414,7 @@ export function activeTracer(): Tracer | undefined {
 }
 
 /** The trace of one event: the ids of its envelope, its W3C record headers, and its span, which ends with the outcome. */
-export interface EventTrace {
+interface EventTrace {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId: string | null;
@@ -425,7 +425,7 @@ export interface EventTrace {
 }
 
 /** `context`: that of the captured call; default: the active one. */
-export type StartTrace = (topic: string, eventId: string, context: Context | undefined) => EventTrace;
+type StartTrace = (topic: string, eventId: string, context: Context | undefined) => EventTrace;
 
 /** One PRODUCER span per event if a tracer provider is registered; otherwise ids from svc. */
 export function createTraceStarter(system: string): StartTrace {

@@ -48,21 +48,7 @@ export interface JoinParts {
   readonly onUnconfirmed: () => void;
 }
 
-export interface OutboxJoin {
-  /** Rows outside transactions are stored separately. */
-  readonly storesAlone: boolean;
-  /**
-   * Writes a row into the transaction that a call took part in. Throws if it cannot; the caller must then refuse the event.
-   * `target`: the captured call, if any.
-   */
-  store(row: OutboxRow, scope: Scope | undefined, target?: string): Storing;
-  /** The event cannot be made: its transaction must not commit. */
-  refuse(reason: unknown, scope: Scope | undefined): void;
-  /** Events in open transactions. */
-  pending(): number;
-}
-
-export function createOutboxJoin(parts: JoinParts): OutboxJoin {
+export function createOutboxJoin(parts: JoinParts) {
   const watch = rowWatch();
   let pending = 0;
 
@@ -123,8 +109,13 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
   }
 
   return {
+    /** Rows outside transactions are stored separately. */
     storesAlone: parts.autocommit !== undefined,
-    store(row, given, target) {
+    /**
+     * Writes a row into the transaction that a call took part in. Throws if it cannot; the caller must then refuse the event.
+     * `target`: the captured call, if any.
+     */
+    store(row: OutboxRow, given: Scope | undefined, target?: string): Storing {
       checkRow(row);
       if (given !== undefined && isUndone(given)) {
         watch.onRow?.(row)?.('rolled_back');
@@ -163,12 +154,14 @@ export function createOutboxJoin(parts: JoinParts): OutboxJoin {
       const erased = transaction.join(erase, from, insertError, undefined, ready);
       return { written: Promise.all([written, erased.written]).then(() => {}), outcome };
     },
-    refuse(reason, given) {
+    /** The event cannot be made: its transaction must not commit. */
+    refuse(reason: unknown, given: Scope | undefined): void {
       const scope = given ?? currentScope();
       for (const transaction of transactionsToFail(scope))
         transaction.fail(reason, startIn(transaction, scope));
     },
-    pending: () => pending,
+    /** Events in open transactions. */
+    pending: (): number => pending,
   };
 }
 

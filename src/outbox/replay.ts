@@ -40,18 +40,7 @@ export interface ReplayResult {
   readonly after?: number;
 }
 
-/** Sends rows of the outbox again to their topics: the same record with one more header. Rows are not changed. */
-export interface Replay {
-  /**
-   * Sends in the order of storing, so events of an aggregate stay in order. Only one replay runs at a time: another one is refused
-   * with SVC_OUTBOX_REPLAY_BUSY. A wrong request is refused with SVC_OUTBOX_REPLAY_OPTIONS. Rejects as the store does.
-   */
-  run(request: ReplayRequest): Promise<ReplayResult>;
-  /** Ends after the current batch. */
-  stop(): void;
-}
-
-export interface ReplayOptions {
+interface ReplayOptions {
   readonly store: Pick<OutboxStore, 'read'>;
   readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
   readonly sendTimeoutMs: number;
@@ -61,7 +50,8 @@ export interface ReplayOptions {
   readonly sleep?: (ms: number) => Promise<void>;
 }
 
-export function createReplay(options: ReplayOptions): Replay {
+/** Sends rows of the outbox again to their topics: the same record with one more header. Rows are not changed. */
+export function createReplay(options: ReplayOptions) {
   const { store, broker, sendTimeoutMs } = options;
   const sleep = options.sleep ?? unheldSleep;
   let isRunning = false;
@@ -132,7 +122,11 @@ export function createReplay(options: ReplayOptions): Replay {
   }
 
   return {
-    async run(request) {
+    /**
+     * Sends in the order of storing, so events of an aggregate stay in order. Only one replay runs at a time: another one is refused
+     * with SVC_OUTBOX_REPLAY_BUSY. A wrong request is refused with SVC_OUTBOX_REPLAY_OPTIONS. Rejects as the store does.
+     */
+    async run(request: ReplayRequest): Promise<ReplayResult> {
       const checked = check(request);
       if (isRunning)
         throw new SvcError('SVC_OUTBOX_REPLAY_BUSY', 'a replay is already running: wait until it ends');
@@ -143,7 +137,8 @@ export function createReplay(options: ReplayOptions): Replay {
         isRunning = false;
       }
     },
-    stop() {
+    /** Ends after the current batch. */
+    stop(): void {
       isStopped = true;
     },
   };

@@ -2,7 +2,7 @@
 
 import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
-import type { EventTrace, StartTrace } from '../context/context-store.ts';
+import type { createTraceStarter } from '../context/context-store.ts';
 import type { BuildEnvelope, EnvelopeTemplate } from '../envelope/envelope.ts';
 import { clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
@@ -10,15 +10,9 @@ import type { Severity } from '../ground/event-fields.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Ledger, LedgerEntry, Outcome, PublishDurations } from '../observe/outcomes.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
-import type { OutboxJoin } from '../outbox/join.ts';
-import { hasMarks, isMarkedField } from '../protect/marks/policy.ts';
-import {
-  type ClearText,
-  type Protect,
-  type ProtectedEnvelope,
-  type Unsealed,
-  UnsealedError,
-} from '../protect/protect.ts';
+import type { createOutboxJoin } from '../outbox/join.ts';
+import { classMarks } from '../protect/marks/policy.ts';
+import { type ClearText, type Protect, type ProtectedEnvelope, UnsealedError } from '../protect/protect.ts';
 import {
   createCallerWait,
   createInFlight,
@@ -40,7 +34,7 @@ export interface PipelineParts {
   readonly serializer: Serializer;
   readonly publisher: Publisher & Partial<Pick<KeyWait, 'hasRoom' | 'publishLater'>>;
   /** `svc.outbox.enabled`: events of targets with `outbox` join the transaction of their call. */
-  readonly outbox?: OutboxJoin | undefined;
+  readonly outbox?: ReturnType<typeof createOutboxJoin> | undefined;
   readonly defaultTopic: string;
   /** `svc.broker.async-mode`: callers do not wait. */
   readonly asyncMode: boolean;
@@ -51,7 +45,7 @@ export interface PipelineParts {
   readonly templateOf: (eventType: string, severity: Severity) => EnvelopeTemplate;
   readonly nextId: () => string;
   readonly buildEnvelope: BuildEnvelope<Context>;
-  readonly startTrace: StartTrace;
+  readonly startTrace: ReturnType<typeof createTraceStarter>;
   readonly protect: Protect;
   /** Classes have marked fields. */
   readonly usesMarks: boolean;
@@ -75,6 +69,8 @@ export interface Pipeline {
   /** Resolves when each event begun before the call has its outcome. */
   soFar(): Promise<void>;
 }
+
+type EventTrace = ReturnType<PipelineParts['startTrace']>;
 
 /** Without the payload, which can then be garbage-collected while the event is in flight. */
 interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'aggregateId'> {
@@ -125,7 +121,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         const canWait = mayWait && publisher.hasRoom && error instanceof UnsealedError;
         if (!canWait) trace.end('refused');
         if (!canWait) throw error;
-        event = () => serialize((error as Unsealed).seal(), taken, trace);
+        event = () => serialize((error as UnsealedError).seal(), taken, trace);
       }
       return { eventId, eventType, aggregateType, aggregateId, event, trace };
     });
@@ -314,7 +310,7 @@ interface EventDraft {
 export function draftOf(call: Call, usesMarks: boolean): EventDraft {
   const plan: CapturePlan = call.plan;
   if (call.refusal !== undefined) throw call.refusal;
-  const isGuarded = usesMarks && hasMarks();
+  const isGuarded = usesMarks && classMarks.any();
   const forKey = isGuarded ? inClear(call, 'SVC_PROTECT_KEY_IN_CLEAR') : call;
   const forHeaders = isGuarded ? inClear(call, 'SVC_PROTECT_HEADER_IN_CLEAR') : call;
   return {
@@ -345,7 +341,7 @@ function takeNow(draft: () => EventDraft): (() => EventDraft) | undefined {
 
 function inClear(call: Call, code: ErrorCode): ExpressionScope {
   const { args, self, error } = call;
-  const refuses = (target: unknown, field: string) => (isMarkedField(target, field) ? code : undefined);
+  const refuses = (target: unknown, field: string) => (classMarks.isOn(target, field) ? code : undefined);
   return {
     ...{ args, self, error, refuses },
     get result() {

@@ -5,26 +5,37 @@
 const looksLikeOurs = /^\\*(?:ENC|HASH)\(/;
 const marked = /^\\+(?:ENC|HASH)\(/;
 
-/** A text that svc did not make, as it is published. */
-export function markOwnText(text: string): string {
-  return looksLikeOurs.test(text) ? `\\${text}` : text;
-}
+/** How texts that svc did not make are published, and how readers get them back. */
+export const ownText = {
+  /** A text that svc did not make, as it is published. */
+  mark(text: string): string {
+    return looksLikeOurs.test(text) ? `\\${text}` : text;
+  },
 
-/** The original of a published text. */
-export function unmarkOwnText(text: string): string {
-  return text.startsWith('\\') && marked.test(text) ? text.slice(1) : text;
-}
+  /** The original of a published text. */
+  unmark(text: string): string {
+    return text.startsWith('\\') && marked.test(text) ? text.slice(1) : text;
+  },
 
-/**
- * Whether a JSON text may hold such a text. Each of the `sealed` texts stands once in `json`, so counting is enough and no
- * value is parsed.
- */
-export function mayHoldOwnText(json: string, sealed: readonly string[]): boolean {
-  let ofOurForm = 0;
-  for (let bracket = json.indexOf('('); bracket !== -1; bracket = json.indexOf('(', bracket + 1))
-    if (isOurForm(json, bracket)) ofOurForm++;
-  return ofOurForm !== sealed.length;
-}
+  /**
+   * Whether a JSON text may hold such a text. Each of the `sealed` texts stands once in `json`, so counting is enough and no
+   * value is parsed.
+   */
+  mayBeIn(json: string, sealed: readonly string[]): boolean {
+    let ofOurForm = 0;
+    for (let bracket = json.indexOf('('); bracket !== -1; bracket = json.indexOf('(', bracket + 1))
+      if (isOurForm(json, bracket)) ofOurForm++;
+    return ofOurForm !== sealed.length;
+  },
+
+  /** A payload as JSON, with the application's own texts marked. `undefined` if it is empty. */
+  markedJson(payload: unknown, sealed: readonly string[]): string | undefined {
+    const ours = new Set(sealed);
+    return JSON.stringify(payload, (_, value: unknown) =>
+      typeof value === 'string' && !ours.has(value) ? ownText.mark(value) : value,
+    );
+  },
+};
 
 /** Whether the bracket belongs to a text of that form, or to a field name. */
 function isOurForm(json: string, bracket: number): boolean {
@@ -35,14 +46,6 @@ function isOurForm(json: string, bracket: number): boolean {
   if (!json.startsWith(word, start)) return false;
   while (json.charCodeAt(start - 1) === 0x5c) start--;
   return json.charCodeAt(start - 1) === 0x22;
-}
-
-/** A payload as JSON, with the application's own texts marked. `undefined` if it is empty. */
-export function markedJson(payload: unknown, sealed: readonly string[]): string | undefined {
-  const ours = new Set(sealed);
-  return JSON.stringify(payload, (_, value: unknown) =>
-    typeof value === 'string' && !ours.has(value) ? markOwnText(value) : value,
-  );
 }
 
 /**

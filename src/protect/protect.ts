@@ -11,15 +11,7 @@ import { uuidForm } from '../ground/event-fields.ts';
 import { lazyPattern } from '../ground/names.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
 import type { Logger } from '../observe/logger.ts';
-import {
-  type ClassMarks,
-  deadState,
-  hasMarks,
-  marksOf,
-  type PathState,
-  type Policy,
-  readMarked,
-} from './marks/policy.ts';
+import { type ClassMarks, classMarks, deadState, type PathState, type Policy } from './marks/policy.ts';
 import { mask, strictest } from './mask.ts';
 import { elementPath, memberPath, NativeValue } from './own-text.ts';
 import type { SealedField, Sealer } from './sealer.ts';
@@ -33,8 +25,6 @@ export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
   readonly sealed: readonly string[];
   readonly [protectedMark]: true;
 }
-
-export type Unsealed = UnsealedError<ProtectedEnvelope>;
 
 /**
  * The only way from an envelope to something that can be serialized. Fails closed: if a value cannot be represented or
@@ -78,7 +68,7 @@ export function createProtector(options: ProtectorOptions): Protect {
       eventType,
       policy,
       sealer,
-      usesMarks: usesMarks && hasMarks(),
+      usesMarks: usesMarks && classMarks.any(),
       sealed,
       onUnmarked: detect && ((value, keys) => detect(eventType, value, keys)),
       onUnreadable: onUnreadable && ((field) => onUnreadable(eventType, field)),
@@ -108,11 +98,11 @@ export function createProtector(options: ProtectorOptions): Protect {
  * A payload that was read, but whose key is temporarily unavailable. Callers that cannot wait refuse the event, as with any
  * other error. It holds values in clear: keep it in memory only, and out of any text.
  */
-export class UnsealedError<Sealed> extends SvcError {
+export class UnsealedError extends SvcError {
   /** Returns the sealed event; throws the same reason while the key is unavailable. */
-  readonly seal: () => Sealed;
+  readonly seal: () => ProtectedEnvelope;
 
-  constructor({ code, message, name }: SvcError, seal: () => Sealed) {
+  constructor({ code, message, name }: SvcError, seal: () => ProtectedEnvelope) {
     super(code, message, { name });
     // Not in a dump of the error.
     Object.defineProperty(this, 'seal', { enumerable: false });
@@ -242,7 +232,7 @@ function visit(value: unknown, depth: number, walk: Walk, place: Place): unknown
   if (there !== place && there.rule?.strategy === 'EXCLUDE') return leaveOut(value, walk);
   const prototype = Object.getPrototypeOf(value) as object | null;
   const kind = kindOf(value, prototype);
-  const marks = walk.usesMarks ? marksOf(prototype) : null;
+  const marks = walk.usesMarks ? classMarks.of(prototype) : null;
   if (decidesItsJson(value, kind)) return visitToJson(value, depth, walk, there, marks);
   return visitKind(value, kind, depth, walk, there, marks);
 }
@@ -434,7 +424,7 @@ function visitToJson(
   if (json !== undefined) place = placeOfObject(result, place);
   if (place.rule?.strategy === 'EXCLUDE') return leaveOut(result, walk);
   const prototype = Object.getPrototypeOf(result) as object | null;
-  const own = walk.usesMarks ? marksOf(prototype) : null;
+  const own = walk.usesMarks ? classMarks.of(prototype) : null;
   return visitKind(result, kindOf(result, prototype), depth, walk, place, own ?? marks);
 }
 
@@ -1009,7 +999,7 @@ function leftAfterValue(value: unknown, left: number, levels: number): number {
   if (prototype === Object.prototype || prototype === Array.prototype)
     return leftAfter(value, left, levels - 1);
   if (prototype === Date.prototype) return left;
-  if (marksOf(prototype) !== null || !hasToJson(value) || !isReadByKeys(value)) return -1;
+  if (classMarks.of(prototype) !== null || !hasToJson(value) || !isReadByKeys(value)) return -1;
   return leftAfter(value, left, levels - 1);
 }
 
@@ -1057,7 +1047,7 @@ function heldMarked(
       if (seen.has(value) || waiting.length === maxNodes) continue;
       seen.add(value);
       const prototype = attempt(() => Object.getPrototypeOf(value) as object | null) ?? null;
-      const marks = marksOf(prototype);
+      const marks = classMarks.of(prototype);
       if (marks !== null) {
         found.push([value, marks]);
         if (isOther) leadsToNone = false;
@@ -1406,7 +1396,7 @@ function markedValuesOf(
   function takeFields(of: object, fields: ClassMarks, isHeld: boolean): void {
     budget.spend(fields.size);
     for (const [field, rule] of fields) {
-      const value = attempt(() => readMarked(of, field, rule));
+      const value = attempt(() => classMarks.read(of, field, rule));
       const before = unknown.length;
       take(value, rule, 0, true);
       if (unknown.length > before) onUnreadable?.(field);

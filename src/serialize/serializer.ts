@@ -2,7 +2,7 @@
 
 import { isoTime } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
-import { markedJson, mayHoldOwnText } from '../protect/own-text.ts';
+import { ownText } from '../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
 
 /** One event, serialized once. The Kafka record, the dead letter, the backup and the outbox row hold these bytes. */
@@ -232,7 +232,7 @@ export function payloadJson({ payload, sealed }: Pick<ProtectedEnvelope, 'payloa
   return readJson(() => {
     // `toJSON` can return undefined.
     const json: string | undefined = JSON.stringify(payload);
-    return json === undefined || !mayHoldOwnText(json, sealed) ? json : markedJson(payload, sealed);
+    return json === undefined || !ownText.mayBeIn(json, sealed) ? json : ownText.markedJson(payload, sealed);
   });
 }
 

@@ -10,7 +10,7 @@ import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type * as Keys from '../protect/keys/create-sealer.ts';
 import type { KeyFailure } from '../protect/keys/key-cache.ts';
 import type { KeyUse } from '../protect/keys/key-ring.ts';
-import { createPolicies, type UnmetRule, watchMarks } from '../protect/marks/policy.ts';
+import { classMarks, createPolicies, type UnmetRule } from '../protect/marks/policy.ts';
 import { createDetector, createProtector, type Protect } from '../protect/protect.ts';
 import { openProvider } from './adapters.ts';
 import { configuredKeys } from './settings.ts';
@@ -33,7 +33,9 @@ export function startProtection(config: Config, logger: Logger): Protection {
   const { pii } = config;
   const keepsTypes = config.serde.type === 'AVRO';
   if (!pii.enabled) {
-    watchMarks(onceOnly(() => logger.warn('svc.pii.enabled is false: marked fields are published in clear')));
+    classMarks.watch(
+      onceOnly(() => logger.warn('svc.pii.enabled is false: marked fields are published in clear')),
+    );
     const protect = createProtector({
       policyOf: createPolicies({ general: [] }).policyOf,
       sealer: noSealer,
@@ -46,7 +48,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
       keys: () => [],
       remarks: () => [],
       invalidateKeys: async () => {},
-      close: async () => watchMarks(undefined),
+      close: async () => classMarks.watch(undefined),
     };
   }
   const policies = createPolicies({ general: pii.fields, onUnmet: (rule) => logger.warn(unmetLine(rule)) });
@@ -107,7 +109,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
       .sealer.ready()
       .catch(() => {});
   for (const rule of pii.fields) prepare(rule);
-  watchMarks(prepare);
+  classMarks.watch(prepare);
   return {
     protect: createProtector({
       policyOf: policies.policyOf,
@@ -125,7 +127,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     remarks: () => unmetReport(policies.unmet()),
     invalidateKeys: async () => opened?.sealer.invalidateKeys(),
     async close() {
-      watchMarks(undefined);
+      classMarks.watch(undefined);
       await opened?.sealer.close();
     },
   };

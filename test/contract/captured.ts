@@ -1,7 +1,7 @@
 import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { createOutboxFunctions } from '../../src/outbox/api/functions.ts';
 import type { RunningOutbox } from '../../src/outbox/api/running-outbox.ts';
-import { createOutboxJoin, type JoinParts, type OutboxJoin, type Storing } from '../../src/outbox/join.ts';
+import { createOutboxJoin, type JoinParts, type Storing } from '../../src/outbox/join.ts';
 import { createConnections } from '../../src/transaction/connection.ts';
 import type { Dialect, DriverPatch } from '../../src/transaction/driver.ts';
 import { type CallbackResult, currentScope, runInScope, Scope } from '../../src/transaction/transaction.ts';
@@ -28,7 +28,7 @@ const texts: Readonly<Record<Dialect, string>> = {
 /** What a captured function is for the drivers: a scope, and one row in the table `events` of its transaction. */
 export class Captures {
   private readonly outcomes = new Map<string, Promise<Storing['outcome'] | 'refused'>>();
-  private readonly join: OutboxJoin;
+  private readonly join: ReturnType<typeof createOutboxJoin>;
   private readonly mayAutocommit: boolean;
   unconfirmed = 0;
   /** What was known of the result of a function before the COMMIT, by the id of its event. */

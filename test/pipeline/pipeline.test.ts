@@ -11,7 +11,7 @@ import {
   type Outcome,
 } from '../../src/observe/outcomes.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
-import type { OutboxJoin } from '../../src/outbox/join.ts';
+import type { createOutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import { createPipeline, type PipelineParts } from '../../src/pipeline/pipeline.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
@@ -486,7 +486,7 @@ describe('pipeline', () => {
     function savingWith(written: Promise<void> | undefined, options: Partial<PipelineParts> = {}) {
       const rows: OutboxRow[] = [];
       const failed: unknown[] = [];
-      const outbox: OutboxJoin = {
+      const outbox: ReturnType<typeof createOutboxJoin> = {
         store(row, given) {
           assert.equal(given, scope);
           rows.push(row);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { isCipherText } from '../../src/protect/keys/key-ring.ts';
 import { registerMasker } from '../../src/protect/mask.ts';
-import { markOwnText, mayHoldOwnText, unmarkOwnText } from '../../src/protect/own-text.ts';
+import { ownText } from '../../src/protect/own-text.ts';
 import { publishes } from './protecting.ts';
 
 /** Mostly texts that look like svc's. */
@@ -27,8 +27,8 @@ describe('the own text of an application', () => {
       '\\\\HASH(': '\\\\\\HASH(',
     };
     for (const [given, sent] of Object.entries(cases)) {
-      assert.equal(markOwnText(given), sent);
-      assert.equal(unmarkOwnText(sent), given);
+      assert.equal(ownText.mark(given), sent);
+      assert.equal(ownText.unmark(sent), given);
     }
   });
 
@@ -46,16 +46,16 @@ describe('the own text of an application', () => {
       'Hello',
       '\\\\',
     ])
-      for (const change of [markOwnText, unmarkOwnText]) assert.equal(change(given), given);
+      for (const change of [ownText.mark, ownText.unmark]) assert.equal(change(given), given);
   });
 
   it('comes back as it was, whatever it is, and never goes out as a ciphertext', () => {
     fc.assert(
       fc.property(text, (given) => {
-        const sent = markOwnText(given);
-        assert.equal(unmarkOwnText(sent), given);
+        const sent = ownText.mark(given);
+        assert.equal(ownText.unmark(sent), given);
         assert.ok(!isCipherText(sent) && !sent.startsWith('HASH('));
-        assert.ok(sent === given || mayHoldOwnText(JSON.stringify({ given }), []));
+        assert.ok(sent === given || ownText.mayBeIn(JSON.stringify({ given }), []));
       }),
       { numRuns: 2_000 },
     );
@@ -136,7 +136,7 @@ describe('the own text of an application', () => {
       else if (key === 'sealed') assert.ok(isCipherText(sent as string));
       // What is the same as a hash beside it may pass for it.
       else if (typeof given === 'string')
-        assert.ok(sent === markOwnText(given) || (given === hash && sent === hash));
+        assert.ok(sent === ownText.mark(given) || (given === hash && sent === hash));
       else for (const inner of Object.keys(given as object)) check(at(given, inner), at(sent, inner), inner);
     };
     fc.assert(

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
 import { sqliteDrivers } from '../../src/adapters/sqlite/sqlite-driver.ts';
 import { rowStatements } from '../../src/outbox/insert-row.ts';
-import { createOutboxJoin, type OutboxJoin } from '../../src/outbox/join.ts';
+import { createOutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import { type RunningService, runningService } from '../../src/publish/api/publish.ts';
 import {
@@ -40,7 +40,7 @@ function rowOf(aggregateId: string, payload: unknown = { id: aggregateId }): Out
   });
 }
 
-function joinOf(autocommit?: (row: OutboxRow) => Promise<void>): OutboxJoin {
+function joinOf(autocommit?: (row: OutboxRow) => Promise<void>) {
   return createOutboxJoin({
     insert: (dialect, row) => rowStatements('events', dialect).insert(row),
     autocommit,

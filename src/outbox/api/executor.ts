@@ -260,7 +260,7 @@ function withNumbers(sql: string): string {
 }
 
 /** A value known by its shape. Drivers and ORMs are recognized by their methods, and never loaded. */
-export type Shape = Readonly<Record<string, unknown>>;
+type Shape = Readonly<Record<string, unknown>>;
 // biome-ignore lint/suspicious/noExplicitAny: a method of somebody else's object
 type Method = (...args: any[]) => any;
 
@@ -285,7 +285,7 @@ function answered<R>(call: (callback: (error: unknown, result: R) => void) => vo
  * Runs `work` in a new transaction: commits when it resolves, rolls back when it rejects. Rejects when the database rolled back
  * instead of the COMMIT.
  */
-export type RunTransaction = <R>(work: (executor: unknown) => Promise<R>) => Promise<R>;
+type RunTransaction = <R>(work: (executor: unknown) => Promise<R>) => Promise<R>;
 
 /** @throws SvcError `SVC_OUTBOX_DATA_SOURCE` */
 export function transactionsOf(source: unknown): RunTransaction {

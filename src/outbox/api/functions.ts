@@ -11,7 +11,7 @@ import {
   Transaction,
   type TransactionEnd,
 } from '../../transaction/transaction.ts';
-import { can, type Executor, executorOf, isShape, rolledBack, type Shape } from './executor.ts';
+import { can, type Executor, executorOf, isShape, rolledBack } from './executor.ts';
 import { type CheckedEvent, checkEvent } from './outbox-event.ts';
 import type { CurrentTransaction, RunningOutbox } from './running-outbox.ts';
 
@@ -253,7 +253,7 @@ async function probe({
 }
 
 /** Recognizes a driver by its exports, because in a bundle it has no name. */
-const marks: Readonly<Record<string, (exports: Shape) => boolean>> = {
+const marks: Readonly<Record<string, (exports: Readonly<Record<string, unknown>>) => boolean>> = {
   pg: ({ Client, Pool }) => hasMethod(Client, 'query') && hasMethod(Pool, 'connect'),
   mysql2: (exports) => can(exports, 'createPool', 'createConnection', 'createPoolCluster'),
   'node:sqlite': ({ DatabaseSync }) => hasMethod(DatabaseSync, 'prepare'),

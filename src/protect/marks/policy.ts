@@ -278,7 +278,7 @@ export type ClassMarks = ReadonlyMap<string, FieldRule>;
 interface Marks {
   /** Prototype -> the fields that its own class marks. */
   readonly own: WeakMap<object, Map<string, FieldRule>>;
-  /** Results of `marksOf`; reset with each new mark. */
+  /** Results of `classMarks.of`; reset with each new mark. */
   found: WeakMap<object, ClassMarks | null>;
   /** Whether any class has marks; if not, the walk skips them. */
   any: boolean;
@@ -311,22 +311,12 @@ function metadataSymbol(): symbol {
   return key;
 }
 
-export function hasMarks(): boolean {
-  return marks.any;
-}
-
 /** Records that a class has marks, and tells the watcher, as the rule may need a key. */
 function noteMark(rule: FieldRule): void {
   marks.any = true;
   marks.found = new WeakMap();
   if (marks.rules.length < 1000) marks.rules.push(rule);
   marks.onRule?.(rule);
-}
-
-/** Reports the rule of every mark, past and future. `undefined` ends it. */
-export function watchMarks(onRule: ((rule: FieldRule) => void) | undefined): void {
-  marks.onRule = onRule;
-  if (onRule !== undefined) for (const rule of marks.rules) onRule(rule);
 }
 
 function markPrototype(prototype: object, field: string, rule: FieldRule): void {
@@ -342,26 +332,39 @@ function noteReader(rule: FieldRule, read: (object: object) => unknown): void {
   marks.readers.set(rule, read);
 }
 
-/** The value of a marked field, private fields included. */
-export function readMarked(object: object, field: string, rule: FieldRule): unknown {
-  const read = marks.readers.get(rule);
-  return read === undefined ? (object as Record<string, unknown>)[field] : read(object);
-}
+/** The marks of all classes, from any copy of this package. */
+export const classMarks = {
+  any(): boolean {
+    return marks.any;
+  },
 
-export function isMarkedField(object: unknown, field: string): boolean {
-  if (typeof object !== 'object' || object === null) return false;
-  return marksOf(Object.getPrototypeOf(object) as object | null)?.has(field) === true;
-}
+  of(prototype: object | null): ClassMarks | null {
+    if (prototype === null || prototype === Object.prototype) return null;
+    let found = marks.found.get(prototype);
+    if (found === undefined) {
+      found = collect(prototype);
+      marks.found.set(prototype, found);
+    }
+    return found;
+  },
 
-export function marksOf(prototype: object | null): ClassMarks | null {
-  if (prototype === null || prototype === Object.prototype) return null;
-  let found = marks.found.get(prototype);
-  if (found === undefined) {
-    found = collect(prototype);
-    marks.found.set(prototype, found);
-  }
-  return found;
-}
+  isOn(object: unknown, field: string): boolean {
+    if (typeof object !== 'object' || object === null) return false;
+    return classMarks.of(Object.getPrototypeOf(object) as object | null)?.has(field) === true;
+  },
+
+  /** The value of a marked field, private fields included. */
+  read(object: object, field: string, rule: FieldRule): unknown {
+    const read = marks.readers.get(rule);
+    return read === undefined ? (object as Record<string, unknown>)[field] : read(object);
+  },
+
+  /** Reports the rule of every mark, past and future. `undefined` ends it. */
+  watch(onRule: ((rule: FieldRule) => void) | undefined): void {
+    marks.onRule = onRule;
+    if (onRule !== undefined) for (const rule of marks.rules) onRule(rule);
+  },
+};
 
 function collect(prototype: object): ClassMarks | null {
   const all = new Map<string, FieldRule>();

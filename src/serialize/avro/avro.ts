@@ -8,7 +8,7 @@ import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { readBoundedSync } from '../../ground/files.ts';
 import type { Logger } from '../../observe/logger.ts';
-import { markOwnText, NativeValue } from '../../protect/own-text.ts';
+import { NativeValue, ownText } from '../../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
 import {
   type EventForm,
@@ -759,7 +759,7 @@ export const notPlain = Symbol('not plain');
 export function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
   switch (typeof value) {
     case 'string':
-      return mayBeOurs(value) && markOwnText(value) !== value && !sealed.includes(value) ? notPlain : value;
+      return mayBeOurs(value) && ownText.mark(value) !== value && !sealed.includes(value) ? notPlain : value;
     case 'number':
       // JSON has no negative zero.
       return Number.isFinite(value) ? value + 0 : notPlain;
@@ -831,6 +831,6 @@ export function typedJson(payload: unknown, sealed: readonly string[]): string |
       return typeof native === 'bigint' ? { type: 'BigInt', data: String(native) } : { ...native.toJSON() };
     }
     if (typeof value === 'number' && !Number.isFinite(value)) return { type: 'Number', data: String(value) };
-    return typeof value === 'string' && !ours.has(value) ? markOwnText(value) : value;
+    return typeof value === 'string' && !ours.has(value) ? ownText.mark(value) : value;
   });
 }

@@ -11,7 +11,6 @@ import type { OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
-import type { Replay, ReplayOptions } from '../../outbox/replay.ts';
 import { createStatistics, type Statistics } from '../../outbox/statistics.ts';
 import type { Broker } from '../../publish/broker.ts';
 import type { Breaker } from '../../publish/main/cluster-state.ts';
@@ -278,8 +277,8 @@ export async function openReplay(
   { outbox }: Config,
   store: OutboxStore,
   broker: Broker,
-  onProgress?: ReplayOptions['onProgress'],
-): Promise<Replay> {
+  onProgress?: (sentCount: number, failedCount: number) => void,
+) {
   const { createReplay } = await import('../../outbox/replay.ts');
   const sendTimeoutMs = outbox.sendTimeoutSeconds * 1_000;
   return createReplay({

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 import { SvcError } from '../../../src/ground/errors.ts';
-import { PiiField, watchMarks } from '../../../src/protect/marks/policy.ts';
+import { classMarks, PiiField } from '../../../src/protect/marks/policy.ts';
 import { publishes, refuses } from '../protecting.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: classes that are compiled while the test runs
@@ -92,11 +92,11 @@ describe('PiiField', () => {
 
   it('tells who listens of the rules that classes have', () => {
     const strategies: string[] = [];
-    watchMarks(({ strategy }) => strategies.push(strategy));
+    classMarks.watch(({ strategy }) => strategies.push(strategy));
     compile('import { PiiField } from "x"; export class A { @PiiField({ strategy: "HASH" }) a = 1 }', {
       target: ES2022,
     });
-    watchMarks(undefined);
+    classMarks.watch(undefined);
     assert.equal(strategies.at(-1), 'HASH');
   });
 
