@@ -19,7 +19,7 @@ import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../o
 import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
 import { createKeyWait, createLossAlert } from '../publish/api/caller-wait.ts';
 import { type Broker, throttledMs } from '../publish/broker.ts';
-import { brokenQueue, createQueue, type Queue, shutDown } from '../publish/main/queue.ts';
+import { brokenQueue, createQueue, type Queue } from '../publish/main/queue.ts';
 import { openBroker } from './adapters.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
@@ -203,7 +203,7 @@ export function startEngine(
     },
     /** Events that wait for the end of their transaction. A flush does not wait for them. */
     joined: (): number => outbox?.join.pending() ?? 0,
-    storeSync: (): number => tiers.storeSync(queue.takeOver(shutDown, tiers.storeLateSync)),
+    storeSync: (): number => tiers.storeSync(queue.takeOver(tiers.storeLateSync)),
     async close(deadlineMs: number): Promise<void> {
       const end = clock.monotonic() + deadlineMs;
       isClosing = true;

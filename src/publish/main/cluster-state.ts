@@ -1,6 +1,5 @@
 import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
-import type { Logger } from '../../observe/logger.ts';
 import { clusterPollMs, faultOf, isAnswer, passingOf, type SendFailure } from '../broker.ts';
 
 // Whether the cluster takes events: the breaker, retries, the watch, topics that refuse, numbers of partitions.
@@ -28,7 +27,7 @@ export interface Breaker {
   reset(): void;
 }
 
-export interface BreakerSettings {
+interface BreakerSettings {
   /** Failed sends in a row before the breaker opens. */
   readonly threshold: number;
   /** Time from one probe to the next. */
@@ -45,13 +44,6 @@ interface CircuitOptions extends BreakerSettings {
   readonly countsFatal: boolean;
   /** `why`: one line; for CLOSED the end of the sentence. */
   readonly onChange: (to: CircuitState, from: CircuitState, why: string) => void;
-}
-
-interface BreakerOptions extends BreakerSettings {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Called when it opens, not when a probe failed. */
-  readonly onOpen: () => void;
 }
 
 export const defaultBreaker: BreakerSettings = {
@@ -140,27 +132,6 @@ export function createCircuit(options: CircuitOptions): Breaker {
   };
 }
 
-/** The publisher's circuit, with log messages. */
-export function createBreaker({ logger, onOpen, ...options }: BreakerOptions): Breaker {
-  return createCircuit({
-    ...options,
-    countsFatal: false,
-    onChange(to, from, why) {
-      if (to === 'CLOSED')
-        logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
-      else if (to === 'HALF-OPEN') logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
-      else if (from === 'HALF-OPEN')
-        logger.debug(`Circuit breaker is OPEN: the cluster is still unreachable (${why})`);
-      else {
-        logger.warn(
-          `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${why})`,
-        );
-        onOpen();
-      }
-    },
-  });
-}
-
 interface RetrySettings {
   readonly enabled: boolean;
   /** Tries after the first one. */
@@ -171,8 +142,6 @@ interface RetrySettings {
   /** Varies each wait by up to 20 %, so that many processes do not return at once. */
   readonly jitter: boolean;
 }
-
-export type RetryPolicy = ReturnType<typeof createRetryPolicy>;
 
 const jitterShare = 0.2;
 
@@ -220,8 +189,6 @@ interface ClusterWatchOptions {
   /** The cluster was away, and is back. */
   readonly onReturn: () => void;
 }
-
-export type ClusterWatch = ReturnType<typeof createClusterWatch>;
 
 /**
  * Asks the cluster whether it is reachable, one request at a time, when sends alone do not tell:

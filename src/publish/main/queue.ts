@@ -20,40 +20,29 @@ import {
   type SendFailureKind,
   type SendResult,
 } from '../broker.ts';
-import {
-  isSpilled,
-  type KeyOrder,
-  noOrder,
-  type OrderState,
-  spilled,
-  spilledUnlessFull,
-} from '../order/backup-order.ts';
+import { isSpilled, type KeyOrder } from '../order/backup-order.ts';
 import type { Publisher } from '../publisher.ts';
 import {
   type BatchLimits,
   type Batch as BatchOf,
   brokenPromise,
-  countForBatch,
   createLane,
   createMemory,
-  createTickBudget,
   type MemoryLimits,
   newBatch,
-  nextTry,
 } from '../sender/sender.ts';
-import type { FailedEvent, NextTier } from '../tier.ts';
+import type { FailedEvent } from '../tier.ts';
 import {
   afterRetries,
   type Breaker,
-  type BreakerSettings,
   breakerOpen,
-  type ClusterWatch,
-  createBreaker,
+  createCircuit,
   createClusterWatch,
   createPartitionCounts,
+  type createRetryPolicy,
   createTopicRefusals,
+  type defaultBreaker,
   type PartitionCounts,
-  type RetryPolicy,
   type TopicRefusals,
 } from './cluster-state.ts';
 
@@ -73,12 +62,15 @@ export interface QueueOptions {
   readonly maxInFlight: number;
   /** An event without acknowledgment after this time goes to the next tier. */
   readonly deliveryTimeoutMs: number;
-  readonly retry: RetryPolicy;
-  readonly breaker: BreakerSettings;
+  readonly retry: ReturnType<typeof createRetryPolicy>;
+  readonly breaker: typeof defaultBreaker;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Takes an event that was not published. Called in the context of the event's call. */
-  readonly next: NextTier;
+  /**
+   * Gives an event that was not published to the tiers in their order. Called in the context of the event's call. Resolves with
+   * where it ended; never rejects.
+   */
+  readonly next: (failed: FailedEvent) => Promise<Outcome>;
   readonly onPublished: () => void;
   /** Keeps events in order with those in the backup. Default: no order. */
   readonly order?: KeyOrder | undefined;
@@ -115,7 +107,7 @@ export interface Queue extends Publisher {
    * For the end of the process, when promises no longer resolve. Returns all unacknowledged events that no tier has received; the
    * caller must store them. `late` receives each later event, and returns whether it stored it.
    */
-  takeOver(reason: SendFailure, late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
+  takeOver(late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
   /** Stops admission and finishes: each event has its outcome, at `deadlineMs` at the latest. */
   close(deadlineMs: number): Promise<void>;
 }
@@ -302,11 +294,11 @@ export function createQueue(options: QueueOptions): Queue {
     clusterAway(message, sinceMs) {
       if (!sender.hasStoredSince(sinceMs)) breaker.silent(message);
     },
-    takeOver(reason, late) {
+    takeOver(late) {
       sender.close();
       storeLate = late;
       const left = outcomes.takeOver();
-      abandon(reason, true);
+      abandon(shutDown, true);
       return left;
     },
     isRefused(event) {
@@ -390,6 +382,10 @@ export const crowdLingerMs = 2;
 function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: BatchSettings): number {
   if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
   return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
+}
+
+function nextTry(batch: Batch): Batch {
+  return { ...batch, sends: batch.sends + 1 };
 }
 
 /** A try during the wait for the next one, or else the next one. */
@@ -478,6 +474,17 @@ function endBatch(
   for (const event of batch.events) if (isOne || isWanted(event)) settle(event, why);
 }
 
+/** How many of these events, at least one, go into the next batch. */
+function countForBatch(events: readonly QueuedEvent[], { maxEvents, maxBytes }: BatchLimits): number {
+  const most = Math.min(events.length, maxEvents);
+  let bytes = 0;
+  for (let count = 0; count < most; count++) {
+    bytes += (events[count] as QueuedEvent).bytes;
+    if (bytes > maxBytes) return Math.max(count, 1);
+  }
+  return most;
+}
+
 /** Unsettled events that are in no batch yet, in order. */
 class WaitingEvents {
   private events: QueuedEvent[] = [];
@@ -513,7 +520,7 @@ class WaitingEvents {
 
   /** As many as fit into a send. */
   takeBatch(limits: BatchLimits): QueuedEvent[] {
-    const count = this.count && countForBatch(this.events, ({ bytes }) => bytes, limits);
+    const count = this.count && countForBatch(this.events, limits);
     return this.taken(this.events.splice(0, count));
   }
 
@@ -877,8 +884,8 @@ interface BatchSenderOptions {
   readonly order: KeyOrder;
   readonly counts: PartitionCounts;
   readonly breaker: Breaker;
-  readonly watch: Pick<ClusterWatch, 'heard' | 'pausing'>;
-  readonly retry: RetryPolicy;
+  readonly watch: Pick<ReturnType<typeof createClusterWatch>, 'heard' | 'pausing'>;
+  readonly retry: ReturnType<typeof createRetryPolicy>;
   readonly refusals: TopicRefusals;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -1022,7 +1029,7 @@ function createOrderGate(options: OrderGateOptions) {
   }
 
   const gate = {
-    get state(): OrderState {
+    get state() {
       return sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
     },
     /** Held events are freed; they go to the next tier if the cluster is away. */
@@ -1433,7 +1440,7 @@ export class QueuedEvent {
 
 interface EventOutcomesOptions {
   readonly admission: Pick<Admission, 'release' | 'free'>;
-  readonly next: NextTier;
+  readonly next: QueueOptions['next'];
   readonly order: Pick<KeyOrder, 'leaving' | 'decided'>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -1549,7 +1556,28 @@ function createEventOutcomes(options: EventOutcomesOptions) {
   };
 }
 
-export const shutDown: SendFailure = {
+/** The failure of an event that spills to the backup because earlier events of its partition are there. */
+const spilled: SendFailure = {
+  kind: 'retriable',
+  cause: 'BehindBackup',
+  message: 'earlier events of its partition wait in the backup',
+  endedBy: 'behind',
+};
+
+/** The same for an event that returns to its queue if no tier has space for it. */
+const spilledUnlessFull: SendFailure = { ...spilled, endedBy: 'behind-unless-full' };
+
+/** No order between backup and queue: `svc.broker.backup.drain.order: none`, or no drain. */
+const noOrder: KeyOrder = {
+  isGuarding: false,
+  stateOf: () => 'open',
+  stateOfKey: () => 'open',
+  leaving() {},
+  decided() {},
+  attach() {},
+};
+
+const shutDown: SendFailure = {
   kind: 'retriable',
   cause: 'Shutdown',
   message: 'svc had to stop before the event was acknowledged',
@@ -1656,6 +1684,64 @@ export function createAdmission(options: AdmissionOptions) {
       if (queued.isProbe) breaker.probeGone();
       // Settle the whole batch first, then the events that wait behind the probe.
       if (queued === probe) void Promise.resolve().then(afterProbe);
+    },
+  };
+}
+
+type BreakerOptions = typeof defaultBreaker & {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Called when it opens, not when a probe failed. */
+  readonly onOpen: () => void;
+};
+
+/** The publisher's circuit, with log messages. */
+export function createBreaker({ logger, onOpen, ...options }: BreakerOptions): Breaker {
+  return createCircuit({
+    ...options,
+    countsFatal: false,
+    onChange(to, from, why) {
+      if (to === 'CLOSED')
+        logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
+      else if (to === 'HALF-OPEN') logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
+      else if (from === 'HALF-OPEN')
+        logger.debug(`Circuit breaker is OPEN: the cluster is still unreachable (${why})`);
+      else {
+        logger.warn(
+          `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${why})`,
+        );
+        onOpen();
+      }
+    },
+  });
+}
+
+/** Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it waits). */
+const bytesOnTheWay = 8 * 1024;
+
+/**
+ * Counts what one turn of the event loop sends to the next tiers. None of that can end before the turn does.
+ *
+ * @param maxBytes called in each turn that adds something; default: an eighth of the heap limit
+ */
+export function createTickBudget(
+  maxBytes: () => number = () => process.getBuiltinModule('node:v8').getHeapStatistics().heap_size_limit / 8,
+) {
+  let bytes = 0;
+  let limit = 0;
+  return {
+    add(size: number): void {
+      if (bytes === 0) {
+        limit = maxBytes();
+        setImmediate(() => {
+          bytes = 0;
+        });
+      }
+      bytes += size + bytesOnTheWay;
+    },
+    /** From the event that exceeds the budget until the end of the turn. */
+    get isFull(): boolean {
+      return bytes > limit;
     },
   };
 }
