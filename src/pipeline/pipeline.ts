@@ -29,7 +29,7 @@ import {
   throwUnlessStored,
 } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
-import { headersAt, valueBytesOf } from '../publish/main/queue.ts';
+import { toRecord } from '../publish/main/queue.ts';
 import type { Producer, Publisher } from '../publish/publisher.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
 import { endOfTransaction, type Scope, type TransactionEnd } from '../transaction/transaction.ts';
@@ -155,8 +155,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     // Its transaction cannot wait for a key.
     const { event, trace, aggregateType = '', aggregateId = '' } = prepare(draft, false);
     const occurredAt = clock.now();
-    const payload = valueBytesOf(event as SerializedEvent, occurredAt);
-    const headers = headersAt(event as SerializedEvent, occurredAt);
+    const { value: payload, headers } = toRecord(event as SerializedEvent, occurredAt);
     const { eventId, eventType, key, topic = parts.defaultTopic } = event as SerializedEvent;
     const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {

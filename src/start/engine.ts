@@ -18,8 +18,8 @@ import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } f
 import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../observe/thread-counts.ts';
 import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
 import { createKeyWait, createLossAlert } from '../publish/api/caller-wait.ts';
-import { type Broker, throttledMs } from '../publish/broker.ts';
-import { brokenQueue, createQueue, type Queue } from '../publish/main/queue.ts';
+import { type Broker, nameOf, type SendFailure, throttledMs } from '../publish/broker.ts';
+import { createQueue } from '../publish/main/queue.ts';
 import { openBroker } from './adapters.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
@@ -27,8 +27,7 @@ import { savedRules, startProtection } from './protection.ts';
 import { openSerde } from './serde.ts';
 import {
   brokerSettingsOf,
-  eventTypesOf,
-  goesToKafka,
+  deliveryTimesOf,
   placeOf,
   queueSettingsOf,
   startIds,
@@ -53,14 +52,16 @@ export function startEngine(
   const durations = createPublishDurations();
   const alert = createLossAlert(logger, clock);
   const sayRefused = throttledLog(logger, clock);
-  ledger.declare(eventTypesOf(config));
+  const eventTypes = config.targets.map(eventTypeOf);
+  // Their counters start at 0.
+  ledger.declare(eventTypes);
   const serde = openSerde(config, logger);
   const opened = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   const broker = serde.sends(opened);
   const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
   const onAnswered = (): void => queue.breaker.answered();
   const tiers = startTiers(config, { broker, ledger, alert, logger, isAway, onAnswered });
-  const queue: Queue = createQueue({
+  const queue: ReturnType<typeof createQueue> = createQueue({
     ...queueSettingsOf(config),
     broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
     clock,
@@ -88,7 +89,7 @@ export function startEngine(
     kms.enabled && kms.onUnavailable === 'hold'
       ? createKeyWait({
           ...{ publisher: queue, maxEvents: config.broker.buffer.maxEvents, clock, reasonOf, onRefused },
-          limitMs: queueSettingsOf(config).deliveryTimeoutMs,
+          limitMs: deliveryTimesOf(config).topicMs,
         })
       : undefined;
   const pipeline = createPipeline({
@@ -108,7 +109,7 @@ export function startEngine(
     protect: protection.protect,
     usesMarks: config.pii.enabled,
     declareRules: savedRules(config, protection),
-    startTrace: createTraceStarter(goesToKafka(config) ? 'kafka' : config.broker.client),
+    startTrace: createTraceStarter(clientOf(config.broker.client).isKafka ? 'kafka' : config.broker.client),
     onRefused,
     onNested: (nest, key) => {
       for (const { line, isLikely } of doubledCalls(nest, key))
@@ -140,7 +141,7 @@ export function startEngine(
   };
   const meter = bindMeter(meterProvider, sources, { version, logger });
   logger.info(whereTo(config));
-  for (const each of unusedSchemas(config, eventTypesOf(config), false)) logger.warn(formatProblem(each));
+  for (const each of unusedSchemas(config, eventTypes, false)) logger.warn(formatProblem(each));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
   const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
   const stopHearing =
@@ -237,10 +238,15 @@ function whereTo(config: Config): string {
   return `publishing ${where}, default topic ${topic}${hint}`;
 }
 
+/** The last resort: after any error in the queue the application continues, and the event is counted. */
+function brokenQueue(error: unknown): SendFailure {
+  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
+}
+
 /** Reports a wrong password at the start rather than at the first event. */
 async function connectEarly(
   broker: Broker,
-  queue: Queue,
+  queue: ReturnType<typeof createQueue>,
   logger: Logger,
   isClosing: () => boolean,
 ): Promise<void> {

@@ -81,7 +81,7 @@ export interface QueueOptions {
   readonly onRetried: (eventType: string) => void;
 }
 
-export interface Queue extends Publisher {
+interface Queue extends Publisher {
   /** Sends batches at once that wait for more events. */
   flush(): void;
   readonly breaker: Breaker;
@@ -1584,11 +1584,6 @@ const shutDown: SendFailure = {
   endedBy: 'shutdown',
 };
 
-/** The last resort: after any error in the queue the application continues, and the event is counted. */
-export function brokenQueue(error: unknown): SendFailure {
-  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
-}
-
 export function timedOut(deliveryTimeoutMs: number): SendFailure {
   return {
     kind: 'retriable',
@@ -1746,23 +1741,14 @@ export function createTickBudget(
   };
 }
 
-/** The record of an event that is sent now: `publishedAt` and the record's timestamp are equal. */
+/** The record of an event that is sent or stored now: `publishedAt` and the record's timestamp are equal. */
 export function toRecord(event: SerializedEvent, nowMs: number): BrokerRecord {
   return new EventRecord(event, nowMs);
 }
 
-/** The record headers of an event that is sent or stored now. */
-export function headersAt(
-  { headers, value: { form } }: SerializedEvent,
-  nowMs: number,
-): SerializedEvent['headers'] {
+function headersAt({ headers, value: { form } }: SerializedEvent, nowMs: number): SerializedEvent['headers'] {
   const { publishedAtHeader: name } = form;
   return name === undefined ? headers : { ...headers, [name]: form.publishedAt(nowMs) };
-}
-
-/** The record value of an event that is stored now, for callers that need only these bytes. */
-export function valueBytesOf({ value }: SerializedEvent, nowMs: number): Buffer {
-  return bytesAt(value, publishedAtIn(value.form, nowMs));
 }
 
 function bytesAt(value: EventValue, publishedAt: string): Buffer {
