@@ -8,7 +8,7 @@ import type { Clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
-import type { Ledger, LedgerEntry, Outcome, PublishDurations } from '../observe/outcomes.ts';
+import type { Ledger, Outcome, PublishDurations } from '../observe/outcomes.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { OutboxJoin } from '../outbox/join.ts';
 import { hasMarks, isMarkedField } from '../protect/marks/policy.ts';
@@ -77,6 +77,8 @@ export interface Pipeline {
   soFar(): Promise<void>;
 }
 
+type Entry = ReturnType<Ledger['open']>;
+
 /** Without the payload, which can then be garbage-collected while the event is in flight. */
 interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'aggregateId'> {
   readonly eventId: string;
@@ -136,7 +138,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   async function publishAfter(
     ended: Promise<TransactionEnd>,
     prepared: Prepared,
-    entry: LedgerEntry,
+    entry: Entry,
   ): Promise<void> {
     if ((await ended) !== 'rolled_back') return void (await publish(prepared, entry));
     prepared.trace.end('rolled_back');
@@ -147,7 +149,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   function store(
     draft: () => EventDraft,
     scope: Scope | undefined,
-    entry: LedgerEntry,
+    entry: Entry,
     target?: string,
   ): Promise<void> | undefined {
     const { outbox } = parts;
@@ -181,7 +183,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
    * Never rejects, because an unhandled rejection in async mode would end the process. The promise keeps the context of the call.
    * An `async` function would retain all its variables for each event in flight.
    */
-  function publish({ event, trace, eventType }: Prepared, entry: LedgerEntry): Promise<Outcome> {
+  function publish({ event, trace, eventType }: Prepared, entry: Entry): Promise<Outcome> {
     let generation: Generation | undefined;
     let started = 0;
     const end = (outcome: Outcome): Outcome => {
@@ -209,7 +211,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     }
   }
 
-  function refuse(eventType: string, entry: LedgerEntry, error: unknown): SvcError {
+  function refuse(eventType: string, entry: Entry, error: unknown): SvcError {
     entry.close('refused');
     const reason = reasonOf(error);
     parts.onRefused(eventType, reason);

@@ -15,7 +15,7 @@ import { inLines, type Logger, throttledLog } from '../observe/logger.ts';
 import { bindMeter, type MetricSources } from '../observe/metrics.ts';
 import { isolate, meterProvider } from '../observe/otel-api.ts';
 import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
-import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../observe/thread-counts.ts';
+import { joinMainThread, type listenToWorkers } from '../observe/thread-counts.ts';
 import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
 import { createKeyWait, createLossAlert } from '../publish/api/caller-wait.ts';
 import { type Broker, nameOf, type SendFailure, throttledMs } from '../publish/broker.ts';
@@ -45,7 +45,7 @@ export function startEngine(
   contextOptions: ContextOptions,
   ledger: Ledger,
   report: () => readonly TargetReport[],
-  workers: WorkerCounts | undefined,
+  workers: ReturnType<typeof listenToWorkers> | undefined,
   logger: Logger,
 ) {
   const clock = systemClock;
@@ -143,10 +143,9 @@ export function startEngine(
   logger.info(whereTo(config));
   for (const each of unusedSchemas(config, eventTypes, false)) logger.warn(formatProblem(each));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
-  const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
-  const stopHearing =
+  const leaveMainThread =
     workers === undefined
-      ? hearActions({
+      ? joinMainThread(sources, {
           resetBreakers() {
             queue.breaker.reset();
             outbox?.breaker()?.reset();
@@ -154,7 +153,7 @@ export function startEngine(
           invalidateKeys: () => void protection.invalidateKeys(),
         })
       : undefined;
-  const all = workers === undefined ? sources : withCounts(sources, workers.counts);
+  const all = workers === undefined ? sources : workers.withCounts(sources);
   const refusals = createRefusalAlert(all.ledger.rows, clock);
   const management = manageLater(config, logger, {
     broker,
@@ -217,8 +216,7 @@ export function startEngine(
       const restMs = Math.max(0, end - clock.monotonic());
       await Promise.all([broker.close(restMs), ids.close(restMs)]);
       await protection.close();
-      stopTelling?.();
-      stopHearing?.();
+      leaveMainThread?.();
       await managementClosed;
       meter.close();
     },
