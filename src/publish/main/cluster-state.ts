@@ -1,6 +1,6 @@
 import { backoffMs, type Clock, isAnswered } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
-import { clusterPollMs, faultOf, isAnswer, passingOf, type SendFailure } from '../broker.ts';
+import { clusterPollMs, faultOf, isNotMade, passingOf, type SendFailure } from '../broker.ts';
 
 // Whether the cluster takes events: the breaker, retries, the watch, topics that refuse, numbers of partitions.
 
@@ -58,6 +58,13 @@ export const breakerOpen: SendFailure = {
   cause: 'CircuitBreakerOpen',
   message: 'Circuit breaker is OPEN',
 };
+
+/** Whether the cluster gave this answer. Refusals by svc or its client say nothing about the cluster. */
+function isAnswer(failure: SendFailure): boolean {
+  if (failure.cause === 'INVALID_TOPIC_EXCEPTION') return false;
+  const fault = faultOf(failure);
+  return (fault === 'record' && !isNotMade(failure)) || fault === 'topic' || fault === 'clock';
+}
 
 /**
  * Opens when `threshold` sends in a row have failed because of the cluster, and one of the batches has used up its retries. So it
