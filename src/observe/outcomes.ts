@@ -91,7 +91,7 @@ interface LedgerSnapshot extends EventCounts {
   readonly brokerErrors: Readonly<Record<SendFailureKind, number>>;
 }
 
-export interface LedgerEntry {
+interface LedgerEntry {
   /** Counts the outcome. Only the first call counts; later ones return `false`. */
   close(outcome: Outcome): boolean;
 }
@@ -217,6 +217,16 @@ class Cells {
     for (let cell = 0; cell < outcomes.length; cell++) left -= this.cells[cell] as number;
     return left;
   }
+
+  /**
+   * Counts everything in flight of an ended thread as this outcome. Nothing else may count in the row from then on.
+   * @returns the number of these events
+   */
+  end(outcome: Outcome): number {
+    const { inFlight } = this;
+    this.add(outcome, inFlight);
+    return inFlight;
+  }
 }
 
 /** With the getters that the class defines by name. */
@@ -224,19 +234,8 @@ type Row = Cells & Readonly<Record<Counted, number>>;
 const Row = Cells as unknown as new (eventType: string, cells?: Float64Array) => Row;
 
 /** A row that another thread has shared. */
-export function rowOf({ eventType, cells }: SharedRow): EventTypeCounts {
+export function readRow({ eventType, cells }: SharedRow): EventTypeCounts & Pick<Row, 'end'> {
   return new Row(eventType, cells);
-}
-
-/**
- * Counts everything in flight of an ended thread as this outcome. Nothing else may count in the row from then on.
- * @returns the number of these events
- */
-export function endRow({ eventType, cells }: SharedRow, outcome: Outcome): number {
-  const row = new Row(eventType, cells);
-  const { inFlight } = row;
-  row.add(outcome, inFlight);
-  return inFlight;
 }
 
 export function totalOf(rows: Iterable<EventTypeCounts>): EventCounts {

@@ -9,11 +9,10 @@ import type { BufferState, CaptureTarget, MetricSources, OutboxState } from './m
 import {
   type EventCounts,
   type EventTypeCounts,
-  endRow,
   maxRecentDlqEvents,
   type Outcome,
   type RecentDlqEvent,
-  rowOf,
+  readRow,
   type SendFailureKind,
   type SharedRow,
   sendFailureKinds,
@@ -109,9 +108,7 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
   };
 }
 
-/**
- * `own` plus the counts of the other threads, for `/metrics`. State (circuits, targets, backup, outbox) stays that of `own`.
- */
+/** See `WorkerCounts`. */
 export function withCounts(own: MetricSources, others: () => ThreadCounts | undefined): MetricSources {
   /** `own` itself if there are no other threads: a sum would copy the rows of all event types for each number. */
   const all = (): MetricSources => {
@@ -165,7 +162,7 @@ function sourcesOf(own: MetricSources, counts: ThreadCounts): MetricSources {
   };
 }
 
-/** A target across threads: another thread may have loaded it. */
+/** See `WorkerCounts`. */
 export function withCalls<T extends Omit<CaptureTarget, 'target'>>(
   own: T,
   target: string,
@@ -211,7 +208,7 @@ const actionChannelName = 'svc.actions';
 const everyMs = 1_000;
 
 /** Node's type: that of browsers lacks `unref`. */
-export type Channel = BroadcastChannel & { unref(): void };
+type Channel = BroadcastChannel & { unref(): void };
 
 /** Worker threads: shares a row of the ledger with the main thread, which reads it directly from then on. */
 export function shareRow(row: SharedRow): void {
@@ -220,8 +217,16 @@ export function shareRow(row: SharedRow): void {
   channel.close();
 }
 
-/** Worker threads: sends all other counts to the main thread every second and at the end. Returns a function that stops it. */
-export function tellMainThread(sources: MetricSources): () => void {
+/**
+ * Worker threads: sends all other counts to the main thread every second and at the end, and runs the actions that `tellThreads`
+ * tells. Returns a function that stops both.
+ */
+export function joinMainThread(
+  sources: MetricSources,
+  actions: Readonly<Record<ThreadAction, () => void>>,
+): () => void {
+  const heard = openChannel(actionChannelName);
+  heard.onmessage = ({ data }: MessageEvent) => actions[data as ThreadAction]?.();
   const channel = openChannel(channelName);
   const tell = (): void => channel.postMessage(readTold(threadId, sources));
   const timer = setInterval(tell, everyMs);
@@ -233,7 +238,10 @@ export function tellMainThread(sources: MetricSources): () => void {
     channel.close();
   };
   process.once('exit', end);
-  return end;
+  return () => {
+    end();
+    heard.close();
+  };
 }
 
 /** Called in the main thread when a worker thread has ended for any reason. */
@@ -246,8 +254,11 @@ interface ThreadEnd {
 }
 
 /** The counts of worker threads, ended ones included, as counters must not fall. */
-export interface WorkerCounts {
-  counts(): ThreadCounts | undefined;
+interface WorkerCounts {
+  /** `own` plus these counts, for `/metrics`. State (circuits, targets, backup, outbox) stays that of `own`. */
+  withCounts(own: MetricSources): MetricSources;
+  /** Targets across threads: another thread may have loaded them. */
+  withCalls<T extends Omit<CaptureTarget, 'target'>>(own: readonly T[], targetOf: (one: T) => string): T[];
   whenEnded(end: ThreadEnd): void;
   close(): void;
 }
@@ -255,7 +266,7 @@ export interface WorkerCounts {
 type Told = ToldCounts | { readonly thread: number; readonly row: SharedRow };
 
 interface Thread {
-  readonly rows: SharedRow[];
+  readonly rows: ReturnType<typeof readRow>[];
   told: ToldCounts;
 }
 
@@ -273,7 +284,7 @@ export function listenToWorkers(): WorkerCounts {
   }
 
   function hear(data: Told): void {
-    if ('row' in data) threadOf(data.thread).rows.push(data.row);
+    if ('row' in data) threadOf(data.thread).rows.push(readRow(data.row));
     else threadOf(data.thread).told = data;
   }
 
@@ -296,7 +307,7 @@ export function listenToWorkers(): WorkerCounts {
     });
   }
 
-  const sumOf = ({ rows, told }: Thread): ThreadCounts => ({ ...told, rows: rows.map(rowOf).map(countsOf) });
+  const sumOf = ({ rows, told }: Thread): ThreadCounts => ({ ...told, rows: rows.map(countsOf) });
 
   /** Ended threads are merged into one. */
   function settle(id: number): void {
@@ -305,25 +316,32 @@ export function listenToWorkers(): WorkerCounts {
     threads.delete(id);
     if (last === undefined) return;
     for (const row of last.rows) {
-      const outcome = end?.outcomeOf(row.eventType) ?? 'lost';
-      const count = endRow(row, outcome);
-      if (count > 0) end?.left(row.eventType, outcome, count);
+      const { eventType } = row.attributes;
+      const outcome = end?.outcomeOf(eventType) ?? 'lost';
+      const count = row.end(outcome);
+      if (count > 0) end?.left(eventType, outcome, count);
     }
     const told = { ...last.told, buffer: { ...last.told.buffer, events: 0, bytes: 0 } };
     const counts = sumOf({ ...last, told });
     ended = ended === undefined ? counts : addCounts(ended, counts);
   }
 
+  function counts(): ThreadCounts | undefined {
+    hearAll();
+    return [...threads.values()]
+      .map(sumOf)
+      .reduce<ThreadCounts | undefined>(
+        (sum, counts) => (sum === undefined ? counts : addCounts(sum, counts)),
+        ended,
+      );
+  }
+
   process.on('worker', onWorker);
   return {
-    counts() {
-      hearAll();
-      return [...threads.values()]
-        .map(sumOf)
-        .reduce<ThreadCounts | undefined>(
-          (sum, counts) => (sum === undefined ? counts : addCounts(sum, counts)),
-          ended,
-        );
+    withCounts: (own) => withCounts(own, counts),
+    withCalls(own, targetOf) {
+      const there = counts();
+      return own.map((one) => withCalls(one, targetOf(one), there));
     },
     whenEnded(told) {
       end = told;
@@ -345,13 +363,6 @@ export function tellThreads(action: ThreadAction): void {
   const channel = openChannel(actionChannelName);
   channel.postMessage(action);
   channel.close();
-}
-
-/** Worker threads. Returns a function that stops it. */
-export function hearActions(actions: Readonly<Record<ThreadAction, () => void>>): () => void {
-  const channel = openChannel(actionChannelName);
-  channel.onmessage = ({ data }: MessageEvent) => actions[data as ThreadAction]?.();
-  return () => channel.close();
 }
 
 /** Unref'd: it does not keep a thread alive. */

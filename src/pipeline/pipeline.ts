@@ -8,7 +8,7 @@ import { clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
-import type { Ledger, LedgerEntry, Outcome, PublishDurations } from '../observe/outcomes.ts';
+import type { Ledger, Outcome, PublishDurations } from '../observe/outcomes.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { createOutboxJoin } from '../outbox/join.ts';
 import { classMarks } from '../protect/marks/policy.ts';
@@ -23,7 +23,7 @@ import {
   throwUnlessStored,
 } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
-import { headersAt, valueBytesOf } from '../publish/main/queue.ts';
+import { toRecord } from '../publish/main/queue.ts';
 import type { Producer, Publisher } from '../publish/publisher.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
 import { endOfTransaction, type Scope, type TransactionEnd } from '../transaction/transaction.ts';
@@ -71,6 +71,7 @@ export interface Pipeline {
 }
 
 type EventTrace = ReturnType<PipelineParts['startTrace']>;
+type Entry = ReturnType<Ledger['open']>;
 
 /** Without the payload, which can then be garbage-collected while the event is in flight. */
 interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'aggregateId'> {
@@ -131,7 +132,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   async function publishAfter(
     ended: Promise<TransactionEnd>,
     prepared: Prepared,
-    entry: LedgerEntry,
+    entry: Entry,
   ): Promise<void> {
     if ((await ended) !== 'rolled_back') return void (await publish(prepared, entry));
     prepared.trace.end('rolled_back');
@@ -142,7 +143,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   function store(
     draft: () => EventDraft,
     scope: Scope | undefined,
-    entry: LedgerEntry,
+    entry: Entry,
     target?: string,
   ): Promise<void> | undefined {
     const { outbox } = parts;
@@ -150,8 +151,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     // Its transaction cannot wait for a key.
     const { event, trace, aggregateType = '', aggregateId = '' } = prepare(draft, false);
     const occurredAt = clock.now();
-    const payload = valueBytesOf(event as SerializedEvent, occurredAt);
-    const headers = headersAt(event as SerializedEvent, occurredAt);
+    const { value: payload, headers } = toRecord(event as SerializedEvent, occurredAt);
     const { eventId, eventType, key, topic = parts.defaultTopic } = event as SerializedEvent;
     const row = { eventId, eventType, aggregateType, aggregateId, topic, key, headers, payload, occurredAt };
     try {
@@ -177,7 +177,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
    * Never rejects, because an unhandled rejection in async mode would end the process. The promise keeps the context of the call.
    * An `async` function would retain all its variables for each event in flight.
    */
-  function publish({ event, trace, eventType }: Prepared, entry: LedgerEntry): Promise<Outcome> {
+  function publish({ event, trace, eventType }: Prepared, entry: Entry): Promise<Outcome> {
     let generation: Generation | undefined;
     let started = 0;
     const end = (outcome: Outcome): Outcome => {
@@ -205,7 +205,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     }
   }
 
-  function refuse(eventType: string, entry: LedgerEntry, error: unknown): SvcError {
+  function refuse(eventType: string, entry: Entry, error: unknown): SvcError {
     entry.close('refused');
     const reason = reasonOf(error);
     parts.onRefused(eventType, reason);

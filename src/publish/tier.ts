@@ -4,7 +4,6 @@ import { parseBounded } from '../ground/bounds.ts';
 import { nodeCrypto } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
-import type { Outcome } from '../observe/outcomes.ts';
 import type { SerializedEvent } from '../serialize/serializer.ts';
 import type { BrokerRecord, SendFailure } from './broker.ts';
 import type { StoredEvent } from './recovery-source.ts';
@@ -23,23 +22,6 @@ export interface FailedEvent {
   /** `cause` names the root cause. `message` is one line for an operator, without values. */
   readonly failure: SendFailure;
 }
-
-/**
- * PORT: stores events that their topic did not take.
- *
- * - `store` resolves with `true` when the event is stored, and with `false` when the next tier must be tried. It never rejects, and
- *   it references the event before it returns. Any number may run at once. The tier bounds its own memory.
- * - `store` is called in the AsyncLocalStorage context of the call that the event is from.
- * - `close` flushes: each `store` has its answer when it resolves, at `deadlineMs` at the latest.
- */
-export interface Tier {
-  readonly name: 'dlq' | 'backup';
-  store(failed: FailedEvent): Promise<boolean>;
-  close(deadlineMs: number): Promise<void>;
-}
-
-/** Gives an event that the main queue cannot publish to the tiers in their order. Resolves with where it ended; never rejects. */
-export type NextTier = (failed: FailedEvent) => Promise<Outcome>;
 
 /** An event that could not be published, with everything that a restore needs to send the same bytes to the same topic. */
 export interface BackupEvent {

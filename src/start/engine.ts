@@ -15,11 +15,11 @@ import { inLines, type Logger, throttledLog } from '../observe/logger.ts';
 import { bindMeter, type MetricSources } from '../observe/metrics.ts';
 import { isolate, meterProvider } from '../observe/otel-api.ts';
 import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
-import { hearActions, tellMainThread, type WorkerCounts, withCounts } from '../observe/thread-counts.ts';
+import { joinMainThread, type listenToWorkers } from '../observe/thread-counts.ts';
 import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
 import { createKeyWait, createLossAlert } from '../publish/api/caller-wait.ts';
-import { type Broker, throttledMs } from '../publish/broker.ts';
-import { brokenQueue, createQueue, type Queue, shutDown } from '../publish/main/queue.ts';
+import { type Broker, nameOf, type SendFailure, throttledMs } from '../publish/broker.ts';
+import { createQueue } from '../publish/main/queue.ts';
 import { openBroker } from './adapters.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
@@ -27,8 +27,7 @@ import { savedRules, startProtection } from './protection.ts';
 import { openSerde } from './serde.ts';
 import {
   brokerSettingsOf,
-  eventTypesOf,
-  goesToKafka,
+  deliveryTimesOf,
   placeOf,
   queueSettingsOf,
   startIds,
@@ -46,20 +45,22 @@ export function startEngine(
   contextOptions: ContextOptions,
   ledger: Ledger,
   report: () => readonly TargetReport[],
-  workers: WorkerCounts | undefined,
+  workers: ReturnType<typeof listenToWorkers> | undefined,
   logger: Logger,
 ) {
   const durations = createPublishDurations();
   const alert = createLossAlert(logger);
   const sayRefused = throttledLog(logger);
-  ledger.declare(eventTypesOf(config));
+  const eventTypes = config.targets.map(eventTypeOf);
+  // Their counters start at 0.
+  ledger.declare(eventTypes);
   const serde = openSerde(config, logger);
   const opened = openBroker(config.broker.client, brokerSettingsOf(config, logger));
   const broker = serde.sends(opened);
   const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
   const onAnswered = (): void => queue.breaker.answered();
   const tiers = startTiers(config, { broker, ledger, alert, logger, isAway, onAnswered });
-  const queue: Queue = createQueue({
+  const queue: ReturnType<typeof createQueue> = createQueue({
     ...queueSettingsOf(config),
     broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
     logger,
@@ -86,7 +87,7 @@ export function startEngine(
     kms.enabled && kms.onUnavailable === 'hold'
       ? createKeyWait({
           ...{ publisher: queue, maxEvents: config.broker.buffer.maxEvents, reasonOf, onRefused },
-          limitMs: queueSettingsOf(config).deliveryTimeoutMs,
+          limitMs: deliveryTimesOf(config).topicMs,
         })
       : undefined;
   const pipeline = createPipeline({
@@ -105,7 +106,7 @@ export function startEngine(
     protect: protection.protect,
     usesMarks: config.pii.enabled,
     declareRules: savedRules(config, protection),
-    startTrace: createTraceStarter(goesToKafka(config) ? 'kafka' : config.broker.client),
+    startTrace: createTraceStarter(clientOf(config.broker.client).isKafka ? 'kafka' : config.broker.client),
     onRefused,
     onNested: (nest, key) => {
       for (const { line, isLikely } of doubledCalls(nest, key))
@@ -137,12 +138,11 @@ export function startEngine(
   };
   const meter = bindMeter(meterProvider, sources, { version, logger });
   logger.info(whereTo(config));
-  for (const each of unusedSchemas(config, eventTypesOf(config), false)) logger.warn(formatProblem(each));
+  for (const each of unusedSchemas(config, eventTypes, false)) logger.warn(formatProblem(each));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
-  const stopTelling = workers === undefined ? tellMainThread(sources) : undefined;
-  const stopHearing =
+  const leaveMainThread =
     workers === undefined
-      ? hearActions({
+      ? joinMainThread(sources, {
           resetBreakers() {
             queue.breaker.reset();
             outbox?.breaker()?.reset();
@@ -150,7 +150,7 @@ export function startEngine(
           invalidateKeys: () => void protection.invalidateKeys(),
         })
       : undefined;
-  const all = workers === undefined ? sources : withCounts(sources, workers.counts);
+  const all = workers === undefined ? sources : workers.withCounts(sources);
   const refusals = createRefusalAlert(all.ledger.rows);
   const management = manageLater(config, logger, {
     broker,
@@ -200,7 +200,7 @@ export function startEngine(
     },
     /** Events that wait for the end of their transaction. A flush does not wait for them. */
     joined: (): number => outbox?.join.pending() ?? 0,
-    storeSync: (): number => tiers.storeSync(queue.takeOver(shutDown, tiers.storeLateSync)),
+    storeSync: (): number => tiers.storeSync(queue.takeOver(tiers.storeLateSync)),
     async close(deadlineMs: number): Promise<void> {
       const end = clock.monotonic() + deadlineMs;
       isClosing = true;
@@ -213,8 +213,7 @@ export function startEngine(
       const restMs = Math.max(0, end - clock.monotonic());
       await Promise.all([broker.close(restMs), ids.close(restMs)]);
       await protection.close();
-      stopTelling?.();
-      stopHearing?.();
+      leaveMainThread?.();
       await managementClosed;
       meter.close();
     },
@@ -234,10 +233,15 @@ function whereTo(config: Config): string {
   return `publishing ${where}, default topic ${topic}${hint}`;
 }
 
+/** The last resort: after any error in the queue the application continues, and the event is counted. */
+function brokenQueue(error: unknown): SendFailure {
+  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
+}
+
 /** Reports a wrong password at the start rather than at the first event. */
 async function connectEarly(
   broker: Broker,
-  queue: Queue,
+  queue: ReturnType<typeof createQueue>,
   logger: Logger,
   isClosing: () => boolean,
 ): Promise<void> {

@@ -5,7 +5,7 @@ import { backoffMs, clock, inTime, within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
-import { type Channel, openChannel } from '../observe/thread-counts.ts';
+import { openChannel } from '../observe/thread-counts.ts';
 import { erasesRows, rowStatements } from '../outbox/insert-row.ts';
 import { createNotifier, createOutboxJoin, createSameTable } from '../outbox/join.ts';
 import { checkRow, type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
@@ -231,7 +231,7 @@ function tellMainThread() {
 
 function tellRelays(relay: RelayInProcess | undefined, notices: Notices | undefined) {
   const notifier = notices && createNotifier({ notices });
-  let channel: Channel | undefined;
+  let channel: ReturnType<typeof openChannel> | undefined;
 
   function tell(shard: number): void {
     relay?.wake();

@@ -16,25 +16,20 @@ import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import type { ConfiguredKey } from '../protect/keys/key-ring.ts';
 import { createRetryPolicy, defaultBreaker } from '../publish/main/cluster-state.ts';
-import type { QueueOptions } from '../publish/main/queue.ts';
 import { type BrokerSettings, openWorkerIdLease, type S3Settings } from './adapters.ts';
 
 // Translates the configuration into the settings of the parts that engine.ts builds.
 
-/** The share of `svc.broker.delivery-timeout-ms` for the tiers behind the topic: a quarter, two seconds at most. */
-export function tiersTimeMs({ broker }: Config): number {
-  return Math.min(Math.floor(broker.deliveryTimeoutMs / 4), 2_000);
+/** The shares of `svc.broker.delivery-timeout-ms`. The tiers behind the topic get a quarter, two seconds at most. */
+export function deliveryTimesOf({ broker: { deliveryTimeoutMs } }: Config) {
+  const tiersMs = Math.min(Math.floor(deliveryTimeoutMs / 4), 2_000);
+  return { topicMs: deliveryTimeoutMs - tiersMs, tiersMs };
 }
 
-export function queueSettingsOf(
-  config: Config,
-): Pick<
-  QueueOptions,
-  'topic' | 'batch' | 'buffer' | 'maxInFlight' | 'deliveryTimeoutMs' | 'retry' | 'breaker'
-> {
+export function queueSettingsOf(config: Config) {
   const { broker, retry } = config;
   const { topic, buffer, maxInFlight } = broker;
-  const deliveryTimeoutMs = broker.deliveryTimeoutMs - tiersTimeMs(config);
+  const { topicMs: deliveryTimeoutMs } = deliveryTimesOf(config);
   const batch = { ...broker.batch, isAwaited: !broker.asyncMode };
   const { initialInterval: initialIntervalMs, maxInterval: maxIntervalMs } = retry;
   return {
@@ -43,9 +38,6 @@ export function queueSettingsOf(
     breaker: { ...defaultBreaker, random: Math.random },
   };
 }
-
-/** False for files, memory and brokers registered by the application. */
-export const goesToKafka = ({ broker }: Config): boolean => clientOf(broker.client).isKafka;
 
 /** The destination of events for log lines. `undefined`: unknown. */
 export function placeOf({ broker }: Config): string | undefined {
@@ -169,13 +161,10 @@ function ownOf(
 
 /** Whether the worker id is leased through Kafka. */
 export function isLeasedInKafka(config: Config): boolean {
-  const { idGenerator } = config;
-  return goesToKafka(config) && idGenerator.workerId === undefined && idGenerator.lease !== 'host';
-}
-
-/** Their counters start at 0. */
-export function eventTypesOf({ targets }: Config): string[] {
-  return targets.map(eventTypeOf);
+  const { idGenerator, broker } = config;
+  return (
+    clientOf(broker.client).isKafka && idGenerator.workerId === undefined && idGenerator.lease !== 'host'
+  );
 }
 
 /** Event types of targets that use the outbox. */

@@ -18,7 +18,7 @@ import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
 import { createLedger } from '../observe/outcomes.ts';
-import { listenToWorkers, shareRow, withCalls } from '../observe/thread-counts.ts';
+import { listenToWorkers, shareRow } from '../observe/thread-counts.ts';
 import type { RunningOutbox } from '../outbox/api/running-outbox.ts';
 import type { Producer } from '../publish/publisher.ts';
 import { dialectOf } from '../transaction/driver.ts';
@@ -158,10 +158,7 @@ export function start(config: Config, logger: Logger): Service {
         mayAutocommit: !config.outbox.enabled || config.outbox.onNoTransaction === 'autocommit',
         save: (event, scope) => running().pipeline.save(event, scope),
       }),
-    report: (isOver) => {
-      const others = workers?.counts();
-      return report(isOver).map((each) => withCalls(each, each.id, others));
-    },
+    report: (isOver) => workers?.withCalls(report(isOver), ({ id }) => id) ?? report(isOver),
     pending: () => ledger.snapshot().inFlight - (engine?.joined() ?? 0),
     isBusy: () => engine?.isBusy() ?? false,
     flush: async (deadlineMs) => engine?.flush(deadlineMs) ?? true,

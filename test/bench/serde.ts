@@ -3,7 +3,7 @@ import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelo
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
-import { valueBytesOf } from '../../src/publish/main/queue.ts';
+import { toRecord } from '../../src/publish/main/queue.ts';
 import { type AvroSchema, createAvroSerializer, createEventCodec } from '../../src/serialize/avro/avro.ts';
 import { createCloudEventsSerializer } from '../../src/serialize/cloudevents.ts';
 import { jsonSerializer, type Serializer } from '../../src/serialize/serializer.ts';
@@ -53,10 +53,10 @@ export const bench: Bench = async (progress) => {
     (): Buffer => {
       const envelope = protect(build('281474976710656', template, of, trace, 1_780_000_000_000));
       const value = serializer.serialize(envelope, { topic: 'orders', trace: { traceparent: '' } });
-      return valueBytesOf(
+      return toRecord(
         { eventId: '1', eventType, topic: undefined, key: 'k', headers: {}, value },
         1_780_000_000_123,
-      );
+      ).value;
     };
   const json = bytesOf(jsonSerializer);
   const instance = Object.assign(new Order(), payload);

@@ -6,7 +6,7 @@ import { createKafkaBroker } from '../../src/adapters/kafka/kafka-broker.ts';
 import type { KafkaClientOptions } from '../../src/adapters/kafka/kafka-client-options.ts';
 import { partitionOfKey } from '../../src/publish/broker.ts';
 import { createRetryPolicy, defaultBreaker } from '../../src/publish/main/cluster-state.ts';
-import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
+import { createQueue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions, textRecord } from '../adapters/kafka/kafka-options.ts';
@@ -37,7 +37,7 @@ for (const { name, create, load } of kafkaClients) {
       topic: string,
       rest: Partial<QueueOptions> = {},
       client: Partial<KafkaClientOptions> = {},
-    ): { queue: Queue; sends: number[] } {
+    ): { queue: ReturnType<typeof createQueue>; sends: number[] } {
       const broker = create(kafkaOptions(kafka.brokers, client));
       const sends: number[] = [];
       const queue = createQueue({

@@ -2,13 +2,12 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import {
   createLedger,
-  endRow,
   type Ledger,
-  type LedgerEntry,
   maxEventTypes,
   type Outcome,
   otherEventType,
   outcomes,
+  readRow,
   type SendFailureKind,
   type SharedRow,
 } from '../../src/observe/outcomes.ts';
@@ -52,15 +51,15 @@ describe('outcomes', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
         const ledger = createLedger();
-        const entries: LedgerEntry[] = [];
-        const open = new Set<LedgerEntry>();
+        const entries: ReturnType<Ledger['open']>[] = [];
+        const open = new Set<ReturnType<Ledger['open']>>();
         for (const one of steps) {
           if ('open' in one) {
             const entry = ledger.open(one.open);
             entries.push(entry);
             open.add(entry);
           } else if (entries.length > 0) {
-            const entry = entries[one.close % entries.length] as LedgerEntry;
+            const entry = entries[one.close % entries.length] as ReturnType<Ledger['open']>;
             assert.equal(entry.close(one.outcome), open.delete(entry));
           }
         }
@@ -107,13 +106,13 @@ describe('outcomes', () => {
     const row = structuredClone(shared[0]) as SharedRow;
     assert.equal(rowOf(ledger, 'A')?.inFlight, 5);
     ledger.saved(2);
-    assert.equal(endRow(row, 'lost'), 3);
+    assert.equal(readRow(row).end('lost'), 3);
     const { calls, published, backup, lost, inFlight } = ledger.snapshot();
     assert.deepEqual(
       { calls, published, backup, lost, inFlight },
       { calls: 6, published: 1, backup: 2, lost: 3, inFlight: 0 },
     );
-    assert.equal(endRow(row, 'lost'), 0);
+    assert.equal(readRow(row).end('lost'), 0);
   });
 
   it('gives declared event types a row of zeros', () => {

@@ -1,6 +1,6 @@
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../src/publish/broker.ts';
 import { createRetryPolicy } from '../../src/publish/main/cluster-state.ts';
-import { createQueue, type Queue, type QueueOptions } from '../../src/publish/main/queue.ts';
+import { createQueue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { EventValue, jsonForm, type SerializedEvent } from '../../src/serialize/serializer.ts';
 import { logInto } from '../support/log.ts';
@@ -86,7 +86,7 @@ export const usualRetry = {
 };
 
 export interface QueueUnderTest {
-  readonly queue: Queue;
+  readonly queue: ReturnType<typeof createQueue>;
   readonly failed: FailedEvent[];
   readonly lines: string[];
   readonly counts: { published: number; retried: number; sendsFailed: string[] };

@@ -2,19 +2,29 @@ import assert from 'node:assert/strict';
 import {
   type Fault,
   faultOf,
-  isAnswer,
   isNoTopic,
   notMadeFailure,
   passingOf,
   type SendFailure,
 } from '../../src/publish/broker.ts';
+import { createCircuit } from '../../src/publish/main/cluster-state.ts';
 
 const failure = (cause: string, kind: SendFailure['kind'] = 'fatal'): SendFailure => ({
   ...{ kind, cause, message: 'no' },
 });
 
+/** An answer of the cluster to the probe closes the circuit. */
+function isAnswer(given: SendFailure): boolean {
+  const settings = { threshold: 5, probeIntervalMs: 0, countsFatal: false };
+  const circuit = createCircuit({ ...settings, onChange() {} });
+  circuit.silent('it does not answer');
+  assert.equal(circuit.admit(), 'probe');
+  circuit.failed(given, true);
+  return circuit.state === 'CLOSED';
+}
+
 describe('whose fault a failed send is', () => {
-  const rows: readonly (readonly [SendFailure, Fault, isAnswer: boolean])[] = [
+  const rows: readonly (readonly [SendFailure, Fault, isByCluster: boolean])[] = [
     [failure('MESSAGE_TOO_LARGE', 'too_large'), 'record', true],
     [failure('INVALID_RECORD'), 'record', true],
     [failure('CORRUPT_MESSAGE', 'retriable'), 'record', true],

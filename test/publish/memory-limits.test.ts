@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createSendSlots } from '../../src/publish/broker.ts';
-import { bytesOf, toRecord } from '../../src/publish/main/queue.ts';
-import { createMemory, createTickBudget } from '../../src/publish/sender/sender.ts';
+import { bytesOf, createTickBudget, toRecord } from '../../src/publish/main/queue.ts';
+import { createMemory } from '../../src/publish/sender/sender.ts';
 import { event } from './fake-cluster.ts';
 
 describe('limits', () => {

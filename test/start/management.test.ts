@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { ownStamp } from '../../src/ground/claims.ts';
 import { processFolder, readProcessFiles } from '../../src/ground/files.ts';
-import { hearActions } from '../../src/observe/thread-counts.ts';
+import { joinMainThread } from '../../src/observe/thread-counts.ts';
 import { type Managed, startManagement } from '../../src/start/management.ts';
 import { ask } from '../manage/http-client.ts';
 import { metricSources } from '../observe/metric-sources.ts';
@@ -69,7 +69,8 @@ describe('keys that are invalidated over HTTP', () => {
     let own = 0;
     let hearing = (): void => {};
     const heard = new Promise<void>((resolve) => {
-      hearing = hearActions({ invalidateKeys: resolve, resetBreakers: () => assert.fail('of breakers') });
+      const resetBreakers = (): void => assert.fail('of breakers');
+      hearing = joinMainThread(metricSources(), { invalidateKeys: resolve, resetBreakers });
     });
     const keys = [{ provider: 'aws-kms', keyId: 'customer', status: 'UP' }];
     const managed = {

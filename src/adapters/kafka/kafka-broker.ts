@@ -10,14 +10,13 @@ import { backoffMs, clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import {
-  type Access,
+  type AccessReport,
   type AskAccess,
   type Broker,
   type BrokerRecord,
   passingOf,
   type SendFailure,
   type SendResult,
-  type TopicAccess,
 } from '../../publish/broker.ts';
 import { groupRefusals, heartbeatRequest, refusalOf } from './group.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
@@ -286,7 +285,7 @@ export function createKafkaAccess(options: KafkaClientOptions, load: LoadTranspo
   };
 
   /** Sends a heartbeat as a stranger. It is refused, and the reason says whether members would be allowed. */
-  async function groupAccess(connection: BrokerConnection, group: string): Promise<Access> {
+  async function groupAccess(connection: BrokerConnection, group: string): Promise<AccessReport['group']> {
     try {
       await connection.ask(heartbeatRequest(group, { memberId: 'svc-check', generation: 0 }));
       return { isAllowed: true, problem: undefined };
@@ -344,7 +343,7 @@ export function topicAccess(
   topic: string,
   metadata: TopicMetadata | undefined,
   options: KafkaClientOptions,
-): TopicAccess {
+): AccessReport['topics'][number] {
   const scene: FailureScene = { options, topic, written: false };
   if (metadata === undefined || metadata.errorCode !== 0) {
     const code = metadata?.errorCode ?? isMissing;

@@ -1,7 +1,6 @@
 import { backoffMs, clock, isAnswered } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
-import type { Logger } from '../../observe/logger.ts';
-import { clusterPollMs, faultOf, isAnswer, passingOf, type SendFailure } from '../broker.ts';
+import { clusterPollMs, faultOf, isNotMade, passingOf, type SendFailure } from '../broker.ts';
 
 // Whether the cluster takes events: the breaker, retries, the watch, topics that refuse, numbers of partitions.
 
@@ -28,7 +27,7 @@ export interface Breaker {
   reset(): void;
 }
 
-export interface BreakerSettings {
+interface BreakerSettings {
   /** Failed sends in a row before the breaker opens. */
   readonly threshold: number;
   /** Time from one probe to the next. */
@@ -46,12 +45,6 @@ interface CircuitOptions extends BreakerSettings {
   readonly onChange: (to: CircuitState, from: CircuitState, why: string) => void;
 }
 
-interface BreakerOptions extends BreakerSettings {
-  readonly logger: Logger;
-  /** Called when it opens, not when a probe failed. */
-  readonly onOpen: () => void;
-}
-
 export const defaultBreaker: BreakerSettings = {
   threshold: 5,
   probeIntervalMs: 1_000,
@@ -64,6 +57,13 @@ export const breakerOpen: SendFailure = {
   cause: 'CircuitBreakerOpen',
   message: 'Circuit breaker is OPEN',
 };
+
+/** Whether the cluster gave this answer. Refusals by svc or its client say nothing about the cluster. */
+function isAnswer(failure: SendFailure): boolean {
+  if (failure.cause === 'INVALID_TOPIC_EXCEPTION') return false;
+  const fault = faultOf(failure);
+  return (fault === 'record' && !isNotMade(failure)) || fault === 'topic' || fault === 'clock';
+}
 
 /**
  * Opens when `threshold` sends in a row have failed because of the cluster, and one of the batches has used up its retries. So it
@@ -138,27 +138,6 @@ export function createCircuit(options: CircuitOptions): Breaker {
   };
 }
 
-/** The publisher's circuit, with log messages. */
-export function createBreaker({ logger, onOpen, ...options }: BreakerOptions): Breaker {
-  return createCircuit({
-    ...options,
-    countsFatal: false,
-    onChange(to, from, why) {
-      if (to === 'CLOSED')
-        logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
-      else if (to === 'HALF-OPEN') logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
-      else if (from === 'HALF-OPEN')
-        logger.debug(`Circuit breaker is OPEN: the cluster is still unreachable (${why})`);
-      else {
-        logger.warn(
-          `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${why})`,
-        );
-        onOpen();
-      }
-    },
-  });
-}
-
 interface RetrySettings {
   readonly enabled: boolean;
   /** Tries after the first one. */
@@ -169,8 +148,6 @@ interface RetrySettings {
   /** Varies each wait by up to 20 %, so that many processes do not return at once. */
   readonly jitter: boolean;
 }
-
-export type RetryPolicy = ReturnType<typeof createRetryPolicy>;
 
 const jitterShare = 0.2;
 
@@ -217,8 +194,6 @@ interface ClusterWatchOptions {
   /** The cluster was away, and is back. */
   readonly onReturn: () => void;
 }
-
-export type ClusterWatch = ReturnType<typeof createClusterWatch>;
 
 /**
  * Asks the cluster whether it is reachable, one request at a time, when sends alone do not tell:

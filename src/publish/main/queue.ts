@@ -20,40 +20,29 @@ import {
   type SendFailureKind,
   type SendResult,
 } from '../broker.ts';
-import {
-  isSpilled,
-  type KeyOrder,
-  noOrder,
-  type OrderState,
-  spilled,
-  spilledUnlessFull,
-} from '../order/backup-order.ts';
+import { isSpilled, type KeyOrder } from '../order/backup-order.ts';
 import type { Publisher } from '../publisher.ts';
 import {
   type BatchLimits,
   type Batch as BatchOf,
   brokenPromise,
-  countForBatch,
   createLane,
   createMemory,
-  createTickBudget,
   type MemoryLimits,
   newBatch,
-  nextTry,
 } from '../sender/sender.ts';
-import type { FailedEvent, NextTier } from '../tier.ts';
+import type { FailedEvent } from '../tier.ts';
 import {
   afterRetries,
   type Breaker,
-  type BreakerSettings,
   breakerOpen,
-  type ClusterWatch,
-  createBreaker,
+  createCircuit,
   createClusterWatch,
   createPartitionCounts,
+  type createRetryPolicy,
   createTopicRefusals,
+  type defaultBreaker,
   type PartitionCounts,
-  type RetryPolicy,
   type TopicRefusals,
 } from './cluster-state.ts';
 
@@ -73,11 +62,14 @@ export interface QueueOptions {
   readonly maxInFlight: number;
   /** An event without acknowledgment after this time goes to the next tier. */
   readonly deliveryTimeoutMs: number;
-  readonly retry: RetryPolicy;
-  readonly breaker: BreakerSettings;
+  readonly retry: ReturnType<typeof createRetryPolicy>;
+  readonly breaker: typeof defaultBreaker;
   readonly logger: Logger;
-  /** Takes an event that was not published. Called in the context of the event's call. */
-  readonly next: NextTier;
+  /**
+   * Gives an event that was not published to the tiers in their order. Called in the context of the event's call. Resolves with
+   * where it ended; never rejects.
+   */
+  readonly next: (failed: FailedEvent) => Promise<Outcome>;
   readonly onPublished: () => void;
   /** Keeps events in order with those in the backup. Default: no order. */
   readonly order?: KeyOrder | undefined;
@@ -88,7 +80,7 @@ export interface QueueOptions {
   readonly onRetried: (eventType: string) => void;
 }
 
-export interface Queue extends Publisher {
+interface Queue extends Publisher {
   /** Sends batches at once that wait for more events. */
   flush(): void;
   readonly breaker: Breaker;
@@ -114,7 +106,7 @@ export interface Queue extends Publisher {
    * For the end of the process, when promises no longer resolve. Returns all unacknowledged events that no tier has received; the
    * caller must store them. `late` receives each later event, and returns whether it stored it.
    */
-  takeOver(reason: SendFailure, late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
+  takeOver(late: (failed: FailedEvent) => boolean): readonly FailedEvent[];
   /** Stops admission and finishes: each event has its outcome, at `deadlineMs` at the latest. */
   close(deadlineMs: number): Promise<void>;
 }
@@ -300,11 +292,11 @@ export function createQueue(options: QueueOptions): Queue {
     clusterAway(message, sinceMs) {
       if (!sender.hasStoredSince(sinceMs)) breaker.silent(message);
     },
-    takeOver(reason, late) {
+    takeOver(late) {
       sender.close();
       storeLate = late;
       const left = outcomes.takeOver();
-      abandon(reason, true);
+      abandon(shutDown, true);
       return left;
     },
     isRefused(event) {
@@ -388,6 +380,10 @@ export const crowdLingerMs = 2;
 function lingerFor(lastBatchEvents: number, { lingerMs, isAwaited }: BatchSettings): number {
   if (isAwaited) return lastBatchEvents >= crowdEvents ? Math.min(lingerMs, crowdLingerMs) : 0;
   return lastBatchEvents > 1 ? lingerMs : Math.min(lingerMs, aloneLingerMs);
+}
+
+function nextTry(batch: Batch): Batch {
+  return { ...batch, sends: batch.sends + 1 };
 }
 
 /** A try during the wait for the next one, or else the next one. */
@@ -476,6 +472,17 @@ function endBatch(
   for (const event of batch.events) if (isOne || isWanted(event)) settle(event, why);
 }
 
+/** How many of these events, at least one, go into the next batch. */
+function countForBatch(events: readonly QueuedEvent[], { maxEvents, maxBytes }: BatchLimits): number {
+  const most = Math.min(events.length, maxEvents);
+  let bytes = 0;
+  for (let count = 0; count < most; count++) {
+    bytes += (events[count] as QueuedEvent).bytes;
+    if (bytes > maxBytes) return Math.max(count, 1);
+  }
+  return most;
+}
+
 /** Unsettled events that are in no batch yet, in order. */
 class WaitingEvents {
   private events: QueuedEvent[] = [];
@@ -511,7 +518,7 @@ class WaitingEvents {
 
   /** As many as fit into a send. */
   takeBatch(limits: BatchLimits): QueuedEvent[] {
-    const count = this.count && countForBatch(this.events, ({ bytes }) => bytes, limits);
+    const count = this.count && countForBatch(this.events, limits);
     return this.taken(this.events.splice(0, count));
   }
 
@@ -875,8 +882,8 @@ interface BatchSenderOptions {
   readonly order: KeyOrder;
   readonly counts: PartitionCounts;
   readonly breaker: Breaker;
-  readonly watch: Pick<ClusterWatch, 'heard' | 'pausing'>;
-  readonly retry: RetryPolicy;
+  readonly watch: Pick<ReturnType<typeof createClusterWatch>, 'heard' | 'pausing'>;
+  readonly retry: ReturnType<typeof createRetryPolicy>;
   readonly refusals: TopicRefusals;
   readonly logger: Logger;
   readonly onSendFailed: (kind: SendFailureKind) => void;
@@ -1019,7 +1026,7 @@ function createOrderGate(options: OrderGateOptions) {
   }
 
   const gate = {
-    get state(): OrderState {
+    get state() {
       return sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
     },
     /** Held events are freed; they go to the next tier if the cluster is away. */
@@ -1430,7 +1437,7 @@ export class QueuedEvent {
 
 interface EventOutcomesOptions {
   readonly admission: Pick<Admission, 'release' | 'free'>;
-  readonly next: NextTier;
+  readonly next: QueueOptions['next'];
   readonly order: Pick<KeyOrder, 'leaving' | 'decided'>;
   readonly logger: Logger;
   readonly onPublished: () => void;
@@ -1545,17 +1552,33 @@ function createEventOutcomes(options: EventOutcomesOptions) {
   };
 }
 
-export const shutDown: SendFailure = {
+/** The failure of an event that spills to the backup because earlier events of its partition are there. */
+const spilled: SendFailure = {
+  kind: 'retriable',
+  cause: 'BehindBackup',
+  message: 'earlier events of its partition wait in the backup',
+  endedBy: 'behind',
+};
+
+/** The same for an event that returns to its queue if no tier has space for it. */
+const spilledUnlessFull: SendFailure = { ...spilled, endedBy: 'behind-unless-full' };
+
+/** No order between backup and queue: `svc.broker.backup.drain.order: none`, or no drain. */
+const noOrder: KeyOrder = {
+  isGuarding: false,
+  stateOf: () => 'open',
+  stateOfKey: () => 'open',
+  leaving() {},
+  decided() {},
+  attach() {},
+};
+
+const shutDown: SendFailure = {
   kind: 'retriable',
   cause: 'Shutdown',
   message: 'svc had to stop before the event was acknowledged',
   endedBy: 'shutdown',
 };
-
-/** The last resort: after any error in the queue the application continues, and the event is counted. */
-export function brokenQueue(error: unknown): SendFailure {
-  return { kind: 'unknown_outcome', cause: nameOf(error), message: 'svc itself failed; please report it' };
-}
 
 export function timedOut(deliveryTimeoutMs: number): SendFailure {
   return {
@@ -1655,23 +1678,71 @@ export function createAdmission(options: AdmissionOptions) {
   };
 }
 
-/** The record of an event that is sent now: `publishedAt` and the record's timestamp are equal. */
+type BreakerOptions = typeof defaultBreaker & {
+  readonly logger: Logger;
+  /** Called when it opens, not when a probe failed. */
+  readonly onOpen: () => void;
+};
+
+/** The publisher's circuit, with log messages. */
+export function createBreaker({ logger, onOpen, ...options }: BreakerOptions): Breaker {
+  return createCircuit({
+    ...options,
+    countsFatal: false,
+    onChange(to, from, why) {
+      if (to === 'CLOSED')
+        logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
+      else if (to === 'HALF-OPEN') logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
+      else if (from === 'HALF-OPEN')
+        logger.debug(`Circuit breaker is OPEN: the cluster is still unreachable (${why})`);
+      else {
+        logger.warn(
+          `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${why})`,
+        );
+        onOpen();
+      }
+    },
+  });
+}
+
+/** Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it waits). */
+const bytesOnTheWay = 8 * 1024;
+
+/**
+ * Counts what one turn of the event loop sends to the next tiers. None of that can end before the turn does.
+ *
+ * @param maxBytes called in each turn that adds something; default: an eighth of the heap limit
+ */
+export function createTickBudget(
+  maxBytes: () => number = () => process.getBuiltinModule('node:v8').getHeapStatistics().heap_size_limit / 8,
+) {
+  let bytes = 0;
+  let limit = 0;
+  return {
+    add(size: number): void {
+      if (bytes === 0) {
+        limit = maxBytes();
+        setImmediate(() => {
+          bytes = 0;
+        });
+      }
+      bytes += size + bytesOnTheWay;
+    },
+    /** From the event that exceeds the budget until the end of the turn. */
+    get isFull(): boolean {
+      return bytes > limit;
+    },
+  };
+}
+
+/** The record of an event that is sent or stored now: `publishedAt` and the record's timestamp are equal. */
 export function toRecord(event: SerializedEvent, nowMs: number): BrokerRecord {
   return new EventRecord(event, nowMs);
 }
 
-/** The record headers of an event that is sent or stored now. */
-export function headersAt(
-  { headers, value: { form } }: SerializedEvent,
-  nowMs: number,
-): SerializedEvent['headers'] {
+function headersAt({ headers, value: { form } }: SerializedEvent, nowMs: number): SerializedEvent['headers'] {
   const { publishedAtHeader: name } = form;
   return name === undefined ? headers : { ...headers, [name]: form.publishedAt(nowMs) };
-}
-
-/** The record value of an event that is stored now, for callers that need only these bytes. */
-export function valueBytesOf({ value }: SerializedEvent, nowMs: number): Buffer {
-  return bytesAt(value, publishedAtIn(value.form, nowMs));
 }
 
 function bytesAt(value: EventValue, publishedAt: string): Buffer {

@@ -458,7 +458,7 @@ function createPass(parts: PassParts): Pass {
 }
 
 /** For the queued events of a partition: send; wait until others have their outcome; spill to the backup. */
-export type OrderState = 'open' | 'undecided' | 'behind';
+type OrderState = 'open' | 'undecided' | 'behind';
 
 /** The part of the main queue that the order calls. */
 interface OrderedQueue {
@@ -489,27 +489,6 @@ export interface KeyOrder {
   attach(queue: OrderedQueue): void;
 }
 
-/** The failure of an event that spills to the backup because earlier events of its partition are there. */
-export const spilled: SendFailure = {
-  kind: 'retriable',
-  cause: 'BehindBackup',
-  message: 'earlier events of its partition wait in the backup',
-  endedBy: 'behind',
-};
-
-/** The same for an event that returns to its queue if no tier has space for it. */
-export const spilledUnlessFull: SendFailure = { ...spilled, endedBy: 'behind-unless-full' };
-
 export function isSpilled({ endedBy }: SendFailure): boolean {
   return endedBy === 'behind' || endedBy === 'behind-unless-full';
 }
-
-/** No order between backup and queue: `svc.broker.backup.drain.order: none`, or no drain. */
-export const noOrder: KeyOrder = {
-  isGuarding: false,
-  stateOf: () => 'open',
-  stateOfKey: () => 'open',
-  leaving() {},
-  decided() {},
-  attach() {},
-};

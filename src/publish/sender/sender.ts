@@ -18,21 +18,6 @@ export interface BatchLimits {
   readonly maxBytes: number;
 }
 
-/** How many of these events, at least one, go into the next batch. */
-export function countForBatch<T>(
-  events: readonly T[],
-  bytesOf: (event: T) => number,
-  { maxEvents, maxBytes }: BatchLimits,
-): number {
-  const most = Math.min(events.length, maxEvents);
-  let bytes = 0;
-  for (let count = 0; count < most; count++) {
-    bytes += bytesOf(events[count] as T);
-    if (bytes > maxBytes) return Math.max(count, 1);
-  }
-  return most;
-}
-
 /** Events of one partition that are sent, retried and stored together. */
 export interface Batch<T> {
   readonly events: readonly T[];
@@ -46,10 +31,6 @@ export interface Batch<T> {
 
 export function newBatch<T>(events: readonly T[]): Batch<T> {
   return { events, sends: 0, failure: undefined, maybeStored: false };
-}
-
-export function nextTry<T>(batch: Batch<T>): Batch<T> {
-  return { ...batch, sends: batch.sends + 1 };
 }
 
 /** Two halves in order, each with new tries. */
@@ -299,7 +280,7 @@ export function createSender<T>(options: SenderOptions<T>) {
         known?.ids.length === events.length &&
         events.every((event, index) => uncertain?.idOf(event) === known.ids[index]);
       if (isAgain) one.sent = { events, records: known.records };
-      return { ...nextTry(newBatch(events)), maybeStored: isAgain };
+      return { ...newBatch(events), sends: 1, maybeStored: isAgain };
     }
     one.isBusy = false;
     if (isEmpty(one) && !one.isLate) partitions.delete(one.key);
@@ -427,36 +408,6 @@ export function createMemory({ maxEvents, maxBytes }: MemoryLimits) {
     /** Refused reservations so far. */
     get overflows() {
       return overflows;
-    },
-  };
-}
-
-/** Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it waits). */
-const bytesOnTheWay = 8 * 1024;
-
-/**
- * Counts what one turn of the event loop sends to the next tiers. None of that can end before the turn does.
- *
- * @param maxBytes called in each turn that adds something; default: an eighth of the heap limit
- */
-export function createTickBudget(
-  maxBytes: () => number = () => process.getBuiltinModule('node:v8').getHeapStatistics().heap_size_limit / 8,
-) {
-  let bytes = 0;
-  let limit = 0;
-  return {
-    add(size: number): void {
-      if (bytes === 0) {
-        limit = maxBytes();
-        setImmediate(() => {
-          bytes = 0;
-        });
-      }
-      bytes += size + bytesOnTheWay;
-    },
-    /** From the event that exceeds the budget until the end of the turn. */
-    get isFull(): boolean {
-      return bytes > limit;
     },
   };
 }

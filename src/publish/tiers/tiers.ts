@@ -16,8 +16,22 @@ import {
 } from '../broker.ts';
 import { isSpilled } from '../order/backup-order.ts';
 import { type BatchLimits, createMemory, createSender, type MemoryLimits } from '../sender/sender.ts';
-import type { BackupEvent, EventBackupStrategy, FailedEvent, Tier } from '../tier.ts';
+import type { BackupEvent, EventBackupStrategy, FailedEvent } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
+
+/**
+ * Stores events that their topic did not take.
+ *
+ * - `store` resolves with `true` when the event is stored, and with `false` when the next tier must be tried. It never rejects, and
+ *   it references the event before it returns. Any number may run at once. The tier bounds its own memory.
+ * - `store` is called in the AsyncLocalStorage context of the call that the event is from.
+ * - `close` flushes: each `store` has its answer when it resolves, at `deadlineMs` at the latest.
+ */
+export interface Tier {
+  readonly name: 'dlq' | 'backup';
+  store(failed: FailedEvent): Promise<boolean>;
+  close(deadlineMs: number): Promise<void>;
+}
 
 interface TierChainOptions {
   /** In the order in which they are tried, without those that are not configured. */

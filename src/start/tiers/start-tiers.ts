@@ -22,7 +22,7 @@ import {
 } from '../../publish/tiers/tiers.ts';
 import type { TopicReader } from '../../publish/topic-reader.ts';
 import { openLocalBackup, openS3Backup, openTopicReader, readsTopics } from '../adapters.ts';
-import { brokerSettingsOf, s3SettingsOf, tiersTimeMs } from '../settings.ts';
+import { brokerSettingsOf, deliveryTimesOf, s3SettingsOf } from '../settings.ts';
 import type * as Drains from './drains.ts';
 
 interface TiersParts {
@@ -53,7 +53,7 @@ export function startTiers(config: Config, parts: TiersParts) {
           logger,
           partitionOf,
           isAway: parts.isAway,
-          leastTimeMs: tiersTimeMs(config) / 2,
+          leastTimeMs: deliveryTimesOf(config).tiersMs / 2,
           onSendFailed: ledger.brokerFailed,
         });
   const bucket = s3SettingsOf(config);

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
+import { eventTypeOf } from '../../../src/capture/declare/make-plan.ts';
 import { findDeclared } from '../../../src/capture/source/declared.ts';
 import { doubtsOf } from '../../../src/cli/doubts.ts';
 import { formatProblem } from '../../../src/config/check/check.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { eventTypesOf, unusedSchemas } from '../../../src/start/settings.ts';
+import { unusedSchemas } from '../../../src/start/settings.ts';
 import { folderWith, removeFolders } from '../../config/config-folder.ts';
 import { runSvc } from '../../support/run-svc.ts';
 
@@ -285,7 +286,7 @@ describe('what svc check and svc doctor doubt', function () {
         assert.equal(found.length, told.length, found.join('\n'));
         for (const [index, each] of told.entries()) assert.match(found[index] ?? '', each as RegExp);
         // The start, which knows targets only.
-        const atStart = unusedSchemas(config, eventTypesOf(config), false);
+        const atStart = unusedSchemas(config, config.targets.map(eventTypeOf), false);
         assert.equal(atStart.length, what.startsWith('mistyped') ? 1 : 0);
       });
   });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { circuitStates } from '../../../src/ground/management.ts';
 import { notMadeFailure } from '../../../src/publish/broker.ts';
-import { createBreaker, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
+import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
+import { createBreaker } from '../../../src/publish/main/queue.ts';
 import { useClock } from '../../support/fake-time.ts';
 import { logInto } from '../../support/log.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { shutDown } from '../../../src/publish/main/queue.ts';
 import { event, fakeCluster, forbidden, queueOver } from '../fake-cluster.ts';
 
 describe('queue: an event that fails in the turn in which the process exits', () => {
@@ -13,7 +12,7 @@ describe('queue: an event that fails in the turn in which the process exits', ()
       sends[0]?.answer({ ok: false, failure: forbidden });
       for (let tick = 0; tick < ticks; tick++) await null;
       const stored = [...failed];
-      const left = queue.takeOver(shutDown, () => true);
+      const left = queue.takeOver(() => true);
       assert.deepEqual(
         [...stored, ...left].map(({ event: one, attempts }) => [one.eventId, attempts]),
         [['1', 1]],

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
 import { partitionOfKey } from '../../../src/publish/broker.ts';
-import { shutDown } from '../../../src/publish/main/queue.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, queueOver } from '../fake-cluster.ts';
@@ -330,7 +329,7 @@ describe('queue', () => {
     void queue.publish(event('3', { topic: 'other' }));
     const late: FailedEvent[] = [];
     const storeLate = (one: FailedEvent) => late.push(one) === 1;
-    const left = queue.takeOver(shutDown, storeLate);
+    const left = queue.takeOver(storeLate);
     assert.deepEqual(
       left.map(({ event: one, attempts, failure, topic }) => [one.eventId, attempts, failure.kind, topic]),
       [
@@ -344,7 +343,7 @@ describe('queue', () => {
       left[1]?.record.value.toString(),
       '{"eventId":"2","publishedAt":"2023-11-14T22:13:20.001Z"}',
     );
-    assert.deepEqual(queue.takeOver(shutDown, storeLate), []);
+    assert.deepEqual(queue.takeOver(storeLate), []);
     sends[0]?.answer(ok);
     await clock.tickAsync(10);
     assert.equal(failed.length, 0);

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import type { PartitionCounts } from '../../../src/publish/main/cluster-state.ts';
 import { type BatchSender, createTopicQueue, QueuedEvent } from '../../../src/publish/main/queue.ts';
-import { noOrder } from '../../../src/publish/order/backup-order.ts';
 import { event } from '../fake-cluster.ts';
 
 describe('the queue of a topic', () => {
@@ -23,7 +22,7 @@ describe('the queue of a topic', () => {
         outside: (work: () => void) => work(),
         explain: (_: string, reason: SendFailure) => reason,
         heldUntilMs: () => Number.NEGATIVE_INFINITY,
-        order: noOrder,
+        order: { isGuarding: false },
       } as unknown as BatchSender;
       const outcomes = { settle: (one: QueuedEvent) => one.silenced(), free() {} };
       let idle = 0;

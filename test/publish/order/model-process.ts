@@ -1,6 +1,6 @@
 import { partitionOf, partitionOfKey } from '../../../src/publish/broker.ts';
 import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
-import type { Queue } from '../../../src/publish/main/queue.ts';
+import type { createQueue } from '../../../src/publish/main/queue.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import { createDrain } from '../../../src/publish/recovery/recover.ts';
 import { createBackupTier, createTierChain } from '../../../src/publish/tiers/tiers.ts';
@@ -9,7 +9,7 @@ import type { ModelCluster } from './model-cluster.ts';
 import type { ModelFolder, Owner } from './model-folder.ts';
 
 export interface ModelProcess extends Owner {
-  readonly queue: Queue;
+  readonly queue: ReturnType<typeof createQueue>;
   readonly lines: string[];
   readonly lost: string[];
   oldestMs(): number;

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import v8 from 'node:v8';
 import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { shutDown } from '../../../src/publish/main/queue.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { event } from '../fake-cluster.ts';
 import { createModelCluster } from './model-cluster.ts';
@@ -235,7 +234,7 @@ describe('an outage, with the order of keys', () => {
     folder.room = 0;
     void publish(process, 'k');
     await clock.tickAsync(20);
-    const left = process.queue.takeOver(shutDown, () => true);
+    const left = process.queue.takeOver(() => true);
     assert.deepEqual(
       left.map(({ event: one }) => one.eventId),
       [String(next - 1)],

@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
-import { spilled, spilledUnlessFull } from '../../../src/publish/order/backup-order.ts';
-import type { BackupEvent, EventBackupStrategy, FailedEvent, Tier } from '../../../src/publish/tier.ts';
-import { createBackupTier, createTierChain } from '../../../src/publish/tiers/tiers.ts';
+import type { SendFailure } from '../../../src/publish/broker.ts';
+import type { BackupEvent, EventBackupStrategy, FailedEvent } from '../../../src/publish/tier.ts';
+import { createBackupTier, createTierChain, type Tier } from '../../../src/publish/tiers/tiers.ts';
 import { silentLog as logger } from '../../support/log.ts';
 import { failedEvent } from '../failed-event.ts';
 
-const behind: FailedEvent = { ...failedEvent('1'), failure: spilled };
+const spilled: SendFailure = {
+  kind: 'retriable',
+  cause: 'BehindBackup',
+  message: 'it waits',
+  endedBy: 'behind',
+};
+const behind: FailedEvent = failedEvent('1', { failure: spilled });
 
 describe('an event that goes behind others in the backup', () => {
   function tier(name: Tier['name'], takes: boolean, asked: string[]): Tier {
@@ -30,7 +36,7 @@ describe('an event that goes behind others in the backup', () => {
       assert.deepEqual(asked, order);
       assert.equal(lost.length, outcome === 'lost' ? 1 : 0);
       // It waits in memory, and is asked for again.
-      await chain.next({ ...behind, failure: spilledUnlessFull });
+      await chain.next({ ...behind, failure: { ...spilled, endedBy: 'behind-unless-full' } });
       assert.equal(lost.length, outcome === 'lost' ? 1 : 0);
     });
   }

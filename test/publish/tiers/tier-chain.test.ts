@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { shutDown } from '../../../src/publish/main/queue.ts';
-import type { Tier } from '../../../src/publish/tier.ts';
-import { createTierChain } from '../../../src/publish/tiers/tiers.ts';
+import { createTierChain, type Tier } from '../../../src/publish/tiers/tiers.ts';
 import { failedEvent } from '../failed-event.ts';
 
 function tier(name: Tier['name'], answer: boolean | Error): Tier & { readonly seen: string[] } {
@@ -60,13 +58,16 @@ describe('the chain of tiers', () => {
   });
 
   it('a process that ends does not wait for a topic, unless that is all there is', async () => {
+    const failure = {
+      kind: 'retriable',
+      cause: 'Shutdown',
+      message: 'svc stops',
+      endedBy: 'shutdown',
+    } as const;
     const dlq = tier('dlq', true);
-    assert.equal(
-      await over(dlq, tier('backup', true)).next(failedEvent('1', { failure: shutDown })),
-      'backup',
-    );
+    assert.equal(await over(dlq, tier('backup', true)).next(failedEvent('1', { failure })), 'backup');
     assert.deepEqual(dlq.seen, []);
-    assert.equal(await over(dlq).next(failedEvent('1', { failure: shutDown })), 'dlq');
+    assert.equal(await over(dlq).next(failedEvent('1', { failure })), 'dlq');
   });
 
   it('writes no letter for the time that a wrong clock gave it, unless that is all there is', async () => {
