@@ -1,13 +1,7 @@
 // envelope/: the fields around the payload of an event, and unique ids.
 
 import { SvcError } from '../ground/errors.ts';
-import {
-  attributePrefix,
-  isAttributeText,
-  notInAttributes,
-  type Severity,
-  severities,
-} from '../ground/event-fields.ts';
+import { attributePrefix, type Severity, severities } from '../ground/event-fields.ts';
 
 /** The publishing service. `null`: unknown. */
 export interface Source {
@@ -56,7 +50,6 @@ export interface EnvelopeTemplate {
 
 /** Start of the `content-type` in structured mode; parameters and case vary. */
 const cloudEventsType = 'application/cloudevents';
-export const cloudEventsJson = `${cloudEventsType}+json`;
 
 /**
  * CloudEvents attributes for the envelope's fields beyond the core ones. Documented extensions keep their names: severity, recorded
@@ -86,24 +79,6 @@ const core = ['specversion', 'id', 'source', 'type', 'time', 'subject'] as const
 export const attributeHeaders: readonly string[] = [...core, ...Object.values(extensions)].map(
   (name) => attributePrefix + name,
 );
-
-/** Replaces characters that attributes may not contain by `U+FFFD`. */
-export function attributeText(text: string): string {
-  return isAttributeText(text) ? text : text.replace(notInAttributes(), '\ufffd');
-}
-
-/** JSON in which those characters are escaped, so that nothing is lost. */
-export function attributeJson(value: unknown): string {
-  const json = JSON.stringify(value);
-  return isAttributeText(json) ? json : json.replace(notInAttributes(), escaped);
-}
-
-function escaped(character: string): string {
-  let text = '';
-  for (let index = 0; index < character.length; index++)
-    text += `\\u${character.charCodeAt(index).toString(16).padStart(4, '0')}`;
-  return text;
-}
 
 interface EnvelopeBuilderOptions<Context> {
   /** Receives `active` of the builder's caller. */

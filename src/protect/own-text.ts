@@ -16,36 +16,6 @@ export function unmarkOwnText(text: string): string {
 }
 
 /**
- * Whether a JSON text may hold such a text. Each of the `sealed` texts stands once in `json`, so counting is enough and no
- * value is parsed.
- */
-export function mayHoldOwnText(json: string, sealed: readonly string[]): boolean {
-  let ofOurForm = 0;
-  for (let bracket = json.indexOf('('); bracket !== -1; bracket = json.indexOf('(', bracket + 1))
-    if (isOurForm(json, bracket)) ofOurForm++;
-  return ofOurForm !== sealed.length;
-}
-
-/** Whether the bracket belongs to a text of that form, or to a field name. */
-function isOurForm(json: string, bracket: number): boolean {
-  const last = json.charCodeAt(bracket - 1);
-  if (last !== 0x43 && last !== 0x48) return false;
-  const word = last === 0x43 ? 'ENC' : 'HASH';
-  let start = bracket - word.length;
-  if (!json.startsWith(word, start)) return false;
-  while (json.charCodeAt(start - 1) === 0x5c) start--;
-  return json.charCodeAt(start - 1) === 0x22;
-}
-
-/** A payload as JSON, with the application's own texts marked. `undefined` if it is empty. */
-export function markedJson(payload: unknown, sealed: readonly string[]): string | undefined {
-  const ours = new Set(sealed);
-  return JSON.stringify(payload, (_, value: unknown) =>
-    typeof value === 'string' && !ours.has(value) ? markOwnText(value) : value,
-  );
-}
-
-/**
  * The path of a value in a payload, which ciphertexts of format v1 are bound to: `customer.email`, `items[*].phone`,
  * `rates["a.b"]`, or `value` for a payload that is not an object. The elements of an array share one path, so that a reader may
  * reorder or drop some. All other paths are unique.
