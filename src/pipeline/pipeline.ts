@@ -3,7 +3,7 @@
 import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
 import type { EventTrace, StartTrace } from '../context/context-store.ts';
-import type { BuildEnvelope, EnvelopeTemplate } from '../envelope/envelope.ts';
+import type { createEnvelopes } from '../envelope/envelope.ts';
 import type { Clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
@@ -49,9 +49,8 @@ export interface PipelineParts {
   readonly maxWaitMs: number;
   /** Default of `timeoutMs` in `publish()`. */
   readonly publishWaitMs: number;
-  readonly templateOf: (eventType: string, severity: Severity) => EnvelopeTemplate;
   readonly nextId: () => string;
-  readonly buildEnvelope: BuildEnvelope<Context>;
+  readonly buildEnvelope: ReturnType<typeof createEnvelopes<Context>>;
   readonly startTrace: StartTrace;
   readonly protect: Protect;
   /** Classes have marked fields. */
@@ -93,11 +92,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   const publishers = createCallerWait(parts.publishWaitMs, clock);
 
   function protect(eventId: string, draft: EventDraft, trace: EventTrace): ProtectedEnvelope {
-    const template = parts.templateOf(draft.eventType, draft.severity);
-    return parts.protect(
-      parts.buildEnvelope(eventId, template, draft.payload, trace, clock.now(), draft.context),
-      textsInClear(draft),
-    );
+    return parts.protect(parts.buildEnvelope(eventId, draft, trace, clock.now()), textsInClear(draft));
   }
 
   function serialize(envelope: ProtectedEnvelope, draft: EventDraft, trace: EventTrace): SerializedEvent {

@@ -1,7 +1,7 @@
 // serialize/: turns a protected envelope into bytes, once.
 
-import { isoTime } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
+import { isoTime } from '../ground/event-fields.ts';
 import { markOwnText } from '../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
 
