@@ -43,13 +43,10 @@ import {
   type BrokerConnection,
   type Connections,
   createConnections,
-  createDialPace,
-  createThrottle,
   firstAnswer,
   keyOf,
   type LoadTransport,
   parseAddress,
-  type Throttle,
 } from './transport.ts';
 
 // one producer for all clients: leaders of partitions, connections, requests, time-outs, outcomes of sends.
@@ -59,24 +56,21 @@ const mostPerBroker = 8;
 
 /** A loaded client of Kafka. It rejects with errors that `toSendFailure` understands. */
 export async function openSession(load: LoadTransport, options: KafkaClientOptions) {
-  const transport = await load(options);
-  const pace = createDialPace<unknown>(systemClock);
-  const throttle = createThrottle(options);
   // A broker answers the requests of a connection in turn, so questions and topics have separate ones.
-  const open = (): Connections => createConnections(transport, options, pace, throttle);
-  const toAsk = open();
-  const toSend = Array.from({ length: mostPerBroker }, open);
+  const toAsk = createConnections(await load(options), options);
+  const { throttle } = toAsk;
+  const toSend = Array.from({ length: mostPerBroker }, toAsk.beside);
   const all = [toAsk, ...toSend];
   const answerTimes = createAnswerTimes(systemClock);
   const renew = (): void => {
     for (const connections of all) connections.renew();
   };
   const silence = createSilence(systemClock, renew, answerTimes.last);
-  const topics = createTopics(toAsk, options, { notice: silence.notice, throttle });
+  const topics = createTopics(toAsk, options, silence.notice);
   const [compression, checksum] = await Promise.all([compressionOf(options.compression), loadChecksum()]);
   const connectionsFor = (topic: string) => toSend[partitionOfKey(topic, mostPerBroker)] as Connections;
   const parts = {
-    ...{ connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression, checksum, throttle },
+    ...{ connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression, checksum },
     sequences: isIdempotent(options) ? createSequences(newProducerOf(topics, options)) : undefined,
   };
   const sends = createSends(parts, options);
@@ -142,7 +136,6 @@ interface SendsParts {
   readonly compression?: Compression | undefined;
   /** Of batches. Default: svc's own. */
   readonly checksum?: Checksum | undefined;
-  readonly throttle?: Throttle;
   /** Left out: Kafka stores a batch as often as it is sent. */
   readonly sequences?: Sequences | undefined;
 }
@@ -180,8 +173,7 @@ const ackNumbers = { all: -1, '1': 1, '0': 0 } as const;
 
 /** Sends records to the leader of their partition. */
 export function createSends(parts: SendsParts, options: KafkaClientOptions) {
-  const { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum } = parts;
-  const { throttle = createThrottle(options), sequences } = parts;
+  const { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum, sequences } = parts;
   const inFlight = new Set<InFlight>();
   const acks = ackNumbers[options.acks ?? 'all'];
 
@@ -192,7 +184,8 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
   async function abandonHungSend(send: InFlight): Promise<void> {
     const { topic, partition } = send;
     // A broker reads nothing while it throttles this process.
-    if (systemClock.monotonic() - throttle.untilMs(keyOf(send.leader)) < stallAfterMs) return;
+    const heldUntilMs = connectionsFor(topic).throttle.untilMs(keyOf(send.leader));
+    if (systemClock.monotonic() - heldUntilMs < stallAfterMs) return;
     let leader: Node | undefined;
     const asking = topics.refresh(topic).then(
       ({ leaders }) => {
@@ -252,8 +245,9 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
     place: BatchPlace | undefined,
   ): Promise<number> {
     const { topic, partition, leader } = entry;
-    await throttle.over(keyOf(leader));
-    const connection = await connectionsFor(topic).get(leader);
+    const connections = connectionsFor(topic);
+    await connections.throttle.over(keyOf(leader));
+    const connection = await connections.get(leader);
     const batch = compression
       ? await encodeCompressedBatch(records, compression, checksum, place)
       : await encodeBatch(records, checksum, place);
@@ -1064,19 +1058,17 @@ const longestAnswerMs = 5_000;
 
 export type Topics = ReturnType<typeof createTopics>;
 
-/** The cluster's brokers and topics. Rejects with errors that `toSendFailure` knows. */
+/**
+ * The cluster's brokers and topics. Rejects with errors that `toSendFailure` knows.
+ *
+ * @param notice called with the first try of each question
+ */
 export function createTopics(
   connections: Connections,
   options: KafkaClientOptions,
-  {
-    notice = (question) => question,
-    throttle = createThrottle(options),
-  }: {
-    /** Called with the first try of each question. */
-    readonly notice?: ReturnType<typeof createSilence>['notice'];
-    readonly throttle?: Throttle;
-  } = {},
+  notice: ReturnType<typeof createSilence>['notice'] = (question) => question,
 ) {
+  const { throttle } = connections;
   const seeds = options.brokers.map(parseAddress);
   const freshMs = options.acks === '0' ? maxAgeUnconfirmedMs : maxAgeMs;
   const lastMs = Math.min(options.requestTimeoutMs, longestAnswerMs);

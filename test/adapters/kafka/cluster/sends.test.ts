@@ -13,7 +13,7 @@ import { systemClock } from '../../../../src/ground/clock.ts';
 import type { SendResult } from '../../../../src/publish/broker.ts';
 import { failureOf } from '../../../contract/broker.ts';
 import { fakeTime } from '../../../support/fake-time.ts';
-import { kafkaOptions, textRecord } from '../kafka-options.ts';
+import { kafkaOptions, neverThrottled, textRecord } from '../kafka-options.ts';
 
 const [first, second] = [
   { nodeId: 1, host: 'one', port: 1 },
@@ -60,6 +60,7 @@ describe('sends to the leaders of partitions', () => {
       },
     };
     const connections = {
+      throttle: neverThrottled,
       get: async () => {
         await opening;
         return {
