@@ -3,16 +3,7 @@ import { backoffMs, type Clock, inTime, within } from '../../ground/clock.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import {
-  AnswerReader,
-  blob,
-  checkCode,
-  int32,
-  type KafkaRequest,
-  list,
-  ProtocolError,
-  text,
-} from './protocol.ts';
+import { AnswerReader, checkCode, int32, type KafkaRequest, list, ProtocolError, text } from './protocol.ts';
 import { protocolErrorIn, toSendFailure, who } from './send-failure.ts';
 import {
   type Address,
@@ -515,6 +506,10 @@ class MemberIdRequired extends ProtocolError {
 }
 
 const memberIdRequired = 79;
+
+function blob(bytes: Buffer): Buffer {
+  return Buffer.concat([int32(bytes.length), bytes]);
+}
 
 function coordinatorRequest(group: string): KafkaRequest<Address> {
   return {

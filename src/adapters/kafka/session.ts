@@ -15,16 +15,16 @@ import {
 import { type Compression, compressionOf } from './compressors.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import {
+  AnswerReader,
   type ClusterMetadata,
   checkCode,
+  int32,
   type KafkaRequest,
   metadataRequest,
   type Node,
-  type ProducerId,
   ProtocolError,
-  produceRequest,
-  producerIdRequest,
   type TopicMetadata,
+  text,
 } from './protocol.ts';
 import {
   BrokerError,
@@ -468,6 +468,11 @@ interface Unended {
   maybeStored: boolean;
 }
 
+interface ProducerId {
+  readonly id: bigint;
+  readonly epoch: number;
+}
+
 interface Lane {
   producer: ProducerId | undefined;
   next: number;
@@ -632,6 +637,20 @@ const laterOf = (one: ProducerId, other: ProducerId): ProducerId => (other.epoch
 const firstPauseMs = 50;
 const longestPauseMs = 1_000;
 
+/** Any broker answers it. */
+const producerIdRequest: KafkaRequest<ProducerId> = {
+  ...{ key: 22, name: 'InitProducerId', oldest: 0, newest: 1 },
+  throttle: { at: 'start', from: 1 },
+  // No transactions, so no time limit for them.
+  write: () => [text(null), int32(-1)],
+  read(bytes) {
+    const answer = new AnswerReader(bytes);
+    answer.skip(4); // Throttle time.
+    checkCode(answer.int16());
+    return { id: answer.int64(), epoch: answer.int16() };
+  },
+};
+
 /** Asks the cluster for a producer id; `undefined` if it gives none to this process, with one warning. */
 function newProducerOf(
   topics: Pick<Topics, 'ask'>,
@@ -710,6 +729,47 @@ function watchForHangs<Send extends { readonly begunMs: number }>(
   return () => {
     timer ??= setInterval(look, lookMs).unref();
   };
+}
+
+interface Produce {
+  readonly topic: string;
+  readonly partition: number;
+  readonly acks: number;
+  readonly timeoutMs: number;
+  readonly batch: Buffer;
+}
+
+/** One batch for one partition. The answer is the first offset; negative or missing if Kafka does not tell. */
+export function produceRequest(produce: Produce): KafkaRequest<number | undefined> {
+  return {
+    ...{ key: 0, name: 'Produce', oldest: 3, newest: 8 },
+    throttle: { at: 'end', from: 6 },
+    write: () => [produceHead(produce), produce.batch],
+    read: produce.acks === 0 ? undefined : readProduced,
+  };
+}
+
+function produceHead({ topic, partition, acks, timeoutMs, batch }: Produce): Buffer {
+  const bytes = Buffer.allocUnsafe(26 + topic.length);
+  bytes.writeInt16BE(-1, 0); // No transaction.
+  bytes.writeInt16BE(acks, 2);
+  bytes.writeInt32BE(timeoutMs, 4);
+  bytes.writeInt32BE(1, 8); // One topic.
+  bytes.writeInt16BE(topic.length, 12);
+  let at = 14 + bytes.write(topic, 14, 'latin1');
+  at = bytes.writeInt32BE(1, at); // One partition.
+  at = bytes.writeInt32BE(partition, at);
+  bytes.writeInt32BE(batch.length, at);
+  return bytes;
+}
+
+function readProduced(bytes: Buffer): number {
+  const answer = new AnswerReader(bytes);
+  answer.skip(4); // One topic.
+  answer.text();
+  answer.skip(4 + 4); // One partition, and its number.
+  checkCode(answer.int16());
+  return Number(answer.int64());
 }
 
 // Kafka's record batch, version 2: https://kafka.apache.org/documentation/#recordbatch. svc writes it itself, in one pass over
