@@ -390,7 +390,7 @@ interface WorkerIdClaim {
 const claimBytes = 7;
 const noneFree = Buffer.alloc(0);
 
-export function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
+function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
   if (claim === undefined) return Buffer.alloc(0);
   const bytes = Buffer.alloc(claimBytes);
   bytes.writeUInt16BE(claim.workerId, 0);
@@ -413,7 +413,7 @@ interface Given {
   readonly noWorkerId?: string;
 }
 
-export function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
+function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
   if (bytes.length === 0) return {};
   if (bytes.length !== 2)
     return { noWorkerId: bytes.length === 1 ? 'a single byte' : `${bytes.length} bytes` };
@@ -425,7 +425,7 @@ export function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
  * A worker id for each member, independent of who leads. Members with a running lease keep theirs. If two claim one id, the
  * later generation wins, because the other member was away. Then come earlier owners, then the lowest free ids.
  */
-export function assignWorkerIds(members: readonly GroupMember[], maxWorkerId: number): GroupAssignment[] {
+function assignWorkerIds(members: readonly GroupMember[], maxWorkerId: number): GroupAssignment[] {
   const claims = members
     .map(({ memberId, metadata }) => ({ memberId, claim: decodeClaim(metadata, maxWorkerId) }))
     .sort((a, b) => byPrecedence(a.claim, b.claim) || (a.memberId < b.memberId ? -1 : 1));
