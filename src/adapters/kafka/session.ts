@@ -9,6 +9,7 @@ import {
   makeRecords,
   partitionOf,
   partitionOfKey,
+  passingOf,
   type SendFailure,
   type SendResult,
 } from '../../publish/broker.ts';
@@ -76,18 +77,21 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
   const sends = createSends(parts, options);
 
   return {
-    /** One try, of at least one record. If it rejects, nothing was written. Without `partition`: by the first key, as in Java. */
-    async send(
-      topic: string,
-      partition: number | undefined,
-      records: readonly BrokerRecord[],
-      placedBy?: number,
-    ): Promise<SendResult> {
-      const [{ key } = { key: null }] = records;
-      const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
-      return sends.send(topic, to, records, partition === undefined ? undefined : placedBy);
-    },
-    ...{ partitionCount: topics.partitionCount, placedBy: topics.placedBy, isThere: topics.isThere },
+    /** Of at least one record. Never rejects. Without `partition`: by the first key, as in Java. */
+    send: createSendWhenTopicReady({
+      async send(topic, partition, records, placedBy) {
+        try {
+          const [{ key } = { key: null }] = records;
+          const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
+          return await sends.send(topic, to, records, partition === undefined ? undefined : placedBy);
+        } catch (error) {
+          return failed(toSendFailure(error, { options, topic, written: false }));
+        }
+      },
+      isReady: topics.isThere,
+      limitMs: options.requestTimeoutMs,
+    }),
+    ...{ partitionCount: topics.partitionCount, placedBy: topics.placedBy },
     describe: topics.describe,
     traffic(): BrokerTraffic {
       const connectionCount = all.reduce((sum, connections) => sum + connections.count(), 0);
@@ -110,6 +114,105 @@ function isIdempotent({ idempotence = true, acks = 'all', logger }: KafkaClientO
       `Kafka may store a retried event twice: svc.broker.idempotence needs svc.broker.acks: all, but it is ${acks}`,
     );
   return idempotence && acks === 'all';
+}
+
+type Send = (
+  topic: string,
+  partition: number | undefined,
+  records: readonly BrokerRecord[],
+  /** The number of partitions when `partition` was chosen, if known. */
+  placedBy?: number,
+) => Promise<SendResult>;
+
+const firstLookMs = 20;
+const longestLookMs = 250;
+/** A broker creates a topic in less. Later, the sender gets the failure, and its retries continue. */
+const usualUnknownMs = 1_000;
+/** Topics remembered as missing. Their names can come from application data. */
+const maxMissing = 1_000;
+
+/**
+ * A topic that the broker creates for its first record refuses that record until its partitions have leaders. Nothing was
+ * stored, so the records are sent again. All sends to one topic share one poll. A topic that did not appear in time is not
+ * waited for again until a send to it succeeds.
+ */
+export function createSendWhenTopicReady({
+  send,
+  isReady,
+  limitMs,
+  unknownMs = usualUnknownMs,
+}: {
+  readonly send: Send;
+  /** Whether the topic exists. Rejects if one of its partitions has no leader. */
+  readonly isReady: (topic: string) => Promise<boolean>;
+  /** How long to wait for a topic without leaders. */
+  readonly limitMs: number;
+  /** How long to wait for a topic that the cluster does not know. Default: 1000. */
+  readonly unknownMs?: number;
+}): Send {
+  const polls = new Map<string, Promise<boolean>>();
+  const missing = new Set<string>();
+
+  function becomesReady(topic: string): Promise<boolean> {
+    let poll = polls.get(topic);
+    if (poll === undefined) {
+      const unknownEnd = systemClock.monotonic() + unknownMs;
+      const look = async (): Promise<boolean | 'in vain'> => {
+        try {
+          return (await isReady(topic)) || (systemClock.monotonic() >= unknownEnd ? 'in vain' : false);
+        } catch {
+          return false;
+        }
+      };
+      poll = repeatUntil(look, limitMs).finally(() => polls.delete(topic));
+      polls.set(topic, poll);
+    }
+    return poll;
+  }
+
+  return async (topic, partition, records, placedBy) => {
+    const first = await send(topic, partition, records, placedBy);
+    if (first.ok) missing.delete(topic);
+    if (first.ok || !isWithoutLeader(first.failure)) return first;
+    const isUnknown = passingOf(first.failure.cause) === 'unknown';
+    if (isUnknown && missing.has(topic)) return first;
+    const end = systemClock.monotonic() + limitMs;
+    if (!(await becomesReady(topic))) {
+      if (isUnknown) missing.add(topic);
+      if (missing.size > maxMissing) missing.delete(missing.values().next().value as string);
+      return first;
+    }
+    let last = await send(topic, partition, records, placedBy);
+    // The cluster knows the leader a moment before the leader itself does.
+    const again = async (): Promise<boolean> => {
+      last = await send(topic, partition, records, placedBy);
+      return last.ok || !isBeingMade(last.failure);
+    };
+    if (!last.ok && isBeingMade(last.failure)) await repeatUntil(again, end - systemClock.monotonic());
+    return last;
+  };
+}
+
+/** Nothing was stored, and the topic may exist in a moment. */
+function isWithoutLeader({ kind, cause }: SendFailure): boolean {
+  const passing = passingOf(cause);
+  return kind === 'retriable' && (passing === 'unknown' || passing === 'without leader');
+}
+
+function isBeingMade(failure: SendFailure): boolean {
+  return isWithoutLeader(failure) || passingOf(failure.cause) === 'moved';
+}
+
+/** Repeats `attempt` with growing pauses until it returns `true`. Returns `false` if it is in vain or `limitMs` are over. */
+async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs: number): Promise<boolean> {
+  const end = systemClock.monotonic() + limitMs;
+  for (let tries = 1; ; tries++) {
+    const pauseMs = backoffMs(tries, firstLookMs, longestLookMs);
+    if (tries > 1 && systemClock.monotonic() + pauseMs >= end) return false;
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    const result = await attempt();
+    if (result !== false) return result === true;
+  }
 }
 
 /** Asks over its own connections, and closes them. */
