@@ -227,7 +227,7 @@ const errorNames: Readonly<Record<number, string>> = {
   29: 'TOPIC_AUTHORIZATION_FAILED',
 };
 
-export function topicAccess(
+function topicAccess(
   topic: string,
   metadata: TopicMetadata | undefined,
   options: KafkaClientOptions,
