@@ -3,7 +3,7 @@ import type { SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { type DecryptionKeys, type DecryptOptions, decryptFields } from '../consumer/decrypt-fields.ts';
 import { activeTracer, contextStorage, createScope, parseTraceparent } from '../context/context-store.ts';
 import { runWithContext } from '../context/request.ts';
-import { type CloudEvent, cloudEventIn, type EventMetadata, envelopeOf } from '../envelope/envelope.ts';
+import { type CloudEvent, cloudEventIn, type EventMetadata, toEnvelope } from '../envelope/envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
 import { sleep } from '../ground/builtins.ts';
 import { backoffMs } from '../ground/clock.ts';
@@ -67,16 +67,16 @@ export async function readEvent(
 ): Promise<ReadEvent> {
   const { value, headers, timestamp = Number.NaN } = record;
   const document = await parsed(value, headers['content-type'], avro);
-  const cloudEvent = cloudEventIn(document, headers);
-  const envelope = cloudEvent === undefined ? document : envelopeOf(cloudEvent, timestamp);
+  const envelope = toEnvelope(document, headers, timestamp);
   if (!isEnvelope(envelope))
     throw unreadable(
       'it is not an envelope of svc (eventId, eventType, metadata, payload): a newer version or another producer wrote it',
     );
   const event = keys === undefined ? envelope : await decryptFields(envelope, keys, decrypt);
   const { eventId } = event;
-  const isOwn = cloudEvent === undefined || headers.eventId === eventId;
-  return { document, event, inboxId: isOwn ? eventId : idOfOther(cloudEvent) };
+  const isOwn = envelope === document || headers.eventId === eventId;
+  const foreign = isOwn ? undefined : cloudEventIn(document, headers);
+  return { document, event, inboxId: foreign === undefined ? eventId : idOfOther(foreign) };
 }
 
 /** Ids of other CloudEvents producers are unique per source only. */

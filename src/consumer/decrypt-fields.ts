@@ -5,7 +5,6 @@ import {
   cloudEventIn,
   isCloudEvent,
   notAnEnvelope,
-  type TextHeaders,
   toEnvelope,
 } from '../envelope/envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
@@ -584,7 +583,7 @@ export function findEnvelope(document: unknown): FoundEnvelope {
 
 interface FoundRecord {
   readonly value?: unknown;
-  readonly headers?: TextHeaders;
+  readonly headers?: Readonly<Record<string, string | undefined>>;
 }
 
 function isEnvelope(value: unknown): value is object {
@@ -625,7 +624,7 @@ function parsedValue(value: EventRecord['value']): unknown {
   throw notAnEnvelope('its value is not the JSON of an object');
 }
 
-function textHeaders(headers: object): TextHeaders {
+function textHeaders(headers: object): Record<string, string> {
   const entries: Iterable<[unknown, unknown]> = headers instanceof Map ? headers : Object.entries(headers);
   const texts: Record<string, string> = Object.create(null);
   for (const [name, value] of entries) {

@@ -1,13 +1,7 @@
 // envelope/: the fields around the payload of an event, and unique ids.
 
 import { SvcError } from '../ground/errors.ts';
-import {
-  attributePrefix,
-  isAttributeText,
-  notInAttributes,
-  type Severity,
-  severities,
-} from '../ground/event-fields.ts';
+import { attributePrefix, isoTime, type Severity, severities } from '../ground/event-fields.ts';
 
 /** The publishing service. `null`: unknown. */
 export interface Source {
@@ -56,7 +50,6 @@ export interface EnvelopeTemplate {
 
 /** Start of the `content-type` in structured mode; parameters and case vary. */
 const cloudEventsType = 'application/cloudevents';
-export const cloudEventsJson = `${cloudEventsType}+json`;
 
 /**
  * CloudEvents attributes for the envelope's fields beyond the core ones. Documented extensions keep their names: severity, recorded
@@ -80,57 +73,35 @@ export const extensions = {
   tracestate: 'tracestate',
 } as const;
 
-const core = ['specversion', 'id', 'source', 'type', 'time', 'subject'] as const;
-
-/** All headers that a record in binary mode may have for its attributes. */
-export const attributeHeaders: readonly string[] = [...core, ...Object.values(extensions)].map(
-  (name) => attributePrefix + name,
-);
-
-/** Replaces characters that attributes may not contain by `U+FFFD`. */
-export function attributeText(text: string): string {
-  return isAttributeText(text) ? text : text.replace(notInAttributes(), '\ufffd');
+interface EnvelopesOptions<Context> {
+  /** Of all events. */
+  readonly source: Source;
+  /** Receives `context` of the event. */
+  readonly readOrigin: (context?: Context) => Origin;
 }
 
-/** JSON in which those characters are escaped, so that nothing is lost. */
-export function attributeJson(value: unknown): string {
-  const json = JSON.stringify(value);
-  return isAttributeText(json) ? json : json.replace(notInAttributes(), escaped);
+interface Happened<Context> {
+  readonly eventType: string;
+  readonly severity: Severity;
+  readonly payload: unknown;
+  readonly context?: Context | undefined;
 }
 
-function escaped(character: string): string {
-  let text = '';
-  for (let index = 0; index < character.length; index++)
-    text += `\\u${character.charCodeAt(index).toString(16).padStart(4, '0')}`;
-  return text;
-}
-
-interface EnvelopeBuilderOptions<Context> {
-  /** Receives `active` of the builder's caller. */
-  readonly readOrigin: (active?: Context) => Origin;
-}
-
-/** `occurredAtMs`: when the call finished, since the Unix epoch. */
-export type BuildEnvelope<Context = never> = (
-  eventId: string,
-  template: EnvelopeTemplate,
-  payload: unknown,
-  trace: Trace,
-  occurredAtMs: number,
-  active?: Context,
-) => Envelope;
-
-/** Builds the envelope of an event. Runs on the caller's path: one object, nothing serialized. */
-export function createEnvelopeBuilder<Context = never>(
-  options: EnvelopeBuilderOptions<Context>,
-): BuildEnvelope<Context> {
-  const { readOrigin } = options;
-  return (eventId, template, payload, trace, occurredAtMs, active) => ({
+/** Builds the envelopes of one service. Runs on the caller's path: one object, nothing serialized. */
+export function createEnvelopes<Context = never>({ source, readOrigin }: EnvelopesOptions<Context>) {
+  const templateOf = createTemplates(source);
+  /** `occurredAtMs`: when the call finished, since the Unix epoch. */
+  return (
+    eventId: string,
+    { eventType, severity, payload, context }: Happened<Context>,
+    trace: Trace,
+    occurredAtMs: number,
+  ): Envelope => ({
     eventId,
-    template,
+    template: templateOf(eventType, severity),
     occurredAt: isoTime(occurredAtMs),
     trace,
-    origin: readOrigin(active),
+    origin: readOrigin(context),
     payload,
   });
 }
@@ -160,7 +131,7 @@ export function createTemplate({ eventType, severity, source }: TemplateOptions)
 const maxKept = 1000;
 
 /** Caches the templates of one service. */
-export function createTemplates(source: Source): (eventType: string, severity: Severity) => EnvelopeTemplate {
+function createTemplates(source: Source): (eventType: string, severity: Severity) => EnvelopeTemplate {
   // Nested, because a concatenated key would be hashed for each event.
   const kept = new Map<Severity, Map<string, EnvelopeTemplate>>();
   let keptCount = 0;
@@ -177,25 +148,7 @@ export function createTemplates(source: Source): (eventType: string, severity: S
   };
 }
 
-let cachedSecond = Number.NaN;
-let secondText = '';
-
-/**
- * Like `toISOString`: `2026-03-04T10:00:00.120Z`. Faster, because the text of a second is cached. Throws a `RangeError` like
- * `toISOString`.
- */
-export function isoTime(atMs: number): string {
-  const wholeMs = Math.floor(atMs);
-  const second = Math.floor(wholeMs / 1000);
-  if (second !== cachedSecond) {
-    secondText = new Date(second * 1000).toISOString().slice(0, -4);
-    cachedSecond = second;
-  }
-  const ms = wholeMs - second * 1000;
-  return `${secondText}${ms < 10 ? '00' : ms < 100 ? '0' : ''}${ms}Z`;
-}
-
-export type TextHeaders = Readonly<Record<string, string | undefined>>;
+type TextHeaders = Readonly<Record<string, string | undefined>>;
 
 /** The attributes of a CloudEvent, and `data`. */
 export type CloudEvent = Readonly<Record<string, unknown>>;
@@ -251,7 +204,7 @@ export interface EventMetadata {
 }
 
 /** The envelope that svc would have written; for other producers, as much as the attributes give. */
-export function envelopeOf(event: CloudEvent, timestampMs: number): object {
+function envelopeOf(event: CloudEvent, timestampMs: number): object {
   const text = (name: string): string | null => {
     const value = event[name];
     return typeof value === 'string' ? value : null;

@@ -166,6 +166,24 @@ function isDay(day: string): boolean {
 /** `2026-03-01T12:00:00Z`, for a line of text. */
 export const isoSeconds = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 
+let cachedSecond = Number.NaN;
+let secondText = '';
+
+/**
+ * Like `toISOString`: `2026-03-04T10:00:00.120Z`. Faster, because the text of a second is cached. Throws a `RangeError` like
+ * `toISOString`.
+ */
+export function isoTime(atMs: number): string {
+  const wholeMs = Math.floor(atMs);
+  const second = Math.floor(wholeMs / 1000);
+  if (second !== cachedSecond) {
+    secondText = new Date(second * 1000).toISOString().slice(0, -4);
+    cachedSecond = second;
+  }
+  const ms = wholeMs - second * 1000;
+  return `${secondText}${ms < 10 ? '00' : ms < 100 ? '0' : ''}${ms}Z`;
+}
+
 /** Id of the key in `svc.pii.crypto.default-key`. */
 export const defaultKeyId = 'default';
 

@@ -3,7 +3,7 @@
 import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
 import type { createTraceStarter } from '../context/context-store.ts';
-import type { BuildEnvelope, EnvelopeTemplate } from '../envelope/envelope.ts';
+import type { createEnvelopes } from '../envelope/envelope.ts';
 import { clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
@@ -42,9 +42,8 @@ export interface PipelineParts {
   readonly maxWaitMs: number;
   /** Default of `timeoutMs` in `publish()`. */
   readonly publishWaitMs: number;
-  readonly templateOf: (eventType: string, severity: Severity) => EnvelopeTemplate;
   readonly nextId: () => string;
-  readonly buildEnvelope: BuildEnvelope<Context>;
+  readonly buildEnvelope: ReturnType<typeof createEnvelopes<Context>>;
   readonly startTrace: ReturnType<typeof createTraceStarter>;
   readonly protect: Protect;
   /** Classes have marked fields. */
@@ -89,11 +88,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   const publishers = createCallerWait(parts.publishWaitMs);
 
   function protect(eventId: string, draft: EventDraft, trace: EventTrace): ProtectedEnvelope {
-    const template = parts.templateOf(draft.eventType, draft.severity);
-    return parts.protect(
-      parts.buildEnvelope(eventId, template, draft.payload, trace, clock.now(), draft.context),
-      textsInClear(draft),
-    );
+    return parts.protect(parts.buildEnvelope(eventId, draft, trace, clock.now()), textsInClear(draft));
   }
 
   function serialize(envelope: ProtectedEnvelope, draft: EventDraft, trace: EventTrace): SerializedEvent {

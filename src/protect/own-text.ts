@@ -16,37 +16,7 @@ export const ownText = {
   unmark(text: string): string {
     return text.startsWith('\\') && marked.test(text) ? text.slice(1) : text;
   },
-
-  /**
-   * Whether a JSON text may hold such a text. Each of the `sealed` texts stands once in `json`, so counting is enough and no
-   * value is parsed.
-   */
-  mayBeIn(json: string, sealed: readonly string[]): boolean {
-    let ofOurForm = 0;
-    for (let bracket = json.indexOf('('); bracket !== -1; bracket = json.indexOf('(', bracket + 1))
-      if (isOurForm(json, bracket)) ofOurForm++;
-    return ofOurForm !== sealed.length;
-  },
-
-  /** A payload as JSON, with the application's own texts marked. `undefined` if it is empty. */
-  markedJson(payload: unknown, sealed: readonly string[]): string | undefined {
-    const ours = new Set(sealed);
-    return JSON.stringify(payload, (_, value: unknown) =>
-      typeof value === 'string' && !ours.has(value) ? ownText.mark(value) : value,
-    );
-  },
 };
-
-/** Whether the bracket belongs to a text of that form, or to a field name. */
-function isOurForm(json: string, bracket: number): boolean {
-  const last = json.charCodeAt(bracket - 1);
-  if (last !== 0x43 && last !== 0x48) return false;
-  const word = last === 0x43 ? 'ENC' : 'HASH';
-  let start = bracket - word.length;
-  if (!json.startsWith(word, start)) return false;
-  while (json.charCodeAt(start - 1) === 0x5c) start--;
-  return json.charCodeAt(start - 1) === 0x22;
-}
 
 /**
  * The path of a value in a payload, which ciphertexts of format v1 are bound to: `customer.email`, `items[*].phone`,

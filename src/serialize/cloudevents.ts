@@ -1,16 +1,10 @@
-import {
-  attributeJson,
-  attributeText,
-  cloudEventsJson,
-  type EnvelopeTemplate,
-  extensions,
-  type Source,
-} from '../envelope/envelope.ts';
+import { type EnvelopeTemplate, extensions, type Source } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
 import {
   attributePrefix,
   isAttributeHeader,
   isAttributeText,
+  notInAttributes,
   type Severity,
 } from '../ground/event-fields.ts';
 import type { ProtectedEnvelope } from '../protect/protect.ts';
@@ -37,7 +31,7 @@ const severityNumbers: Readonly<Record<Severity, number>> = { INFO: 9, WARN: 13,
 
 const structuredForm: EventForm = {
   ...jsonForm,
-  headers: { 'content-type': `${cloudEventsJson}; charset=UTF-8` },
+  headers: { 'content-type': 'application/cloudevents+json; charset=UTF-8' },
 };
 
 /** `data` is the payload. Other known fields of the envelope are attributes. */
@@ -134,6 +128,24 @@ function ofEvent(
 /** Attributes must not be empty. */
 function known(name: string, value: string | null | undefined): readonly Attribute[] {
   return value === null || value === undefined || value === '' ? [] : [[name, attributeText(value)]];
+}
+
+/** Replaces characters that attributes may not contain by `U+FFFD`. */
+function attributeText(text: string): string {
+  return isAttributeText(text) ? text : text.replace(notInAttributes(), '\ufffd');
+}
+
+/** JSON in which those characters are escaped, so that nothing is lost. */
+function attributeJson(value: unknown): string {
+  const json = JSON.stringify(value);
+  return isAttributeText(json) ? json : json.replace(notInAttributes(), escaped);
+}
+
+function escaped(character: string): string {
+  let text = '';
+  for (let index = 0; index < character.length; index++)
+    text += `\\u${character.charCodeAt(index).toString(16).padStart(4, '0')}`;
+  return text;
 }
 
 function perTemplate<T>(make: (template: EnvelopeTemplate) => T): (template: EnvelopeTemplate) => T {

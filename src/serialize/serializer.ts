@@ -1,8 +1,10 @@
 // serialize/: turns a protected envelope into bytes, once.
 
-import { isoTime } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
+
+import { isoTime } from '../ground/event-fields.ts';
 import { ownText } from '../protect/own-text.ts';
+
 import type { ProtectedEnvelope } from '../protect/protect.ts';
 
 /** One event, serialized once. The Kafka record, the dead letter, the backup and the outbox row hold these bytes. */
@@ -232,8 +234,38 @@ export function payloadJson({ payload, sealed }: Pick<ProtectedEnvelope, 'payloa
   return readJson(() => {
     // `toJSON` can return undefined.
     const json: string | undefined = JSON.stringify(payload);
-    return json === undefined || !ownText.mayBeIn(json, sealed) ? json : ownText.markedJson(payload, sealed);
+    return json === undefined || !mayHoldOwnText(json, sealed) ? json : markedJson(payload, sealed);
   });
+}
+
+/**
+ * Whether a JSON text may hold a text that `markOwnText` changes. Each of the `sealed` texts stands once in `json`, so counting
+ * is enough and no value is parsed.
+ */
+function mayHoldOwnText(json: string, sealed: readonly string[]): boolean {
+  let ofOurForm = 0;
+  for (let bracket = json.indexOf('('); bracket !== -1; bracket = json.indexOf('(', bracket + 1))
+    if (isOurForm(json, bracket)) ofOurForm++;
+  return ofOurForm !== sealed.length;
+}
+
+/** Whether the bracket belongs to a text of that form, or to a field name. */
+function isOurForm(json: string, bracket: number): boolean {
+  const last = json.charCodeAt(bracket - 1);
+  if (last !== 0x43 && last !== 0x48) return false;
+  const word = last === 0x43 ? 'ENC' : 'HASH';
+  let start = bracket - word.length;
+  if (!json.startsWith(word, start)) return false;
+  while (json.charCodeAt(start - 1) === 0x5c) start--;
+  return json.charCodeAt(start - 1) === 0x22;
+}
+
+/** A payload as JSON, with the application's own texts marked. `undefined` if it is empty. */
+function markedJson(payload: unknown, sealed: readonly string[]): string | undefined {
+  const ours = new Set(sealed);
+  return JSON.stringify(payload, (_, value: unknown) =>
+    typeof value === 'string' && !ours.has(value) ? ownText.mark(value) : value,
+  );
 }
 
 /** Throws `SVC_PROTECT_READ_ERROR` if `write` throws or returns `undefined`. */

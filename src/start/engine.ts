@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { type ContextOptions, createTraceStarter } from '../context/context-store.ts';
 import { createOriginReader } from '../context/origin.ts';
 import { readSource } from '../context/source.ts';
-import { createEnvelopeBuilder, createTemplates } from '../envelope/envelope.ts';
+import { createEnvelopes } from '../envelope/envelope.ts';
 import { clock, within } from '../ground/clock.ts';
 import { isoSeconds } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
@@ -100,9 +100,8 @@ export function startEngine(
     asyncMode: config.broker.asyncMode,
     maxWaitMs: config.broker.maxWaitMs,
     publishWaitMs: config.broker.deliveryTimeoutMs,
-    templateOf: createTemplates(source),
     nextId: ids.next,
-    buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
+    buildEnvelope: createEnvelopes({ source, readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
     usesMarks: config.pii.enabled,
     declareRules: savedRules(config, protection),

@@ -1,7 +1,7 @@
 import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import type { Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
-import { attributeHeaders } from '../envelope/envelope.ts';
+import { extensions } from '../envelope/envelope.ts';
 import {
   createLeasedIds,
   createUuidV7,
@@ -9,7 +9,7 @@ import {
   type WorkerId,
   type WorkerIdLease,
 } from '../envelope/ids.ts';
-import { defaultKeyId, readKeyText } from '../ground/event-fields.ts';
+import { attributePrefix, defaultKeyId, readKeyText } from '../ground/event-fields.ts';
 import { clientOf } from '../ground/management.ts';
 import { nearestNames } from '../ground/names.ts';
 import type { Logger } from '../observe/logger.ts';
@@ -228,7 +228,9 @@ export function topicsOf({ broker, targets }: Config): string[] {
   return [...new Set(named.filter((topic) => topic !== undefined && topic !== ''))] as string[];
 }
 
-/** Optional headers of records in CloudEvents binary mode. */
+/** The headers that a record may have for its attributes in CloudEvents binary mode. */
 export function attributeHeadersOf({ serde: { envelope, cloudevents } }: Config): readonly string[] {
-  return envelope === 'cloudevents' && cloudevents.mode === 'binary' ? attributeHeaders : [];
+  if (envelope !== 'cloudevents' || cloudevents.mode !== 'binary') return [];
+  const core = ['specversion', 'id', 'source', 'type', 'time', 'subject'];
+  return [...core, ...Object.values(extensions)].map((name) => attributePrefix + name);
 }

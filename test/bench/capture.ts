@@ -13,7 +13,7 @@ import { wrapFunction } from '../../src/capture/wrap/wrap.ts';
 import { createTraceStarter } from '../../src/context/context-store.ts';
 import { createOriginReader } from '../../src/context/origin.ts';
 import { runWithContext } from '../../src/context/request.ts';
-import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelope.ts';
+import { createEnvelopes } from '../../src/envelope/envelope.ts';
 import { createSnowflake } from '../../src/envelope/ids.ts';
 import { bindMeter } from '../../src/observe/metrics.ts';
 import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
@@ -52,7 +52,6 @@ function captured(): {
   const ledger = createLedger();
   const durations = createPublishDurations();
   const source = { serviceName: 'orders', serviceVersion: '1.4.0', hostname: 'host-1' };
-  const template = createTemplate({ eventType: 'ORDER_CREATED', severity: 'INFO', source });
   const snowflake = createSnowflake({ workerId: 1 });
   const { onCall } = createPipeline({
     ledger,
@@ -63,9 +62,8 @@ function captured(): {
     maxWaitMs: 2_000,
     publishWaitMs: 32_000,
     asyncMode: true,
-    templateOf: () => template,
     nextId: () => snowflake.next(),
-    buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader() }),
+    buildEnvelope: createEnvelopes({ source, readOrigin: createOriginReader() }),
     usesMarks: true,
     protect: createProtector({
       policyOf: createPolicies({ general: [] }).policyOf,

@@ -1,5 +1,5 @@
 import type { Bench } from '../../scripts/bench.ts';
-import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelope.ts';
+import { createEnvelopes } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
@@ -39,19 +39,17 @@ function avro(payloadSchema?: AvroSchema): Serializer {
 
 /** From the call to the bytes of the record: the way that both forms share is in it. */
 export const bench: Bench = async (progress) => {
-  const template = createTemplate({
-    ...{ eventType, severity: 'INFO' },
-    source: { serviceName: 'orders', serviceVersion: '1.4.0', hostname: 'orders-7d9f' },
-  });
+  const source = { serviceName: 'orders', serviceVersion: '1.4.0', hostname: 'orders-7d9f' };
   const origin = { userId: 'u-1', sessionId: 's-1', correlationId: 'c-1', clientIp: '10.0.0.1', tags: null };
-  const build = createEnvelopeBuilder({ readOrigin: () => origin });
+  const build = createEnvelopes({ source, readOrigin: () => origin });
+  const event = { eventType, severity: 'INFO' } as const;
   const trace = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), parentSpanId: null };
   const policy = compilePolicy([]);
   const protect = createProtector({ policyOf: () => policy, sealer: createSealer({ keys: [], salt: 's' }) });
   const bytesOf =
     (serializer: Serializer, of: object = payload) =>
     (): Buffer => {
-      const envelope = protect(build('281474976710656', template, of, trace, 1_780_000_000_000));
+      const envelope = protect(build('281474976710656', { ...event, payload: of }, trace, 1_780_000_000_000));
       const value = serializer.serialize(envelope, { topic: 'orders', trace: { traceparent: '' } });
       return toRecord(
         { eventId: '1', eventType, topic: undefined, key: 'k', headers: {}, value },

@@ -3,10 +3,11 @@ import type { Context } from '@opentelemetry/api';
 import { currentTrace } from '../../src/context/context-store.ts';
 import { createOriginReader } from '../../src/context/origin.ts';
 import { readSource } from '../../src/context/source.ts';
-import { createEnvelopeBuilder, createTemplate } from '../../src/envelope/envelope.ts';
+import { createEnvelopes, createTemplate } from '../../src/envelope/envelope.ts';
 
 const source = { serviceName: 'or"ders', serviceVersion: null, hostname: 'höst' };
-const template = createTemplate({ eventType: 'ORDER "CREATED"\n', severity: 'WARN', source });
+const event = { eventType: 'ORDER "CREATED"\n', severity: 'WARN' } as const;
+const template = createTemplate({ ...event, source });
 const trace = { traceId: null, spanId: null, parentSpanId: null };
 const origin = { userId: 'u', sessionId: null, correlationId: null, clientIp: null, tags: null };
 
@@ -47,12 +48,12 @@ describe('createTemplate', () => {
   });
 });
 
-describe('createEnvelopeBuilder', () => {
-  const build = createEnvelopeBuilder({ readOrigin: () => origin });
+describe('createEnvelopes', () => {
+  const build = createEnvelopes({ source, readOrigin: () => origin });
 
   it('puts an event together', () => {
     const payload = { a: 1 };
-    const envelope = build('7', template, payload, trace, Date.UTC(2026, 2, 4));
+    const envelope = build('7', { ...event, payload }, trace, Date.UTC(2026, 2, 4));
     assert.deepEqual(envelope, {
       eventId: '7',
       template,
@@ -66,18 +67,22 @@ describe('createEnvelopeBuilder', () => {
 
   it('reads the origin in the context of the call', () => {
     const seen: unknown[] = [];
-    const readOrigin = (active?: string) => {
-      seen.push(active);
+    const readOrigin = (context?: string) => {
+      seen.push(context);
       return origin;
     };
-    createEnvelopeBuilder<string>({ readOrigin })('1', template, {}, trace, 0, 'then');
+    createEnvelopes<string>({ source, readOrigin })(
+      '1',
+      { ...event, payload: {}, context: 'then' },
+      trace,
+      0,
+    );
     assert.deepEqual(seen, ['then']);
   });
 
   it('takes what the context modules give (types)', () => {
-    const real = createEnvelopeBuilder<Context>({ readOrigin: createOriginReader() });
-    const realTemplate = createTemplate({ eventType: 'A', severity: 'INFO', source: readSource() });
-    const envelope = real('1', realTemplate, {}, currentTrace(), 0);
+    const real = createEnvelopes<Context>({ source: readSource(), readOrigin: createOriginReader() });
+    const envelope = real('1', { ...event, payload: {} }, currentTrace(), 0);
     assert.match(envelope.trace.traceId ?? '', /^[0-9a-f]{32}$/);
     assert.equal(envelope.origin.userId, null);
   });

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
-import { createTemplates } from '../../src/envelope/envelope.ts';
+import { createEnvelopes } from '../../src/envelope/envelope.ts';
+import type { Severity } from '../../src/ground/event-fields.ts';
 
 describe('envelope templates', () => {
-  const templates = () =>
-    createTemplates({ serviceName: 'orders', serviceVersion: null, hostname: 'host-1' });
+  const templates = () => {
+    const source = { serviceName: 'orders', serviceVersion: null, hostname: 'host-1' };
+    const origin = { userId: null, sessionId: null, correlationId: null, clientIp: null, tags: null };
+    const trace = { traceId: null, spanId: null, parentSpanId: null };
+    const build = createEnvelopes({ source, readOrigin: () => origin });
+    return (eventType: string, severity: Severity) =>
+      build('1', { eventType, severity, payload: {} }, trace, 0).template;
+  };
 
   it('are made once for each event type and severity', () => {
     const templateOf = templates();

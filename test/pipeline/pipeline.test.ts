@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { Call, CapturePlan } from '../../src/capture/call.ts';
-import { createEnvelopeBuilder, createTemplates } from '../../src/envelope/envelope.ts';
+import { createEnvelopes } from '../../src/envelope/envelope.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
 import {
@@ -48,9 +48,9 @@ function pipelineWith(options: Partial<PipelineParts> = {}) {
     asyncMode: false,
     maxWaitMs: 2_000,
     publishWaitMs: 32_000,
-    templateOf: createTemplates({ serviceName: 'orders', serviceVersion: null, hostname: 'h"1' }),
     nextId: () => String(ids++),
-    buildEnvelope: createEnvelopeBuilder({
+    buildEnvelope: createEnvelopes({
+      source: { serviceName: 'orders', serviceVersion: null, hostname: 'h"1' },
       readOrigin: () => ({
         userId: 'u"1',
         sessionId: null,

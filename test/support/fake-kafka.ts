@@ -23,6 +23,12 @@ export interface FakeKafka {
   /** An answer is written so much later; `undefined`: never. */
   answerAfterMs: number | undefined;
   partitions: number;
+  /** The error of each topic in metadata, by its number. */
+  topicError: number;
+  /** Of each partition. */
+  leaderId: number;
+  /** What the user may do with each topic; `undefined`: metadata in version 7, which does not tell. */
+  rights: number | undefined;
   /** The records of a topic, partition by partition, in the order in which they were stored. */
   read(topic: string): Promise<FakeRecord[]>;
   /** Cuts all connections and refuses new ones. What was stored stays. */
@@ -70,6 +76,9 @@ export async function startFakeKafka({ hasProducerIds = true } = {}): Promise<Fa
     produceError: 0,
     answerAfterMs: 0,
     partitions: 1,
+    topicError: 0,
+    leaderId: 1,
+    rights: -1,
     async read(topic) {
       const own = stored.filter((each) => each.topic === topic).sort((a, b) => a.partition - b.partition);
       return (await Promise.all(own.map(({ batch }) => recordsOf(batch)))).flat();
@@ -103,7 +112,12 @@ export async function startFakeKafka({ hasProducerIds = true } = {}): Promise<Fa
     if (key === 18) {
       // Too new: it is asked again.
       if (request.readInt16BE(2) > 0) return [i16(35), i32(0)];
-      const known = [[0, 3, 8], [3, 4, 8], [18, 0, 0], ...(hasProducerIds ? [[22, 0, 1]] : [])];
+      const known = [
+        [0, 3, 8],
+        [3, 4, fake.rights === undefined ? 7 : 8],
+        [18, 0, 0],
+        ...(hasProducerIds ? [[22, 0, 1]] : []),
+      ];
       return [i16(0), i32(known.length), ...known.flat().map(i16)];
     }
     if (key === 22) return [i32(0), i16(0), i64(++producers), i16(0)];
@@ -115,15 +129,20 @@ export async function startFakeKafka({ hasProducerIds = true } = {}): Promise<Fa
         at += 2 + length;
       }
       const partition = (index: number): Buffer =>
-        Buffer.concat([i16(0), i32(index), i32(1), i32(0), i32(1), i32(1), i32(1), i32(1), i32(0)]);
+        Buffer.concat([
+          ...[i16(0), i32(index), i32(fake.leaderId), i32(0)],
+          ...[i32(1), i32(1), i32(1), i32(1), i32(0)],
+        ]);
       const topics = names.flatMap((name) => [
-        ...[i16(0), text(name), i8(0), i32(fake.partitions)],
+        ...[i16(fake.topicError), text(name), i8(0), i32(fake.partitions)],
         ...Array.from({ length: fake.partitions }, (_, index) => partition(index)),
-        i32(-1),
+        ...(fake.rights === undefined ? [] : [i32(fake.rights)]),
       ]);
       return [
         ...[i32(0), i32(1), i32(1), text('127.0.0.1'), i32(port), i16(-1), text('fake'), i32(1)],
-        ...[i32(names.length), ...topics, i32(-1)],
+        ...[i32(names.length), ...topics],
+        // The rights on the cluster.
+        ...(fake.rights === undefined ? [] : [i32(-1)]),
       ];
     }
     const topicLength = body.readInt16BE(12);

@@ -3,16 +3,7 @@ import { backoffMs, clock, inTime, within } from '../../ground/clock.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import {
-  AnswerReader,
-  blob,
-  checkCode,
-  int32,
-  type KafkaRequest,
-  list,
-  ProtocolError,
-  text,
-} from './protocol.ts';
+import { AnswerReader, checkCode, int32, type KafkaRequest, list, ProtocolError, text } from './protocol.ts';
 import { protocolErrorIn, toSendFailure, who } from './send-failure.ts';
 import {
   type Address,
@@ -398,7 +389,7 @@ interface WorkerIdClaim {
 const claimBytes = 7;
 const noneFree = Buffer.alloc(0);
 
-export function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
+function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
   if (claim === undefined) return Buffer.alloc(0);
   const bytes = Buffer.alloc(claimBytes);
   bytes.writeUInt16BE(claim.workerId, 0);
@@ -421,7 +412,7 @@ interface Given {
   readonly noWorkerId?: string;
 }
 
-export function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
+function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
   if (bytes.length === 0) return {};
   if (bytes.length !== 2)
     return { noWorkerId: bytes.length === 1 ? 'a single byte' : `${bytes.length} bytes` };
@@ -433,7 +424,7 @@ export function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
  * A worker id for each member, independent of who leads. Members with a running lease keep theirs. If two claim one id, the
  * later generation wins, because the other member was away. Then come earlier owners, then the lowest free ids.
  */
-export function assignWorkerIds(members: readonly GroupMember[], maxWorkerId: number): GroupAssignment[] {
+function assignWorkerIds(members: readonly GroupMember[], maxWorkerId: number): GroupAssignment[] {
   const claims = members
     .map(({ memberId, metadata }) => ({ memberId, claim: decodeClaim(metadata, maxWorkerId) }))
     .sort((a, b) => byPrecedence(a.claim, b.claim) || (a.memberId < b.memberId ? -1 : 1));
@@ -514,6 +505,10 @@ class MemberIdRequired extends ProtocolError {
 }
 
 const memberIdRequired = 79;
+
+function blob(bytes: Buffer): Buffer {
+  return Buffer.concat([int32(bytes.length), bytes]);
+}
 
 function coordinatorRequest(group: string): KafkaRequest<Address> {
   return {

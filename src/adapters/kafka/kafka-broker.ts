@@ -2,22 +2,14 @@
 //
 // A client's port is transport.ts: from an address to a signed-in socket.
 // Connections to brokers are in transport.ts: frames, versions, time-outs, retirement, reconnects.
-// Produce requests are in session.ts: leaders, sequences of batches, outcomes, brokers that hang.
-// Requests as values are in protocol.ts: how to write them, how to read their answers, the names of Kafka's errors.
+// Produce requests are in session.ts: leaders, sequences of batches, outcomes, brokers that hang, topics that are being created.
+// Requests as values are in protocol.ts: their form, the one for metadata, the names of Kafka's errors.
 // Failures are in send-failure.ts: from an error of svc, a client or Node to a line for the operator.
 
-import { backoffMs, clock, within } from '../../ground/clock.ts';
+import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import {
-  type AccessReport,
-  type AskAccess,
-  type Broker,
-  type BrokerRecord,
-  passingOf,
-  type SendFailure,
-  type SendResult,
-} from '../../publish/broker.ts';
+import type { AccessReport, AskAccess, Broker, SendFailure } from '../../publish/broker.ts';
 import { groupRefusals, heartbeatRequest, refusalOf } from './group.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { metadataRequest, type TopicMetadata } from './protocol.ts';
@@ -42,17 +34,6 @@ const closedFailure: SendFailure = {
 export function createKafkaBroker(name: string, options: KafkaClientOptions, load: LoadTransport): Broker {
   const asking = { options, written: false };
   const inFlight = createInFlight();
-  const sendWhenTopicReady = createSendWhenTopicReady({
-    async send(topic, partition, records, placedBy) {
-      try {
-        return await (await session()).send(topic, partition, records, placedBy);
-      } catch (error) {
-        return failed(toSendFailure(error, { options, topic, written: false }));
-      }
-    },
-    isReady: async (topic) => (await session()).isThere(topic),
-    limitMs: options.requestTimeoutMs,
-  });
   let opened: Awaited<ReturnType<typeof openSession>> | undefined;
   const session = loadOnce(async () => {
     opened = await openSession(load, options);
@@ -85,7 +66,13 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
       if (records.length === 0) return Promise.resolve({ ok: true });
       // Read now, because a later question places other records.
       const placedBy = opened?.placedBy(topic);
-      return inFlight.run(() => sendWhenTopicReady(topic, partition, records, placedBy));
+      return inFlight.run(async () => {
+        try {
+          return await (await session()).send(topic, partition, records, placedBy);
+        } catch (error) {
+          return failed(toSendFailure(error, { ...asking, topic }));
+        }
+      });
     },
 
     letGo: inFlight.letGo,
@@ -160,105 +147,6 @@ function createInFlight() {
       hold = undefined;
     },
   };
-}
-
-type Send = (
-  topic: string,
-  partition: number | undefined,
-  records: readonly BrokerRecord[],
-  /** The number of partitions when `partition` was chosen, if known. */
-  placedBy?: number,
-) => Promise<SendResult>;
-
-const firstPauseMs = 20;
-const longestPauseMs = 250;
-/** A broker creates a topic in less. Later, the sender gets the failure, and its retries continue. */
-const usualUnknownMs = 1_000;
-/** Topics remembered as missing. Their names can come from application data. */
-const maxMissing = 1_000;
-
-/**
- * A topic that the broker creates for its first record refuses that record until its partitions have leaders. Nothing was
- * stored, so the records are sent again. All sends to one topic share one poll. A topic that did not appear in time is not
- * waited for again until a send to it succeeds.
- */
-export function createSendWhenTopicReady({
-  send,
-  isReady,
-  limitMs,
-  unknownMs = usualUnknownMs,
-}: {
-  readonly send: Send;
-  /** Whether the topic exists. Rejects if one of its partitions has no leader. */
-  readonly isReady: (topic: string) => Promise<boolean>;
-  /** How long to wait for a topic without leaders. */
-  readonly limitMs: number;
-  /** How long to wait for a topic that the cluster does not know. Default: 1000. */
-  readonly unknownMs?: number;
-}): Send {
-  const polls = new Map<string, Promise<boolean>>();
-  const missing = new Set<string>();
-
-  function becomesReady(topic: string): Promise<boolean> {
-    let poll = polls.get(topic);
-    if (poll === undefined) {
-      const unknownEnd = clock.monotonic() + unknownMs;
-      const look = async (): Promise<boolean | 'in vain'> => {
-        try {
-          return (await isReady(topic)) || (clock.monotonic() >= unknownEnd ? 'in vain' : false);
-        } catch {
-          return false;
-        }
-      };
-      poll = repeatUntil(look, limitMs).finally(() => polls.delete(topic));
-      polls.set(topic, poll);
-    }
-    return poll;
-  }
-
-  return async (topic, partition, records, placedBy) => {
-    const first = await send(topic, partition, records, placedBy);
-    if (first.ok) missing.delete(topic);
-    if (first.ok || !isWithoutLeader(first.failure)) return first;
-    const isUnknown = passingOf(first.failure.cause) === 'unknown';
-    if (isUnknown && missing.has(topic)) return first;
-    const end = clock.monotonic() + limitMs;
-    if (!(await becomesReady(topic))) {
-      if (isUnknown) missing.add(topic);
-      if (missing.size > maxMissing) missing.delete(missing.values().next().value as string);
-      return first;
-    }
-    let last = await send(topic, partition, records, placedBy);
-    // The cluster knows the leader a moment before the leader itself does.
-    const again = async (): Promise<boolean> => {
-      last = await send(topic, partition, records, placedBy);
-      return last.ok || !isBeingMade(last.failure);
-    };
-    if (!last.ok && isBeingMade(last.failure)) await repeatUntil(again, end - clock.monotonic());
-    return last;
-  };
-}
-
-/** Nothing was stored, and the topic may exist in a moment. */
-function isWithoutLeader({ kind, cause }: SendFailure): boolean {
-  const passing = passingOf(cause);
-  return kind === 'retriable' && (passing === 'unknown' || passing === 'without leader');
-}
-
-function isBeingMade(failure: SendFailure): boolean {
-  return isWithoutLeader(failure) || passingOf(failure.cause) === 'moved';
-}
-
-/** Repeats `attempt` with growing pauses until it returns `true`. Returns `false` if it is in vain or `limitMs` are over. */
-async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs: number): Promise<boolean> {
-  const end = clock.monotonic() + limitMs;
-  for (let tries = 1; ; tries++) {
-    const pauseMs = backoffMs(tries, firstPauseMs, longestPauseMs);
-    if (tries > 1 && clock.monotonic() + pauseMs >= end) return false;
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    const result = await attempt();
-    if (result !== false) return result === true;
-  }
 }
 
 // The questions of `svc check --online` to a cluster.
@@ -339,7 +227,7 @@ const errorNames: Readonly<Record<number, string>> = {
   29: 'TOPIC_AUTHORIZATION_FAILED',
 };
 
-export function topicAccess(
+function topicAccess(
   topic: string,
   metadata: TopicMetadata | undefined,
   options: KafkaClientOptions,

@@ -64,10 +64,6 @@ function compactText(value: string): Buffer {
 
 const noTags = Buffer.from([0]);
 
-export function blob(bytes: Buffer): Buffer {
-  return Buffer.concat([int32(bytes.length), bytes]);
-}
-
 export function list<T>(items: readonly T[], write: (item: T) => Buffer): Buffer {
   return Buffer.concat([int32(items.length), ...items.map(write)]);
 }
@@ -251,66 +247,6 @@ function readMetadata(bytes: Buffer, version: number): ClusterMetadata {
     return { partition, leaderId };
   }
 }
-
-interface Produce {
-  readonly topic: string;
-  readonly partition: number;
-  readonly acks: number;
-  readonly timeoutMs: number;
-  readonly batch: Buffer;
-}
-
-/** One batch for one partition. The answer is the first offset; negative or missing if Kafka does not tell. */
-export function produceRequest(produce: Produce): KafkaRequest<number | undefined> {
-  return {
-    ...{ key: 0, name: 'Produce', oldest: 3, newest: 8 },
-    throttle: { at: 'end', from: 6 },
-    write: () => [produceHead(produce), produce.batch],
-    read: produce.acks === 0 ? undefined : readProduced,
-  };
-}
-
-function produceHead({ topic, partition, acks, timeoutMs, batch }: Produce): Buffer {
-  const bytes = Buffer.allocUnsafe(26 + topic.length);
-  bytes.writeInt16BE(-1, 0); // No transaction.
-  bytes.writeInt16BE(acks, 2);
-  bytes.writeInt32BE(timeoutMs, 4);
-  bytes.writeInt32BE(1, 8); // One topic.
-  bytes.writeInt16BE(topic.length, 12);
-  let at = 14 + bytes.write(topic, 14, 'latin1');
-  at = bytes.writeInt32BE(1, at); // One partition.
-  at = bytes.writeInt32BE(partition, at);
-  bytes.writeInt32BE(batch.length, at);
-  return bytes;
-}
-
-function readProduced(bytes: Buffer): number {
-  const answer = new AnswerReader(bytes);
-  answer.skip(4); // One topic.
-  answer.text();
-  answer.skip(4 + 4); // One partition, and its number.
-  checkCode(answer.int16());
-  return Number(answer.int64());
-}
-
-export interface ProducerId {
-  readonly id: bigint;
-  readonly epoch: number;
-}
-
-/** Any broker answers it. */
-export const producerIdRequest: KafkaRequest<ProducerId> = {
-  ...{ key: 22, name: 'InitProducerId', oldest: 0, newest: 1 },
-  throttle: { at: 'start', from: 1 },
-  // No transactions, so no time limit for them.
-  write: () => [text(null), int32(-1)],
-  read(bytes) {
-    const answer = new AnswerReader(bytes);
-    answer.skip(4); // Throttle time.
-    checkCode(answer.int16());
-    return { id: answer.int64(), epoch: answer.int16() };
-  },
-};
 
 /** By their numbers, from 0 on: https://kafka.apache.org/protocol#protocol_error_codes */
 const names = `

@@ -9,22 +9,23 @@ import {
   makeRecords,
   partitionOf,
   partitionOfKey,
+  passingOf,
   type SendFailure,
   type SendResult,
 } from '../../publish/broker.ts';
 import { type Compression, compressionOf } from './compressors.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import {
+  AnswerReader,
   type ClusterMetadata,
   checkCode,
+  int32,
   type KafkaRequest,
   metadataRequest,
   type Node,
-  type ProducerId,
   ProtocolError,
-  produceRequest,
-  producerIdRequest,
   type TopicMetadata,
+  text,
 } from './protocol.ts';
 import {
   BrokerError,
@@ -43,13 +44,10 @@ import {
   type BrokerConnection,
   type Connections,
   createConnections,
-  createDialPace,
-  createThrottle,
   firstAnswer,
   keyOf,
   type LoadTransport,
   parseAddress,
-  type Throttle,
 } from './transport.ts';
 
 // one producer for all clients: leaders of partitions, connections, requests, time-outs, outcomes of sends.
@@ -59,41 +57,41 @@ const mostPerBroker = 8;
 
 /** A loaded client of Kafka. It rejects with errors that `toSendFailure` understands. */
 export async function openSession(load: LoadTransport, options: KafkaClientOptions) {
-  const transport = await load(options);
-  const pace = createDialPace<unknown>();
-  const throttle = createThrottle(options);
   // A broker answers the requests of a connection in turn, so questions and topics have separate ones.
-  const open = (): Connections => createConnections(transport, options, pace, throttle);
-  const toAsk = open();
-  const toSend = Array.from({ length: mostPerBroker }, open);
+  const toAsk = createConnections(await load(options), options);
+  const { throttle } = toAsk;
+  const toSend = Array.from({ length: mostPerBroker }, toAsk.beside);
   const all = [toAsk, ...toSend];
   const answerTimes = createAnswerTimes();
   const renew = (): void => {
     for (const connections of all) connections.renew();
   };
   const silence = createSilence(renew, answerTimes.last);
-  const topics = createTopics(toAsk, options, { notice: silence.notice, throttle });
+  const topics = createTopics(toAsk, options, silence.notice);
   const [compression, checksum] = await Promise.all([compressionOf(options.compression), loadChecksum()]);
   const connectionsFor = (topic: string) => toSend[partitionOfKey(topic, mostPerBroker)] as Connections;
   const parts = {
-    ...{ connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression, checksum, throttle },
+    ...{ connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression, checksum },
     sequences: isIdempotent(options) ? createSequences(newProducerOf(topics, options)) : undefined,
   };
   const sends = createSends(parts, options);
 
   return {
-    /** One try, of at least one record. If it rejects, nothing was written. Without `partition`: by the first key, as in Java. */
-    async send(
-      topic: string,
-      partition: number | undefined,
-      records: readonly BrokerRecord[],
-      placedBy?: number,
-    ): Promise<SendResult> {
-      const [{ key } = { key: null }] = records;
-      const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
-      return sends.send(topic, to, records, partition === undefined ? undefined : placedBy);
-    },
-    ...{ partitionCount: topics.partitionCount, placedBy: topics.placedBy, isThere: topics.isThere },
+    /** Of at least one record. Never rejects. Without `partition`: by the first key, as in Java. */
+    send: createSendWhenTopicReady({
+      async send(topic, partition, records, placedBy) {
+        try {
+          const [{ key } = { key: null }] = records;
+          const to = partition ?? partitionOf(key, (await topics.find(topic)).leaders.length);
+          return await sends.send(topic, to, records, partition === undefined ? undefined : placedBy);
+        } catch (error) {
+          return failed(toSendFailure(error, { options, topic, written: false }));
+        }
+      },
+      isReady: topics.isThere,
+      limitMs: options.requestTimeoutMs,
+    }),
+    ...{ partitionCount: topics.partitionCount, placedBy: topics.placedBy },
     describe: topics.describe,
     traffic(): BrokerTraffic {
       const connectionCount = all.reduce((sum, connections) => sum + connections.count(), 0);
@@ -116,6 +114,105 @@ function isIdempotent({ idempotence = true, acks = 'all', logger }: KafkaClientO
       `Kafka may store a retried event twice: svc.broker.idempotence needs svc.broker.acks: all, but it is ${acks}`,
     );
   return idempotence && acks === 'all';
+}
+
+type Send = (
+  topic: string,
+  partition: number | undefined,
+  records: readonly BrokerRecord[],
+  /** The number of partitions when `partition` was chosen, if known. */
+  placedBy?: number,
+) => Promise<SendResult>;
+
+const firstLookMs = 20;
+const longestLookMs = 250;
+/** A broker creates a topic in less. Later, the sender gets the failure, and its retries continue. */
+const usualUnknownMs = 1_000;
+/** Topics remembered as missing. Their names can come from application data. */
+const maxMissing = 1_000;
+
+/**
+ * A topic that the broker creates for its first record refuses that record until its partitions have leaders. Nothing was
+ * stored, so the records are sent again. All sends to one topic share one poll. A topic that did not appear in time is not
+ * waited for again until a send to it succeeds.
+ */
+export function createSendWhenTopicReady({
+  send,
+  isReady,
+  limitMs,
+  unknownMs = usualUnknownMs,
+}: {
+  readonly send: Send;
+  /** Whether the topic exists. Rejects if one of its partitions has no leader. */
+  readonly isReady: (topic: string) => Promise<boolean>;
+  /** How long to wait for a topic without leaders. */
+  readonly limitMs: number;
+  /** How long to wait for a topic that the cluster does not know. Default: 1000. */
+  readonly unknownMs?: number;
+}): Send {
+  const polls = new Map<string, Promise<boolean>>();
+  const missing = new Set<string>();
+
+  function becomesReady(topic: string): Promise<boolean> {
+    let poll = polls.get(topic);
+    if (poll === undefined) {
+      const unknownEnd = clock.monotonic() + unknownMs;
+      const look = async (): Promise<boolean | 'in vain'> => {
+        try {
+          return (await isReady(topic)) || (clock.monotonic() >= unknownEnd ? 'in vain' : false);
+        } catch {
+          return false;
+        }
+      };
+      poll = repeatUntil(look, limitMs).finally(() => polls.delete(topic));
+      polls.set(topic, poll);
+    }
+    return poll;
+  }
+
+  return async (topic, partition, records, placedBy) => {
+    const first = await send(topic, partition, records, placedBy);
+    if (first.ok) missing.delete(topic);
+    if (first.ok || !isWithoutLeader(first.failure)) return first;
+    const isUnknown = passingOf(first.failure.cause) === 'unknown';
+    if (isUnknown && missing.has(topic)) return first;
+    const end = clock.monotonic() + limitMs;
+    if (!(await becomesReady(topic))) {
+      if (isUnknown) missing.add(topic);
+      if (missing.size > maxMissing) missing.delete(missing.values().next().value as string);
+      return first;
+    }
+    let last = await send(topic, partition, records, placedBy);
+    // The cluster knows the leader a moment before the leader itself does.
+    const again = async (): Promise<boolean> => {
+      last = await send(topic, partition, records, placedBy);
+      return last.ok || !isBeingMade(last.failure);
+    };
+    if (!last.ok && isBeingMade(last.failure)) await repeatUntil(again, end - clock.monotonic());
+    return last;
+  };
+}
+
+/** Nothing was stored, and the topic may exist in a moment. */
+function isWithoutLeader({ kind, cause }: SendFailure): boolean {
+  const passing = passingOf(cause);
+  return kind === 'retriable' && (passing === 'unknown' || passing === 'without leader');
+}
+
+function isBeingMade(failure: SendFailure): boolean {
+  return isWithoutLeader(failure) || passingOf(failure.cause) === 'moved';
+}
+
+/** Repeats `attempt` with growing pauses until it returns `true`. Returns `false` if it is in vain or `limitMs` are over. */
+async function repeatUntil(attempt: () => Promise<boolean | 'in vain'>, limitMs: number): Promise<boolean> {
+  const end = clock.monotonic() + limitMs;
+  for (let tries = 1; ; tries++) {
+    const pauseMs = backoffMs(tries, firstLookMs, longestLookMs);
+    if (tries > 1 && clock.monotonic() + pauseMs >= end) return false;
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    const result = await attempt();
+    if (result !== false) return result === true;
+  }
 }
 
 /** Asks over its own connections, and closes them. */
@@ -142,7 +239,6 @@ interface SendsParts {
   readonly compression?: Compression | undefined;
   /** Of batches. Default: svc's own. */
   readonly checksum?: Checksum | undefined;
-  readonly throttle?: Throttle;
   /** Left out: Kafka stores a batch as often as it is sent. */
   readonly sequences?: Sequences | undefined;
 }
@@ -180,8 +276,7 @@ const ackNumbers = { all: -1, '1': 1, '0': 0 } as const;
 
 /** Sends records to the leader of their partition. */
 export function createSends(parts: SendsParts, options: KafkaClientOptions) {
-  const { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum } = parts;
-  const { throttle = createThrottle(options), sequences } = parts;
+  const { connectionsFor, topics, silentAtMs, answerTimes, compression, checksum, sequences } = parts;
   const inFlight = new Set<InFlight>();
   const acks = ackNumbers[options.acks ?? 'all'];
 
@@ -192,7 +287,8 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
   async function abandonHungSend(send: InFlight): Promise<void> {
     const { topic, partition } = send;
     // A broker reads nothing while it throttles this process.
-    if (clock.monotonic() - throttle.untilMs(keyOf(send.leader)) < stallAfterMs) return;
+    const heldUntilMs = connectionsFor(topic).throttle.untilMs(keyOf(send.leader));
+    if (clock.monotonic() - heldUntilMs < stallAfterMs) return;
     let leader: Node | undefined;
     const asking = topics.refresh(topic).then(
       ({ leaders }) => {
@@ -252,8 +348,9 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
     place: BatchPlace | undefined,
   ): Promise<number> {
     const { topic, partition, leader } = entry;
-    await throttle.over(keyOf(leader));
-    const connection = await connectionsFor(topic).get(leader);
+    const connections = connectionsFor(topic);
+    await connections.throttle.over(keyOf(leader));
+    const connection = await connections.get(leader);
     const batch = compression
       ? await encodeCompressedBatch(records, compression, checksum, place)
       : await encodeBatch(records, checksum, place);
@@ -474,6 +571,11 @@ interface Unended {
   maybeStored: boolean;
 }
 
+interface ProducerId {
+  readonly id: bigint;
+  readonly epoch: number;
+}
+
 interface Lane {
   producer: ProducerId | undefined;
   next: number;
@@ -638,6 +740,20 @@ const laterOf = (one: ProducerId, other: ProducerId): ProducerId => (other.epoch
 const firstPauseMs = 50;
 const longestPauseMs = 1_000;
 
+/** Any broker answers it. */
+const producerIdRequest: KafkaRequest<ProducerId> = {
+  ...{ key: 22, name: 'InitProducerId', oldest: 0, newest: 1 },
+  throttle: { at: 'start', from: 1 },
+  // No transactions, so no time limit for them.
+  write: () => [text(null), int32(-1)],
+  read(bytes) {
+    const answer = new AnswerReader(bytes);
+    answer.skip(4); // Throttle time.
+    checkCode(answer.int16());
+    return { id: answer.int64(), epoch: answer.int16() };
+  },
+};
+
 /** Asks the cluster for a producer id; `undefined` if it gives none to this process, with one warning. */
 function newProducerOf(
   topics: Pick<Topics, 'ask'>,
@@ -715,6 +831,47 @@ function watchForHangs<Send extends { readonly begunMs: number }>(
   return () => {
     timer ??= setInterval(look, lookMs).unref();
   };
+}
+
+interface Produce {
+  readonly topic: string;
+  readonly partition: number;
+  readonly acks: number;
+  readonly timeoutMs: number;
+  readonly batch: Buffer;
+}
+
+/** One batch for one partition. The answer is the first offset; negative or missing if Kafka does not tell. */
+export function produceRequest(produce: Produce): KafkaRequest<number | undefined> {
+  return {
+    ...{ key: 0, name: 'Produce', oldest: 3, newest: 8 },
+    throttle: { at: 'end', from: 6 },
+    write: () => [produceHead(produce), produce.batch],
+    read: produce.acks === 0 ? undefined : readProduced,
+  };
+}
+
+function produceHead({ topic, partition, acks, timeoutMs, batch }: Produce): Buffer {
+  const bytes = Buffer.allocUnsafe(26 + topic.length);
+  bytes.writeInt16BE(-1, 0); // No transaction.
+  bytes.writeInt16BE(acks, 2);
+  bytes.writeInt32BE(timeoutMs, 4);
+  bytes.writeInt32BE(1, 8); // One topic.
+  bytes.writeInt16BE(topic.length, 12);
+  let at = 14 + bytes.write(topic, 14, 'latin1');
+  at = bytes.writeInt32BE(1, at); // One partition.
+  at = bytes.writeInt32BE(partition, at);
+  bytes.writeInt32BE(batch.length, at);
+  return bytes;
+}
+
+function readProduced(bytes: Buffer): number {
+  const answer = new AnswerReader(bytes);
+  answer.skip(4); // One topic.
+  answer.text();
+  answer.skip(4 + 4); // One partition, and its number.
+  checkCode(answer.int16());
+  return Number(answer.int64());
 }
 
 // Kafka's record batch, version 2: https://kafka.apache.org/documentation/#recordbatch. svc writes it itself, in one pass over
@@ -1063,19 +1220,17 @@ const longestAnswerMs = 5_000;
 
 export type Topics = ReturnType<typeof createTopics>;
 
-/** The cluster's brokers and topics. Rejects with errors that `toSendFailure` knows. */
+/**
+ * The cluster's brokers and topics. Rejects with errors that `toSendFailure` knows.
+ *
+ * @param notice called with the first try of each question
+ */
 export function createTopics(
   connections: Connections,
   options: KafkaClientOptions,
-  {
-    notice = (question) => question,
-    throttle = createThrottle(options),
-  }: {
-    /** Called with the first try of each question. */
-    readonly notice?: ReturnType<typeof createSilence>['notice'];
-    readonly throttle?: Throttle;
-  } = {},
+  notice: ReturnType<typeof createSilence>['notice'] = (question) => question,
 ) {
+  const { throttle } = connections;
   const seeds = options.brokers.map(parseAddress);
   const freshMs = options.acks === '0' ? maxAgeUnconfirmedMs : maxAgeMs;
   const lastMs = Math.min(options.requestTimeoutMs, longestAnswerMs);

@@ -35,6 +35,7 @@ export function parseAddress(text: string): Address {
 
 /** One connection for each broker, opened at the first request. */
 export interface Connections {
+  readonly throttle: Throttle;
   /** Rejects with a `BrokerError`. */
   get(address: Address): BrokerConnection | Promise<BrokerConnection>;
   /** Opens a connection beside `old`, which may be dead without a word. Once open, it replaces `old`. */
@@ -46,6 +47,8 @@ export interface Connections {
   renew(beforeMs?: number): void;
   /** The number of open and usable connections. */
   count(): number;
+  /** Other connections to the same brokers. They share `throttle`, and which brokers are away. */
+  beside(): Connections;
   close(): void;
 }
 
@@ -54,7 +57,7 @@ interface Opening {
   readonly ending: AbortController;
 }
 
-/** @param pace and `throttle`: shared with other instances that connect to the same brokers */
+/** @param pace and `throttle`: shared with instances `beside` it */
 export function createConnections(
   transport: Transport,
   options: KafkaClientOptions,
@@ -107,6 +110,7 @@ export function createConnections(
   }
 
   return {
+    throttle,
     get(address) {
       const key = keyOf(address);
       const known = usable(key);
@@ -139,6 +143,7 @@ export function createConnections(
         if (connection.openedAtMs < beforeMs && open.delete(key)) connection.retire();
     },
     count: () => [...open.values()].filter((connection) => connection.isUsable()).length,
+    beside: () => createConnections(transport, options, pace, throttle),
     close() {
       closed = true;
       for (const { ending } of opening.values()) ending.abort(new Error('closed by svc'));
@@ -336,7 +341,7 @@ function createSocketRequests(socket: Socket, clientId: string) {
  * connection. Nothing is written to that broker over any connection, because each write over another one makes the delay
  * longer.
  */
-export interface Throttle {
+interface Throttle {
   /** @param broker `host:port` @param request its name in Kafka's protocol */
   heard(broker: string, ms: number, request: string): void;
   /** On the monotonic clock; `-Infinity`: never throttled. */
@@ -352,7 +357,7 @@ const sayMs = 60_000;
 /** A longer throttle is in another unit. */
 const longestMs = 3_600_000;
 
-export function createThrottle(options: Pick<KafkaClientOptions, 'logger' | 'clientId' | 'sasl'>): Throttle {
+function createThrottle(options: Pick<KafkaClientOptions, 'logger' | 'clientId' | 'sasl'>): Throttle {
   const held = new Map<string, HeldBack>();
   const say = throttledLog(options.logger, {
     level: 'warn',

@@ -19,3 +19,10 @@ export function kafkaOptions(
 export function textRecord(text: string): BrokerRecord {
   return { key: null, value: Buffer.from(JSON.stringify(text)), headers: {}, timestamp: Date.now() };
 }
+
+/** Of connections that stand in for real ones. */
+export const neverThrottled = {
+  untilMs: () => Number.NEGATIVE_INFINITY,
+  over: () => undefined,
+  of: () => undefined,
+};

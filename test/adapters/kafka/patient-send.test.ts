@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type sinon from 'sinon';
-import { createSendWhenTopicReady } from '../../../src/adapters/kafka/kafka-broker.ts';
+import { createSendWhenTopicReady } from '../../../src/adapters/kafka/session.ts';
 import type { SendFailureKind, SendResult } from '../../../src/publish/broker.ts';
 import { fakeTime } from '../../support/fake-time.ts';
 import { textRecord } from './kafka-options.ts';

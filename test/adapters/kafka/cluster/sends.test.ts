@@ -12,7 +12,7 @@ import type { BrokerConnection, Connections } from '../../../../src/adapters/kaf
 import type { SendResult } from '../../../../src/publish/broker.ts';
 import { failureOf } from '../../../contract/broker.ts';
 import { fakeTime } from '../../../support/fake-time.ts';
-import { kafkaOptions, textRecord } from '../kafka-options.ts';
+import { kafkaOptions, neverThrottled, textRecord } from '../kafka-options.ts';
 
 const [first, second] = [
   { nodeId: 1, host: 'one', port: 1 },
@@ -59,6 +59,7 @@ describe('sends to the leaders of partitions', () => {
       },
     };
     const connections = {
+      throttle: neverThrottled,
       get: async () => {
         await opening;
         return {

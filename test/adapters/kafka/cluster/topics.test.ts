@@ -10,7 +10,7 @@ import {
   keyOf,
 } from '../../../../src/adapters/kafka/transport.ts';
 import { useClock } from '../../../support/fake-time.ts';
-import { kafkaOptions } from '../kafka-options.ts';
+import { kafkaOptions, neverThrottled } from '../kafka-options.ts';
 
 const brokers = [
   { nodeId: 1, host: 'one', port: 1 },
@@ -48,6 +48,7 @@ describe('topics of a cluster', () => {
 
   const create = (rest = {}) => {
     const connections = {
+      throttle: neverThrottled,
       has: (address: Address) => open.has(keyOf(address)),
       renew: () => renewed++,
       get: (address: Address) => {

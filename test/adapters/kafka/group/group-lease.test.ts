@@ -100,7 +100,12 @@ describe('createGroupLease', () => {
 
   it('keeps its number while the group changes, without a gap', async () => {
     let isChanging = true;
+    const claims: number[][] = [];
     const fake = fakeAccess({
+      async join(_, metadata) {
+        claims.push([...metadata]);
+        return { memberId: 'member-1', generation: 7, members: [{ memberId: 'member-1', metadata }] };
+      },
       heartbeat: async () => {
         if (!isChanging) return;
         isChanging = false;
@@ -110,6 +115,7 @@ describe('createGroupLease', () => {
     leaseOf(fake.access);
     await clock.tickAsync(3_000);
     assert.deepEqual(fake.calls, ['open', 'join', 'sync', 'heartbeat', 'join', 'sync']);
+    assert.deepEqual(claims, [[], [0, 0, 0, 0, 0, 7, 1]], 'the id, the generation that gave it, still held');
     assert.deepEqual(grants.map(windowOf), [
       [0, takeOverMs, leaseMs],
       [0, takeOverMs, 3_000 + leaseMs],
@@ -119,10 +125,15 @@ describe('createGroupLease', () => {
   it('a member that was away waits anew before it uses what it is given, the same number or not', async () => {
     const { access, connection } = fakeAccess();
     let isAway = false;
+    const claims: number[][] = [];
     leaseOf({
       ...access,
       open: async () => ({
         ...connection,
+        join(memberId, metadata) {
+          claims.push([...metadata]);
+          return connection.join(memberId, metadata);
+        },
         async heartbeat() {
           if (!isAway) return;
           isAway = false;
@@ -136,6 +147,7 @@ describe('createGroupLease', () => {
     await clock.tickAsync(2_000);
     const awayMs = 66_000;
     assert.deepEqual(windowOf(grants.at(-1)), [0, awayMs + takeOverMs, awayMs + leaseMs]);
+    assert.deepEqual(claims, [[], [0, 0, 0, 0, 0, 1, 0]], 'no longer held');
   });
 
   it('a heartbeat that is not answered is given up after 5 s, and sent again on another connection', async () => {

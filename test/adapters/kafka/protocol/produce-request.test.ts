@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { ProtocolError, produceRequest } from '../../../../src/adapters/kafka/protocol.ts';
+import { ProtocolError } from '../../../../src/adapters/kafka/protocol.ts';
+import { produceRequest } from '../../../../src/adapters/kafka/session.ts';
 
 describe('a produce request', () => {
   const produce = { topic: 'orders', partition: 3, timeoutMs: 30_000, batch: Buffer.from('batch') } as const;

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { produceRequest } from '../../../../src/adapters/kafka/protocol.ts';
-import { encodeBatch, encodeCompressedBatch } from '../../../../src/adapters/kafka/session.ts';
+import {
+  encodeBatch,
+  encodeCompressedBatch,
+  produceRequest,
+} from '../../../../src/adapters/kafka/session.ts';
 import type { BrokerRecord } from '../../../../src/publish/broker.ts';
 
 type Encode = (records: readonly BrokerRecord[], topic: string, partition: number) => Promise<Buffer>;

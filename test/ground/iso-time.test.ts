@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { isoTime } from '../../src/envelope/envelope.ts';
+import { isoTime } from '../../src/ground/event-fields.ts';
 
 describe('isoTime', () => {
   it('equals toISOString for any time, in any order', () => {
