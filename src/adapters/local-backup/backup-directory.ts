@@ -16,7 +16,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { makeFolders } from '../../ground/files.ts';
 import type { StoredEvent } from '../../publish/recovery-source.ts';
 import type { BackupEvent } from '../../publish/tier.ts';
-import { makeFolderSync, routesFolder, segmentName } from './segment.ts';
+import { codeOf, makeFolderSync, routesFolder, segmentNames } from './segment.ts';
 
 /** `platform` and `restrict` replace Windows' owner-only rule in tests. */
 export interface DirectoryOptions {
@@ -137,7 +137,7 @@ const namesOfSvc = /^(\.lock|recovered|routes|too-large|\.[0-9a-f]{16}\.tmp|\d+(
 
 function isOfSvc(directory: string): boolean {
   const names = readdirSync(directory);
-  const isMade = (name: string): boolean => namesOfSvc.test(name) || segmentName.test(name);
+  const isMade = (name: string): boolean => namesOfSvc.test(name) || segmentNames.test(name);
   // Event ids of the application may have any form.
   return names.some(isMade) && names.every((name) => isMade(name) || /^segment-|\.json$/.test(name));
 }
@@ -237,10 +237,6 @@ function checkAbove(real: string): void {
 
 function refused(path: string, why: string): SvcError {
   return new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', `the backup folder "${path}" is not used: ${why}`);
-}
-
-function codeOf(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? 'unknown error';
 }
 
 /** The right to take events out of a backup folder. One process at a time holds it. */

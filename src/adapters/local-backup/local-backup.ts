@@ -1,8 +1,8 @@
 // local-backup/: the last tier: events on the disk of this machine, in single files or in segments.
 
-import { readdirSync } from 'node:fs';
-import { lstat, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { constants, readdirSync, renameSync } from 'node:fs';
+import { lstat, open, readdir, unlink, utimes } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { nextTurn, sleep } from '../../ground/builtins.ts';
 import { type Clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
@@ -21,27 +21,24 @@ import {
 } from './backup-directory.ts';
 import {
   asideFolder,
-  type BackupFormat,
   checkedLine,
-  countLines,
-  createSegmentWriter,
-  failed,
+  eventFilesIn,
   finalName,
-  full,
+  gone,
   isDiskFull,
   isEventFile,
-  readDone,
-  segmentName,
-  storeFiles,
-  storeFilesSync,
-  storeSegmentSync,
-  toSvcError,
+  openSuffix,
+  reasonOf,
+  segmentAt,
+  segmentNames,
+  syncDirectory,
+  whyNot,
 } from './segment.ts';
 
 export interface LocalBackupOptions extends DirectoryOptions {
   readonly directory: string;
   /** `journal`: all events go to segments, many a file. */
-  readonly format: BackupFormat | 'journal';
+  readonly format: 'event' | 'record' | 'journal';
   /** Event files in the folder. Further events go to segments. */
   readonly maxFiles: number;
   /** Of all waiting events. One event more is refused. */
@@ -151,9 +148,13 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     return false;
   }
 
-  async function writeFiles(directory: string, form: BackupFormat, batch: readonly Waiting[]): Promise<void> {
+  async function writeFiles(
+    directory: string,
+    form: 'event' | 'record',
+    batch: readonly Waiting[],
+  ): Promise<void> {
     const events = batch.map(({ event }) => event);
-    const results = await storeFiles(directory, form, events);
+    const results = await eventFilesIn(directory).store(form, events);
     for (const [index, one] of batch.entries()) {
       const result = results[index];
       if (typeof result === 'string') {
@@ -268,9 +269,8 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       try {
         const directory = openBackupDirectory(options.directory, directoryOptions);
         if (format !== 'journal' && events.length <= fewAtTheEnd)
-          return storeFilesSync(directory, format, events);
-        storeSegmentSync(directory, events, writer.ownerIn(directory));
-        usage.add({ lines: events.length });
+          return eventFilesIn(directory).storeSync(format, events);
+        writer.storeSync(directory, events);
       } catch (error) {
         throw toSvcError(error, options.directory);
       }
@@ -293,6 +293,21 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
       await within(deadlineMs, finishSegments());
     },
   };
+}
+
+function toSvcError(error: unknown, directory: string): SvcError {
+  return error instanceof SvcError ? error : failed(directory, reasonOf(error));
+}
+
+function failed(directory: string, why: string): SvcError {
+  return new SvcError(
+    'SVC_ADAPTERS_BACKUP_FAILED',
+    `the backup folder "${directory}" cannot be written: ${why}`,
+  );
+}
+
+function full(message: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_BACKUP_FULL', message);
 }
 
 interface Waiting {
@@ -324,12 +339,189 @@ function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
   return waiting.splice(0, count);
 }
 
+interface SegmentWriterOptions {
+  readonly usage: {
+    /** Sets the figures of a segment that this process has written. */
+    learn(segment: string, bytes: number, lines: number): void;
+    add(what: { segments?: number; lines?: number }): void;
+  };
+  /** The folder has event files as well, so ids alone give the order. */
+  readonly hasFiles: boolean;
+  readonly clock: Clock;
+}
+
+const maxSegmentBytes = 16 * 1024 * 1024;
+/** A segment that is not touched for a minute has no living owner. */
+const heartbeatMs = 10_000;
+
+/** Appends to one segment after the other, and keeps the ended ones until they are handed over. */
+function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions) {
+  let segment: Segment | undefined;
+  let ended: string[] = [];
+  let nextName: (() => string) | undefined;
+  let heartbeat: NodeJS.Timeout | undefined;
+
+  /** All segments that are in the folder at the first call come before those of this writer. */
+  function newName(directory: string): string {
+    nextName ??= segmentNames.from(hasFiles ? 0 : nextGeneration(readdirSync(directory), clock.now()));
+    heartbeat ??= setInterval(touch, heartbeatMs).unref();
+    return nextName();
+  }
+
+  /** Shows processes elsewhere that this one lives. */
+  function touch(): void {
+    const now = new Date();
+    const all = segment === undefined ? ended : [...ended, segment.path];
+    for (const path of all) utimes(path, now, now).catch(() => {});
+  }
+
+  async function newSegment(directory: string): Promise<Segment> {
+    const made = await createSegment(directory, newName(directory));
+    usage.add({ segments: 1 });
+    return made;
+  }
+
+  async function end(): Promise<void> {
+    const last = segment;
+    segment = undefined;
+    if (last === undefined) return;
+    await last.end().catch(() => {});
+    if (last.lines() > 0) return void ended.push(last.path);
+    // On a full disk, each refused event would leave an empty segment.
+    await unlink(last.path).catch(() => {});
+    usage.add({ segments: -1 });
+  }
+
+  return {
+    /** Appends whole lines and syncs them: all of them or none. */
+    async append(directory: string, text: string, lineCount: number): Promise<void> {
+      if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await end();
+      try {
+        segment ??= await newSegment(directory);
+        await segment.append(text, lineCount);
+      } catch (error) {
+        await end();
+        if ((error as NodeJS.ErrnoException).code !== segmentTaken) throw error;
+        segment = await newSegment(directory);
+        await segment.append(text, lineCount);
+      }
+      usage.add({ lines: lineCount });
+      usage.learn(segment.path, segment.bytes(), segment.lines());
+    },
+
+    /** Stores all of them in one finished segment, at the end of the process, or none. */
+    storeSync(directory: string, events: readonly BackupEvent[]): void {
+      segmentAt(join(directory, newName(directory))).storeSync(events);
+      usage.add({ lines: events.length });
+    },
+
+    end,
+    /** Names of the ended segments that still exist: a drain moves those that it has sent. */
+    async names(): Promise<readonly string[]> {
+      const reasons = await Promise.all(ended.map(whyNot));
+      ended = ended.filter((_, index) => reasons[index] !== gone);
+      return ended.map((path) => basename(path));
+    },
+    /** Hands the ended segments to the readers. */
+    async seal(): Promise<void> {
+      for (const path of ended.splice(0)) {
+        await segmentAt(path)
+          .finish()
+          .catch(async () => {
+            // Tries again at the next call. No other process takes it while this one lives.
+            if ((await whyNot(path)) !== gone) ended.push(path);
+          });
+      }
+    },
+    /** Hands all segments over, at the end of the process. A failure leaves them to the next process. */
+    sealSync(): void {
+      const paths = segment === undefined ? ended : [...ended, segment.path];
+      segment = undefined;
+      ended = [];
+      for (const path of paths) {
+        try {
+          renameSync(path, finalName(path));
+        } catch {
+          // A reader takes over the segments of a dead process.
+        }
+      }
+    },
+    close: () => clearInterval(heartbeat),
+  };
+}
+
+/** `names`: all names in the folder. A clock that was set back does not matter. */
+function nextGeneration(names: readonly string[], nowMs: number): number {
+  return names.reduce((most, name) => Math.max(most, segmentNames.generationOf(name) + 1), nowMs);
+}
+
+const segmentTaken = 'SEGMENT_TAKEN';
+
+const newSegmentFlags =
+  constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0);
+
+/** One file of newline-delimited records that is written to. */
+interface Segment {
+  readonly path: string;
+  bytes(): number;
+  lines(): number;
+  /**
+   * Appends whole lines and syncs them: all of them or none. After a failure, further appends are refused. Fails with the code
+   * `SEGMENT_TAKEN` if the file was moved or removed meanwhile: a reader took this process for dead, and may have missed these
+   * lines.
+   */
+  append(text: string, lineCount: number): Promise<void>;
+  /** Ends the writing. The file keeps the suffix `.open`. */
+  end(): Promise<void>;
+}
+
+/** @param name its final name */
+async function createSegment(directory: string, name: string): Promise<Segment> {
+  const path = join(directory, name + openSuffix);
+  const file = await open(path, newSegmentFlags, 0o600);
+  let bytes = 0;
+  let lines = 0;
+  let isBroken = false;
+  try {
+    await file.chmod(0o600);
+    await syncDirectory(directory);
+  } catch (error) {
+    await file.close();
+    await unlink(path).catch(() => {});
+    throw error;
+  }
+  const { ino } = await file.stat();
+  return {
+    path,
+    bytes: () => (isBroken ? Number.POSITIVE_INFINITY : bytes),
+    lines: () => lines,
+    async append(text, lineCount) {
+      try {
+        await file.writeFile(text);
+        await file.datasync();
+        // A reader renames a segment before it reads it. If the name is unchanged now, the lines will be read.
+        const found = await lstat(path).catch(() => undefined);
+        if (found?.ino !== ino) throw Object.assign(new Error('segment taken'), { code: segmentTaken });
+        bytes += Buffer.byteLength(text);
+        lines += lineCount;
+      } catch (error) {
+        isBroken = true;
+        // A half-written batch on a full disk was reported as not stored, so it must never be sent.
+        if ((error as NodeJS.ErrnoException).code !== segmentTaken)
+          await file.truncate(bytes).catch(() => {});
+        throw error;
+      }
+    },
+    end: () => file.close(),
+  };
+}
+
 /**
  * Creates the folder, or uses an empty one, so that no event exists twice.
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`; rejects with `SVC_ADAPTERS_BACKUP_FAILED`
  */
-export function openEventFiles(path: string, format: BackupFormat) {
+export function openEventFiles(path: string, format: 'event' | 'record') {
   const directory = openBackupDirectory(path, { isExact: true });
   if (readdirSync(directory).length > 0)
     throw new SvcError(
@@ -339,7 +531,7 @@ export function openEventFiles(path: string, format: BackupFormat) {
   return {
     /** One file each, on the disk before it resolves. Resolves with the events that are too large. */
     async store(events: readonly StoredEvent[]): Promise<Unreadable[]> {
-      const results = await storeFiles(directory, format, events.map(toBackupEvent));
+      const results = await eventFilesIn(directory).store(format, events.map(toBackupEvent));
       const tooLarge: Unreadable[] = [];
       for (const [index, result] of results.entries()) {
         if (typeof result === 'string') continue;
@@ -376,7 +568,7 @@ export function createUsage(monotonic: () => number) {
   let lineCount = Promise.resolve();
 
   async function count(directory: string): Promise<void> {
-    const names = (await readdir(directory)).filter((name) => isEventFile(name) || segmentName.test(name));
+    const names = (await readdir(directory)).filter((name) => isEventFile(name) || segmentNames.test(name));
     const sizes = new Map<string, number>();
     for (let at = 0; at < names.length; at += filesAtOnce) {
       const some = names.slice(at, at + filesAtOnce).map(async (name) => {
@@ -399,7 +591,7 @@ export function createUsage(monotonic: () => number) {
     let sum = 0;
     const paths: string[] = [];
     for (const [name, size] of sizes) {
-      if (!segmentName.test(name)) continue;
+      if (!segmentNames.test(name)) continue;
       const path = join(directory, name);
       paths.push(path);
       sum += await lineCounts.waitingIn(path, size).catch(() => 0);
@@ -440,11 +632,11 @@ export function createLineCounts() {
     async waitingIn(path: string, bytes: number): Promise<number> {
       const known = counts.get(finalName(path)) ?? { bytes: 0, lines: 0 };
       if (known.bytes < bytes) {
-        known.lines += await countLines(path, known.bytes, bytes);
+        known.lines += await segmentAt(path).countLines(known.bytes, bytes);
         known.bytes = bytes;
         counts.set(finalName(path), known);
       }
-      const done = await readDone(path, () => known.lines);
+      const done = await segmentAt(path).readDone(() => known.lines);
       return typeof done === 'string' ? known.lines : known.lines - done.size();
     },
     /** Sets the figures that the writer of a segment knows. */
