@@ -4,7 +4,7 @@ import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.
 import type { LoadTransport } from '../adapters/kafka/transport.ts';
 import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
-import type { LocalSourceOptions } from '../adapters/local-backup/local-source.ts';
+import type { createLocalSource } from '../adapters/local-backup/local-source.ts';
 import type { s3Backup } from '../adapters/s3-backup/s3-backup.ts';
 import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
@@ -187,7 +187,7 @@ export const adapterModules = {
   sqlSchema: () => import('../adapters/sql/schema.ts'),
 };
 
-type LocalBackup = LocalBackups.LocalBackup;
+type LocalBackup = ReturnType<typeof LocalBackups.createLocalBackup>;
 
 const outboxStores: Readonly<Record<Dialect, (options: SqlStoreOptions) => Promise<OutboxStore>>> = {
   postgres: async (options) =>
@@ -239,7 +239,10 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
 const backupAfterMs = 50;
 
 /** Local backup files. The adapter is loaded after `backupAfterMs` or at its first use. Until then `state` returns `undefined`. */
-export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<LocalBackup, 'state'> & {
+export function openLocalBackup(options: Parameters<typeof LocalBackups.createLocalBackup>[0]): Omit<
+  LocalBackup,
+  'state'
+> & {
   state(): ReturnType<LocalBackup['state']> | undefined;
 } {
   let loaded: LocalBackup | undefined;
@@ -269,7 +272,9 @@ function loadLocalBackups(): typeof LocalBackups {
   return loadChunk(import.meta.url, '../adapters/local-backup/local-backup.ts') as typeof LocalBackups;
 }
 
-export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {
+export async function openLocalSource(
+  options: Parameters<typeof createLocalSource>[0],
+): Promise<RecoverySource> {
   return (await import('../adapters/local-backup/local-source.ts')).createLocalSource(options);
 }
 

@@ -18,10 +18,11 @@ import type { StoredEvent } from '../../publish/recovery-source.ts';
 import type { BackupEvent } from '../../publish/tier.ts';
 import { codeOf, makeFolderSync, routesFolder, segmentNames } from './segment.ts';
 
-/** `platform` and `restrict` replace Windows' owner-only rule in tests. */
+/** `platform`, `execute` and `env` replace those of the process in tests. */
 export interface DirectoryOptions {
   readonly platform?: NodeJS.Platform;
-  readonly restrict?: (directory: string) => void;
+  readonly execute?: Execute;
+  readonly env?: NodeJS.ProcessEnv;
   /** Whether to use the named folder only, and no folder within it. */
   readonly isExact?: boolean;
   /** Called with one line when permissions were corrected. */
@@ -49,11 +50,11 @@ export function openBackupDirectory(path: string, options: DirectoryOptions = {}
 
 /** `isLook`: creates nothing, and returns the folder in which a missing one would be created. */
 function openOrLook(path: string, options: DirectoryOptions, isLook: boolean): string {
-  const { platform = process.platform, restrict = restrictToOwner } = options;
+  const { platform = process.platform } = options;
   make(path, platform);
   check(path);
   if (platform === 'win32') {
-    restrict(path);
+    restrictToOwner(path, options);
     return realpathSync(path);
   }
   const own = needsOwnFolder(path) ? ownFolderIn(path) : path;
@@ -318,10 +319,9 @@ const run: Execute = (file, args) => {
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` if the access list could not be set.
  */
-export function restrictToOwner(
+function restrictToOwner(
   directory: string,
-  execute: Execute = run,
-  env: NodeJS.ProcessEnv = process.env,
+  { execute = run, env = process.env }: Pick<DirectoryOptions, 'execute' | 'env'>,
 ): void {
   const user = env.USERNAME;
   if (user === undefined || user === '') throw notPrivate(directory, 'USERNAME is not set');

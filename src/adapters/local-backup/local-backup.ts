@@ -8,7 +8,7 @@ import { type Clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import type { BackupEvent, EventBackupStrategy } from '../../publish/tier.ts';
+import type { BackupEvent } from '../../publish/tier.ts';
 import {
   besideLink,
   checkBackupDirectory,
@@ -35,7 +35,7 @@ import {
   whyNot,
 } from './segment.ts';
 
-export interface LocalBackupOptions extends DirectoryOptions {
+interface LocalBackupOptions extends DirectoryOptions {
   readonly directory: string;
   /** `journal`: all events go to segments, many a file. */
   readonly format: 'event' | 'record' | 'journal';
@@ -47,21 +47,6 @@ export interface LocalBackupOptions extends DirectoryOptions {
   readonly isJournal?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
-}
-
-export interface LocalBackup extends EventBackupStrategy {
-  storeSync(events: readonly BackupEvent[]): void;
-  /** At the end of the process: hands this process's segments to the readers. */
-  endSync(): void;
-  close(deadlineMs: number): Promise<void>;
-  /** The content of the folder as far as this process knows. `problem`: why the folder cannot be used, in one line. */
-  state(): FolderState & { readonly problem: string | null };
-  /** Hands this process's segments to the readers. */
-  finishSegments(): Promise<void>;
-  /** Names of the journal's segments, with all events that are stored by now. */
-  journal(): Promise<readonly string[]>;
-  /** Counts the folder again, after another process took events out of it. */
-  recount(): Promise<void>;
 }
 
 /** Up to this many events at once are written as files, if the format has files. More go to one segment with one fsync. */
@@ -78,7 +63,7 @@ const [recountMs, recountSoonMs] = [60_000, 10_000];
  * stored. They are appended to a segment, with one fsync a batch. If the format has a file for each event, segments take large
  * batches and events beyond `maxFiles` only. Stored events never change their form.
  */
-export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
+export function createLocalBackup(options: LocalBackupOptions) {
   const { clock, logger, format, maxFiles, maxBytes, isJournal = false } = options;
   const usage = createUsage(() => clock.monotonic());
   const waiting: Waiting[] = [];
@@ -251,7 +236,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   if (link !== undefined) logger.warn(link);
   return {
     name: 'local files',
-    store(event) {
+    store(event: BackupEvent): Promise<void> {
       if (closed) return Promise.reject(failed(options.directory, 'svc has stopped'));
       const size = event.value.length;
       if (waitingBytes + size > maxWaitingBytes) {
@@ -265,29 +250,34 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
         if (waiting.length === 1) setImmediate(start);
       });
     },
-    storeSync(events) {
+    storeSync(events: readonly BackupEvent[]): void {
       try {
         const directory = openBackupDirectory(options.directory, directoryOptions);
         if (format !== 'journal' && events.length <= fewAtTheEnd)
-          return eventFilesIn(directory).storeSync(format, events);
-        writer.storeSync(directory, events);
+          eventFilesIn(directory).storeSync(format, events);
+        else writer.storeSync(directory, events);
       } catch (error) {
         throw toSvcError(error, options.directory);
       }
     },
+    /** At the end of the process: hands this process's segments to the readers. */
     endSync: writer.sealSync,
-    state() {
+    /** The content of the folder as far as this process knows. `problem`: why the folder cannot be used, in one line. */
+    state(): FolderState & { readonly problem: string | null } {
       // Refreshes the figures for the next call, because worker threads and other processes write there too.
       void usage.refresh(real ?? placeOfEvents(options.directory), recountSoonMs).catch(() => {});
       if (problem !== null && clock.monotonic() - lookedAtMs >= recountSoonMs) void look();
       return { ...usage.state(), problem };
     },
+    /** Hands this process's segments to the readers. */
     finishSegments,
+    /** Names of the journal's segments, with all events that are stored by now. */
     journal: () => withEnded(writer.names),
+    /** Counts the folder again, after another process took events out of it. */
     recount: async () => {
       await usage.refresh(real ?? placeOfEvents(options.directory), 0).catch(() => {});
     },
-    async close(deadlineMs) {
+    async close(deadlineMs: number): Promise<void> {
       closed = true;
       writer.close();
       await within(deadlineMs, finishSegments());
@@ -322,7 +312,7 @@ const lingerMs = 5;
 const worthwhileCount = 200;
 
 /** Whether several callers store events. False if enough events wait already. */
-export function isStream(writtenCount: number, waitingCount: number): boolean {
+function isStream(writtenCount: number, waitingCount: number): boolean {
   return writtenCount > 1 && waitingCount < worthwhileCount;
 }
 
@@ -556,7 +546,7 @@ interface FolderState {
 const filesAtOnce = 32;
 
 /** The fill level of the folder. Other processes write to it too, so it is recounted from time to time. */
-export function createUsage(monotonic: () => number) {
+function createUsage(monotonic: () => number) {
   const lineCounts = createLineCounts();
   let files = 0;
   let segments = 0;
@@ -625,7 +615,7 @@ export function createUsage(monotonic: () => number) {
 }
 
 /** Counts the unhandled lines of segments. A segment only grows, so the last count is reused. */
-export function createLineCounts() {
+function createLineCounts() {
   let counts = new Map<string, { bytes: number; lines: number }>();
   return {
     /** Reads at most the first `bytes` of the segment. */

@@ -36,7 +36,7 @@ import {
 
 // the way back: reads the events of a backup folder, whichever process wrote them.
 
-export interface LocalSourceOptions {
+interface LocalSourceOptions {
   readonly directory: string;
   /** Only these segments. */
   readonly own?: (() => Promise<OwnSegments>) | undefined;
@@ -368,7 +368,7 @@ function createDoubt(): (path: string) => Promise<boolean> {
 }
 
 /** Reads one batch ahead, while the one before it is sent. A large batch is read alone. At the end, no read is in flight. */
-export async function* readAhead<Plan extends { readonly isLarge: boolean }, Batch>(
+async function* readAhead<Plan extends { readonly isLarge: boolean }, Batch>(
   plans: AsyncIterable<Plan>,
   read: (plan: Plan) => Promise<Batch>,
 ): AsyncGenerator<Batch> {
@@ -700,7 +700,7 @@ const atOnce = { sorted: 500, merged: 4_000 };
  * Names of event files in the order of their ids, a million within seconds. Names without an id come first. It sorts numbers,
  * because an object for each name would cause long garbage collections.
  */
-export async function sortNames(names: readonly string[]): Promise<string[]> {
+async function sortNames(names: readonly string[]): Promise<string[]> {
   const [high, low] = [new Uint32Array(names.length), new Uint32Array(names.length)];
   const before = (a: number, b: number): number =>
     (high[a] as number) - (high[b] as number) ||

@@ -11,11 +11,10 @@ import {
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { useFakeTimers } from 'sinon';
-import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import type { RecoverySource, Unreadable } from '../../../src/publish/recovery-source.ts';
 import { until } from '../../support/until.ts';
-import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
+import { backupEvent, backupIn, freshPath, type LocalBackup, namesIn } from './backup-folder.ts';
 
 const store = (backup: LocalBackup, ...ids: number[]): Promise<unknown> =>
   Promise.all(ids.map((id) => backup.store(backupEvent(String(id)))));
