@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import type { AwsKmsOptions } from '../adapters/aws-kms/aws-kms-key-provider.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
 import type { LoadTransport } from '../adapters/kafka/transport.ts';
-import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
+import type { kafkajsTopics } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { createLocalSource } from '../adapters/local-backup/local-source.ts';
 import type { s3Backup } from '../adapters/s3-backup/s3-backup.ts';
@@ -52,7 +52,7 @@ function lazy<Port extends object, const Name extends keyof Port>(
   return Object.fromEntries(methods) as Pick<Port, Name>;
 }
 
-type TopicReaderSettings = BrokerSettings & KafkajsTopicReaderOptions;
+type TopicReaderSettings = BrokerSettings & Parameters<typeof kafkajsTopics.reader>[0];
 
 interface TopicAccess {
   reader(settings: TopicReaderSettings): Promise<TopicReader>;
@@ -78,9 +78,9 @@ const kafkaAdapter = (name: ClientName, transport: LoadTransport): ClientAdapter
     (await import('../adapters/kafka/kafka-broker.ts')).createKafkaAccess(settings, transport),
   topics: {
     reader: async (settings) =>
-      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicReader(settings),
+      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).kafkajsTopics.reader(settings),
     tail: async (settings) =>
-      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicTail(settings),
+      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).kafkajsTopics.tail(settings),
   },
   transport,
 });
@@ -94,13 +94,13 @@ const adapters: Readonly<Record<ClientName, ClientAdapter>> = {
     (await import('../adapters/platformatic/platformatic-transport.ts')).loadPlatformaticTransport(options),
   ),
   file: {
-    open: async (settings) => (await import('../adapters/file/file-broker.ts')).createFileBroker(settings),
-    access: async (settings) => (await import('../adapters/file/file-broker.ts')).createFileAccess(settings),
+    open: async (settings) => (await import('../adapters/file/file-broker.ts')).fileBroker.open(settings),
+    access: async (settings) => (await import('../adapters/file/file-broker.ts')).fileBroker.access(settings),
     topics: {
       reader: async (settings) =>
-        (await import('../adapters/file/file-topic-reader.ts')).createFileTopicReader(settings),
+        (await import('../adapters/file/file-topic-reader.ts')).fileTopics.reader(settings),
       tail: async (settings) =>
-        (await import('../adapters/file/file-topic-reader.ts')).createFileTopicTail(settings),
+        (await import('../adapters/file/file-topic-reader.ts')).fileTopics.tail(settings),
     },
   },
   memory: {
