@@ -2,9 +2,9 @@ import fs from 'node:fs';
 import type { AwsKmsOptions } from '../adapters/aws-kms/aws-kms-key-provider.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
 import type { LoadTransport } from '../adapters/kafka/transport.ts';
-import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
+import type { kafkajsTopics } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
-import type { LocalSourceOptions } from '../adapters/local-backup/local-source.ts';
+import type { createLocalSource } from '../adapters/local-backup/local-source.ts';
 import type { s3Backup } from '../adapters/s3-backup/s3-backup.ts';
 import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
@@ -51,7 +51,7 @@ function lazy<Port extends object, const Name extends keyof Port>(
   return Object.fromEntries(methods) as Pick<Port, Name>;
 }
 
-type TopicReaderSettings = BrokerSettings & KafkajsTopicReaderOptions;
+type TopicReaderSettings = BrokerSettings & Parameters<typeof kafkajsTopics.reader>[0];
 
 interface TopicAccess {
   reader(settings: TopicReaderSettings): Promise<TopicReader>;
@@ -79,9 +79,9 @@ const kafkaAdapter = (name: ClientName, transport: LoadTransport): ClientAdapter
     (await import('../adapters/kafka/kafka-broker.ts')).createKafkaAccess(settings, transport),
   topics: {
     reader: async (settings) =>
-      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicReader(settings),
+      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).kafkajsTopics.reader(settings),
     tail: async (settings) =>
-      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).createKafkajsTopicTail(settings),
+      (await import('../adapters/kafkajs/kafkajs-topic-reader.ts')).kafkajsTopics.tail(settings),
   },
   transport,
 });
@@ -95,13 +95,13 @@ const adapters: Readonly<Record<ClientName, ClientAdapter>> = {
     (await import('../adapters/platformatic/platformatic-transport.ts')).loadPlatformaticTransport(options),
   ),
   file: {
-    open: async (settings) => (await import('../adapters/file/file-broker.ts')).createFileBroker(settings),
-    access: async (settings) => (await import('../adapters/file/file-broker.ts')).createFileAccess(settings),
+    open: async (settings) => (await import('../adapters/file/file-broker.ts')).fileBroker.open(settings),
+    access: async (settings) => (await import('../adapters/file/file-broker.ts')).fileBroker.access(settings),
     topics: {
       reader: async (settings) =>
-        (await import('../adapters/file/file-topic-reader.ts')).createFileTopicReader(settings),
+        (await import('../adapters/file/file-topic-reader.ts')).fileTopics.reader(settings),
       tail: async (settings) =>
-        (await import('../adapters/file/file-topic-reader.ts')).createFileTopicTail(settings),
+        (await import('../adapters/file/file-topic-reader.ts')).fileTopics.tail(settings),
     },
   },
   memory: {
@@ -188,7 +188,7 @@ export const adapterModules = {
   sqlSchema: () => import('../adapters/sql/schema.ts'),
 };
 
-type LocalBackup = LocalBackups.LocalBackup;
+type LocalBackup = ReturnType<typeof LocalBackups.createLocalBackup>;
 
 const outboxStores: Readonly<Record<Dialect, (options: SqlStoreOptions) => Promise<OutboxStore>>> = {
   postgres: async (options) =>
@@ -240,7 +240,10 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
 const backupAfterMs = 50;
 
 /** Local backup files. The adapter is loaded after `backupAfterMs` or at its first use. Until then `state` returns `undefined`. */
-export function openLocalBackup(options: LocalBackups.LocalBackupOptions): Omit<LocalBackup, 'state'> & {
+export function openLocalBackup(options: Parameters<typeof LocalBackups.createLocalBackup>[0]): Omit<
+  LocalBackup,
+  'state'
+> & {
   state(): ReturnType<LocalBackup['state']> | undefined;
 } {
   let loaded: LocalBackup | undefined;
@@ -270,7 +273,9 @@ function loadLocalBackups(): typeof LocalBackups {
   return loadChunk(import.meta.url, '../adapters/local-backup/local-backup.ts') as typeof LocalBackups;
 }
 
-export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {
+export async function openLocalSource(
+  options: Parameters<typeof createLocalSource>[0],
+): Promise<RecoverySource> {
   return (await import('../adapters/local-backup/local-source.ts')).createLocalSource(options);
 }
 

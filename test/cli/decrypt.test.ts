@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { encodeLines } from '../../src/adapters/file/file-broker.ts';
+import { fileBroker } from '../../src/adapters/file/file-broker.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
@@ -41,7 +41,7 @@ describe('svc decrypt', function () {
     return { code: done.status, out: done.stdout, err: done.stderr };
   }
 
-  it('shows the records of the file broker with their fields readable', () => {
+  it('shows the records of the file broker with their fields readable', async () => {
     const value = (eventId: string) => Buffer.from(JSON.stringify(envelope(eventId)));
     const record = (eventId: string) => ({
       timestamp: 5,
@@ -49,7 +49,9 @@ describe('svc decrypt', function () {
       headers: { a: 'b' },
       value: value(eventId),
     });
-    const file = write('topic.ndjson', encodeLines([record('1'), record('2')]));
+    const broker = fileBroker.open({ directory: folder });
+    assert.deepEqual(await broker.send('topic', 0, [record('1'), record('2')]), { ok: true });
+    const file = join(folder, 'topic.ndjson');
     const { code, out, err } = run([file, '--keys-file', keysFile]);
     assert.deepEqual(
       out

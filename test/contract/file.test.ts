@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { createFileBroker } from '../../src/adapters/file/file-broker.ts';
+import { fileBroker } from '../../src/adapters/file/file-broker.ts';
 import { readTopicFile } from '../adapters/file/read-topic-file.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { recordOf, testBroker } from './broker.ts';
@@ -8,7 +8,7 @@ describe('broker contract: file', () => {
   const directory = temporaryFolder('file');
 
   testBroker(() => ({
-    open: () => createFileBroker({ directory: join(directory, 'topics') }),
+    open: () => fileBroker.open({ directory: join(directory, 'topics') }),
     createTopic: async () => {},
     read: async (topic) => readTopicFile(join(directory, 'topics', `${topic}.ndjson`)),
     count: async (topic) => readTopicFile(join(directory, 'topics', `${topic}.ndjson`)).length,

@@ -1,17 +1,15 @@
-import { createMemoryBroker, createMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
+import { createMemoryBroker, sharedMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
 import { testBroker } from './broker.ts';
 
 describe('broker contract: memory', () => {
-  let store: ReturnType<typeof createMemoryStore>;
+  const store = sharedMemoryStore();
   const read = async (topic: string) =>
     store.all().flatMap((stored) => (stored.topic === topic ? [{ ...stored.record, partition: 0 }] : []));
 
-  before(() => {
-    store = createMemoryStore();
-  });
+  before(() => store.clear());
 
   testBroker(() => ({
-    open: () => createMemoryBroker({ store }),
+    open: createMemoryBroker,
     createTopic: async () => {},
     read,
     count: async (topic) => (await read(topic)).length,

@@ -3,7 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createLineCounts } from '../../src/adapters/local-backup/local-backup.ts';
+import { createLocalSource } from '../../src/adapters/local-backup/local-source.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
 import { outOfOrder } from '../support/key-order.ts';
@@ -160,10 +160,9 @@ async function linesIn(folder: string): Promise<{ sent: number; left: number }> 
   const names = readdirSync(folder).filter((name) => /^segment-.*\.ndjson(\.open)?$/.test(name));
   const read = (name: string): string => readFileSync(join(folder, name), 'utf8');
   const lines = names.reduce((sum, name) => sum + read(name).split('\n').length - 1, 0);
-  const counts = createLineCounts();
-  const waiting = await Promise.all(
-    names.map((name) => counts.waitingIn(join(folder, name), Number.MAX_SAFE_INTEGER)),
-  );
-  const left = waiting.reduce((sum, count) => sum + count, 0);
+  const source = createLocalSource({ directory: folder, now: Date.now });
+  await source.open(false);
+  const left = (await source.count()) ?? 0;
+  await source.close();
   return { sent: lines - left, left };
 }

@@ -4,7 +4,7 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { S3Client } from '@aws-sdk/client-s3';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
-import { createMemoryBroker, createMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
+import { createMemoryBroker, sharedMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
 import { registerBroker, registerKeyProvider, registerS3Client, SvcError } from '../../src/index.ts';
 import type { Broker } from '../../src/publish/broker.ts';
 import { brokerContract } from '../../src/testing.ts';
@@ -24,23 +24,25 @@ describe('a broker of the application’s own', () => {
     void unregister.push(registerBroker(name, () => broker as Broker));
   const publish = () => (svc as StartedSvc).service.producer.publish({ n: 1 }, { eventType: 'ORDERED' });
 
-  function stored(store: ReturnType<typeof createMemoryStore>): unknown[] {
-    return store.all().map(({ topic, record }) => [topic, JSON.parse(String(record.value)).payload]);
+  function stored(): unknown[] {
+    return sharedMemoryStore()
+      .all()
+      .map(({ topic, record }) => [topic, JSON.parse(String(record.value)).payload]);
   }
 
   describe('passes the contract', () => {
-    const store = createMemoryStore();
+    const store = sharedMemoryStore();
     const read = async (topic: string) =>
       store.all().flatMap((each) => (each.topic === topic ? [{ ...each.record, partition: 0 }] : []));
     const cases = brokerContract(() => ({
-      ...{ open: () => createMemoryBroker({ store }), createTopic: async () => {}, read },
+      ...{ open: createMemoryBroker, createTopic: async () => {}, read },
       count: async (topic) => (await read(topic)).length,
       ...{ hasPartitions: false, isCluster: false, longestTopicName: 249 },
     }));
     for (const { title, run } of cases) it(title, run);
     it('which fails for one that is none', async () => {
       const broken = brokerContract(() => ({
-        open: () => ({ ...createMemoryBroker({ store }), send: async () => ({ ok: true }) }),
+        open: () => ({ ...createMemoryBroker(), send: async () => ({ ok: true }) }),
         ...{ createTopic: async () => {}, read, count: async (topic) => (await read(topic)).length },
         ...{ hasPartitions: false, isCluster: false, longestTopicName: 249 },
       }));
@@ -50,7 +52,7 @@ describe('a broker of the application’s own', () => {
   });
 
   it('gets the events of the name in the configuration, also where it is registered after the start', async () => {
-    const store = createMemoryStore();
+    sharedMemoryStore().clear();
     svc = startSvc({ client: 'our-bus', clientId: 'shop', bootstrapServers: ['bus:1'] });
     svc.service.resume();
     const published = publish();
@@ -59,17 +61,17 @@ describe('a broker of the application’s own', () => {
     unregister.push(
       registerBroker('our-bus', (given) => {
         settings = given;
-        return createMemoryBroker({ store });
+        return createMemoryBroker();
       }),
     );
     assert.equal((await published).outcome, 'published');
-    assert.deepEqual(stored(store), [['orders', { n: 1 }]]);
+    assert.deepEqual(stored(), [['orders', { n: 1 }]]);
     assert.deepEqual(svc.lines, []);
     const { clientId, bootstrapServers } = settings as Record<string, unknown>;
     assert.deepEqual([clientId, bootstrapServers], ['shop', ['bus:1']]);
   });
 
-  const memory = createMemoryBroker({ store: createMemoryStore() });
+  const memory = createMemoryBroker();
   for (const [what, broker, says] of [
     [
       'throws',

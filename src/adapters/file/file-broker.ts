@@ -8,6 +8,9 @@ import { SvcError } from '../../ground/errors.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import type { AskAccess, Broker, BrokerRecord, SendFailure, SendResult } from '../../publish/broker.ts';
 
+/** Writes topics, and checks whether they can be written. */
+export const fileBroker = { open: createFileBroker, access: createFileAccess };
+
 const closedFailure: SendFailure = {
   kind: 'fatal',
   cause: 'Closed',
@@ -20,7 +23,7 @@ const closedFailure: SendFailure = {
  *
  * @param options `directory`: folder of the topics, each in `<topic>.ndjson`. Created if missing, readable for its owner only
  */
-export function createFileBroker(options: { readonly directory: string }): Broker {
+function createFileBroker(options: { readonly directory: string }): Broker {
   const directory = resolve(options.directory);
   const files = new Map<string, ReturnType<typeof createTopicFile>>();
   const inFlight = new Set<Promise<SendResult>>();
@@ -98,7 +101,7 @@ const lineFeed = 0x0a;
 const beginsJson = new Set([...'{["-0123456789tfn'].map((character) => character.charCodeAt(0)));
 
 /** `{"timestamp":…,"key":…,"headers":{…},"value":` and the value's own bytes, one record a line. */
-export function encodeLines(records: readonly BrokerRecord[]): Buffer {
+function encodeLines(records: readonly BrokerRecord[]): Buffer {
   const parts: Buffer[] = [];
   for (const { timestamp, key, headers, value } of records) {
     const head = `{"timestamp":${timestamp},"key":${JSON.stringify(key)},"headers":${JSON.stringify(headers)},"value":`;
@@ -113,7 +116,7 @@ function isOneLineOfJson({ value }: BrokerRecord): boolean {
 }
 
 /** Checks whether the folder of the topic files can be written or created. Creates nothing. */
-export function createFileAccess({ directory }: { readonly directory: string }): AskAccess {
+function createFileAccess({ directory }: { readonly directory: string }): AskAccess {
   return async () => {
     try {
       await checkFolder(resolve(directory));

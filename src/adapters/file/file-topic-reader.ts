@@ -9,13 +9,16 @@ import { readBounded } from '../../ground/files.ts';
 import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { topicNameProblem } from './file-broker.ts';
 
+/** Reads a topic once, and follows it. */
+export const fileTopics = { reader: createFileTopicReader, tail: createFileTopicTail };
+
 /** Limit for the ranges of handled lines. */
 const mostDoneBytes = 16 * 1024 ** 2;
 
 const valueName = ',"value":';
 
 /** Reads a topic file. Line numbers are the offsets. Handled lines are stored beside it, in `<topic>.<group>.done.json`. */
-export function createFileTopicReader(options: {
+function createFileTopicReader(options: {
   readonly directory: string;
   readonly topic: string;
   readonly group: string;
@@ -106,7 +109,7 @@ const everyMs = 250;
 const pieceBytes = 64 * 1024;
 
 /** Follows a topic file. Line numbers are the offsets. */
-export function createFileTopicTail({
+function createFileTopicTail({
   directory,
   topic,
   fromMs,

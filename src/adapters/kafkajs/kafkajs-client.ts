@@ -22,7 +22,7 @@ import {
 import type { VendorCompression } from '../kafka/platformatic-module.ts';
 import { isTokenRefused, type TokenSource } from '../kafka/token.ts';
 
-export interface KafkajsClientOptions extends KafkaClientOptions {
+interface KafkajsClientOptions extends KafkaClientOptions {
   /** Tries of kafkajs itself after the first. Default: 0, because the queue retries in order. */
   readonly retries?: number | undefined;
   /** Whether to read records in any compression. Default: false. */

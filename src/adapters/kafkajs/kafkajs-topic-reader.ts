@@ -6,18 +6,16 @@ import { sleep } from '../../ground/builtins.ts';
 import { clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
+import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { passingRefusals, protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
 import { countPartitions } from '../kafka/session.ts';
-import {
-  clusterOf,
-  type KafkajsClient,
-  type KafkajsClientOptions,
-  loadKafkajs,
-  readBounded,
-} from './kafkajs-client.ts';
+import { clusterOf, type KafkajsClient, loadKafkajs, readBounded } from './kafkajs-client.ts';
 import { loadKafkajsTransport } from './kafkajs-transport.ts';
 
-export interface KafkajsTopicReaderOptions extends KafkajsClientOptions {
+/** Reads a topic once, and follows it. */
+export const kafkajsTopics = { reader: createKafkajsTopicReader, tail: createKafkajsTopicTail };
+
+interface KafkajsTopicReaderOptions extends KafkaClientOptions {
   readonly topic: string;
   /** Consumer group under which Kafka remembers handled records. */
   readonly group: string;
@@ -52,7 +50,7 @@ const renewalMs = 10_000;
  * Reads a topic as a member of a consumer group, so that two recoveries at once share the partitions. The group's offsets hold
  * the progress: everything before the offset is handled, and further ranges are in its metadata.
  */
-export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): TopicReader {
+function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): TopicReader {
   const { topic } = options;
   const parts = new Map<number, Part>();
   let client: KafkajsClient | undefined;
@@ -99,7 +97,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
     for (const { partition, low, high } of ends) {
       const found = committed?.partitions.find((one) => one.partition === partition);
       const offset = found === undefined || Number(found.offset) < 0 ? undefined : Number(found.offset);
-      const marks = readMarks(Number(low), offset, found?.metadata ?? null);
+      const marks = doneMarks.read(Number(low), offset, found?.metadata ?? null);
       parts.set(partition, { ...marks, end: Number(high), position: marks.base });
     }
   }
@@ -190,7 +188,7 @@ export function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): To
         const touched = new Set(records.map(({ partition }) => partition));
         await consumer?.commitOffsets(
           [...touched].map((partition) => {
-            const { offset, metadata } = writeMarks(parts.get(partition) as Part);
+            const { offset, metadata } = doneMarks.write(parts.get(partition) as Part);
             return { topic, partition, offset: String(offset), metadata };
           }),
         );
@@ -235,11 +233,14 @@ interface Marks {
   readonly done: Ranges;
 }
 
+/** As the metadata of a committed offset. */
+export const doneMarks = { read: readMarks, write: writeMarks };
+
 /** Kafka's default for `offset.metadata.max.bytes` is 4,096. */
 const maxMetadataLength = 4_000;
 
 /** From a committed offset and its metadata. */
-export function readMarks(low: number, offset: number | undefined, metadata: string | null): Marks {
+function readMarks(low: number, offset: number | undefined, metadata: string | null): Marks {
   const base = Math.max(low, offset ?? low);
   if (offset === undefined || metadata === null || !metadata.startsWith(prefix))
     return { base, done: createRanges() };
@@ -264,7 +265,7 @@ const prefix = 'svc1:';
 const maxTextBytes = 4 * 1024 * 1024;
 
 /** Moves `base` past handled records, and returns the offset and metadata to commit. */
-export function writeMarks(marks: Marks): { offset: number; metadata: string } {
+function writeMarks(marks: Marks): { offset: number; metadata: string } {
   let ranges = marks.done.toJSON().filter(([, last]) => last >= marks.base);
   const first = ranges[0];
   if (first !== undefined && first[0] <= marks.base) {
@@ -324,7 +325,7 @@ const mostFailures = 20;
 const pauseMs = 500;
 
 /** Reads each partition from its leader, and stores no progress. */
-export function createKafkajsTopicTail(options: KafkajsClientOptions & TailRange): TopicTail {
+function createKafkajsTopicTail(options: KafkaClientOptions & TailRange): TopicTail {
   const { topic, fromMs, untilMs } = options;
   /** Partition -> next offset. */
   const positions = new Map<number, number>();

@@ -16,12 +16,13 @@ import { SvcError } from '../../ground/errors.ts';
 import { makeFolders } from '../../ground/files.ts';
 import type { StoredEvent } from '../../publish/recovery-source.ts';
 import type { BackupEvent } from '../../publish/tier.ts';
-import { makeFolderSync, routesFolder, segmentName } from './segment.ts';
+import { codeOf, makeFolderSync, routesFolder, segmentNames } from './segment.ts';
 
-/** `platform` and `restrict` replace Windows' owner-only rule in tests. */
+/** `platform`, `execute` and `env` replace those of the process in tests. */
 export interface DirectoryOptions {
   readonly platform?: NodeJS.Platform;
-  readonly restrict?: (directory: string) => void;
+  readonly execute?: Execute;
+  readonly env?: NodeJS.ProcessEnv;
   /** Whether to use the named folder only, and no folder within it. */
   readonly isExact?: boolean;
   /** Called with one line when permissions were corrected. */
@@ -49,11 +50,11 @@ export function openBackupDirectory(path: string, options: DirectoryOptions = {}
 
 /** `isLook`: creates nothing, and returns the folder in which a missing one would be created. */
 function openOrLook(path: string, options: DirectoryOptions, isLook: boolean): string {
-  const { platform = process.platform, restrict = restrictToOwner } = options;
+  const { platform = process.platform } = options;
   make(path, platform);
   check(path);
   if (platform === 'win32') {
-    restrict(path);
+    restrictToOwner(path, options);
     return realpathSync(path);
   }
   const own = needsOwnFolder(path) ? ownFolderIn(path) : path;
@@ -137,7 +138,7 @@ const namesOfSvc = /^(\.lock|recovered|routes|too-large|\.[0-9a-f]{16}\.tmp|\d+(
 
 function isOfSvc(directory: string): boolean {
   const names = readdirSync(directory);
-  const isMade = (name: string): boolean => namesOfSvc.test(name) || segmentName.test(name);
+  const isMade = (name: string): boolean => namesOfSvc.test(name) || segmentNames.test(name);
   // Event ids of the application may have any form.
   return names.some(isMade) && names.every((name) => isMade(name) || /^segment-|\.json$/.test(name));
 }
@@ -239,10 +240,6 @@ function refused(path: string, why: string): SvcError {
   return new SvcError('SVC_ADAPTERS_BACKUP_DIRECTORY', `the backup folder "${path}" is not used: ${why}`);
 }
 
-function codeOf(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? 'unknown error';
-}
-
 /** The right to take events out of a backup folder. One process at a time holds it. */
 export interface DirectoryLock {
   release(): void;
@@ -322,10 +319,9 @@ const run: Execute = (file, args) => {
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` if the access list could not be set.
  */
-export function restrictToOwner(
+function restrictToOwner(
   directory: string,
-  execute: Execute = run,
-  env: NodeJS.ProcessEnv = process.env,
+  { execute = run, env = process.env }: Pick<DirectoryOptions, 'execute' | 'env'>,
 ): void {
   const user = env.USERNAME;
   if (user === undefined || user === '') throw notPrivate(directory, 'USERNAME is not set');

@@ -1,14 +1,14 @@
 // local-backup/: the last tier: events on the disk of this machine, in single files or in segments.
 
-import { readdirSync } from 'node:fs';
-import { lstat, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { constants, readdirSync, renameSync } from 'node:fs';
+import { lstat, open, readdir, unlink, utimes } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { nextTurn, sleep } from '../../ground/builtins.ts';
 import { clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import type { BackupEvent, EventBackupStrategy } from '../../publish/tier.ts';
+import type { BackupEvent } from '../../publish/tier.ts';
 import {
   besideLink,
   checkBackupDirectory,
@@ -21,27 +21,24 @@ import {
 } from './backup-directory.ts';
 import {
   asideFolder,
-  type BackupFormat,
   checkedLine,
-  countLines,
-  createSegmentWriter,
-  failed,
+  eventFilesIn,
   finalName,
-  full,
+  gone,
   isDiskFull,
   isEventFile,
-  readDone,
-  segmentName,
-  storeFiles,
-  storeFilesSync,
-  storeSegmentSync,
-  toSvcError,
+  openSuffix,
+  reasonOf,
+  segmentAt,
+  segmentNames,
+  syncDirectory,
+  whyNot,
 } from './segment.ts';
 
-export interface LocalBackupOptions extends DirectoryOptions {
+interface LocalBackupOptions extends DirectoryOptions {
   readonly directory: string;
   /** `journal`: all events go to segments, many a file. */
-  readonly format: BackupFormat | 'journal';
+  readonly format: 'event' | 'record' | 'journal';
   /** Event files in the folder. Further events go to segments. */
   readonly maxFiles: number;
   /** Of all waiting events. One event more is refused. */
@@ -49,21 +46,6 @@ export interface LocalBackupOptions extends DirectoryOptions {
   /** Only this process reads its segments while it lives, because its sender keeps their order. */
   readonly isJournal?: boolean;
   readonly logger: Logger;
-}
-
-export interface LocalBackup extends EventBackupStrategy {
-  storeSync(events: readonly BackupEvent[]): void;
-  /** At the end of the process: hands this process's segments to the readers. */
-  endSync(): void;
-  close(deadlineMs: number): Promise<void>;
-  /** The content of the folder as far as this process knows. `problem`: why the folder cannot be used, in one line. */
-  state(): FolderState & { readonly problem: string | null };
-  /** Hands this process's segments to the readers. */
-  finishSegments(): Promise<void>;
-  /** Names of the journal's segments, with all events that are stored by now. */
-  journal(): Promise<readonly string[]>;
-  /** Counts the folder again, after another process took events out of it. */
-  recount(): Promise<void>;
 }
 
 /** Up to this many events at once are written as files, if the format has files. More go to one segment with one fsync. */
@@ -80,7 +62,7 @@ const [recountMs, recountSoonMs] = [60_000, 10_000];
  * stored. They are appended to a segment, with one fsync a batch. If the format has a file for each event, segments take large
  * batches and events beyond `maxFiles` only. Stored events never change their form.
  */
-export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
+export function createLocalBackup(options: LocalBackupOptions) {
   const { logger, format, maxFiles, maxBytes, isJournal = false } = options;
   const usage = createUsage(() => clock.monotonic());
   const waiting: Waiting[] = [];
@@ -150,9 +132,13 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
     return false;
   }
 
-  async function writeFiles(directory: string, form: BackupFormat, batch: readonly Waiting[]): Promise<void> {
+  async function writeFiles(
+    directory: string,
+    form: 'event' | 'record',
+    batch: readonly Waiting[],
+  ): Promise<void> {
     const events = batch.map(({ event }) => event);
-    const results = await storeFiles(directory, form, events);
+    const results = await eventFilesIn(directory).store(form, events);
     for (const [index, one] of batch.entries()) {
       const result = results[index];
       if (typeof result === 'string') {
@@ -249,7 +235,7 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
   if (link !== undefined) logger.warn(link);
   return {
     name: 'local files',
-    store(event) {
+    store(event: BackupEvent): Promise<void> {
       if (closed) return Promise.reject(failed(options.directory, 'svc has stopped'));
       const size = event.value.length;
       if (waitingBytes + size > maxWaitingBytes) {
@@ -263,35 +249,54 @@ export function createLocalBackup(options: LocalBackupOptions): LocalBackup {
         if (waiting.length === 1) setImmediate(start);
       });
     },
-    storeSync(events) {
+    storeSync(events: readonly BackupEvent[]): void {
       try {
         const directory = openBackupDirectory(options.directory, directoryOptions);
         if (format !== 'journal' && events.length <= fewAtTheEnd)
-          return storeFilesSync(directory, format, events);
-        storeSegmentSync(directory, events, writer.ownerIn(directory));
-        usage.add({ lines: events.length });
+          eventFilesIn(directory).storeSync(format, events);
+        else writer.storeSync(directory, events);
       } catch (error) {
         throw toSvcError(error, options.directory);
       }
     },
+    /** At the end of the process: hands this process's segments to the readers. */
     endSync: writer.sealSync,
-    state() {
+    /** The content of the folder as far as this process knows. `problem`: why the folder cannot be used, in one line. */
+    state(): FolderState & { readonly problem: string | null } {
       // Refreshes the figures for the next call, because worker threads and other processes write there too.
       void usage.refresh(real ?? placeOfEvents(options.directory), recountSoonMs).catch(() => {});
       if (problem !== null && clock.monotonic() - lookedAtMs >= recountSoonMs) void look();
       return { ...usage.state(), problem };
     },
+    /** Hands this process's segments to the readers. */
     finishSegments,
+    /** Names of the journal's segments, with all events that are stored by now. */
     journal: () => withEnded(writer.names),
+    /** Counts the folder again, after another process took events out of it. */
     recount: async () => {
       await usage.refresh(real ?? placeOfEvents(options.directory), 0).catch(() => {});
     },
-    async close(deadlineMs) {
+    async close(deadlineMs: number): Promise<void> {
       closed = true;
       writer.close();
       await within(deadlineMs, finishSegments());
     },
   };
+}
+
+function toSvcError(error: unknown, directory: string): SvcError {
+  return error instanceof SvcError ? error : failed(directory, reasonOf(error));
+}
+
+function failed(directory: string, why: string): SvcError {
+  return new SvcError(
+    'SVC_ADAPTERS_BACKUP_FAILED',
+    `the backup folder "${directory}" cannot be written: ${why}`,
+  );
+}
+
+function full(message: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_BACKUP_FULL', message);
 }
 
 interface Waiting {
@@ -306,7 +311,7 @@ const lingerMs = 5;
 const worthwhileCount = 200;
 
 /** Whether several callers store events. False if enough events wait already. */
-export function isStream(writtenCount: number, waitingCount: number): boolean {
+function isStream(writtenCount: number, waitingCount: number): boolean {
   return writtenCount > 1 && waitingCount < worthwhileCount;
 }
 
@@ -323,12 +328,188 @@ function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
   return waiting.splice(0, count);
 }
 
+interface SegmentWriterOptions {
+  readonly usage: {
+    /** Sets the figures of a segment that this process has written. */
+    learn(segment: string, bytes: number, lines: number): void;
+    add(what: { segments?: number; lines?: number }): void;
+  };
+  /** The folder has event files as well, so ids alone give the order. */
+  readonly hasFiles: boolean;
+}
+
+const maxSegmentBytes = 16 * 1024 * 1024;
+/** A segment that is not touched for a minute has no living owner. */
+const heartbeatMs = 10_000;
+
+/** Appends to one segment after the other, and keeps the ended ones until they are handed over. */
+function createSegmentWriter({ usage, hasFiles }: SegmentWriterOptions) {
+  let segment: Segment | undefined;
+  let ended: string[] = [];
+  let nextName: (() => string) | undefined;
+  let heartbeat: NodeJS.Timeout | undefined;
+
+  /** All segments that are in the folder at the first call come before those of this writer. */
+  function newName(directory: string): string {
+    nextName ??= segmentNames.from(hasFiles ? 0 : nextGeneration(readdirSync(directory), clock.now()));
+    heartbeat ??= setInterval(touch, heartbeatMs).unref();
+    return nextName();
+  }
+
+  /** Shows processes elsewhere that this one lives. */
+  function touch(): void {
+    const now = new Date();
+    const all = segment === undefined ? ended : [...ended, segment.path];
+    for (const path of all) utimes(path, now, now).catch(() => {});
+  }
+
+  async function newSegment(directory: string): Promise<Segment> {
+    const made = await createSegment(directory, newName(directory));
+    usage.add({ segments: 1 });
+    return made;
+  }
+
+  async function end(): Promise<void> {
+    const last = segment;
+    segment = undefined;
+    if (last === undefined) return;
+    await last.end().catch(() => {});
+    if (last.lines() > 0) return void ended.push(last.path);
+    // On a full disk, each refused event would leave an empty segment.
+    await unlink(last.path).catch(() => {});
+    usage.add({ segments: -1 });
+  }
+
+  return {
+    /** Appends whole lines and syncs them: all of them or none. */
+    async append(directory: string, text: string, lineCount: number): Promise<void> {
+      if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await end();
+      try {
+        segment ??= await newSegment(directory);
+        await segment.append(text, lineCount);
+      } catch (error) {
+        await end();
+        if ((error as NodeJS.ErrnoException).code !== segmentTaken) throw error;
+        segment = await newSegment(directory);
+        await segment.append(text, lineCount);
+      }
+      usage.add({ lines: lineCount });
+      usage.learn(segment.path, segment.bytes(), segment.lines());
+    },
+
+    /** Stores all of them in one finished segment, at the end of the process, or none. */
+    storeSync(directory: string, events: readonly BackupEvent[]): void {
+      segmentAt(join(directory, newName(directory))).storeSync(events);
+      usage.add({ lines: events.length });
+    },
+
+    end,
+    /** Names of the ended segments that still exist: a drain moves those that it has sent. */
+    async names(): Promise<readonly string[]> {
+      const reasons = await Promise.all(ended.map(whyNot));
+      ended = ended.filter((_, index) => reasons[index] !== gone);
+      return ended.map((path) => basename(path));
+    },
+    /** Hands the ended segments to the readers. */
+    async seal(): Promise<void> {
+      for (const path of ended.splice(0)) {
+        await segmentAt(path)
+          .finish()
+          .catch(async () => {
+            // Tries again at the next call. No other process takes it while this one lives.
+            if ((await whyNot(path)) !== gone) ended.push(path);
+          });
+      }
+    },
+    /** Hands all segments over, at the end of the process. A failure leaves them to the next process. */
+    sealSync(): void {
+      const paths = segment === undefined ? ended : [...ended, segment.path];
+      segment = undefined;
+      ended = [];
+      for (const path of paths) {
+        try {
+          renameSync(path, finalName(path));
+        } catch {
+          // A reader takes over the segments of a dead process.
+        }
+      }
+    },
+    close: () => clearInterval(heartbeat),
+  };
+}
+
+/** `names`: all names in the folder. A clock that was set back does not matter. */
+function nextGeneration(names: readonly string[], nowMs: number): number {
+  return names.reduce((most, name) => Math.max(most, segmentNames.generationOf(name) + 1), nowMs);
+}
+
+const segmentTaken = 'SEGMENT_TAKEN';
+
+const newSegmentFlags =
+  constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0);
+
+/** One file of newline-delimited records that is written to. */
+interface Segment {
+  readonly path: string;
+  bytes(): number;
+  lines(): number;
+  /**
+   * Appends whole lines and syncs them: all of them or none. After a failure, further appends are refused. Fails with the code
+   * `SEGMENT_TAKEN` if the file was moved or removed meanwhile: a reader took this process for dead, and may have missed these
+   * lines.
+   */
+  append(text: string, lineCount: number): Promise<void>;
+  /** Ends the writing. The file keeps the suffix `.open`. */
+  end(): Promise<void>;
+}
+
+/** @param name its final name */
+async function createSegment(directory: string, name: string): Promise<Segment> {
+  const path = join(directory, name + openSuffix);
+  const file = await open(path, newSegmentFlags, 0o600);
+  let bytes = 0;
+  let lines = 0;
+  let isBroken = false;
+  try {
+    await file.chmod(0o600);
+    await syncDirectory(directory);
+  } catch (error) {
+    await file.close();
+    await unlink(path).catch(() => {});
+    throw error;
+  }
+  const { ino } = await file.stat();
+  return {
+    path,
+    bytes: () => (isBroken ? Number.POSITIVE_INFINITY : bytes),
+    lines: () => lines,
+    async append(text, lineCount) {
+      try {
+        await file.writeFile(text);
+        await file.datasync();
+        // A reader renames a segment before it reads it. If the name is unchanged now, the lines will be read.
+        const found = await lstat(path).catch(() => undefined);
+        if (found?.ino !== ino) throw Object.assign(new Error('segment taken'), { code: segmentTaken });
+        bytes += Buffer.byteLength(text);
+        lines += lineCount;
+      } catch (error) {
+        isBroken = true;
+        // A half-written batch on a full disk was reported as not stored, so it must never be sent.
+        if ((error as NodeJS.ErrnoException).code !== segmentTaken)
+          await file.truncate(bytes).catch(() => {});
+        throw error;
+      }
+    },
+    end: () => file.close(),
+  };
+}
+
 /**
  * Creates the folder, or uses an empty one, so that no event exists twice.
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`; rejects with `SVC_ADAPTERS_BACKUP_FAILED`
  */
-export function openEventFiles(path: string, format: BackupFormat) {
+export function openEventFiles(path: string, format: 'event' | 'record') {
   const directory = openBackupDirectory(path, { isExact: true });
   if (readdirSync(directory).length > 0)
     throw new SvcError(
@@ -338,7 +519,7 @@ export function openEventFiles(path: string, format: BackupFormat) {
   return {
     /** One file each, on the disk before it resolves. Resolves with the events that are too large. */
     async store(events: readonly StoredEvent[]): Promise<Unreadable[]> {
-      const results = await storeFiles(directory, format, events.map(toBackupEvent));
+      const results = await eventFilesIn(directory).store(format, events.map(toBackupEvent));
       const tooLarge: Unreadable[] = [];
       for (const [index, result] of results.entries()) {
         if (typeof result === 'string') continue;
@@ -363,7 +544,7 @@ interface FolderState {
 const filesAtOnce = 32;
 
 /** The fill level of the folder. Other processes write to it too, so it is recounted from time to time. */
-export function createUsage(monotonic: () => number) {
+function createUsage(monotonic: () => number) {
   const lineCounts = createLineCounts();
   let files = 0;
   let segments = 0;
@@ -375,7 +556,7 @@ export function createUsage(monotonic: () => number) {
   let lineCount = Promise.resolve();
 
   async function count(directory: string): Promise<void> {
-    const names = (await readdir(directory)).filter((name) => isEventFile(name) || segmentName.test(name));
+    const names = (await readdir(directory)).filter((name) => isEventFile(name) || segmentNames.test(name));
     const sizes = new Map<string, number>();
     for (let at = 0; at < names.length; at += filesAtOnce) {
       const some = names.slice(at, at + filesAtOnce).map(async (name) => {
@@ -398,7 +579,7 @@ export function createUsage(monotonic: () => number) {
     let sum = 0;
     const paths: string[] = [];
     for (const [name, size] of sizes) {
-      if (!segmentName.test(name)) continue;
+      if (!segmentNames.test(name)) continue;
       const path = join(directory, name);
       paths.push(path);
       sum += await lineCounts.waitingIn(path, size).catch(() => 0);
@@ -432,18 +613,18 @@ export function createUsage(monotonic: () => number) {
 }
 
 /** Counts the unhandled lines of segments. A segment only grows, so the last count is reused. */
-export function createLineCounts() {
+function createLineCounts() {
   let counts = new Map<string, { bytes: number; lines: number }>();
   return {
     /** Reads at most the first `bytes` of the segment. */
     async waitingIn(path: string, bytes: number): Promise<number> {
       const known = counts.get(finalName(path)) ?? { bytes: 0, lines: 0 };
       if (known.bytes < bytes) {
-        known.lines += await countLines(path, known.bytes, bytes);
+        known.lines += await segmentAt(path).countLines(known.bytes, bytes);
         known.bytes = bytes;
         counts.set(finalName(path), known);
       }
-      const done = await readDone(path, () => known.lines);
+      const done = await segmentAt(path).readDone(() => known.lines);
       return typeof done === 'string' ? known.lines : known.lines - done.size();
     },
     /** Sets the figures that the writer of a segment knows. */

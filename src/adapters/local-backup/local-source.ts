@@ -1,10 +1,12 @@
-import { lstat, opendir, readdir, rename, unlink } from 'node:fs/promises';
+import { lstat, opendir, readdir, rename } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { nextTurn } from '../../ground/builtins.ts';
+import { isAlive, isRunning, ownStamp } from '../../ground/claims.ts';
+import { SvcError } from '../../ground/errors.ts';
 import { orderOf } from '../../ground/event-fields.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
-import { decodeEvent, decodeRecord } from '../../publish/tier.ts';
+import { decodeRecord } from '../../publish/tier.ts';
 import {
   type DirectoryLock,
   lineOf,
@@ -15,40 +17,26 @@ import {
 } from './backup-directory.ts';
 import {
   asideFolder,
-  checkFolder,
-  countLines,
-  createDoubt,
-  doneFile,
+  codeOf,
+  eventFilesIn,
   finalName,
-  finishSegment,
-  generationOf,
   gone,
-  isAbandoned,
   isDiskFull,
   isEventFile,
   makeFolderSync,
-  maxEventBytes,
-  maxRouteBytes,
-  missing,
   notFile,
   openSuffix,
-  readDone,
-  readLines,
-  readPlaces,
-  readStored,
+  reasonOf,
   routesFolder,
-  segmentName,
-  storeFiles,
+  segmentAt,
+  segmentNames,
   syncDirectory,
-  unreadableBecause,
-  unusable,
   whyNot,
-  writeDone,
 } from './segment.ts';
 
 // the way back: reads the events of a backup folder, whichever process wrote them.
 
-export interface LocalSourceOptions {
+interface LocalSourceOptions {
   readonly directory: string;
   /** Only these segments. */
   readonly own?: (() => Promise<OwnSegments>) | undefined;
@@ -99,7 +87,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     for await (const { name } of await opendir(real, { bufferSize: 100 })) {
       if (wanted !== undefined && name !== wanted) continue;
       if (isEventFile(name)) files.push(name);
-      else if (segmentName.test(name)) segments.push(name);
+      else if (segmentNames.test(name)) segments.push(name);
     }
     return { files: await sortNames(files), segments: segments.sort() };
   }
@@ -113,7 +101,8 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     if (reason !== undefined && !(isOpen && reason === gone))
       return { place, reason, ...(reason !== notFile && { mayPass: true }) };
     if (!isOpen) return place;
-    if (reason === undefined && (await isAbandoned(path, now()))) return basename(await finishSegment(path));
+    if (reason === undefined && (await isAbandoned(path, now())))
+      return basename(await segmentAt(path).finish());
     const isDoubtful = await isInDoubt(path);
     return { place, reason: inUse, isInUse: true, ...(isDoubtful && { isDoubtful }) };
   }
@@ -133,11 +122,11 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   async function readAll(entries: readonly Entry[], segments: readonly string[]): Promise<StoredBatch> {
     const found = new Map<Entry, StoredEvent | Unreadable>();
     const files = entries.filter((entry) => typeof entry === 'string');
-    const events = await Promise.all(files.map((name) => readEventFile(real, name)));
+    const events = await Promise.all(files.map(eventFilesIn(real).read));
     for (const [index, file] of files.entries()) found.set(file, events[index] as StoredEvent | Unreadable);
     for (const [segment, lines] of bySegment(entries)) {
       const name = segments[segment] as string;
-      const texts = await readPlaces(join(real, name), lines).catch(unreadableBecause);
+      const texts = await segmentAt(join(real, name)).texts(lines).catch(unreadableBecause);
       for (const [index, line] of lines.entries()) {
         if (index % parsedAtOnce === parsedAtOnce - 1) await nextTurn();
         const place = `${name}:${line.number + 1}`;
@@ -160,7 +149,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     if (done.size() < lineCount) return;
     state.isMoved = true;
     await move(name);
-    await unlink(doneFile(join(real, name))).catch(() => {});
+    await segmentAt(join(real, name)).removeDone();
   }
 
   async function move(name: string, to = recoveredFolder): Promise<string> {
@@ -184,7 +173,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       state.unnoted.add(line);
     }
     try {
-      await writeDone(real, join(real, name), state.done);
+      await segmentAt(join(real, name)).writeDone(state.done);
       state.unnoted.clear();
     } catch (error) {
       // On a full disk this process continues, because it remembers. A later process would send these events again.
@@ -200,13 +189,13 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       if ((await whyNot(directory)) === gone)
         throw missing(`the backup folder "${directory}" does not exist`);
       real = openBackupDirectory(directory);
-      checkFolder(join(real, routesFolder));
+      eventFilesIn(real).checkRoutes();
       if (options.file !== undefined) {
         const name = basename(options.file);
         await lstat(join(real, name)).catch(() => {
           throw missing(`there is no file "${name}" in the backup folder "${directory}"`);
         });
-        if (!isEventFile(name) && !segmentName.test(name))
+        if (!isEventFile(name) && !segmentNames.test(name))
           throw missing(`"${name}" is neither an event file (.json) nor a segment`);
       }
       isTaking = forRecovery;
@@ -220,7 +209,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       try {
         // The first of a hundred thousand is enough.
         for await (const { name } of await opendir(placeOfEvents(directory)))
-          if (isEventFile(name) || segmentName.test(name)) return true;
+          if (isEventFile(name) || segmentNames.test(name)) return true;
       } catch {
         // The folder does not exist, or is not readable.
       }
@@ -231,8 +220,9 @@ function createSource(options: LocalSourceOptions): RecoverySource {
       const { files, segments } = await names();
       let count = files.length;
       for (const name of segments) {
-        const lines = await countLines(join(real, name)).catch(() => 0);
-        const done = await readDone(join(real, name), () => lines).catch(unreadableBecause);
+        const segment = segmentAt(join(real, name));
+        const lines = await segment.countLines().catch(() => 0);
+        const done = await segment.readDone(() => lines).catch(unreadableBecause);
         count += typeof done === 'string' ? lines : lines - done.size();
       }
       return count;
@@ -284,7 +274,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
         const [, segment, line] = lineOf(event);
         if (segment === undefined) await moveFile(event.place, asideFolder);
         else {
-          const [result] = await storeFiles(folder, 'record', [toBackupEvent(event)]);
+          const [result] = await eventFilesIn(folder).store('record', [toBackupEvent(event)]);
           if (typeof result !== 'string') throw result;
           await doneWithLines(segment, [Number(line) - 1]);
         }
@@ -331,8 +321,54 @@ function withOneLineErrors(source: RecoverySource, directory: string): RecoveryS
   };
 }
 
+/** Turns an error of the file system into one line, for readers of the folder. */
+function unusable(error: unknown, directory: string): SvcError {
+  if (error instanceof SvcError) return error;
+  const { path, syscall } = error as NodeJS.ErrnoException;
+  const where = path === undefined ? '' : ` (${syscall} ${path})`;
+  return missing(`the backup folder "${directory}" cannot be used: ${reasonOf(error)}${where}`);
+}
+
+/** Of one file among others that can be read. */
+function unreadableBecause(error: unknown): string {
+  return error instanceof SvcError ? error.message : `it cannot be read (${codeOf(error)})`;
+}
+
+function missing(message: string): SvcError {
+  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
+}
+
+/** Whether its process is gone, or, if it runs elsewhere, has not touched it for a minute. */
+async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
+  const writer = segmentNames.writerOf(basename(path));
+  if (writer !== undefined && 'space' in writer) {
+    const own = ownStamp();
+    if (writer.space === own.space) return !isAlive(writer, own);
+  } else if (writer !== undefined && writer.pid !== process.pid && !isRunning(writer.pid)) return true;
+  const found = await lstat(path).catch(() => undefined);
+  // A time in the future is not from its writer.
+  return found !== undefined && Math.abs(nowMs - found.mtimeMs) > abandonedMs;
+}
+
+const abandonedMs = 60_000;
+
+/**
+ * Tells whether a journal in use is doubtful. Its process is, or was, on another host or in another container, and has not
+ * touched it since the first call.
+ */
+function createDoubt(): (path: string) => Promise<boolean> {
+  const seen = new Map<string, number>();
+  return async (path) => {
+    const writer = segmentNames.writerOf(basename(path));
+    if (writer === undefined || !('space' in writer) || writer.space === ownStamp().space) return false;
+    const { mtimeMs = 0 } = (await lstat(path).catch(() => undefined)) ?? {};
+    if (!seen.has(path)) seen.set(path, mtimeMs);
+    return seen.get(path) === mtimeMs;
+  };
+}
+
 /** Reads one batch ahead, while the one before it is sent. A large batch is read alone. At the end, no read is in flight. */
-export async function* readAhead<Plan extends { readonly isLarge: boolean }, Batch>(
+async function* readAhead<Plan extends { readonly isLarge: boolean }, Batch>(
   plans: AsyncIterable<Plan>,
   read: (plan: Plan) => Promise<Batch>,
 ): AsyncGenerator<Batch> {
@@ -350,21 +386,6 @@ export async function* readAhead<Plan extends { readonly isLarge: boolean }, Bat
   } finally {
     await ahead?.catch(() => {});
   }
-}
-
-/** The event of a file, with its route in `routes/`. */
-async function readEventFile(directory: string, name: string): Promise<StoredEvent | Unreadable> {
-  const value = await readStored(join(directory, name), maxEventBytes);
-  if (typeof value === 'string') return { place: name, reason: value };
-  const route = await readStored(join(directory, routesFolder, name), maxRouteBytes);
-  // Without its own route, the event would go to a wrong topic.
-  if (typeof route === 'string' && route !== gone)
-    return { place: name, reason: `its route, ${routesFolder}/${name}: ${route}` };
-  const event =
-    typeof route === 'string'
-      ? (decodeRecord(value.toString(), name) ?? decodeEvent(value, undefined, name))
-      : decodeEvent(value, route.toString(), name);
-  return event ?? { place: name, reason: 'it holds no event' };
 }
 
 /** For a list: the events of a folder, then those that were set aside in it as too large. */
@@ -420,13 +441,14 @@ interface Cut {
 
 /** Batches of at most `size` entries. */
 async function* cutEntries(directory: string, all: Iterable<Entry>, size: number): AsyncGenerator<Cut> {
+  const files = eventFilesIn(directory);
   let entries: Entry[] = [];
   let fileCount = 0;
   let bytes = 0;
   for (const entry of all) {
     const isFile = typeof entry === 'string';
     // A larger file is not read.
-    const entryBytes = isFile ? await plannedBytes(join(directory, entry)) : entry.bytes;
+    const entryBytes = isFile ? await files.plannedBytes(entry) : entry.bytes;
     const isFull = entries.length >= size || fileCount >= openFiles || bytes + entryBytes > batchBytes;
     if (isFull && entries.length > 0) {
       yield { entries, isLarge: bytes > batchBytes };
@@ -491,22 +513,22 @@ async function scanSegment(
   unnoted: Set<number> | undefined,
   from = 0n,
 ): Promise<Scan> {
-  const path = join(directory, name);
-  const generation = generationOf(name);
+  const { lines, countLines, readDone, doneName } = segmentAt(join(directory, name));
+  const generation = segmentNames.generationOf(name);
   const unreadable: Unreadable[] = [];
   let unnamed = 0;
   let count = 0;
   let lastId = 0n;
   let done: Ranges | string;
   try {
-    done = await readDone(path, () => countLines(path));
+    done = await readDone(() => countLines());
   } catch (error) {
     done = unreadableBecause(error);
   }
   if (typeof done === 'string') {
     // Events are sent twice rather than never. The first handled lines replace the invalid note.
     const reason = `${done}: no line counts as done`;
-    unreadable.push({ place: basename(doneFile(path)), reason });
+    unreadable.push({ place: doneName, reason });
   }
   const progress = newProgress(typeof done === 'string' ? createRanges() : done, unnoted);
 
@@ -516,7 +538,7 @@ async function scanSegment(
   }
 
   try {
-    for await (const { number, text, isWhole, start, bytes } of readLines(path)) {
+    for await (const { number, text, isWhole, start, bytes } of lines()) {
       if (number >= mostLines) throw missing(`it has more than ${mostLines} lines`);
       if (!isWhole) {
         // Its process died during the write, so it never counted as stored.
@@ -545,22 +567,13 @@ async function scanSegment(
   return { progress, unreadable };
 }
 
-/** Unchecked, for plans only; 0 if it does not exist. */
-async function sizeOf(path: string): Promise<number> {
-  return lstat(path).then(
-    ({ size }) => size,
-    () => 0,
-  );
-}
-
-/** Size of an event file; 0 if it is too large to be read. */
-async function plannedBytes(path: string): Promise<number> {
-  const bytes = await sizeOf(path);
-  return bytes > maxEventBytes ? 0 : bytes;
-}
-
 async function bytesIn(directory: string): Promise<number> {
-  const sizes = (await readdir(directory)).map((name) => sizeOf(join(directory, name)));
+  const sizes = (await readdir(directory)).map((name) =>
+    lstat(join(directory, name)).then(
+      ({ size }) => size,
+      () => 0,
+    ),
+  );
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
@@ -687,7 +700,7 @@ const atOnce = { sorted: 500, merged: 4_000 };
  * Names of event files in the order of their ids, a million within seconds. Names without an id come first. It sorts numbers,
  * because an object for each name would cause long garbage collections.
  */
-export async function sortNames(names: readonly string[]): Promise<string[]> {
+async function sortNames(names: readonly string[]): Promise<string[]> {
   const [high, low] = [new Uint32Array(names.length), new Uint32Array(names.length)];
   const before = (a: number, b: number): number =>
     (high[a] as number) - (high[b] as number) ||

@@ -7,21 +7,27 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
-  readdirSync,
-  renameSync,
   rmSync,
   type Stats,
   unlinkSync,
   writeSync,
 } from 'node:fs';
-import { type FileHandle, link, lstat, open, rename, rm, unlink, utimes } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { type FileHandle, link, lstat, open, rename, rm, unlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { createRanges, parseBounded, type Ranges, rangesWithin } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
-import { isAlive, isRunning, ownStamp, type ProcessStamp } from '../../ground/claims.ts';
-import { clock } from '../../ground/clock.ts';
+import { ownStamp, type ProcessStamp } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { type BackupEvent, backupName, encodeLine, encodeRecord, encodeRoute } from '../../publish/tier.ts';
+import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
+import {
+  type BackupEvent,
+  backupName,
+  decodeEvent,
+  decodeRecord,
+  encodeLine,
+  encodeRecord,
+  encodeRoute,
+} from '../../publish/tier.ts';
 
 interface Placed {
   readonly directory: string;
@@ -213,7 +219,7 @@ export function makeFolderSync(path: string): void {
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`
  */
-export function checkFolder(path: string): void {
+function checkFolder(path: string): void {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return;
   const user = process.getuid?.();
@@ -269,7 +275,7 @@ async function openStored(path: string, maxBytes: number): Promise<StoredFile | 
 }
 
 /** All of a small file, in memory. */
-export async function readStored(path: string, maxBytes: number): Promise<Buffer | string> {
+async function readStored(path: string, maxBytes: number): Promise<Buffer | string> {
   const opened = await openStored(path, maxBytes);
   if (typeof opened === 'string') return opened;
   try {
@@ -291,63 +297,6 @@ async function readAt(file: FileHandle, start: number, bytes: number): Promise<B
     count += bytesRead;
   }
   return buffer.subarray(0, count);
-}
-/** A line of a file: its position, and its length without the line feed, in bytes. */
-interface Extent {
-  readonly start: number;
-  readonly bytes: number;
-}
-
-/** Groups of consecutive lines, which one read gets. */
-function adjacent(lines: readonly Extent[]): Extent[][] {
-  const groups: Extent[][] = [];
-  let end = -1;
-  for (const line of lines) {
-    if (line.start === end) groups.at(-1)?.push(line);
-    else groups.push([line]);
-    end = line.start + line.bytes + 1;
-  }
-  return groups;
-}
-
-/** The texts of lines of one file, or why it is not read. */
-export async function readPlaces(path: string, lines: readonly Extent[]): Promise<string[] | string> {
-  const opened = await openStored(path, maxReadBytes);
-  if (typeof opened === 'string') return opened;
-  const { file } = opened;
-  try {
-    const texts: string[] = [];
-    for (const some of adjacent(lines)) {
-      const [{ start }, last] = [some[0] as Extent, some.at(-1) as Extent];
-      const piece = await readAt(file, start, last.start + last.bytes - start);
-      for (const line of some)
-        texts.push(piece.toString('utf8', line.start - start, line.start - start + line.bytes));
-    }
-    return texts;
-  } finally {
-    await file.close();
-  }
-}
-
-/**
- * In pieces, at most to the size of the file when it was opened.
- *
- * @throws SvcError with one line if it cannot be read
- */
-async function* readPieces(path: string, start = 0, end = maxReadBytes): AsyncGenerator<Buffer> {
-  const opened = await openStored(path, maxReadBytes);
-  if (typeof opened === 'string') throw missing(opened);
-  try {
-    const last = Math.min(end, opened.bytes);
-    for (let at = start; at < last; ) {
-      const piece = await readAt(opened.file, at, Math.min(mebibyte, last - at));
-      if (piece.length === 0) return;
-      at += piece.length;
-      yield piece;
-    }
-  } finally {
-    await opened.file.close();
-  }
 }
 
 /** Why an open file is not read. */
@@ -379,32 +328,13 @@ export async function whyNot(path: string): Promise<string | undefined> {
   return found.isFile() ? undefined : notFile;
 }
 
-export function toSvcError(error: unknown, directory: string): SvcError {
-  return error instanceof SvcError ? error : failed(directory, reasonOf(error));
-}
-
-/** As `toSvcError`, for readers of the folder. */
-export function unusable(error: unknown, directory: string): SvcError {
-  if (error instanceof SvcError) return error;
-  const { path, syscall } = error as NodeJS.ErrnoException;
-  const where = path === undefined ? '' : ` (${syscall} ${path})`;
-  return new SvcError(
-    'SVC_ADAPTERS_BACKUP_FAILED',
-    `the backup folder "${directory}" cannot be used: ${reasonOf(error)}${where}`,
-  );
-}
-
-/** Of one file among others that can be read. */
-export function unreadableBecause(error: unknown): string {
-  return error instanceof SvcError ? error.message : `it cannot be read (${codeOf(error)})`;
-}
-
-function reasonOf(error: unknown): string {
+/** For messages about the folder. */
+export function reasonOf(error: unknown): string {
   const code = codeOf(error);
   return hints[code] === undefined ? code : `${code}: ${hints[code]}`;
 }
 
-function codeOf(error: unknown): string {
+export function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException | undefined)?.code ?? 'unknown error';
 }
 
@@ -421,27 +351,6 @@ const hints: Readonly<Record<string, string>> = {
   EXDEV: 'recovered/ is on another file system',
 };
 
-export function failed(directory: string, why: string): SvcError {
-  return new SvcError(
-    'SVC_ADAPTERS_BACKUP_FAILED',
-    `the backup folder "${directory}" cannot be written: ${why}`,
-  );
-}
-
-export function missing(message: string): SvcError {
-  return new SvcError('SVC_ADAPTERS_BACKUP_FAILED', message);
-}
-
-function tooLarge(bytes: number, maxBytes: number): SvcError {
-  return full(
-    `an event of ${bytes} bytes is more than the local backup stores in one piece (${maxBytes} bytes)`,
-  );
-}
-
-export function full(message: string): SvcError {
-  return new SvcError('SVC_ADAPTERS_BACKUP_FULL', message);
-}
-
 /**
  * A segment is the file of many events, in one of these states:
  *
@@ -454,347 +363,95 @@ export function full(message: string): SvcError {
  * Handled: `recovered/segment-….ndjson`.
  */
 export const openSuffix = '.open';
-/** `segment-<generation>-<pid>-<random>-<space>-<task>-<began>`. Older names have a time, the pid and a random part only. */
-export const segmentName =
+
+const segmentName =
   /^segment-(\d{13})-(\d{1,10})-([0-9a-f]{8})(?:-([0-9a-f]{8})-(\d{1,10})-(\d{1,19}))?\.ndjson(\.open)?$/;
 
-const segmentTaken = 'SEGMENT_TAKEN';
-
-const newSegmentFlags =
-  constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0);
-
-/** One file of newline-delimited records that is written to. */
-interface Segment {
-  readonly path: string;
-  bytes(): number;
-  lines(): number;
-  /**
-   * Appends whole lines and syncs them: all of them or none. After a failure, further appends are refused. Fails with the code
-   * `SEGMENT_TAKEN` if the file was moved or removed meanwhile: a reader took this process for dead, and may have missed these
-   * lines.
-   */
-  append(text: string, lineCount: number): Promise<void>;
-  /** Ends the writing. The file keeps the suffix `.open`. */
-  end(): Promise<void>;
-}
-
-/** The writer of segments, which share one generation. Later writers have a greater one. 0: there are event files as well. */
-interface JournalOwner {
-  readonly generation: number;
-  readonly stamp: ProcessStamp;
-}
-
-/** `names`: all names in the folder. A clock that was set back does not matter. */
-export function nextGeneration(names: readonly string[], nowMs: number): number {
-  return names.reduce((most, name) => Math.max(most, generationOf(name) + 1), nowMs);
-}
-
-/** The order of segments of several processes; 0 if there are event files as well. */
-export function generationOf(name: string): number {
-  const [, generation, , , space] = segmentName.exec(name) ?? [];
-  return space === undefined ? 0 : Number(generation);
-}
-
-function newSegmentName({ generation, stamp }: JournalOwner): string {
-  const number = String(generation).padStart(13, '0');
-  const { space, task, began } = stamp;
-  const random = nodeCrypto().randomBytes(4).toString('hex');
-  return `segment-${number}-${process.pid}-${random}-${space}-${task}-${began}.ndjson`;
-}
-
-async function createSegment(directory: string, owner: JournalOwner): Promise<Segment> {
-  const path = join(directory, newSegmentName(owner) + openSuffix);
-  const file = await open(path, newSegmentFlags, 0o600);
-  let bytes = 0;
-  let lines = 0;
-  let isBroken = false;
-  try {
-    await file.chmod(0o600);
-    await syncDirectory(directory);
-  } catch (error) {
-    await file.close();
-    await unlink(path).catch(() => {});
-    throw error;
-  }
-  const { ino } = await file.stat();
-  return {
-    path,
-    bytes: () => (isBroken ? Number.POSITIVE_INFINITY : bytes),
-    lines: () => lines,
-    async append(text, lineCount) {
-      try {
-        await file.writeFile(text);
-        await file.datasync();
-        // A reader renames a segment before it reads it. If the name is unchanged now, the lines will be read.
-        const found = await lstat(path).catch(() => undefined);
-        if (found?.ino !== ino) throw Object.assign(new Error('segment taken'), { code: segmentTaken });
-        bytes += Buffer.byteLength(text);
-        lines += lineCount;
-      } catch (error) {
-        isBroken = true;
-        // A half-written batch on a full disk was reported as not stored, so it must never be sent.
-        if ((error as NodeJS.ErrnoException).code !== segmentTaken)
-          await file.truncate(bytes).catch(() => {});
-        throw error;
-      }
-    },
-    end: () => file.close(),
-  };
-}
-
-/** Hands the segment over to readers. Returns its new path. */
-export async function finishSegment(path: string): Promise<string> {
-  const final = finalName(path);
-  await rename(path, final);
-  return final;
-}
-
-/** The note of handled lines, beside the segment, under its final name. */
-export function doneFile(segment: string): string {
-  return `${finalName(segment)}.done`;
-}
+/** `segment-<generation>-<pid>-<random>-<space>-<task>-<began>`. Older names have a time, the pid and a random part only. */
+export const segmentNames = {
+  test: (name: string): boolean => segmentName.test(name),
+  /** The order of segments of several processes; 0 if there are event files as well. */
+  generationOf(name: string): number {
+    const [, generation, , , space] = segmentName.exec(name) ?? [];
+    return space === undefined ? 0 : Number(generation);
+  },
+  /** The thread that wrote it. Older names tell its `pid` only. */
+  writerOf(name: string): ProcessStamp | Pick<ProcessStamp, 'pid'> | undefined {
+    const [, , pid, , space, task, began] = segmentName.exec(name) ?? [];
+    if (pid === undefined) return undefined;
+    if (space === undefined) return { pid: Number(pid) };
+    return { space, pid: Number(pid), task: Number(task), began: Number(began) };
+  },
+  /** Makes the names for one writer. Later writers have a greater generation. 0: there are event files as well. */
+  from(generation: number): () => string {
+    const { space, pid, task, began } = ownStamp();
+    const number = String(generation).padStart(13, '0');
+    return () => {
+      const random = nodeCrypto().randomBytes(4).toString('hex');
+      return `segment-${number}-${pid}-${random}-${space}-${task}-${began}.ndjson`;
+    };
+  },
+};
 
 /** The same before and after the segment is handed over. */
 export function finalName(path: string): string {
   return path.endsWith(openSuffix) ? path.slice(0, -openSuffix.length) : path;
 }
 
-/** Resolves with a text if the note is invalid. Then no line counts as handled: events are sent twice rather than never. */
-export async function readDone(
-  segment: string,
-  lineCount: () => number | Promise<number>,
-): Promise<Ranges | string> {
-  const note = await readStored(doneFile(segment), maxDoneBytes);
-  if (note === gone) return createRanges();
-  if (typeof note === 'string') return note;
-  const ranges = parseBounded(note.toString(), 2, maxDoneBytes);
-  return rangesWithin(ranges, await lineCount()) ?? 'it names a missing file';
-}
-
-/** Atomic and synced: a crash leaves the old note or the new one. */
-export async function writeDone(directory: string, segment: string, done: Ranges): Promise<void> {
-  const temporary = join(directory, temporaryName());
-  try {
-    const file = await open(temporary, 'wx', 0o600);
-    try {
-      await file.writeFile(JSON.stringify(done));
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(temporary, join(directory, basename(doneFile(segment))));
-    await syncDirectory(directory);
-  } catch (error) {
-    await unlink(temporary).catch(() => {});
-    throw error;
-  }
-}
-
-/** Whether its process is gone, or, if it runs elsewhere, has not touched it for a minute. */
-export async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
-  const [, , pid, , space, task, began] = segmentName.exec(basename(path)) ?? [];
-  if (space !== undefined) {
-    const own = ownStamp();
-    const stamp = { space, pid: Number(pid), task: Number(task), began: Number(began) };
-    if (space === own.space) return !isAlive(stamp, own);
-  } else if (pid !== undefined && Number(pid) !== process.pid && !isRunning(Number(pid))) return true;
-  const found = await lstat(path).catch(() => undefined);
-  // A time in the future is not from its writer.
-  return found !== undefined && Math.abs(nowMs - found.mtimeMs) > abandonedMs;
-}
-
-const abandonedMs = 60_000;
-
-/**
- * Tells whether a journal in use is doubtful. Its process is, or was, on another host or in another container, and has not
- * touched it since the first call.
- */
-export function createDoubt(): (path: string) => Promise<boolean> {
-  const seen = new Map<string, number>();
-  return async (path) => {
-    const [, , , , space] = segmentName.exec(basename(path)) ?? [];
-    if (space === undefined || space === ownStamp().space) return false;
-    const { mtimeMs = 0 } = (await lstat(path).catch(() => undefined)) ?? {};
-    if (!seen.has(path)) seen.set(path, mtimeMs);
-    return seen.get(path) === mtimeMs;
-  };
-}
-
-interface SegmentWriterOptions {
-  readonly usage: {
-    /** Sets the figures of a segment that this process has written. */
-    learn(segment: string, bytes: number, lines: number): void;
-    add(what: { segments?: number; lines?: number }): void;
-  };
-  /** The folder has event files as well, so ids alone give the order. */
-  readonly hasFiles: boolean;
-}
-
-const maxSegmentBytes = 16 * 1024 * 1024;
-/** A segment that is not touched for a minute has no living owner. */
-const heartbeatMs = 10_000;
-
-/** Appends to one segment after the other, and keeps the ended ones until they are handed over. */
-export function createSegmentWriter({ usage, hasFiles }: SegmentWriterOptions) {
-  let segment: Segment | undefined;
-  let ended: string[] = [];
-  let owner: JournalOwner | undefined;
-  let heartbeat: NodeJS.Timeout | undefined;
-
-  /** The writer from now on. All segments in the folder come before its own. */
-  function ownerIn(directory: string): JournalOwner {
-    if (owner === undefined) {
-      const generation = hasFiles ? 0 : nextGeneration(readdirSync(directory), clock.now());
-      owner = { generation, stamp: ownStamp() };
-    }
-    heartbeat ??= setInterval(touch, heartbeatMs).unref();
-    return owner;
-  }
-
-  /** Shows processes elsewhere that this one lives. */
-  function touch(): void {
-    const now = new Date();
-    const all = segment === undefined ? ended : [...ended, segment.path];
-    for (const path of all) utimes(path, now, now).catch(() => {});
-  }
-
-  async function newSegment(directory: string): Promise<Segment> {
-    const made = await createSegment(directory, ownerIn(directory));
-    usage.add({ segments: 1 });
-    return made;
-  }
-
-  async function end(): Promise<void> {
-    const last = segment;
-    segment = undefined;
-    if (last === undefined) return;
-    await last.end().catch(() => {});
-    if (last.lines() > 0) return void ended.push(last.path);
-    // On a full disk, each refused event would leave an empty segment.
-    await unlink(last.path).catch(() => {});
-    usage.add({ segments: -1 });
-  }
-
+/** The segment at this path. `…Done`: the note of handled lines, beside it, under its final name. */
+export function segmentAt(path: string) {
+  const directory = dirname(path);
+  const note = `${finalName(path)}.done`;
   return {
-    /** Appends whole lines and syncs them: all of them or none. */
-    async append(directory: string, text: string, lineCount: number): Promise<void> {
-      if (segment !== undefined && segment.bytes() >= maxSegmentBytes) await end();
+    lines: () => readLines(path),
+    /** The texts of some lines, or why it is not read. */
+    texts: (lines: readonly Extent[]) => readPlaces(path, lines),
+    /** Between two positions. */
+    countLines: (from?: number, to?: number) => countLines(path, from, to),
+
+    /** Hands it over to readers. Returns its new path. */
+    async finish(): Promise<string> {
+      const final = finalName(path);
+      await rename(path, final);
+      return final;
+    },
+
+    /** Makes it, with all of the events or none, at the end of the process. */
+    storeSync(events: readonly BackupEvent[]): void {
+      const lines = events.map((event) => checkedLine(event));
+      writeNewSync(path, Buffer.from(lines.join('')));
+      syncDirectorySync(directory);
+    },
+
+    doneName: basename(note),
+    /** Resolves with a text if the note is invalid. Then no line counts as handled: events are sent twice rather than never. */
+    async readDone(lineCount: () => number | Promise<number>): Promise<Ranges | string> {
+      const text = await readStored(note, maxDoneBytes);
+      if (text === gone) return createRanges();
+      if (typeof text === 'string') return text;
+      const ranges = parseBounded(text.toString(), 2, maxDoneBytes);
+      return rangesWithin(ranges, await lineCount()) ?? 'it names a missing file';
+    },
+    /** Atomic and synced: a crash leaves the old note or the new one. */
+    async writeDone(done: Ranges): Promise<void> {
+      const temporary = join(directory, temporaryName());
       try {
-        segment ??= await newSegment(directory);
-        await segment.append(text, lineCount);
-      } catch (error) {
-        await end();
-        if ((error as NodeJS.ErrnoException).code !== segmentTaken) throw error;
-        segment = await newSegment(directory);
-        await segment.append(text, lineCount);
-      }
-      usage.add({ lines: lineCount });
-      usage.learn(segment.path, segment.bytes(), segment.lines());
-    },
-
-    end,
-    /** Names of the ended segments that still exist: a drain moves those that it has sent. */
-    async names(): Promise<readonly string[]> {
-      const reasons = await Promise.all(ended.map(whyNot));
-      ended = ended.filter((_, index) => reasons[index] !== gone);
-      return ended.map((path) => basename(path));
-    },
-    /** Hands the ended segments to the readers. */
-    async seal(): Promise<void> {
-      for (const path of ended.splice(0)) {
-        await finishSegment(path).catch(async () => {
-          // Tries again at the next call. No other process takes it while this one lives.
-          if ((await whyNot(path)) !== gone) ended.push(path);
-        });
-      }
-    },
-    /** Hands all segments over, at the end of the process. A failure leaves them to the next process. */
-    sealSync(): void {
-      const paths = segment === undefined ? ended : [...ended, segment.path];
-      segment = undefined;
-      ended = [];
-      for (const path of paths) {
+        const file = await open(temporary, 'wx', 0o600);
         try {
-          renameSync(path, finalName(path));
-        } catch {
-          // A reader takes over the segments of a dead process.
+          await file.writeFile(JSON.stringify(done));
+          await file.sync();
+        } finally {
+          await file.close();
         }
+        await rename(temporary, note);
+        await syncDirectory(directory);
+      } catch (error) {
+        await unlink(temporary).catch(() => {});
+        throw error;
       }
     },
-    ownerIn,
-    close: () => clearInterval(heartbeat),
+    removeDone: () => unlink(note).catch(() => {}),
   };
-}
-
-/** `event`: the event JSON as `<eventId>.json`, its route beside it. `record`: all in one, as `<epoch_millis>.json`. */
-export type BackupFormat = 'event' | 'record';
-
-/** Topic, key and headers of bare event files, under the same names. */
-export const routesFolder = 'routes';
-
-const atOnce = 4;
-
-/** One file per event. Returns one result per event, in their order: the name of its file, or the error. */
-export async function storeFiles(
-  directory: string,
-  format: BackupFormat,
-  events: readonly BackupEvent[],
-): Promise<(string | Error)[]> {
-  if (format === 'event') makeFolderSync(join(directory, routesFolder));
-  const results: (string | Error)[] = [];
-  const paths: string[] = [];
-  for (let at = 0; at < events.length; at += atOnce) {
-    const group = events.slice(at, at + atOnce);
-    const written = group.map(async (event) => {
-      const { stem, parts } = partsOf(directory, format, event);
-      const name = await writeExclusive(stem, parts);
-      paths.push(...parts.map((part) => join(part.directory, name)));
-      return name;
-    });
-    results.push(...(await Promise.all(written.map((one) => one.catch((error: Error) => error)))));
-  }
-  try {
-    if (format === 'event') await syncDirectory(join(directory, routesFolder));
-    await syncDirectory(directory);
-    return results;
-  } catch (error) {
-    // An event that is reported as not stored goes to another tier or counts as lost, so it must not be sent from here.
-    for (const path of paths) await rm(path, { force: true }).catch(() => {});
-    return results.map((result) => (typeof result === 'string' ? (error as Error) : result));
-  }
-}
-
-/** All of them or none, because the caller counts all of them as lost after a failure. */
-export function storeFilesSync(
-  directory: string,
-  format: BackupFormat,
-  events: readonly BackupEvent[],
-): void {
-  if (format === 'event') makeFolderSync(join(directory, routesFolder));
-  const written: string[] = [];
-  try {
-    for (const event of events) {
-      const { stem, parts } = partsOf(directory, format, event);
-      const name = writeExclusiveSync(stem, parts);
-      written.push(...parts.map((part) => join(part.directory, name)));
-    }
-    if (format === 'event') syncDirectorySync(join(directory, routesFolder));
-    syncDirectorySync(directory);
-  } catch (error) {
-    for (const path of written) rmSync(path, { force: true });
-    throw error;
-  }
-}
-
-/** Many events at the end of the process: one finished segment. */
-export function storeSegmentSync(
-  directory: string,
-  events: readonly BackupEvent[],
-  owner: JournalOwner,
-): void {
-  const lines = events.map((event) => checkedLine(event));
-  writeNewSync(join(directory, newSegmentName(owner)), Buffer.from(lines.join('')));
-  syncDirectorySync(directory);
 }
 
 /**
@@ -802,40 +459,12 @@ export function storeSegmentSync(
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_FULL` if it is too large to be read again
  */
-export function checkedLine(event: BackupEvent, maxBytes = maxEventBytes): string {
+export function checkedLine(event: BackupEvent): string {
   const line = encodeLine(event);
   // A character takes at most three bytes. The line feed does not count.
-  if (line.length * 3 > maxBytes) check(Buffer.byteLength(line) - 1, maxBytes);
+  if (line.length * 3 > maxEventBytes) check(Buffer.byteLength(line) - 1, maxEventBytes);
   return line;
 }
-
-function check(bytes: number, maxBytes: number): void {
-  if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
-}
-
-function partsOf(
-  directory: string,
-  format: BackupFormat,
-  event: BackupEvent,
-): { stem: string; parts: Placed[] } {
-  if (format === 'record') {
-    const bytes = encodeRecord(event);
-    check(bytes.length, maxEventBytes);
-    return { stem: String(event.backedUpAt), parts: [{ directory, bytes }] };
-  }
-  const route = { directory: join(directory, routesFolder), bytes: encodeRoute(event) };
-  check(route.bytes.length, maxRouteBytes);
-  check(event.value.length, maxEventBytes);
-  return { stem: backupName(event.eventId), parts: [route, { directory, bytes: event.value }] };
-}
-
-/** `<anything>.json`, without temporary files. */
-export function isEventFile(name: string): boolean {
-  return name.endsWith('.json') && !name.startsWith('.');
-}
-
-/** Folder of events that their topic never takes. */
-export const asideFolder = 'too-large';
 
 /** A line of a segment, without its line feed. `isWhole` is false for a last line without line feed: its write was cut off. */
 interface Line {
@@ -855,18 +484,18 @@ const lineFeed = 0x0a;
  *
  * @throws SvcError with one line if the file cannot be read
  */
-export async function* readLines(path: string, maxBytes = maxEventBytes): AsyncGenerator<Line> {
+async function* readLines(path: string): AsyncGenerator<Line> {
   let rest: Buffer[] = [];
   let bytes = 0;
   let number = 0;
   let start = 0;
   const add = (piece: Buffer): void => {
     bytes += piece.length;
-    if (bytes > maxBytes) rest = [];
+    if (bytes > maxEventBytes) rest = [];
     else rest.push(piece);
   };
   const end = (isWhole: boolean): Line => {
-    const text = bytes > maxBytes ? undefined : Buffer.concat(rest).toString();
+    const text = bytes > maxEventBytes ? undefined : Buffer.concat(rest).toString();
     const line = { number: number++, text, isWhole, start, bytes };
     start += bytes + 1;
     bytes = 0;
@@ -885,10 +514,185 @@ export async function* readLines(path: string, maxBytes = maxEventBytes): AsyncG
   if (bytes > 0) yield end(false);
 }
 
-export async function countLines(path: string, from = 0, to?: number): Promise<number> {
+async function countLines(path: string, from = 0, to?: number): Promise<number> {
   let lines = 0;
   for await (const piece of readPieces(path, from, to)) {
     for (let at = piece.indexOf(lineFeed); at >= 0; at = piece.indexOf(lineFeed, at + 1)) lines++;
   }
   return lines;
+}
+
+/** A line of a file: its position, and its length without the line feed, in bytes. */
+interface Extent {
+  readonly start: number;
+  readonly bytes: number;
+}
+
+/** Groups of consecutive lines, which one read gets. */
+function adjacent(lines: readonly Extent[]): Extent[][] {
+  const groups: Extent[][] = [];
+  let end = -1;
+  for (const line of lines) {
+    if (line.start === end) groups.at(-1)?.push(line);
+    else groups.push([line]);
+    end = line.start + line.bytes + 1;
+  }
+  return groups;
+}
+
+/** The texts of lines of one file, or why it is not read. */
+async function readPlaces(path: string, lines: readonly Extent[]): Promise<string[] | string> {
+  const opened = await openStored(path, maxReadBytes);
+  if (typeof opened === 'string') return opened;
+  const { file } = opened;
+  try {
+    const texts: string[] = [];
+    for (const some of adjacent(lines)) {
+      const [{ start }, last] = [some[0] as Extent, some.at(-1) as Extent];
+      const piece = await readAt(file, start, last.start + last.bytes - start);
+      for (const line of some)
+        texts.push(piece.toString('utf8', line.start - start, line.start - start + line.bytes));
+    }
+    return texts;
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * In pieces, at most to the size of the file when it was opened.
+ *
+ * @throws SvcError with one line if it cannot be read
+ */
+async function* readPieces(path: string, start = 0, end = maxReadBytes): AsyncGenerator<Buffer> {
+  const opened = await openStored(path, maxReadBytes);
+  if (typeof opened === 'string') throw new SvcError('SVC_ADAPTERS_BACKUP_FAILED', opened);
+  try {
+    const last = Math.min(end, opened.bytes);
+    for (let at = start; at < last; ) {
+      const piece = await readAt(opened.file, at, Math.min(mebibyte, last - at));
+      if (piece.length === 0) return;
+      at += piece.length;
+      yield piece;
+    }
+  } finally {
+    await opened.file.close();
+  }
+}
+
+/** `<anything>.json`, without temporary files. */
+export function isEventFile(name: string): boolean {
+  return name.endsWith('.json') && !name.startsWith('.');
+}
+
+/** Folder of events that their topic never takes. */
+export const asideFolder = 'too-large';
+
+/** `event`: the event JSON as `<eventId>.json`, its route beside it. `record`: all in one, as `<epoch_millis>.json`. */
+type BackupFormat = 'event' | 'record';
+
+/** Topic, key and headers of bare event files, under the same names. */
+export const routesFolder = 'routes';
+
+const atOnce = 4;
+
+/** Files of one event each. */
+export function eventFilesIn(directory: string) {
+  const routes = join(directory, routesFolder);
+  return {
+    /** Returns one result per event, in their order: the name of its file, or the error. */
+    async store(format: BackupFormat, events: readonly BackupEvent[]): Promise<(string | Error)[]> {
+      if (format === 'event') makeFolderSync(routes);
+      const results: (string | Error)[] = [];
+      const paths: string[] = [];
+      for (let at = 0; at < events.length; at += atOnce) {
+        const group = events.slice(at, at + atOnce);
+        const written = group.map(async (event) => {
+          const { stem, parts } = partsOf(directory, format, event);
+          const name = await writeExclusive(stem, parts);
+          paths.push(...parts.map((part) => join(part.directory, name)));
+          return name;
+        });
+        results.push(...(await Promise.all(written.map((one) => one.catch((error: Error) => error)))));
+      }
+      try {
+        if (format === 'event') await syncDirectory(routes);
+        await syncDirectory(directory);
+        return results;
+      } catch (error) {
+        // An event that is reported as not stored goes to another tier or counts as lost, so it must not be sent from here.
+        for (const path of paths) await rm(path, { force: true }).catch(() => {});
+        return results.map((result) => (typeof result === 'string' ? (error as Error) : result));
+      }
+    },
+
+    /** All of them or none, because the caller counts all of them as lost after a failure. */
+    storeSync(format: BackupFormat, events: readonly BackupEvent[]): void {
+      if (format === 'event') makeFolderSync(routes);
+      const written: string[] = [];
+      try {
+        for (const event of events) {
+          const { stem, parts } = partsOf(directory, format, event);
+          const name = writeExclusiveSync(stem, parts);
+          written.push(...parts.map((part) => join(part.directory, name)));
+        }
+        if (format === 'event') syncDirectorySync(routes);
+        syncDirectorySync(directory);
+      } catch (error) {
+        for (const path of written) rmSync(path, { force: true });
+        throw error;
+      }
+    },
+
+    /** @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY` if the folder of routes is a link, a file or of another user */
+    checkRoutes: () => checkFolder(routes),
+
+    /** For plans, unchecked: the size of a file; 0 if it does not exist, or is too large to be read. */
+    async plannedBytes(name: string): Promise<number> {
+      const { size = 0 } = (await lstat(join(directory, name)).catch(() => undefined)) ?? {};
+      return size > maxEventBytes ? 0 : size;
+    },
+
+    /** The event of a file, with its route in `routes/`. */
+    async read(name: string): Promise<StoredEvent | Unreadable> {
+      const value = await readStored(join(directory, name), maxEventBytes);
+      if (typeof value === 'string') return { place: name, reason: value };
+      const route = await readStored(join(routes, name), maxRouteBytes);
+      // Without its own route, the event would go to a wrong topic.
+      if (typeof route === 'string' && route !== gone)
+        return { place: name, reason: `its route, ${routesFolder}/${name}: ${route}` };
+      const event =
+        typeof route === 'string'
+          ? (decodeRecord(value.toString(), name) ?? decodeEvent(value, undefined, name))
+          : decodeEvent(value, route.toString(), name);
+      return event ?? { place: name, reason: 'it holds no event' };
+    },
+  };
+}
+
+function check(bytes: number, maxBytes: number): void {
+  if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
+}
+
+function tooLarge(bytes: number, maxBytes: number): SvcError {
+  return new SvcError(
+    'SVC_ADAPTERS_BACKUP_FULL',
+    `an event of ${bytes} bytes is more than the local backup stores in one piece (${maxBytes} bytes)`,
+  );
+}
+
+function partsOf(
+  directory: string,
+  format: BackupFormat,
+  event: BackupEvent,
+): { stem: string; parts: Placed[] } {
+  if (format === 'record') {
+    const bytes = encodeRecord(event);
+    check(bytes.length, maxEventBytes);
+    return { stem: String(event.backedUpAt), parts: [{ directory, bytes }] };
+  }
+  const route = { directory: join(directory, routesFolder), bytes: encodeRoute(event) };
+  check(route.bytes.length, maxRouteBytes);
+  check(event.value.length, maxEventBytes);
+  return { stem: backupName(event.eventId), parts: [route, { directory, bytes: event.value }] };
 }

@@ -12,11 +12,8 @@ const closedFailure: SendFailure = {
 };
 
 /** Keeps every record in memory. Accepts Kafka's topic names only. */
-export function createMemoryBroker({
-  store = sharedMemoryStore(),
-}: {
-  readonly store?: MemoryStore;
-} = {}): Broker {
+export function createMemoryBroker(): Broker {
+  const store = sharedMemoryStore();
   let closed = false;
   return {
     name: 'memory',
@@ -54,10 +51,8 @@ export interface StoredRecord {
   readonly record: BrokerRecord;
 }
 
-type MemoryStore = ReturnType<typeof createMemoryStore>;
-
 /** Records of all topics in the order they were sent. */
-export function createMemoryStore() {
+function createMemoryStore() {
   let stored: StoredRecord[] = [];
   const listeners = new Set<() => void>();
   return {
@@ -78,6 +73,4 @@ export function createMemoryStore() {
 }
 
 /** The store of this process, which `svc/testing` reads. */
-export function sharedMemoryStore(): MemoryStore {
-  return shared('memory-broker', createMemoryStore);
-}
+export const sharedMemoryStore = () => shared('memory-broker', createMemoryStore);

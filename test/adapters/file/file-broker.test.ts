@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { createFileBroker } from '../../../src/adapters/file/file-broker.ts';
+import { fileBroker } from '../../../src/adapters/file/file-broker.ts';
 import { assertOneLine, failureOf, recordOf } from '../../contract/broker.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { readTopicFile } from './read-topic-file.ts';
@@ -44,7 +44,7 @@ describe('file broker', () => {
       headers: { eventType: 'A' },
       timestamp: 1_772_618_400_131,
     };
-    await createFileBroker({ directory }).send('orders', 0, [record, { ...record, key: null, headers: {} }]);
+    await fileBroker.open({ directory }).send('orders', 0, [record, { ...record, key: null, headers: {} }]);
     assert.equal(
       readFileSync(topicPath('orders'), 'utf8'),
       '{"timestamp":1772618400131,"key":"k\\"1","headers":{"eventType":"A"},"value":{"eventId":"1"}}\n' +
@@ -53,7 +53,7 @@ describe('file broker', () => {
   });
 
   it('makes directory and files for their owner only', async () => {
-    await createFileBroker({ directory }).send('orders', 0, [recordOf(1)]);
+    await fileBroker.open({ directory }).send('orders', 0, [recordOf(1)]);
     assert.equal(statSync(topicPath('orders')).mode & 0o777, 0o600);
     for (const path of ['made', 'made/when', 'made/when/needed']) {
       assert.equal(statSync(join(root, path)).mode & 0o777, 0o700, path);
@@ -61,7 +61,7 @@ describe('file broker', () => {
   });
 
   it('makes what was removed while it runs', async () => {
-    const broker = createFileBroker({ directory });
+    const broker = fileBroker.open({ directory });
     await broker.send('orders', 0, [recordOf(1)]);
     rmSync(directory, { recursive: true });
     assert.deepEqual(await broker.send('orders', 0, [recordOf(2)]), { ok: true });
@@ -69,7 +69,7 @@ describe('file broker', () => {
   });
 
   it('begins a new line where a process died half-way through one', async () => {
-    const broker = createFileBroker({ directory });
+    const broker = fileBroker.open({ directory });
     await broker.send('orders', 0, [recordOf(1)]);
     appendFileSync(topicPath('orders'), '{"timestamp":17');
     await broker.send('orders', 0, [recordOf(2)]);
@@ -109,7 +109,7 @@ describe('file broker', () => {
   it('says that the disk is full', async () => {
     mkdirSync(directory, { recursive: true });
     symlinkSync('/dev/full', topicPath('full'));
-    const failure = failureOf(await createFileBroker({ directory }).send('full', 0, [recordOf('sesame')]));
+    const failure = failureOf(await fileBroker.open({ directory }).send('full', 0, [recordOf('sesame')]));
     assert.deepEqual([failure.kind, failure.cause], ['retriable', 'ENOSPC']);
     assert.match(failure.message, /^no space left to write ".*full\.ndjson"/);
     assertOneLine(failure);
@@ -117,7 +117,7 @@ describe('file broker', () => {
 
   it('says that a part of the path is not a directory', async () => {
     writeFileSync(join(root, 'made'), '');
-    const broker = createFileBroker({ directory });
+    const broker = fileBroker.open({ directory });
     for (const failure of [
       failureOf(await broker.connect()),
       failureOf(await broker.send('orders', 0, [recordOf(1)])),
@@ -150,7 +150,7 @@ describe('file broker', () => {
   });
 
   it('refuses a value that would break the form of the file', async () => {
-    const broker = createFileBroker({ directory });
+    const broker = fileBroker.open({ directory });
     for (const bytes of [Buffer.from('{"a":\n1}'), Buffer.from([0, 0, 0, 0, 1, 2]), Buffer.alloc(0)]) {
       const failure = failureOf(await broker.send('orders', 0, [recordOf(0, { value: bytes })]));
       assert.deepEqual([failure.kind, failure.cause], ['fatal', 'INVALID_RECORD']);
@@ -158,7 +158,7 @@ describe('file broker', () => {
   });
 
   it('writes what comes at once in few writes', async () => {
-    const broker = createFileBroker({ directory });
+    const broker = fileBroker.open({ directory });
     const start = performance.now();
     await Promise.all(
       Array.from({ length: 5000 }, (_, index) => broker.send('orders', 0, [recordOf(index)])),

@@ -5,7 +5,7 @@ import type {
   KafkaClientOptions,
   KafkaCompression,
 } from '../../../src/adapters/kafka/kafka-client-options.ts';
-import { createKafkajsTopicReader } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
+import { kafkajsTopics } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
 import type { Broker, BrokerRecord } from '../../../src/publish/broker.ts';
 import { type SecureKafka, startSecureKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
@@ -94,7 +94,7 @@ requiring('secure-kafka', 'batches as Kafka stores them', function () {
 
   async function recovered(topic: string, compression: KafkaCompression): Promise<object[]> {
     const options = kafkaOptions(kafka.brokers, { compression });
-    const reader = createKafkajsTopicReader({ ...options, topic, group: `${topic}-group` });
+    const reader = kafkajsTopics.reader({ ...options, topic, group: `${topic}-group` });
     await reader.open(false);
     const found: object[] = [];
     for await (const records of reader.read(100))

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { createKafkajsTopicTail } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
+import { kafkajsTopics } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { silentLog } from '../../support/log.ts';
 import { requiring } from '../../support/requires.ts';
@@ -85,7 +85,7 @@ requiring('kafka', 'a topic that is followed, with a leader that fails', functio
     }
     await broker.close(5_000);
 
-    const tail = createKafkajsTopicTail({ ...options, topic, fromMs, untilMs: undefined });
+    const tail = kafkajsTopics.tail({ ...options, topic, fromMs, untilMs: undefined });
     await tail.open();
     const { failures } = failOneLeaderOnce();
     const ending = new AbortController();

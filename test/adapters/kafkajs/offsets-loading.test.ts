@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import kafkajs, { type Admin, type AdminConfig } from 'kafkajs';
 import sinon from 'sinon';
-import { createKafkajsTopicReader } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
+import { kafkajsTopics } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
 import { startKafka, type TestKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { kafkaOptions } from '../kafka/kafka-options.ts';
@@ -34,7 +34,7 @@ requiring('kafka', 'the offsets of a recovery', () => {
       };
       return { ...real, fetchOffsets };
     });
-    const reader = createKafkajsTopicReader({
+    const reader = kafkajsTopics.reader({
       ...kafkaOptions(kafka.brokers),
       topic: 'offsets-loading',
       group: 'offsets-loading',

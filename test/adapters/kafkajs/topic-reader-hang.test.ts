@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createKafkajsTopicReader } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
+import { kafkajsTopics } from '../../../src/adapters/kafkajs/kafkajs-topic-reader.ts';
 import { type OwnKafka, startOwnKafka } from '../../support/kafka.ts';
 import { silentLog } from '../../support/log.ts';
 import { requiring } from '../../support/requires.ts';
@@ -36,7 +36,7 @@ requiring('own-kafka', 'a broker that hangs while a dead letter topic is read', 
     }
     await broker.close(5_000);
 
-    const reader = createKafkajsTopicReader({ ...options, topic: 'dead', group: 'g' });
+    const reader = kafkajsTopics.reader({ ...options, topic: 'dead', group: 'g' });
     await reader.open(true);
     let read = 0;
     for await (const batch of reader.read(5)) {

@@ -1,15 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  createLocalBackup,
-  type LocalBackup,
-  type LocalBackupOptions,
-} from '../../../src/adapters/local-backup/local-backup.ts';
+import { createLocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 import type { BackupEvent } from '../../../src/publish/tier.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { silentLog } from '../../support/log.ts';
+
+type LocalBackupOptions = Parameters<typeof createLocalBackup>[0];
+export type LocalBackup = ReturnType<typeof createLocalBackup>;
 
 /** A folder that is not there yet. */
 export function freshPath(): string {

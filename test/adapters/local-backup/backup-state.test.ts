@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import { until } from '../../support/until.ts';
-import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
+import { backupEvent, backupIn, freshPath, type LocalBackup, namesIn } from './backup-folder.ts';
 
 /** What a look into the folder says. */
 function lookInto(directory: string): ReturnType<LocalBackup['state']> {

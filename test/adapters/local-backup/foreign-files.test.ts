@@ -13,7 +13,6 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { removeOldTemporaries } from '../../../src/adapters/local-backup/backup-directory.ts';
-import { createUsage } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import {
   maxDoneBytes,
@@ -108,8 +107,7 @@ describe('what others have put into a backup folder', () => {
       ]);
       renameSync(join(directory, 'routes', '1002.json.new'), join(directory, 'routes', '1002.json'));
       execFileSync('mkfifo', [join(directory, '2000.json')]);
-      const usage = createUsage(() => performance.now());
-      await usage.refresh(directory, 0);
+      await backupIn(directory).recount();
       const { ids, unreadable } = await restore(directory);
       assert.deepEqual(ids, ['1001', '1003', '1004', '1005', '1006']);
       assert.deepEqual(unreadable, [

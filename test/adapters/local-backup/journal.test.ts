@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict';
-import { readFileSync, renameSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { useFakeTimers } from 'sinon';
-import type { LocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
-import { generationOf, nextGeneration } from '../../../src/adapters/local-backup/segment.ts';
 import type { RecoverySource, Unreadable } from '../../../src/publish/recovery-source.ts';
 import { useClock } from '../../support/fake-time.ts';
 import { until } from '../../support/until.ts';
-import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
+import { backupEvent, backupIn, freshPath, type LocalBackup, namesIn } from './backup-folder.ts';
 
 const store = (backup: LocalBackup, ...ids: number[]): Promise<unknown> =>
   Promise.all(ids.map((id) => backup.store(backupEvent(String(id)))));
@@ -42,6 +48,7 @@ function exchange(directory: string, change: (name: string) => string): string[]
   return namesIn(directory);
 }
 const stamp = /-(\d+)-([0-9a-f]{8})-([0-9a-f]{8})-(\d+)-(\d+)\.ndjson/;
+const generationOf = (name: string): number => Number(name.split('-')[1]);
 const ofDead = (name: string): string => name.replace(stamp, '-$1-$2-$3-$4-1.ndjson');
 const ofOtherHost = (name: string): string => name.replace(stamp, '-$1-$2-00000000-$4-$5.ndjson');
 
@@ -201,12 +208,24 @@ describe('journal of the local backup', () => {
     }
   });
 
-  it('a generation is greater than all in the folder, and than none of what has none', () => {
+  it('a generation is greater than all in the folder, and than none of what has none', async () => {
     const journal = 'segment-1795299716250-7-00000001-0000000a-7-5.ndjson';
-    assert.equal(generationOf(journal), 1_795_299_716_250);
-    assert.equal(generationOf('segment-1795299716250-7-00000001.ndjson'), 0);
-    assert.equal(nextGeneration([journal, 'x.json'], 5), 1_795_299_716_251);
-    assert.equal(nextGeneration([journal], 1_800_000_000_000), 1_800_000_000_000);
-    assert.equal(nextGeneration([], 5), 5);
+    for (const [names, nowMs, generation] of [
+      [[journal, 'x.json'], 5, 1_795_299_716_251],
+      [[journal], 1_800_000_000_000, 1_800_000_000_000],
+      [['segment-1795299716250-7-00000001.ndjson'], 5, 5],
+      [[], 5, 5],
+    ] as const) {
+      const directory = freshPath();
+      mkdirSync(directory, { mode: 0o700 });
+      for (const name of names) writeFileSync(join(directory, name), '');
+      useClock({ now: () => nowMs });
+      const backup = backupIn(directory, { isJournal: true });
+      await store(backup, 1_001);
+      const [made] = await backup.journal();
+      assert.match(made ?? '', /^segment-\d{13}-/);
+      assert.equal(generationOf(made ?? ''), generation);
+      await backup.close(1_000);
+    }
   });
 });

@@ -17,7 +17,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sinon from 'sinon';
-import { openBackupDirectory, restrictToOwner } from '../../../src/adapters/local-backup/backup-directory.ts';
+import { openBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { backupName } from '../../../src/publish/tier.ts';
 import { until } from '../../support/until.ts';
@@ -255,16 +255,17 @@ describe('local backup', () => {
       const execute = (file: string, args: readonly string[]): void => void calls.push([file, ...args]);
       const env = { USERNAME: 'ann', USERDOMAIN: 'CORP', SystemRoot: 'C:\\Windows' };
       const directory = freshPath();
-      const restrict = (path: string): void => restrictToOwner(path, execute, env);
-      assert.equal(openBackupDirectory(directory, { platform: 'win32', restrict }), directory);
+      const windows = { platform: 'win32', execute, env } as const;
+      assert.equal(openBackupDirectory(directory, windows), directory);
       assert.deepEqual(calls, [
         ['C:\\Windows\\System32\\icacls.exe', directory, '/inheritance:r', '/grant:r', 'CORP\\ann:(OI)(CI)F'],
       ]);
       const failing = (): void => {
         throw Object.assign(new Error('secret'), { status: 5 });
       };
-      assert.throws(() => restrictToOwner(directory, failing, env), /icacls failed \(5\)/);
-      assert.throws(() => restrictToOwner(directory, execute, {}), /USERNAME is not set/);
+      const opening = (changed: object) => () => openBackupDirectory(directory, { ...windows, ...changed });
+      assert.throws(opening({ execute: failing }), /icacls failed \(5\)/);
+      assert.throws(opening({ env: {} }), /USERNAME is not set/);
     });
   });
 

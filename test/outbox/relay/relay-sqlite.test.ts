@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { createMemoryBroker, createMemoryStore } from '../../../src/adapters/memory/memory-broker.ts';
+import { createMemoryBroker, sharedMemoryStore } from '../../../src/adapters/memory/memory-broker.ts';
 import { createSqliteStore } from '../../../src/adapters/sqlite/sqlite-store.ts';
 import type { OutboxStore } from '../../../src/outbox/outbox-store.ts';
 import { createReplay } from '../../../src/outbox/replay.ts';
@@ -44,8 +44,9 @@ describe('relay: over SQLite', function () {
 
   it('sends rows to their topics, and knows what became of them', async () => {
     const store = await open();
-    const records = createMemoryStore();
-    const broker = createMemoryBroker({ store: records });
+    const records = sharedMemoryStore();
+    records.clear();
+    const broker = createMemoryBroker();
     const rows = Array.from({ length: 300 }, (_, at) => rowOf(`a${at % 7}`, at));
     await store.insert(rows);
     const relay = relayOver({ store, broker });
