@@ -14,22 +14,6 @@ const ownTimers = Object.fromEntries(
     .map((name): [string, [string, string]] => [name, [builtins, name]]),
 );
 
-const shared: UserConfig = {
-  tsconfig: 'tsconfig.build.json',
-  outDir: 'dist',
-  target: 'node22.15',
-  platform: 'node',
-  dts: true,
-  hash: false,
-  fixedExtension: true,
-  shims: true,
-  // On its own: else it lands in a chunk that `register` must not load, before it knows its Node and whether svc is on.
-  outputOptions: { codeSplitting: { groups: [{ name: 'runtime', test: /rolldown[\\/]runtime/ }] } },
-  clean: false,
-  plugins: [withoutApi, thirdPartyNotices],
-  inputOptions: { transform: { inject: ownTimers } },
-};
-
 /** What applications import, as ESM and as CJS. State that must be single per process sits behind `Symbol.for('svc')`. */
 const publicEntries = {
   index: 'src/index.ts',
@@ -42,6 +26,23 @@ const publicEntries = {
   'adapters/aws-kms': 'src/adapters/aws-kms/aws-kms-key-provider.ts',
   'adapters/vault': 'src/adapters/vault/vault-key-provider.ts',
   'adapters/avro': 'src/adapters/schema-registry/avro-reader.ts',
+};
+
+const shared: UserConfig = {
+  tsconfig: 'tsconfig.build.json',
+  outDir: 'dist',
+  target: 'node22.15',
+  platform: 'node',
+  // Of these only: a chunk that another entry needs would take the names of a public one.
+  dts: { entry: Object.values(publicEntries) },
+  hash: false,
+  fixedExtension: true,
+  shims: true,
+  // On its own: else it lands in a chunk that `register` must not load, before it knows its Node and whether svc is on.
+  outputOptions: { codeSplitting: { groups: [{ name: 'runtime', test: /rolldown[\\/]runtime/ }] } },
+  clean: false,
+  plugins: [withoutApi, thirdPartyNotices],
+  inputOptions: { transform: { inject: ownTimers } },
 };
 
 /**
