@@ -1,5 +1,6 @@
 // pipeline/: the path of one event, from its draft to its counted outcome.
 
+import { AsyncResource } from 'node:async_hooks';
 import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
 import type { EventTrace, StartTrace } from '../context/context-store.ts';
@@ -19,15 +20,7 @@ import {
   type Unsealed,
   UnsealedError,
 } from '../protect/protect.ts';
-import {
-  createCallerWait,
-  createInFlight,
-  type Generation,
-  headersOf,
-  type KeyWait,
-  outcomeWithin,
-  throwUnlessStored,
-} from '../publish/api/caller-wait.ts';
+import { createCallerWait, createInFlight, type Generation, headersOf } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { toRecord } from '../publish/main/queue.ts';
 import type { Producer, Publisher } from '../publish/publisher.ts';
@@ -39,7 +32,9 @@ export interface PipelineParts {
   readonly ledger: Ledger;
   readonly durations: PublishDurations;
   readonly serializer: Serializer;
-  readonly publisher: Publisher & Partial<Pick<KeyWait, 'hasRoom' | 'publishLater'>>;
+  readonly publisher: Publisher;
+  /** Events wait in memory for a key that has not arrived: how many, and how long each. Default: they are refused. */
+  readonly keyWait?: Pick<KeyWaitOptions, 'maxEvents' | 'limitMs'> | undefined;
   /** `svc.outbox.enabled`: events of targets with `outbox` join the transaction of their call. */
   readonly outbox?: OutboxJoin | undefined;
   readonly defaultTopic: string;
@@ -71,6 +66,8 @@ export interface Pipeline {
   readonly producer: Producer;
   /** Stores an event made by the application. Throws, or rejects with, the reason if it cannot. */
   save(event: CheckedEvent, scope: Scope): Promise<void> | undefined;
+  /** `undefined`: no event waits for a key. */
+  readonly keyWait: Pick<KeyWait, 'settled' | 'endWaiting'> | undefined;
   /** Resolves when no event is in flight. */
   idle(): Promise<void>;
   /** Resolves when each event begun before the call has its outcome. */
@@ -89,7 +86,10 @@ interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'agg
 
 /** The path of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome. */
 export function createPipeline(parts: PipelineParts): Pipeline {
-  const { clock, ledger, durations, serializer, publisher } = parts;
+  const { clock, ledger, durations, serializer, onRefused } = parts;
+  const keyWait =
+    parts.keyWait && createKeyWait({ ...parts.keyWait, publisher: parts.publisher, clock, onRefused });
+  const publisher: Publisher = keyWait ?? parts.publisher;
   const inFlight = createInFlight();
   const callers = createCallerWait(parts.maxWaitMs, clock);
   const publishers = createCallerWait(parts.publishWaitMs, clock);
@@ -125,7 +125,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       try {
         event = serialize(protect(eventId, taken, trace), taken, trace);
       } catch (error) {
-        const canWait = mayWait && publisher.hasRoom && error instanceof UnsealedError;
+        const canWait = mayWait && keyWait?.hasRoom && error instanceof UnsealedError;
         if (!canWait) trace.end('refused');
         if (!canWait) throw error;
         event = () => serialize((error as Unsealed).seal(), taken, trace);
@@ -200,8 +200,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     try {
       generation = inFlight.begin();
       started = clock.monotonic();
-      if (typeof event === 'function' && publisher.publishLater !== undefined)
-        return publisher.publishLater(eventType, event).then(end, fail);
+      if (typeof event === 'function' && keyWait !== undefined)
+        return keyWait.publishLater(eventType, event).then(end, fail);
       const sent = event as SerializedEvent;
       if (publisher.rejectIfOverloaded?.(sent)) return Promise.resolve(end('lost'));
       return publisher.publish(sent).then(end, fail);
@@ -214,7 +214,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   function refuse(eventType: string, entry: Entry, error: unknown): SvcError {
     entry.close('refused');
     const reason = reasonOf(error);
-    parts.onRefused(eventType, reason);
+    onRefused(eventType, reason);
     return reason;
   }
 
@@ -251,8 +251,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     }
     if (!call.canWait || parts.asyncMode) return undefined;
     if (isRefused && !plan.failOnError) return undefined;
-    const waited = callers.forOutcome(published);
-    return (plan.failOnError ? waited.then(throwUnlessStored) : waited) as Promise<unknown> as Promise<void>;
+    const waited = plan.failOnError ? callers.untilStored(published) : callers.forOutcome(published);
+    return waited as Promise<unknown> as Promise<void>;
   }
 
   function save(event: CheckedEvent, scope: Scope): Promise<void> | undefined {
@@ -270,6 +270,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   return {
     onCall,
     save,
+    keyWait,
     idle: inFlight.idle,
     soFar: inFlight.soFar,
     producer: {
@@ -289,13 +290,100 @@ export function createPipeline(parts: PipelineParts): Pipeline {
           throw refuse(eventType, entry, error);
         }
         const published = publish(prepared, entry);
-        const waited =
-          timeoutMs === undefined
-            ? publishers.forOutcome(published)
-            : outcomeWithin(timeoutMs, published, clock);
-        return { eventId: prepared.eventId, outcome: throwUnlessStored(await waited) };
+        const outcome = await publishers.untilStored(published, timeoutMs);
+        return { eventId: prepared.eventId, outcome };
       },
     },
+  };
+}
+
+interface KeyWaitOptions {
+  readonly publisher: Publisher;
+  /** Events that may wait. */
+  readonly maxEvents: number;
+  /** How long each may. */
+  readonly limitMs: number;
+  readonly clock: Clock;
+  /** The key did not arrive, or the event cannot be made. */
+  readonly onRefused: (eventType: string, error: SvcError) => void;
+}
+
+/** A publisher whose events wait in memory for a key, up to a limit. Later events wait behind them, so all keep their order. */
+interface KeyWait extends Publisher {
+  readonly hasRoom: boolean;
+  /** `seal` makes the event, or throws. `refused`: the time is over, or `seal` failed for a reason other than its key. */
+  publishLater(eventType: string, seal: () => SerializedEvent): Promise<Outcome>;
+  /** Resolves when no event waits. */
+  settled(): Promise<void>;
+  /** Publishes the events whose key has arrived, and refuses the others. */
+  endWaiting(): void;
+}
+
+interface KeyWaitWaiting {
+  readonly eventType: string;
+  readonly seal: () => SerializedEvent;
+  readonly untilMs: number;
+  /** Bound to the context of its call. */
+  readonly publish: Publisher['publish'];
+  readonly resolve: (outcome: Outcome | Promise<Outcome>) => void;
+}
+
+/** The key cache fetches by itself. This polls whether the key has arrived. */
+const lookMs = 100;
+
+function createKeyWait(options: KeyWaitOptions): KeyWait {
+  const { publisher, maxEvents, limitMs, clock, onRefused } = options;
+  let waiting: KeyWaitWaiting[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const context = new AsyncResource('svc.key-wait');
+  const onSettled: (() => void)[] = [];
+
+  /** False: it keeps waiting. */
+  function goesOn({ eventType, seal, untilMs, publish, resolve }: KeyWaitWaiting, isLast: boolean): boolean {
+    try {
+      resolve(publish(seal()));
+    } catch (error) {
+      const reason = reasonOf(error);
+      if (reason.code === 'SVC_PROTECT_KEY_UNAVAILABLE' && !isLast && clock.monotonic() < untilMs)
+        return false;
+      onRefused(eventType, reason);
+      resolve('refused');
+    }
+    return true;
+  }
+
+  function look(isLast = false): void {
+    const first = waiting.findIndex((one) => !goesOn(one, isLast));
+    waiting = first < 0 ? [] : waiting.slice(first);
+    if (waiting.length > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+    for (const resolve of onSettled.splice(0)) resolve();
+  }
+
+  function wait(eventType: string, seal: () => SerializedEvent): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const publish = AsyncResource.bind((event: SerializedEvent) => publisher.publish(event));
+      waiting.push({ eventType, seal, untilMs: clock.monotonic() + limitMs, publish, resolve });
+      timer ??= context.runInAsyncScope(() => setInterval(() => look(), lookMs));
+    });
+  }
+
+  return {
+    get hasRoom() {
+      return waiting.length < maxEvents;
+    },
+    // An event without encrypted fields passes a full wait: waiting would refuse it, and it can be sent.
+    publish: (event) =>
+      waiting.length > 0 && waiting.length < maxEvents
+        ? wait(event.eventType, () => event)
+        : publisher.publish(event),
+    isRefused: (event) => publisher.isRefused?.(event) === true,
+    rejectIfOverloaded: (event) => publisher.rejectIfOverloaded?.(event) === true,
+    publishLater: wait,
+    settled: () =>
+      waiting.length === 0 ? Promise.resolve() : new Promise((resolve) => onSettled.push(resolve)),
+    endWaiting: () => look(true),
   };
 }
 
@@ -405,7 +493,7 @@ function noOutbox(): SvcError {
 }
 
 /** Messages of errors that are not svc's may contain values of the payload, so they are not passed on. */
-export function reasonOf(error: unknown): SvcError {
+function reasonOf(error: unknown): SvcError {
   if (error instanceof SvcError) return error;
   return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error occurred before the event was sent');
 }

@@ -16,8 +16,8 @@ import { bindMeter, type MetricSources } from '../observe/metrics.ts';
 import { isolate, meterProvider } from '../observe/otel-api.ts';
 import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
 import { joinMainThread, type listenToWorkers } from '../observe/thread-counts.ts';
-import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
-import { createKeyWait, createLossAlert } from '../publish/api/caller-wait.ts';
+import { createPipeline } from '../pipeline/pipeline.ts';
+import { createLossAlert } from '../publish/api/caller-wait.ts';
 import { type Broker, nameOf, type SendFailure, throttledMs } from '../publish/broker.ts';
 import { createQueue } from '../publish/main/queue.ts';
 import { openBroker } from './adapters.ts';
@@ -80,24 +80,17 @@ export function startEngine(
   const outbox = config.outbox.enabled
     ? outboxParts().startOutbox(config, broker, { ledger, durations }, logger)
     : undefined;
-  const onRefused: PipelineParts['onRefused'] = (eventType, { message, code }) => {
-    refusals.refused(`${eventType} (${code}): ${message}`);
-    sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code }));
-  };
   const { kms } = config.pii;
-  const keyWait =
-    kms.enabled && kms.onUnavailable === 'hold'
-      ? createKeyWait({
-          ...{ publisher: queue, maxEvents: config.broker.buffer.maxEvents, clock, reasonOf, onRefused },
-          limitMs: deliveryTimesOf(config).topicMs,
-        })
-      : undefined;
   const pipeline = createPipeline({
     clock,
     ledger,
     durations,
     serializer: serde.serializerOf(source),
-    publisher: keyWait ?? queue,
+    publisher: queue,
+    keyWait:
+      kms.enabled && kms.onUnavailable === 'hold'
+        ? { maxEvents: config.broker.buffer.maxEvents, limitMs: deliveryTimesOf(config).topicMs }
+        : undefined,
     outbox: outbox?.join,
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
@@ -110,7 +103,10 @@ export function startEngine(
     usesMarks: config.pii.enabled,
     declareRules: savedRules(config, protection),
     startTrace: createTraceStarter(clientOf(config.broker.client).isKafka ? 'kafka' : config.broker.client),
-    onRefused,
+    onRefused(eventType, { message, code }) {
+      refusals.refused(`${eventType} (${code}): ${message}`);
+      sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code }));
+    },
     onNested: (nest, key) => {
       for (const { line, isLikely } of doubledCalls(nest, key))
         logger[isLikely ? 'warn' : 'info'](`capture: ${line}`);
@@ -186,6 +182,7 @@ export function startEngine(
     async finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean> {
       const finishQueue = async (): Promise<boolean> => {
         const end = clock.monotonic() + deadlineMs;
+        const { keyWait } = pipeline;
         // Half of the time is for the keys, the rest for the broker.
         const isSealed = keyWait === undefined || (await within(deadlineMs / 2, keyWait.settled()));
         if (!isSealed && isWanted?.() !== false) keyWait?.endWaiting();
@@ -209,7 +206,7 @@ export function startEngine(
       isClosing = true;
       // First: the next start in this process may use the same port.
       const managementClosed = Promise.all([management.close(), management.stopRuns(deadlineMs)]);
-      keyWait?.endWaiting();
+      pipeline.keyWait?.endWaiting();
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
       await outbox?.close(Math.max(0, end - clock.monotonic()));

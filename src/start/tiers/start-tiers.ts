@@ -9,7 +9,7 @@ import type { Logger } from '../../observe/logger.ts';
 import type { BackupState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { Ledger } from '../../observe/outcomes.ts';
-import type { LossAlert } from '../../publish/api/caller-wait.ts';
+import type { createLossAlert } from '../../publish/api/caller-wait.ts';
 import { type Broker, partitionOf, partitionOfKey } from '../../publish/broker.ts';
 import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
 import type { Drain } from '../../publish/recovery/recover.ts';
@@ -28,7 +28,7 @@ import type * as Drains from './drains.ts';
 interface TiersParts {
   readonly broker: Broker;
   readonly ledger: Ledger;
-  readonly alert: LossAlert;
+  readonly alert: Pick<ReturnType<typeof createLossAlert>, 'lost'>;
   readonly logger: Logger;
   /** While the cluster is known to be away, its dead letter topic is skipped. */
   readonly isAway: () => boolean;

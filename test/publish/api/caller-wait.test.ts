@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { createCallerWait, createInFlight, outcomeWithin } from '../../../src/publish/api/caller-wait.ts';
+import { createCallerWait, createInFlight } from '../../../src/publish/api/caller-wait.ts';
 
 describe('caller wait', () => {
   let clock: sinon.SinonFakeTimers;
@@ -64,11 +64,14 @@ describe('a caller with a time of its own', () => {
   it('leaves no timer behind when its outcome is there', async () => {
     const clock = sinon.useFakeTimers();
     try {
-      assert.equal(await outcomeWithin(60_000, Promise.resolve('published'), system), 'published');
+      const callers = createCallerWait(2_000, system);
+      assert.equal(await callers.untilStored(Promise.resolve('published'), 60_000), 'published');
       assert.equal(clock.countTimers(), 0);
-      const late = outcomeWithin(100, new Promise(() => {}), system);
+      const late = assert.rejects(callers.untilStored(new Promise(() => {}), 100), {
+        code: 'SVC_PUBLISH_TIMEOUT',
+      });
       await clock.tickAsync(100);
-      assert.equal(await late, undefined);
+      await late;
     } finally {
       clock.restore();
     }
@@ -79,7 +82,8 @@ describe('where something blocks the event loop', () => {
   const system = { now: () => Date.now(), monotonic: () => performance.now() };
   const ways: Readonly<Record<string, (outcome: Promise<Outcome>) => Promise<Outcome | undefined>>> = {
     'all callers': (outcome) => createCallerWait(100, system).forOutcome(outcome),
-    'a caller with a time of its own': (outcome) => outcomeWithin(100, outcome, system),
+    'a caller with a time of its own': (outcome) =>
+      createCallerWait(60_000, system).untilStored(outcome, 100),
   };
   it('again and again, nobody waits for more than one turn longer', async () => {
     const outcome = createCallerWait(100, system).forOutcome(new Promise(() => {}));
