@@ -23,7 +23,7 @@ import { createQueue } from '../publish/main/queue.ts';
 import { openBroker } from './adapters.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
-import { savedRules, startProtection } from './protection.ts';
+import { startProtection } from './protection.ts';
 import { openSerde } from './serde.ts';
 import {
   brokerSettingsOf,
@@ -34,7 +34,7 @@ import {
   storedTypesOf,
   unusedSchemas,
 } from './settings.ts';
-import { dlqWaitingOf, startTiers } from './tiers/start-tiers.ts';
+import { startTiers } from './tiers/start-tiers.ts';
 
 export { declaredRules, planOfDeclaration, planOfTarget } from '../capture/declare/make-plan.ts';
 export { unusedSchemas } from './settings.ts';
@@ -101,7 +101,7 @@ export function startEngine(
     buildEnvelope: createEnvelopeBuilder({ readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
     usesMarks: config.pii.enabled,
-    declareRules: savedRules(config, protection),
+    declareRules: protection.addSavedRules,
     startTrace: createTraceStarter(clientOf(config.broker.client).isKafka ? 'kafka' : config.broker.client),
     onRefused(eventType, { message, code }) {
       refusals.refused(`${eventType} (${code}): ${message}`);
@@ -132,7 +132,7 @@ export function startEngine(
     captureTargets: () => report().map(({ id, ...target }) => ({ target: id, ...target })),
     lastPublishedMs: queue.lastPublishedMs,
     // All threads of a process share the topic, so only the main thread asks.
-    dlqWaiting: workers === undefined ? () => null : dlqWaitingOf(config, logger),
+    dlqWaiting: workers === undefined ? () => null : tiers.dlqWaiting,
     recentDlqEvents: tiers.recentDlqEvents,
   };
   const meter = bindMeter(meterProvider, sources, { version, logger });

@@ -383,7 +383,7 @@ interface Placed {
 }
 
 /** One pass over the process's own backup, in the order of the events. */
-export interface Pass {
+interface Pass {
   /** No event that may be sent has a lower id. */
   readonly from: bigint;
   /** Whether it may be sent now: every earlier event of its partition is sent. */

@@ -116,6 +116,7 @@ export function startTiers(config: Config, parts: TiersParts) {
       oldestMs: order?.oldestMs() ?? 0,
     }),
     recentDlqEvents: recentDlq,
+    dlqWaiting: dlqWaitingOf(config, logger),
     /** At the exit of the process, synchronously: stores these events and those in the tiers. Returns how many were stored. */
     storeSync(failed: Iterable<FailedEvent>): number {
       const count = backupTier.storeSync([...new Set([...failed, ...chain.inFlight()])]);
@@ -235,7 +236,7 @@ export function createDlqWaiting(
 }
 
 /** Counts for the configured topic, if the broker can be read. */
-export function dlqWaitingOf(config: Config, logger: Logger): () => number | null {
+function dlqWaitingOf(config: Config, logger: Logger): () => number | null {
   const { client, dlqTopic: topic } = config.broker;
   if (topic === undefined || !readsTopics(client)) return () => null;
   const settings = { ...brokerSettingsOf(config, logger), topic, group: recoveryGroup, keepsAlive: false };
