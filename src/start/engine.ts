@@ -256,7 +256,7 @@ async function connectEarly(
 }
 
 /** Only refusals for this long are more than one caller with a bad argument. */
-export const refusalsMs = 10_000;
+const refusalsMs = 10_000;
 /** An instance without requests makes no events: it becomes ready again this long after its last refusal. */
 const restMs = 30_000;
 

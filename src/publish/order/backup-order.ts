@@ -14,7 +14,7 @@ interface BackupOrderOptions {
 }
 
 /** The part of `KeyOrder` for the backup and its drain. */
-export interface BackupOrder extends KeyOrder {
+interface BackupOrder extends KeyOrder {
   /** The local backup has stored the event. */
   stored(failed: FailedEvent): void;
   /** Whether own events wait, or may wait, in the backup. */

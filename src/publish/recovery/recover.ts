@@ -12,7 +12,7 @@ import {
   type SendFailure,
   type SendResult,
 } from '../broker.ts';
-import type { BackupOrder } from '../order/backup-order.ts';
+import type { createBackupOrder } from '../order/backup-order.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
 import {
   type Batch,
@@ -368,7 +368,7 @@ export interface DrainOptions
 
 /** The events that this process has stored. */
 interface Journal {
-  readonly order: BackupOrder;
+  readonly order: ReturnType<typeof createBackupOrder>;
   readonly source: RecoverySource;
   /** Whether it has events. `source` then reads those that exist now; it may skip ids below `from`. */
   readonly hasEvents: (from: bigint) => Promise<boolean>;
