@@ -20,7 +20,7 @@ import {
   type Unsealed,
   UnsealedError,
 } from '../protect/protect.ts';
-import { createCallerWait, createInFlight, type Generation, headersOf } from '../publish/api/caller-wait.ts';
+import { createCallerWait, createInFlight, type Generation } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { toRecord } from '../publish/main/queue.ts';
 import type { Producer, Publisher } from '../publish/publisher.ts';
@@ -283,7 +283,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         try {
           if (options.mistake !== undefined) throw options.mistake;
           prepared = prepare(() => {
-            const headers = headersOf(options.headers);
+            const headers = options.headers?.();
             return { eventType, severity, topic, key, headers, payload, context: undefined };
           });
         } catch (error) {
@@ -448,7 +448,7 @@ function inClear(call: Call, code: ErrorCode): ExpressionScope {
 
 function draftOfEvent(event: CheckedEvent): EventDraft {
   if (event.mistake !== undefined) throw event.mistake;
-  return { ...event, headers: headersOf(event.headers), context: undefined };
+  return { ...event, headers: event.headers?.(), context: undefined };
 }
 
 /** Names that cannot be personal data. */

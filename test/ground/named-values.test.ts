@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { runWithContext, setContext } from '../../src/context/request.ts';
 import { entriesOf, isNamedValues } from '../../src/ground/names.ts';
-import { headersOf } from '../../src/publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
 
 class Own {
@@ -25,6 +24,8 @@ const others: Readonly<Record<string, unknown>> = {
   'a function': () => ({ tenant: 'acme' }),
   'a text': 'tenant',
 };
+
+const headersOf = (given: unknown) => checkPublishOptions({ headers: given }).headers?.();
 
 describe('values by their names', () => {
   for (const [what, value] of Object.entries({

@@ -26,18 +26,19 @@ export interface CheckedEvent {
   readonly severity: Severity;
   readonly topic: string | undefined;
   readonly key: string;
-  readonly headers: PublishOptions['headers'];
+  /** Makes the headers of the record, or throws why it cannot. */
+  readonly headers: (() => Readonly<Record<string, string>>) | undefined;
   readonly pii: unknown;
   /** Why it cannot be stored. The valid fields still label it in metrics. */
   readonly mistake: SvcError | undefined;
 }
 
 const checkFields = createCheck(
-  ({ severity, topic, key, notEmpty, asIs, must }) => ({
+  ({ severity, topic, key, headers, notEmpty, asIs, must }) => ({
     ...{ eventType: notEmpty, aggregateType: notEmpty },
     /** An empty id would identify no aggregate. */
     aggregateId: (value) => key(value) || must('a non-empty string, or a number'),
-    ...{ payload: asIs, severity, topic, key, headers: asIs, pii: asIs },
+    ...{ payload: asIs, severity, topic, key, headers, pii: asIs },
   }),
   mistake,
 );
@@ -63,7 +64,7 @@ export function checkEvent(given: unknown): CheckedEvent {
     key: key ?? aggregateId,
     payload: found.payload ?? null,
     topic: found.topic as string | undefined,
-    headers: found.headers as PublishOptions['headers'],
+    headers: found.headers as CheckedEvent['headers'],
     pii: found.pii,
     mistake: found.mistake ?? (missing && mistake(`${missing} is required`)),
   };

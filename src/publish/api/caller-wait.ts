@@ -1,9 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
 import { shared } from '../../ground/lifecycle.ts';
-import { entriesOf } from '../../ground/names.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
@@ -181,32 +179,6 @@ export function createInFlight() {
     idle: (): Promise<void> =>
       count === 0 ? Promise.resolve() : new Promise((resolve) => waitingForIdle.push(resolve)),
   };
-}
-
-/**
- * The headers given to `publish()` as strings. Null and undefined are left out.
- *
- * @throws SvcError `SVC_PUBLISH_HEADERS`, which identifies a header by its number, because names can be data
- */
-export function headersOf(given: unknown): Readonly<Record<string, string>> | undefined {
-  if (given === undefined || given === null) return undefined;
-  const entries = entriesOf(given);
-  if (entries === undefined) throw wrong('headers must be an object, a Map, or the Headers of fetch');
-  if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
-  const headers: Record<string, string> = {};
-  for (const [index, [name, value]] of entries.entries()) {
-    if (typeof name !== 'string') throw wrong(`header ${index + 1} must have a string as name`);
-    const problem = headerNameProblem(name);
-    if (problem !== undefined) throw wrong(`header ${index + 1} ${problem}`);
-    const text = headerText(value);
-    if (text === undefined) throw wrong(`header ${index + 1} must be ${headerTextForm}`);
-    if (text !== null) headers[name] = text;
-  }
-  return headers;
-}
-
-function wrong(message: string): SvcError {
-  return new SvcError('SVC_PUBLISH_HEADERS', message);
 }
 
 /** An event that no tier has stored. It holds ids and reasons, never the payload. */

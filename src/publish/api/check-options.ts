@@ -1,7 +1,16 @@
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { type Severity, severities, topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
-import { isNamedValues, optionsProblem } from '../../ground/names.ts';
+import {
+  headerNameProblem,
+  headerText,
+  headerTextForm,
+  maxHeaders,
+  type Severity,
+  severities,
+  topicNameForm,
+  topicNamePattern,
+} from '../../ground/event-fields.ts';
+import { entriesOf, isNamedValues, optionsProblem } from '../../ground/names.ts';
 import type { PublishOptions } from '../publisher.ts';
 
 interface CheckedOptions {
@@ -10,7 +19,8 @@ interface CheckedOptions {
   readonly eventType?: string | undefined;
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
-  readonly headers?: PublishOptions['headers'];
+  /** Makes the headers of the record, or throws why it cannot. */
+  readonly headers?: (() => Readonly<Record<string, string>>) | undefined;
   /** Why nothing is sent. The valid options still label the event in metrics. */
   readonly mistake?: SvcError;
 }
@@ -36,6 +46,7 @@ const checks = {
   },
   notEmpty: (value: unknown) =>
     typeof value === 'string' && value.trim() !== '' ? value : must('a non-empty string'),
+  headers: (value: unknown) => () => headersOf(value),
   asIs: (value: unknown) => value,
   must,
 };
@@ -49,10 +60,8 @@ function must(be: string): never {
 type PublishFields = { readonly [Name in keyof Required<PublishOptions>]: Check };
 
 const checkFields = createCheck(
-  ({ severity, topic, key, notEmpty, asIs }): PublishFields => ({
-    ...{ severity, topic, eventType: notEmpty, key },
-    // `headersOf` checks each one when it makes the headers of the record.
-    headers: asIs,
+  ({ severity, topic, key, notEmpty, headers }): PublishFields => ({
+    ...{ severity, topic, eventType: notEmpty, key, headers },
     timeoutMs: (value) =>
       typeof value === 'number' && value >= 1 && value <= maxTimeoutMs
         ? value
@@ -96,4 +105,29 @@ export function createCheck(
       return { ...found, mistake: mistake('the options cannot be read') };
     }
   };
+}
+
+/**
+ * The given headers as strings. Null and undefined are left out.
+ *
+ * @throws SvcError `SVC_PUBLISH_HEADERS`, which identifies a header by its number, because names can be data
+ */
+function headersOf(given: unknown): Readonly<Record<string, string>> {
+  const entries = entriesOf(given);
+  if (entries === undefined) throw wrong('headers must be an object, a Map, or the Headers of fetch');
+  if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
+  const headers: Record<string, string> = {};
+  for (const [index, [name, value]] of entries.entries()) {
+    if (typeof name !== 'string') throw wrong(`header ${index + 1} must have a string as name`);
+    const problem = headerNameProblem(name);
+    if (problem !== undefined) throw wrong(`header ${index + 1} ${problem}`);
+    const text = headerText(value);
+    if (text === undefined) throw wrong(`header ${index + 1} must be ${headerTextForm}`);
+    if (text !== null) headers[name] = text;
+  }
+  return headers;
+}
+
+function wrong(message: string): SvcError {
+  return new SvcError('SVC_PUBLISH_HEADERS', message);
 }
