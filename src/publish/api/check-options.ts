@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { isTooBig } from '../../ground/bounds.ts';
 import { SvcError } from '../../ground/errors.ts';
 import {
@@ -10,7 +11,7 @@ import {
   topicNameForm,
   topicNamePattern,
 } from '../../ground/event-fields.ts';
-import { entriesOf, isNamedValues, optionsProblem } from '../../ground/names.ts';
+import { isNamedValues, optionsProblem } from '../../ground/names.ts';
 import type { PublishOptions } from '../publisher.ts';
 
 interface CheckedOptions {
@@ -126,6 +127,15 @@ function headersOf(given: unknown): Readonly<Record<string, string>> {
     if (text !== null) headers[name] = text;
   }
   return headers;
+}
+
+/** The entries of an object with named values, of a `Map`, or of any `Headers` of fetch. `undefined` for other objects. */
+function entriesOf(value: unknown): [name: unknown, value: unknown][] | undefined {
+  if (isNamedValues(value)) return Object.entries(value);
+  if (types.isMap(value)) return [...value.entries()];
+  const { entries } = (value ?? {}) as { entries?: () => Iterable<[unknown, unknown]> };
+  const isHeaders = Object.prototype.toString.call(value) === '[object Headers]';
+  return isHeaders && typeof entries === 'function' ? [...entries.call(value)] : undefined;
 }
 
 function wrong(message: string): SvcError {
