@@ -13,8 +13,7 @@ import { unsupportedNode } from '../ground/version.ts';
 import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
 import { scriptsBelow, writeList } from '../start/commands/bundlers.ts';
 import {
-  inspectDrivers,
-  inspectOtel,
+  inspectManifest,
   inspectOutbox,
   inspectServices,
   type TablesReport,
@@ -590,7 +589,7 @@ function inspectApplication(
     problems.length === 0 &&
     isStartWell(start);
   const doubts = doubtsOf(config, events);
-  const remarks = [...warnings, ...doubts, ...inspectDrivers(config), ...inspectOtel(config)];
+  const remarks = [...warnings, ...doubts, ...inspectManifest(config)];
   return { config, ofConfig, problems, remarks, reports, refused, declared, start, isWell };
 }
 

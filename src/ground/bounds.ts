@@ -20,6 +20,14 @@ export function parseBounded(text: string, depth = mostDepth, values = mostValue
   }
 }
 
+/** The same for an object only. */
+export function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
+  const value = parseBounded(text);
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Readonly<Record<string, unknown>>)
+    : undefined;
+}
+
 function isWithin(text: string, mostDeep: number, most: number): boolean {
   const first = notSpace.exec(text)?.[0];
   if (first !== '{' && first !== '[') return false;

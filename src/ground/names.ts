@@ -1,5 +1,3 @@
-import { types } from 'node:util';
-
 /**
  * A regular expression that is created at its first use. V8 parses a literal with its file, even in a function that is never called. One
  * with a Unicode class (`\p{L}`) costs each start up to 0.4 ms.
@@ -26,15 +24,6 @@ export function isNamedValues(value: unknown): value is Record<string, unknown> 
 function isPlain(value: object): boolean {
   const prototype = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
-}
-
-/** The entries of such an object, of a `Map`, or of any `Headers` of fetch. `undefined` for other objects. */
-export function entriesOf(value: unknown): [name: unknown, value: unknown][] | undefined {
-  if (isNamedValues(value)) return Object.entries(value);
-  if (types.isMap(value)) return [...value.entries()];
-  const { entries } = (value ?? {}) as { entries?: () => Iterable<[unknown, unknown]> };
-  const isHeaders = Object.prototype.toString.call(value) === '[object Headers]';
-  return isHeaders && typeof entries === 'function' ? [...entries.call(value)] : undefined;
 }
 
 /** Other names are not repeated in messages, as they may be data. */

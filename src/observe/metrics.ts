@@ -18,7 +18,6 @@ import {
   sendFailureKinds,
   type TargetState,
   targetStates,
-  withOutcome,
 } from './outcomes.ts';
 
 const runningStates = Object.keys(targetStates).filter((state) => state !== 'found');
@@ -201,6 +200,20 @@ export const publishDuration: DurationInstrument = {
 };
 
 const failures = outcomes.filter((each) => outcomeTable[each].failure !== null);
+
+type OfEventType = Readonly<Record<string, string>>;
+
+/** The labels of a row and its outcome: always the same object, as the key of their cached text. */
+const withOutcome = { published: adding('published'), failed: adding('failed') };
+
+function adding(outcome: string): (attributes: OfEventType) => OfEventType {
+  const made = new WeakMap<OfEventType, OfEventType>();
+  return (attributes) => {
+    const known = made.get(attributes) ?? Object.freeze({ ...attributes, outcome });
+    made.set(attributes, known);
+    return known;
+  };
+}
 
 /** Every instrument of svc except the duration. `docs/metrics.md` shows the same list (tested). */
 export const observedInstruments: readonly ObservedInstrument[] = [

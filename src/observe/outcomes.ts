@@ -272,20 +272,6 @@ function createEventRows<Row>(make: (eventType: string) => Row): EventRows<Row> 
   };
 }
 
-type OfEventType = Readonly<Record<string, string>>;
-
-/** The labels of a row and its outcome: always the same object, as the key of their cached text. */
-export const withOutcome = { published: adding('published'), failed: adding('failed') };
-
-function adding(outcome: string): (attributes: OfEventType) => OfEventType {
-  const made = new WeakMap<OfEventType, OfEventType>();
-  return (attributes) => {
-    const known = made.get(attributes) ?? Object.freeze({ ...attributes, outcome });
-    made.set(attributes, known);
-    return known;
-  };
-}
-
 interface EventTypeDurations {
   readonly attributes: { readonly eventType: string };
   readonly histogram: Histogram;

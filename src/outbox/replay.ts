@@ -2,7 +2,7 @@ import { inTime } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { type Broker, partitionOf, type SendResult } from '../publish/broker.ts';
-import { timedOut } from '../publish/main/queue.ts';
+import { timedOut } from '../publish/main/cluster-state.ts';
 import { recover } from '../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../publish/recovery-source.ts';
 import { brokenPromise } from '../publish/sender/sender.ts';

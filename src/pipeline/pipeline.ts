@@ -1,5 +1,6 @@
 // pipeline/: the path of one event, from its draft to its counted outcome.
 
+import { AsyncResource } from 'node:async_hooks';
 import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
 import type { createTraceStarter } from '../context/context-store.ts';
@@ -13,15 +14,7 @@ import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { createOutboxJoin } from '../outbox/join.ts';
 import { classMarks } from '../protect/marks/policy.ts';
 import { type ClearText, type Protect, type ProtectedEnvelope, UnsealedError } from '../protect/protect.ts';
-import {
-  createCallerWait,
-  createInFlight,
-  type Generation,
-  headersOf,
-  type KeyWait,
-  outcomeWithin,
-  throwUnlessStored,
-} from '../publish/api/caller-wait.ts';
+import { createCallerWait, createInFlight, type Generation } from '../publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../publish/api/check-options.ts';
 import { toRecord } from '../publish/main/queue.ts';
 import type { Producer, Publisher } from '../publish/publisher.ts';
@@ -32,7 +25,9 @@ export interface PipelineParts {
   readonly ledger: Ledger;
   readonly durations: PublishDurations;
   readonly serializer: Serializer;
-  readonly publisher: Publisher & Partial<Pick<KeyWait, 'hasRoom' | 'publishLater'>>;
+  readonly publisher: Publisher;
+  /** Events wait in memory for a key that has not arrived: how many, and how long each. Default: they are refused. */
+  readonly keyWait?: Pick<KeyWaitOptions, 'maxEvents' | 'limitMs'> | undefined;
   /** `svc.outbox.enabled`: events of targets with `outbox` join the transaction of their call. */
   readonly outbox?: ReturnType<typeof createOutboxJoin> | undefined;
   readonly defaultTopic: string;
@@ -63,6 +58,8 @@ export interface Pipeline {
   readonly producer: Producer;
   /** Stores an event made by the application. Throws, or rejects with, the reason if it cannot. */
   save(event: CheckedEvent, scope: Scope): Promise<void> | undefined;
+  /** `undefined`: no event waits for a key. */
+  readonly keyWait: Pick<KeyWait, 'settled' | 'endWaiting'> | undefined;
   /** Resolves when no event is in flight. */
   idle(): Promise<void>;
   /** Resolves when each event begun before the call has its outcome. */
@@ -82,7 +79,9 @@ interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'agg
 
 /** The path of an event: call -> envelope -> protect -> serialize -> publish, and one counted outcome. */
 export function createPipeline(parts: PipelineParts): Pipeline {
-  const { ledger, durations, serializer, publisher } = parts;
+  const { ledger, durations, serializer, onRefused } = parts;
+  const keyWait = parts.keyWait && createKeyWait({ ...parts.keyWait, publisher: parts.publisher, onRefused });
+  const publisher: Publisher = keyWait ?? parts.publisher;
   const inFlight = createInFlight();
   const callers = createCallerWait(parts.maxWaitMs);
   const publishers = createCallerWait(parts.publishWaitMs);
@@ -114,7 +113,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       try {
         event = serialize(protect(eventId, taken, trace), taken, trace);
       } catch (error) {
-        const canWait = mayWait && publisher.hasRoom && error instanceof UnsealedError;
+        const canWait = mayWait && keyWait?.hasRoom && error instanceof UnsealedError;
         if (!canWait) trace.end('refused');
         if (!canWait) throw error;
         event = () => serialize((error as UnsealedError).seal(), taken, trace);
@@ -189,8 +188,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     try {
       generation = inFlight.begin();
       started = clock.monotonic();
-      if (typeof event === 'function' && publisher.publishLater !== undefined)
-        return publisher.publishLater(eventType, event).then(end, fail);
+      if (typeof event === 'function' && keyWait !== undefined)
+        return keyWait.publishLater(eventType, event).then(end, fail);
       const sent = event as SerializedEvent;
       if (publisher.rejectIfOverloaded?.(sent)) return Promise.resolve(end('lost'));
       return publisher.publish(sent).then(end, fail);
@@ -203,7 +202,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   function refuse(eventType: string, entry: Entry, error: unknown): SvcError {
     entry.close('refused');
     const reason = reasonOf(error);
-    parts.onRefused(eventType, reason);
+    onRefused(eventType, reason);
     return reason;
   }
 
@@ -240,8 +239,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     }
     if (!call.canWait || parts.asyncMode) return undefined;
     if (isRefused && !plan.failOnError) return undefined;
-    const waited = callers.forOutcome(published);
-    return (plan.failOnError ? waited.then(throwUnlessStored) : waited) as Promise<unknown> as Promise<void>;
+    const waited = plan.failOnError ? callers.untilStored(published) : callers.forOutcome(published);
+    return waited as Promise<unknown> as Promise<void>;
   }
 
   function save(event: CheckedEvent, scope: Scope): Promise<void> | undefined {
@@ -259,6 +258,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   return {
     onCall,
     save,
+    keyWait,
     idle: inFlight.idle,
     soFar: inFlight.soFar,
     producer: {
@@ -271,18 +271,106 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         try {
           if (options.mistake !== undefined) throw options.mistake;
           prepared = prepare(() => {
-            const headers = headersOf(options.headers);
+            const headers = options.headers?.();
             return { eventType, severity, topic, key, headers, payload, context: undefined };
           });
         } catch (error) {
           throw refuse(eventType, entry, error);
         }
         const published = publish(prepared, entry);
-        const waited =
-          timeoutMs === undefined ? publishers.forOutcome(published) : outcomeWithin(timeoutMs, published);
-        return { eventId: prepared.eventId, outcome: throwUnlessStored(await waited) };
+        const outcome = await publishers.untilStored(published, timeoutMs);
+        return { eventId: prepared.eventId, outcome };
       },
     },
+  };
+}
+
+interface KeyWaitOptions {
+  readonly publisher: Publisher;
+  /** Events that may wait. */
+  readonly maxEvents: number;
+  /** How long each may. */
+  readonly limitMs: number;
+  /** The key did not arrive, or the event cannot be made. */
+  readonly onRefused: (eventType: string, error: SvcError) => void;
+}
+
+/** A publisher whose events wait in memory for a key, up to a limit. Later events wait behind them, so all keep their order. */
+interface KeyWait extends Publisher {
+  readonly hasRoom: boolean;
+  /** `seal` makes the event, or throws. `refused`: the time is over, or `seal` failed for a reason other than its key. */
+  publishLater(eventType: string, seal: () => SerializedEvent): Promise<Outcome>;
+  /** Resolves when no event waits. */
+  settled(): Promise<void>;
+  /** Publishes the events whose key has arrived, and refuses the others. */
+  endWaiting(): void;
+}
+
+interface KeyWaitWaiting {
+  readonly eventType: string;
+  readonly seal: () => SerializedEvent;
+  readonly untilMs: number;
+  /** Bound to the context of its call. */
+  readonly publish: Publisher['publish'];
+  readonly resolve: (outcome: Outcome | Promise<Outcome>) => void;
+}
+
+/** The key cache fetches by itself. This polls whether the key has arrived. */
+const lookMs = 100;
+
+function createKeyWait(options: KeyWaitOptions): KeyWait {
+  const { publisher, maxEvents, limitMs, onRefused } = options;
+  let waiting: KeyWaitWaiting[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const context = new AsyncResource('svc.key-wait');
+  const onSettled: (() => void)[] = [];
+
+  /** False: it keeps waiting. */
+  function goesOn({ eventType, seal, untilMs, publish, resolve }: KeyWaitWaiting, isLast: boolean): boolean {
+    try {
+      resolve(publish(seal()));
+    } catch (error) {
+      const reason = reasonOf(error);
+      if (reason.code === 'SVC_PROTECT_KEY_UNAVAILABLE' && !isLast && clock.monotonic() < untilMs)
+        return false;
+      onRefused(eventType, reason);
+      resolve('refused');
+    }
+    return true;
+  }
+
+  function look(isLast = false): void {
+    const first = waiting.findIndex((one) => !goesOn(one, isLast));
+    waiting = first < 0 ? [] : waiting.slice(first);
+    if (waiting.length > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+    for (const resolve of onSettled.splice(0)) resolve();
+  }
+
+  function wait(eventType: string, seal: () => SerializedEvent): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const publish = AsyncResource.bind((event: SerializedEvent) => publisher.publish(event));
+      waiting.push({ eventType, seal, untilMs: clock.monotonic() + limitMs, publish, resolve });
+      timer ??= context.runInAsyncScope(() => setInterval(() => look(), lookMs));
+    });
+  }
+
+  return {
+    get hasRoom() {
+      return waiting.length < maxEvents;
+    },
+    // An event without encrypted fields passes a full wait: waiting would refuse it, and it can be sent.
+    publish: (event) =>
+      waiting.length > 0 && waiting.length < maxEvents
+        ? wait(event.eventType, () => event)
+        : publisher.publish(event),
+    isRefused: (event) => publisher.isRefused?.(event) === true,
+    rejectIfOverloaded: (event) => publisher.rejectIfOverloaded?.(event) === true,
+    publishLater: wait,
+    settled: () =>
+      waiting.length === 0 ? Promise.resolve() : new Promise((resolve) => onSettled.push(resolve)),
+    endWaiting: () => look(true),
   };
 }
 
@@ -347,7 +435,7 @@ function inClear(call: Call, code: ErrorCode): ExpressionScope {
 
 function draftOfEvent(event: CheckedEvent): EventDraft {
   if (event.mistake !== undefined) throw event.mistake;
-  return { ...event, headers: headersOf(event.headers), context: undefined };
+  return { ...event, headers: event.headers?.(), context: undefined };
 }
 
 /** Names that cannot be personal data. */
@@ -392,7 +480,7 @@ function noOutbox(): SvcError {
 }
 
 /** Messages of errors that are not svc's may contain values of the payload, so they are not passed on. */
-export function reasonOf(error: unknown): SvcError {
+function reasonOf(error: unknown): SvcError {
   if (error instanceof SvcError) return error;
   return new SvcError('SVC_PIPELINE_UNEXPECTED', 'an unexpected error occurred before the event was sent');
 }

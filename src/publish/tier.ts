@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { toEnvelope } from '../envelope/envelope.ts';
-import { parseBounded } from '../ground/bounds.ts';
+import { parseObject } from '../ground/bounds.ts';
 import { nodeCrypto } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
@@ -211,11 +211,6 @@ function routeOf(
     storedAt: Number.isNaN(time) ? 0 : time,
     reason: textOf(backupReason),
   };
-}
-
-export function parseObject(text: string): Fields | undefined {
-  const value = parseBounded(text);
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
 }
 
 function textsOf(value: unknown): Record<string, string> {

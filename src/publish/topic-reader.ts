@@ -1,6 +1,8 @@
-import type { DlqRecord } from './tiers/dlq-message.ts';
-
-export interface TopicRecord extends DlqRecord {
+export interface TopicRecord {
+  readonly key: string | null;
+  readonly value: Buffer;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly timestamp: number;
   readonly partition: number;
   readonly offset: number;
 }

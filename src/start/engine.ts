@@ -16,14 +16,14 @@ import { bindMeter, type MetricSources } from '../observe/metrics.ts';
 import { isolate, meterProvider } from '../observe/otel-api.ts';
 import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
 import { joinMainThread, type listenToWorkers } from '../observe/thread-counts.ts';
-import { createPipeline, type PipelineParts, reasonOf } from '../pipeline/pipeline.ts';
-import { createKeyWait, createLossAlert } from '../publish/api/caller-wait.ts';
+import { createPipeline } from '../pipeline/pipeline.ts';
+import { createLossAlert } from '../publish/api/caller-wait.ts';
 import { type Broker, nameOf, type SendFailure, throttledMs } from '../publish/broker.ts';
 import { createQueue } from '../publish/main/queue.ts';
 import { openBroker } from './adapters.ts';
 import { manageLater } from './management-later.ts';
 import type * as Outboxes from './outbox.ts';
-import { savedRules, startProtection } from './protection.ts';
+import { startProtection } from './protection.ts';
 import { openSerde } from './serde.ts';
 import {
   brokerSettingsOf,
@@ -34,7 +34,7 @@ import {
   storedTypesOf,
   unusedSchemas,
 } from './settings.ts';
-import { dlqWaitingOf, startTiers } from './tiers/start-tiers.ts';
+import { startTiers } from './tiers/start-tiers.ts';
 
 export { declaredRules, planOfDeclaration, planOfTarget } from '../capture/declare/make-plan.ts';
 export { unusedSchemas } from './settings.ts';
@@ -78,23 +78,16 @@ export function startEngine(
   const outbox = config.outbox.enabled
     ? outboxParts().startOutbox(config, broker, { ledger, durations }, logger)
     : undefined;
-  const onRefused: PipelineParts['onRefused'] = (eventType, { message, code }) => {
-    refusals.refused(`${eventType} (${code}): ${message}`);
-    sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code }));
-  };
   const { kms } = config.pii;
-  const keyWait =
-    kms.enabled && kms.onUnavailable === 'hold'
-      ? createKeyWait({
-          ...{ publisher: queue, maxEvents: config.broker.buffer.maxEvents, reasonOf, onRefused },
-          limitMs: deliveryTimesOf(config).topicMs,
-        })
-      : undefined;
   const pipeline = createPipeline({
     ledger,
     durations,
     serializer: serde.serializerOf(source),
-    publisher: keyWait ?? queue,
+    publisher: queue,
+    keyWait:
+      kms.enabled && kms.onUnavailable === 'hold'
+        ? { maxEvents: config.broker.buffer.maxEvents, limitMs: deliveryTimesOf(config).topicMs }
+        : undefined,
     outbox: outbox?.join,
     defaultTopic: config.broker.topic,
     asyncMode: config.broker.asyncMode,
@@ -104,9 +97,12 @@ export function startEngine(
     buildEnvelope: createEnvelopes({ source, readOrigin: createOriginReader(contextOptions) }),
     protect: protection.protect,
     usesMarks: config.pii.enabled,
-    declareRules: savedRules(config, protection),
+    declareRules: protection.addSavedRules,
     startTrace: createTraceStarter(clientOf(config.broker.client).isKafka ? 'kafka' : config.broker.client),
-    onRefused,
+    onRefused(eventType, { message, code }) {
+      refusals.refused(`${eventType} (${code}): ${message}`);
+      sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code }));
+    },
     onNested: (nest, key) => {
       for (const { line, isLikely } of doubledCalls(nest, key))
         logger[isLikely ? 'warn' : 'info'](`capture: ${line}`);
@@ -132,7 +128,7 @@ export function startEngine(
     captureTargets: () => report().map(({ id, ...target }) => ({ target: id, ...target })),
     lastPublishedMs: queue.lastPublishedMs,
     // All threads of a process share the topic, so only the main thread asks.
-    dlqWaiting: workers === undefined ? () => null : dlqWaitingOf(config, logger),
+    dlqWaiting: workers === undefined ? () => null : tiers.dlqWaiting,
     recentDlqEvents: tiers.recentDlqEvents,
   };
   const meter = bindMeter(meterProvider, sources, { version, logger });
@@ -182,6 +178,7 @@ export function startEngine(
     async finish(deadlineMs: number, isWanted?: () => boolean): Promise<boolean> {
       const finishQueue = async (): Promise<boolean> => {
         const end = clock.monotonic() + deadlineMs;
+        const { keyWait } = pipeline;
         // Half of the time is for the keys, the rest for the broker.
         const isSealed = keyWait === undefined || (await within(deadlineMs / 2, keyWait.settled()));
         if (!isSealed && isWanted?.() !== false) keyWait?.endWaiting();
@@ -205,7 +202,7 @@ export function startEngine(
       isClosing = true;
       // First: the next start in this process may use the same port.
       const managementClosed = Promise.all([management.close(), management.stopRuns(deadlineMs)]);
-      keyWait?.endWaiting();
+      pipeline.keyWait?.endWaiting();
       await queue.close(deadlineMs);
       await tiers.close(Math.max(0, end - clock.monotonic()));
       await outbox?.close(Math.max(0, end - clock.monotonic()));
@@ -255,7 +252,7 @@ async function connectEarly(
 }
 
 /** Only refusals for this long are more than one caller with a bad argument. */
-export const refusalsMs = 10_000;
+const refusalsMs = 10_000;
 /** An instance without requests makes no events: it becomes ready again this long after its last refusal. */
 const restMs = 30_000;
 

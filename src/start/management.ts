@@ -23,10 +23,11 @@ import { isolate } from '../observe/otel-api.ts';
 import { tellThreads } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/cluster-state.ts';
-import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-message.ts';
+import type { RecoverReport } from '../publish/recovery/recover.ts';
+import { headOfDlqRecord } from '../publish/tiers/dlq-message.ts';
 import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
 import { openTopicTail, readsTopics } from './adapters.ts';
-import type { RecoverReport, RecoveryPlace, RecoveryResult } from './commands/recovery.ts';
+import type { RecoveryPlace, RecoveryResult } from './commands/recovery.ts';
 import type { ManagedOutbox } from './outbox/outbox-health.ts';
 import { brokerSettingsOf } from './settings.ts';
 import { recoveryGroup } from './tiers/start-tiers.ts';
@@ -373,6 +374,8 @@ export function createNewestDeadLetters(
 
 type Row = DeadLettersOfTopic['deadLetters'][number] & { readonly atMs: number };
 
+type Head = Exclude<ReturnType<typeof headOfDlqRecord>, string>;
+
 type Found = ReturnType<typeof collect>;
 
 /** Collects matching rows up to the limit. Records do not stay in memory. */
@@ -380,7 +383,7 @@ function collect({ types, reasons, topics, since, until, limit }: DeadLetterAsk)
   let rows: Row[] = [];
   /** Partition -> time of the oldest record read. */
   const oldest = new Map<number, number>();
-  const isWanted = ({ eventType, topic, storedAt }: DeadLetterHead, reason: string | null): boolean =>
+  const isWanted = ({ eventType, topic, storedAt }: Head, reason: string | null): boolean =>
     (types === undefined || types.includes(eventType)) &&
     (reasons === undefined || (reason !== null && reasons.includes(reason))) &&
     (topics === undefined || (topic !== undefined && topics.includes(topic))) &&
@@ -428,7 +431,7 @@ function newestOf(rows: readonly Row[], limit: number): Row[] {
 }
 
 function rowOf(
-  { eventId, eventType, topic, storedAt }: DeadLetterHead,
+  { eventId, eventType, topic, storedAt }: Head,
   failureReason: string | null,
   partition: number,
   offset: number,

@@ -19,6 +19,8 @@ export interface Protection {
   readonly protect: Protect;
   /** Adds rules for the payloads of one event type, declared in code. */
   addRules(eventType: string, rules: readonly PathRule[], owner: string): void;
+  /** Adds the `pii` rules of saved events, once per set of rules and event type. */
+  addSavedRules(event: CheckedEvent): void;
   /** For health: each key, and the salt, that rules and marks have used. */
   keys(): readonly KeyHealth[];
   /** For the report at the end: path rules that matched no payload. */
@@ -45,6 +47,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
     return {
       protect,
       addRules() {},
+      addSavedRules: savedRules(config, () => {}),
       keys: () => [],
       remarks: () => [],
       invalidateKeys: async () => {},
@@ -123,6 +126,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
       onUnreadable: sayUnreadable(logger),
     }),
     addRules,
+    addSavedRules: savedRules(config, addRules),
     keys,
     remarks: () => unmetReport(policies.unmet()),
     invalidateKeys: async () => opened?.sealer.invalidateKeys(),
@@ -238,15 +242,14 @@ const noSealer: Pick<Keys.ManagedSealer, 'encrypt' | 'hash'> = {
   hash: () => '',
 };
 
-/** Adds the `pii` rules of saved events, once per set of rules and event type. */
-export function savedRules(config: Config, protection: Pick<Protection, 'addRules'>) {
+function savedRules(config: Config, addRules: Protection['addRules']): Protection['addSavedRules'] {
   const known = new Set<string>();
-  return ({ eventType, pii, mistake }: CheckedEvent): void => {
+  return ({ eventType, pii, mistake }) => {
     if (pii === undefined || mistake !== undefined) return;
     const rules = declaredRules({ pii }, config);
     const id = JSON.stringify([eventType, rules]);
     if (known.has(id)) return;
     known.add(id);
-    protection.addRules(eventType, rules, `outbox.save(${eventType})`);
+    addRules(eventType, rules, `outbox.save(${eventType})`);
   };
 }

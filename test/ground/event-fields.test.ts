@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { checkHeadersOf } from '../../src/config/check/check.ts';
 import { SvcError } from '../../src/ground/errors.ts';
-import { headersOf } from '../../src/publish/api/caller-wait.ts';
+import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
 import { type PlanFields, planOf } from '../capture/plan-of.ts';
 
 const call = { args: [{ tenant: 'acme' }], result: { id: 7n }, self: undefined };
@@ -28,7 +28,7 @@ function fromTarget(headers: PlanFields['headers']): unknown {
 
 function published(headers: unknown): unknown {
   try {
-    return headersOf(headers);
+    return checkPublishOptions({ headers }).headers?.();
   } catch (error) {
     assert.ok(error instanceof SvcError);
     assert.doesNotMatch(error.message, /secret/);

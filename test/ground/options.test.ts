@@ -15,7 +15,6 @@ import {
 import { runWithContext, setContext } from '../../src/context/request.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import { PiiField } from '../../src/protect/marks/policy.ts';
-import { headersOf } from '../../src/publish/api/caller-wait.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
 import {
   assertNothingStored,
@@ -49,6 +48,8 @@ const raise = (mistake: Error | undefined): void => {
 const unlessOk = ({ ok }: { ok: boolean }): void => {
   if (!ok) throw Object.assign(new Error('a plain object of names and values'), { code: 'MISTAKE' });
 };
+
+const headersOf = (given: unknown) => checkPublishOptions({ headers: given }).headers?.();
 
 interface Place {
   readonly code: string;

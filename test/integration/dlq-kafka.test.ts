@@ -5,12 +5,14 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
 import { loadConfig } from '../../src/config/read/load.ts';
+import { createLedger } from '../../src/observe/outcomes.ts';
 import { partitionOfKey } from '../../src/publish/broker.ts';
 import { createDlqTier } from '../../src/publish/tiers/tiers.ts';
-import { dlqWaitingOf } from '../../src/start/tiers/start-tiers.ts';
+import { startTiers } from '../../src/start/tiers/start-tiers.ts';
 import { createKafkajsBroker } from '../adapters/kafka/kafka-clients.ts';
 import { newTopic } from '../contract/broker.ts';
 import { failedEvent } from '../publish/failed-event.ts';
+import { fakeCluster } from '../publish/fake-cluster.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { silentLog as logger } from '../support/log.ts';
@@ -72,10 +74,15 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
 
   /** As `/metrics` shows it. */
   async function waiting(dlqTopic: string): Promise<number | null> {
-    const broker = { client: 'kafkajs', bootstrapServers: kafka.brokers, topic: orders, dlqTopic };
+    const backup = { localEnabled: false };
+    const broker = { client: 'kafkajs', bootstrapServers: kafka.brokers, topic: orders, dlqTopic, backup };
     const { config } = loadConfig({ env: {}, code: { svc: { broker } } });
-    const ask = dlqWaitingOf(config, logger);
+    const { dlqWaiting: ask, close } = startTiers(config, {
+      ...{ broker: fakeCluster().broker, ledger: createLedger(), alert: { lost() {} }, logger },
+      ...{ isAway: () => false, onAnswered() {} },
+    });
     for (let tries = 0; ask() === null && tries < 50; tries++) await sleep(100);
+    await close(0);
     return ask();
   }
 

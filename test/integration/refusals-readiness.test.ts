@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { publishEvent } from '../../src/capture/declare/publish-event.ts';
-import { refusalsMs } from '../../src/start/engine.ts';
 import { type StartedSvc, startSvc } from './started-svc.ts';
 
 describe('an instance of which each event is refused', function () {
@@ -30,7 +29,7 @@ describe('an instance of which each event is refused', function () {
     await until('readiness', 200);
     const startMs = performance.now();
     await until('readiness', 503);
-    assert.ok(performance.now() - startMs >= refusalsMs);
+    assert.ok(performance.now() - startMs >= 10_000);
     assert.deepEqual([await get('svc'), await get('liveness')], [503, 200]);
     await call({ order: { id: 'a' } });
     await until('readiness', 200);

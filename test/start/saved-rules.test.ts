@@ -1,26 +1,38 @@
 import assert from 'node:assert/strict';
-import type { Config } from '../../src/config/config.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
+import type { Envelope } from '../../src/envelope/envelope.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
-import { savedRules } from '../../src/start/protection.ts';
+import { startProtection } from '../../src/start/protection.ts';
+import { silentLog } from '../support/log.ts';
 
 const event = { eventType: 'SAVED', aggregateType: 'Order', aggregateId: 7, payload: {} };
-const config = { pii: { enabled: true, fields: [] } } as unknown as Config;
 
 describe('rules of saved events', () => {
-  it('are taken in once for each type and content', () => {
-    const added: string[] = [];
-    const declare = savedRules(config, { addRules: (eventType) => void added.push(eventType) });
-    for (let times = 0; times < 3; times++) declare(checkEvent({ ...event, pii: ['email=EMAIL'] }));
-    declare(checkEvent({ ...event, pii: ['phone=PHONE'] }));
-    declare(checkEvent({ ...event, eventType: 'OTHER', pii: ['email=EMAIL'] }));
-    declare(checkEvent(event));
-    assert.deepEqual(added, ['SAVED', 'SAVED', 'OTHER']);
+  const start = () => {
+    const code = { svc: { broker: { topic: 't' } } };
+    return startProtection(loadConfig({ env: {}, code }).config, silentLog);
+  };
+
+  it('are taken in once for each type and content', async () => {
+    const { addSavedRules, protect, remarks, close } = start();
+    for (let times = 0; times < 3; times++) addSavedRules(checkEvent({ ...event, pii: ['email=EMAIL'] }));
+    addSavedRules(checkEvent({ ...event, pii: ['phone=PHONE'] }));
+    addSavedRules(checkEvent({ ...event, eventType: 'OTHER', pii: ['email=EMAIL'] }));
+    addSavedRules(checkEvent(event));
+    for (const eventType of ['SAVED', 'OTHER']) protect({ template: { eventType }, payload: {} } as Envelope);
+    assert.deepEqual(remarks()[0]?.split('\n').slice(1), [
+      '  email  of outbox.save(SAVED), payloads: 1',
+      '  phone  of outbox.save(SAVED), payloads: 1',
+      '  email  of outbox.save(OTHER), payloads: 1',
+    ]);
+    await close();
   });
 
-  it('that are none refuse the event', () => {
-    const declare = savedRules(config, { addRules() {} });
-    assert.throws(() => declare(checkEvent({ ...event, pii: ['email=NOTHING'] })), {
+  it('that are none refuse the event', async () => {
+    const { addSavedRules, close } = start();
+    assert.throws(() => addSavedRules(checkEvent({ ...event, pii: ['email=NOTHING'] })), {
       code: 'SVC_PROTECT_RULE',
     });
+    await close();
   });
 });

@@ -1,7 +1,7 @@
 import { SvcError } from '../../ground/errors.ts';
 import type { Severity } from '../../ground/event-fields.ts';
 import type { PiiRules } from '../../ground/pii-rule.ts';
-import { type Check, checkFields, checks, must, notEmpty } from '../../publish/api/check-options.ts';
+import { createCheck } from '../../publish/api/check-options.ts';
 import type { PublishOptions } from '../../publish/publisher.ts';
 
 /** One event for the outbox, made by the application. */
@@ -26,35 +26,27 @@ export interface CheckedEvent {
   readonly severity: Severity;
   readonly topic: string | undefined;
   readonly key: string;
-  readonly headers: PublishOptions['headers'];
+  /** Makes the headers of the record, or throws why it cannot. */
+  readonly headers: (() => Readonly<Record<string, string>>) | undefined;
   readonly pii: unknown;
   /** Why it cannot be stored. The valid fields still label it in metrics. */
   readonly mistake: SvcError | undefined;
 }
 
-const asIs: Check = (value) => value;
-/** An empty id would identify no aggregate. */
-const id: Check = (value) => {
-  const text = checks.key(value);
-  return text === '' ? must('a non-empty string, or a number') : text;
-};
-
-const fields = {
-  eventType: notEmpty,
-  aggregateType: notEmpty,
-  aggregateId: id,
-  payload: asIs,
-  severity: checks.severity,
-  topic: checks.topic,
-  key: checks.key,
-  headers: checks.headers,
-  pii: asIs,
-};
+const checkFields = createCheck(
+  ({ severity, topic, key, headers, notEmpty, asIs, must }) => ({
+    ...{ eventType: notEmpty, aggregateType: notEmpty },
+    /** An empty id would identify no aggregate. */
+    aggregateId: (value) => key(value) || must('a non-empty string, or a number'),
+    ...{ payload: asIs, severity, topic, key, headers, pii: asIs },
+  }),
+  mistake,
+);
 const required = ['eventType', 'aggregateType', 'aggregateId'] as const;
 
 /** Never throws. Messages contain no values. */
 export function checkEvent(given: unknown): CheckedEvent {
-  const found = checkFields(given, fields, mistake);
+  const found = checkFields(given);
   const missing = required.find((name) => found[name] === undefined);
   const {
     eventType = 'Event',
@@ -72,7 +64,7 @@ export function checkEvent(given: unknown): CheckedEvent {
     key: key ?? aggregateId,
     payload: found.payload ?? null,
     topic: found.topic as string | undefined,
-    headers: found.headers as PublishOptions['headers'],
+    headers: found.headers as CheckedEvent['headers'],
     pii: found.pii,
     mistake: found.mistake ?? (missing && mistake(`${missing} is required`)),
   };

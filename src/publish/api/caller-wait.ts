@@ -1,14 +1,11 @@
 import { AsyncResource } from 'node:async_hooks';
 import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { headerNameProblem, headerText, headerTextForm, maxHeaders } from '../../ground/event-fields.ts';
 import { shared } from '../../ground/lifecycle.ts';
-import { entriesOf } from '../../ground/names.ts';
 import { type Logger, throttledLog } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { SendFailure } from '../broker.ts';
-import type { Publisher } from '../publisher.ts';
 
 interface Waiting {
   readonly untilMs: number;
@@ -64,23 +61,32 @@ export function createCallerWait(maxWaitMs: number) {
     if (waiting.delete(one) && waiting.size === 0) timer?.unref();
   }
 
+  function forOutcome(outcome: Promise<Outcome>): Promise<Outcome | undefined> {
+    return new Promise((release) => {
+      const nowMs = clock.monotonic();
+      const one = { untilMs: nowMs + maxWaitMs, release };
+      enter(one, nowMs);
+      void outcome.then((known) => {
+        leave(one);
+        release(known);
+      });
+    });
+  }
+
   return {
     /** Resolves with the outcome, or with `undefined` when the time is over. The event continues either way. */
-    forOutcome: (outcome: Promise<Outcome>): Promise<Outcome | undefined> =>
-      new Promise((release) => {
-        const nowMs = clock.monotonic();
-        const one = { untilMs: nowMs + maxWaitMs, release };
-        enter(one, nowMs);
-        void outcome.then((known) => {
-          leave(one);
-          release(known);
-        });
-      }),
+    forOutcome,
+    /**
+     * The same for a caller that must know: rejects if the event is not stored, or the time is over.
+     * @param waitMs the caller's own time limit
+     */
+    untilStored: (outcome: Promise<Outcome>, waitMs?: number): Promise<Outcome> =>
+      (waitMs === undefined ? forOutcome(outcome) : outcomeWithin(waitMs, outcome)).then(throwUnlessStored),
   };
 }
 
 /** For a caller with its own time limit. */
-export function outcomeWithin(waitMs: number, outcome: Promise<Outcome>): Promise<Outcome | undefined> {
+function outcomeWithin(waitMs: number, outcome: Promise<Outcome>): Promise<Outcome | undefined> {
   const dueMs = clock.monotonic() + waitMs;
   return new Promise((release) => {
     // One more turn, as above.
@@ -97,7 +103,7 @@ export function outcomeWithin(waitMs: number, outcome: Promise<Outcome>): Promis
 }
 
 /** `undefined`: no outcome yet. */
-export function throwUnlessStored(outcome: Outcome | undefined): Outcome {
+function throwUnlessStored(outcome: Outcome | undefined): Outcome {
   switch (outcome) {
     case undefined:
       throw stillInFlight();
@@ -120,97 +126,6 @@ function stillInFlight(): SvcError {
     'the event has no outcome yet; it is still in flight and may arrive',
     { name: 'TimeoutException' },
   );
-}
-
-interface KeyWaitOptions {
-  readonly publisher: Publisher;
-  /** Events that may wait. */
-  readonly maxEvents: number;
-  /** How long each may. */
-  readonly limitMs: number;
-  /** Makes an error whose message contains no values. */
-  readonly reasonOf: (error: unknown) => SvcError;
-  /** The key did not arrive, or the event cannot be made. */
-  readonly onRefused: (eventType: string, error: SvcError) => void;
-}
-
-/** A publisher whose events wait in memory for a key, up to a limit. Later events wait behind them, so all keep their order. */
-export interface KeyWait extends Publisher {
-  readonly hasRoom: boolean;
-  /** `seal` makes the event, or throws. `refused`: the time is over, or `seal` failed for a reason other than its key. */
-  publishLater(eventType: string, seal: () => SerializedEvent): Promise<Outcome>;
-  /** Resolves when no event waits. */
-  settled(): Promise<void>;
-  /** Publishes the events whose key has arrived, and refuses the others. */
-  endWaiting(): void;
-}
-
-interface KeyWaitWaiting {
-  readonly eventType: string;
-  readonly seal: () => SerializedEvent;
-  readonly untilMs: number;
-  /** Bound to the context of its call. */
-  readonly publish: Publisher['publish'];
-  readonly resolve: (outcome: Outcome | Promise<Outcome>) => void;
-}
-
-/** The key cache fetches by itself. This polls whether the key has arrived. */
-const lookMs = 100;
-
-export function createKeyWait(options: KeyWaitOptions): KeyWait {
-  const { publisher, maxEvents, limitMs, reasonOf, onRefused } = options;
-  let waiting: KeyWaitWaiting[] = [];
-  let timer: NodeJS.Timeout | undefined;
-  const context = new AsyncResource('svc.key-wait');
-  const onSettled: (() => void)[] = [];
-
-  /** False: it keeps waiting. */
-  function goesOn({ eventType, seal, untilMs, publish, resolve }: KeyWaitWaiting, isLast: boolean): boolean {
-    try {
-      resolve(publish(seal()));
-    } catch (error) {
-      const reason = reasonOf(error);
-      if (reason.code === 'SVC_PROTECT_KEY_UNAVAILABLE' && !isLast && clock.monotonic() < untilMs)
-        return false;
-      onRefused(eventType, reason);
-      resolve('refused');
-    }
-    return true;
-  }
-
-  function look(isLast = false): void {
-    const first = waiting.findIndex((one) => !goesOn(one, isLast));
-    waiting = first < 0 ? [] : waiting.slice(first);
-    if (waiting.length > 0) return;
-    clearInterval(timer);
-    timer = undefined;
-    for (const resolve of onSettled.splice(0)) resolve();
-  }
-
-  function wait(eventType: string, seal: () => SerializedEvent): Promise<Outcome> {
-    return new Promise((resolve) => {
-      const publish = AsyncResource.bind((event: SerializedEvent) => publisher.publish(event));
-      waiting.push({ eventType, seal, untilMs: clock.monotonic() + limitMs, publish, resolve });
-      timer ??= context.runInAsyncScope(() => setInterval(() => look(), lookMs));
-    });
-  }
-
-  return {
-    get hasRoom() {
-      return waiting.length < maxEvents;
-    },
-    // An event without encrypted fields passes a full wait: waiting would refuse it, and it can be sent.
-    publish: (event) =>
-      waiting.length > 0 && waiting.length < maxEvents
-        ? wait(event.eventType, () => event)
-        : publisher.publish(event),
-    isRefused: (event) => publisher.isRefused?.(event) === true,
-    rejectIfOverloaded: (event) => publisher.rejectIfOverloaded?.(event) === true,
-    publishLater: wait,
-    settled: () =>
-      waiting.length === 0 ? Promise.resolve() : new Promise((resolve) => onSettled.push(resolve)),
-    endWaiting: () => look(true),
-  };
 }
 
 /** Events accepted between two flushes. */
@@ -260,32 +175,6 @@ export function createInFlight() {
   };
 }
 
-/**
- * The headers given to `publish()` as strings. Null and undefined are left out.
- *
- * @throws SvcError `SVC_PUBLISH_HEADERS`, which identifies a header by its number, because names can be data
- */
-export function headersOf(given: unknown): Readonly<Record<string, string>> | undefined {
-  if (given === undefined || given === null) return undefined;
-  const entries = entriesOf(given);
-  if (entries === undefined) throw wrong('headers must be an object, a Map, or the Headers of fetch');
-  if (entries.length > maxHeaders) throw wrong(`there can be at most ${maxHeaders} headers`);
-  const headers: Record<string, string> = {};
-  for (const [index, [name, value]] of entries.entries()) {
-    if (typeof name !== 'string') throw wrong(`header ${index + 1} must have a string as name`);
-    const problem = headerNameProblem(name);
-    if (problem !== undefined) throw wrong(`header ${index + 1} ${problem}`);
-    const text = headerText(value);
-    if (text === undefined) throw wrong(`header ${index + 1} must be ${headerTextForm}`);
-    if (text !== null) headers[name] = text;
-  }
-  return headers;
-}
-
-function wrong(message: string): SvcError {
-  return new SvcError('SVC_PUBLISH_HEADERS', message);
-}
-
 /** An event that no tier has stored. It holds ids and reasons, never the payload. */
 export interface LostEvent {
   readonly eventId: string;
@@ -311,8 +200,6 @@ export function onEventLost(listener: LostEventListener): () => void {
 function lostError(): SvcError {
   return new SvcError('SVC_PUBLISH_LOST', 'the event could not be published, and no other tier stored it');
 }
-
-export type LossAlert = ReturnType<typeof createLossAlert>;
 
 /** The alert of the last tier: an error line, each `onEventLost` listener, and health DOWN until an event is published. */
 export function createLossAlert(logger: Logger) {

@@ -58,6 +58,15 @@ export const breakerOpen: SendFailure = {
   message: 'Circuit breaker is OPEN',
 };
 
+/** The failure of an event, or of a send, that took too long. */
+export function timedOut(deliveryTimeoutMs: number): SendFailure {
+  return {
+    kind: 'retriable',
+    cause: 'TimeoutException',
+    message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms, less what the dead letter topic and the backup need)`,
+  };
+}
+
 /** Whether the cluster gave this answer. Refusals by svc or its client say nothing about the cluster. */
 function isAnswer(failure: SendFailure): boolean {
   if (failure.cause === 'INVALID_TOPIC_EXCEPTION') return false;

@@ -44,6 +44,7 @@ import {
   type defaultBreaker,
   type PartitionCounts,
   type TopicRefusals,
+  timedOut,
 } from './cluster-state.ts';
 
 export interface QueueOptions {
@@ -1579,14 +1580,6 @@ const shutDown: SendFailure = {
   message: 'svc had to stop before the event was acknowledged',
   endedBy: 'shutdown',
 };
-
-export function timedOut(deliveryTimeoutMs: number): SendFailure {
-  return {
-    kind: 'retriable',
-    cause: 'TimeoutException',
-    message: `not acknowledged within ${deliveryTimeoutMs} ms (svc.broker.delivery-timeout-ms, less what the dead letter topic and the backup need)`,
-  };
-}
 
 interface AdmissionOptions {
   readonly buffer: MemoryLimits;

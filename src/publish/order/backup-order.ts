@@ -13,7 +13,7 @@ interface BackupOrderOptions {
 }
 
 /** The part of `KeyOrder` for the backup and its drain. */
-export interface BackupOrder extends KeyOrder {
+interface BackupOrder extends KeyOrder {
   /** The local backup has stored the event. */
   stored(failed: FailedEvent): void;
   /** Whether own events wait, or may wait, in the backup. */
@@ -382,7 +382,7 @@ interface Placed {
 }
 
 /** One pass over the process's own backup, in the order of the events. */
-export interface Pass {
+interface Pass {
   /** No event that may be sent has a lower id. */
   readonly from: bigint;
   /** Whether it may be sent now: every earlier event of its partition is sent. */

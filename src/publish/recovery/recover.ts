@@ -12,7 +12,7 @@ import {
   type SendFailure,
   type SendResult,
 } from '../broker.ts';
-import type { BackupOrder, Pass } from '../order/backup-order.ts';
+import type { createBackupOrder } from '../order/backup-order.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
 import {
   type Batch,
@@ -21,8 +21,6 @@ import {
   type TopicPartition,
   type UncertainBatches,
 } from '../sender/sender.ts';
-import { fromDlqRecord } from '../tiers/dlq-message.ts';
-import type { TopicReader, TopicRecord } from '../topic-reader.ts';
 
 export interface RecoverOptions {
   readonly source: RecoverySource;
@@ -310,37 +308,6 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
 
 const bytesOf = ({ value }: StoredEvent): number => value.length;
 
-/** The events in a dead letter topic, in either shape. */
-export function createDlqSource(topic: string, reader: TopicReader): RecoverySource {
-  /** Of the last batch, for `done`. */
-  let records = new Map<string, TopicRecord>();
-
-  return {
-    name: `dead letter topic ${topic}`,
-    open: (forRecovery) => reader.open(forRecovery),
-    count: () => reader.count(),
-    async *read(size) {
-      for await (const batch of reader.read(size)) {
-        records = new Map();
-        const events: StoredEvent[] = [];
-        const unreadable: Unreadable[] = [];
-        for (const record of batch) {
-          const place = `${topic}-${record.partition}@${record.offset}`;
-          const event = fromDlqRecord(record, place);
-          if (typeof event === 'string') unreadable.push({ place, reason: event });
-          else {
-            records.set(place, record);
-            events.push(event);
-          }
-        }
-        yield { events, unreadable };
-      }
-    },
-    done: (events) => reader.done(events.map(({ place }) => records.get(place) as TopicRecord)),
-    close: () => reader.close(),
-  };
-}
-
 /** Sends the local backup of a running process to the original topics when the cluster is back. */
 export interface Drain {
   /** An event was stored in the backup. */
@@ -399,7 +366,7 @@ export interface DrainOptions
 
 /** The events that this process has stored. */
 interface Journal {
-  readonly order: BackupOrder;
+  readonly order: ReturnType<typeof createBackupOrder>;
   readonly source: RecoverySource;
   /** Whether it has events. `source` then reads those that exist now; it may skip ids below `from`. */
   readonly hasEvents: (from: bigint) => Promise<boolean>;
@@ -528,9 +495,10 @@ function createJournalDrain(
     if (!(await draining.isReachable())) return clusterPollMs;
     const beganMs = clock.monotonic();
     const begun = await order.beginPass();
+    const { accepts: accept, failed: onHeldUp, isOver } = begun;
     try {
-      const isTried = !begun.isOver() && (await hasEvents(begun.from));
-      const report = isTried ? await send(begun) : undefined;
+      const isTried = !isOver() && (await hasEvents(begun.from));
+      const report = isTried ? await send({ accept, onHeldUp, isOver }) : undefined;
       const isAway = report?.stoppedBy !== undefined;
       const hasSent = report !== undefined && report.sent > 0;
       const isUnread = report?.unreadable.some(({ mayPass }) => mayPass) === true;
@@ -551,10 +519,10 @@ function createJournalDrain(
     }
   }
 
-  async function send({ accepts: accept, failed: onHeldUp, isOver }: Pass): Promise<RecoverReport> {
+  async function send(pass: Pick<RecoverOptions, 'accept' | 'onHeldUp' | 'isOver'>): Promise<RecoverReport> {
     await source.open(true);
     try {
-      return await draining.send(source, { accept, onHeldUp, isOver, ratePerSecond: 0 });
+      return await draining.send(source, { ...pass, ratePerSecond: 0 });
     } finally {
       await source.close();
     }

@@ -1,7 +1,9 @@
 import { isUtf8 } from 'node:buffer';
+import { parseObject } from '../../ground/bounds.ts';
 import type { BrokerRecord } from '../broker.ts';
-import type { StoredEvent } from '../recovery-source.ts';
-import { type FailedEvent, parseObject } from '../tier.ts';
+import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
+import type { FailedEvent } from '../tier.ts';
+import type { TopicReader, TopicRecord } from '../topic-reader.ts';
 
 /** `operations`: shape A of the specification; `recovery`: shape B. */
 export type DlqFormat = 'operations' | 'recovery';
@@ -116,11 +118,37 @@ export function toSmallerDlqRecord(
 /** A longer key is left out with the payload. */
 const longestKeyBytes = 1_024;
 
-export interface DlqRecord {
-  readonly key: string | null;
-  readonly value: Buffer;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly timestamp: number;
+type DlqRecord = Omit<TopicRecord, 'partition' | 'offset'>;
+
+/** The events in a dead letter topic, in either shape. */
+export function createDlqSource(topic: string, reader: TopicReader): RecoverySource {
+  /** Of the last batch, for `done`. */
+  let records = new Map<string, TopicRecord>();
+
+  return {
+    name: `dead letter topic ${topic}`,
+    open: (forRecovery) => reader.open(forRecovery),
+    count: () => reader.count(),
+    async *read(size) {
+      for await (const batch of reader.read(size)) {
+        records = new Map();
+        const events: StoredEvent[] = [];
+        const unreadable: Unreadable[] = [];
+        for (const record of batch) {
+          const place = `${topic}-${record.partition}@${record.offset}`;
+          const event = fromDlqRecord(record, place);
+          if (typeof event === 'string') unreadable.push({ place, reason: event });
+          else {
+            records.set(place, record);
+            events.push(event);
+          }
+        }
+        yield { events, unreadable };
+      }
+    },
+    done: (events) => reader.done(events.map(({ place }) => records.get(place) as TopicRecord)),
+    close: () => reader.close(),
+  };
 }
 
 /** The event in a dead letter of either shape, or one line about what is missing. */
@@ -181,7 +209,7 @@ function placeIn(headers: DlqRecord['headers']): string {
  * A dead letter without its event. svc's own letters have all of it in headers; otherwise the value is parsed. A string: not a dead
  * letter.
  */
-export type DeadLetterHead = Pick<StoredEvent, 'eventId' | 'eventType' | 'topic' | 'storedAt' | 'reason'>;
+type DeadLetterHead = Pick<StoredEvent, 'eventId' | 'eventType' | 'topic' | 'storedAt' | 'reason'>;
 
 export function headOfDlqRecord(record: DlqRecord): DeadLetterHead | string {
   const { eventId, eventType, [originalTopic]: topic, [exceptionType]: reason } = record.headers;

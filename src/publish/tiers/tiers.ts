@@ -33,6 +33,24 @@ export interface Tier {
   close(deadlineMs: number): Promise<void>;
 }
 
+interface TiersOptions extends Pick<TierChainOptions, 'onDlqFailed' | 'onLost'> {
+  /** `undefined`: there is no dead letter topic. */
+  readonly dlq: Omit<DlqOptions, 'clock' | 'logger'> | undefined;
+  readonly backup: Omit<BackupTierOptions, 'clock' | 'logger'>;
+  readonly logger: Logger;
+}
+
+/** The tiers behind the main topic: dead letter topic, backup, lost. */
+export function createTiers({ dlq, backup, logger, onDlqFailed, onLost }: TiersOptions) {
+  const backupTier = createBackupTier({ ...backup, logger });
+  const { kept, recentDlq } = createKeptEvents(logger);
+  const { next, inFlight, close } = createTierChain({
+    tiers: dlq === undefined ? [backupTier] : [createDlqTier({ ...dlq, logger }), backupTier],
+    ...{ onKept: kept, onDlqFailed, onLost },
+  });
+  return { next, inFlight, recentDlq, storeSync: backupTier.storeSync, close };
+}
+
 interface TierChainOptions {
   /** In the order in which they are tried, without those that are not configured. */
   readonly tiers: readonly Tier[];
@@ -42,7 +60,7 @@ interface TierChainOptions {
   readonly onLost: (failed: FailedEvent) => void;
 }
 
-/** The tiers behind the main topic: dead letter topic, backup, lost. Each event ends in exactly one of them. */
+/** Tries the tiers in order. Each event ends in exactly one of them, or is lost. */
 export function createTierChain(options: TierChainOptions) {
   const inFlight = new Set<FailedEvent>();
   const entrance = createEntrance();

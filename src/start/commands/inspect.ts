@@ -85,16 +85,6 @@ export async function inspectBroker(
   }
 }
 
-/** Drivers in the application's package.json that svc cannot follow: a line each. */
-export function inspectDrivers({ outbox, baseDir }: Config): string[] {
-  if (!outbox.enabled) return [];
-  const wanted = dialectOf(outbox.datasource.url ?? '');
-  const named = nearestManifest(baseDir)?.dependencies ?? [];
-  return foreignDrivers
-    .filter(({ specifier, dialect }) => dialect === wanted && named.includes(specifier))
-    .map(({ specifier }) => `svc.outbox: package.json names ${specifier}; ${foreignText(specifier)}`);
-}
-
 interface FolderReport {
   /** The option's name in the documentation. */
   readonly name: string;
@@ -178,16 +168,25 @@ async function inspectKeys(config: Config): Promise<KeysReport | undefined> {
   return { provider: provider.name, keys };
 }
 
-/** A line for each OpenTelemetry SDK in the application's package.json that uses a copy of the API that svc cannot see. */
-export function inspectOtel({ baseDir }: Config): string[] {
+/** What the application's package.json names and svc cannot follow, a line each: drivers, and copies of the OpenTelemetry API. */
+export function inspectManifest({ outbox, baseDir }: Config): string[] {
   const manifest = nearestManifest(baseDir);
   if (manifest === undefined) return [];
+  const wanted = outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined;
+  const drivers = foreignDrivers.filter(
+    ({ specifier, dialect }) => dialect === wanted && manifest.dependencies.includes(specifier),
+  );
   const place = join(manifest.folder, 'package.json');
   const versions = [...manifest.dependencies, ...manifest.devDependencies]
     .filter((name) => /^@opentelemetry\/(?:sdk-|auto-instrumentations-)|^@vercel\/otel$/.test(name))
     .map((name) => apiFoundFrom(fileOf(name, place) ?? place)?.version);
   const lines = versions.map((version) => foreignApi(version)).filter((line) => line !== undefined);
-  return [...new Set(lines)];
+  return [
+    ...drivers.map(
+      ({ specifier }) => `svc.outbox: package.json names ${specifier}; ${foreignText(specifier)}`,
+    ),
+    ...new Set(lines),
+  ];
 }
 
 function fileOf(name: string, place: string): string | undefined {

@@ -7,13 +7,14 @@ import { SvcError } from '../../ground/errors.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { type Broker, partitionOf } from '../../publish/broker.ts';
-import { createDlqSource, type RecoverReport, recover } from '../../publish/recovery/recover.ts';
+import { type RecoverReport, recover } from '../../publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
+import { createDlqSource } from '../../publish/tiers/dlq-message.ts';
 import { adapterModules, openBroker, openLocalSource, openTopicReader, readsTopics } from '../adapters.ts';
 import { openSerde } from '../serde.ts';
 import { brokerSettingsOf, topicsOf } from '../settings.ts';
 
-export type { RecoverReport, StoredEvent };
+export type { StoredEvent };
 
 export type RecoveryPlace =
   | { readonly kind: 'dlq'; readonly topic: string; readonly group: string }

@@ -4,7 +4,7 @@ import { clock } from '../../ground/clock.ts';
 import type { Logger } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { type Broker, partitionOf } from '../../publish/broker.ts';
-import type { BackupOrder } from '../../publish/order/backup-order.ts';
+import type { createBackupOrder } from '../../publish/order/backup-order.ts';
 import { createDrain, type Drain, lazySource } from '../../publish/recovery/recover.ts';
 import { type openLocalBackup, openLocalSource } from '../adapters.ts';
 
@@ -16,7 +16,7 @@ interface DrainParts {
   /** The cluster has accepted events from the backup. */
   readonly onAnswered: () => void;
   /** `undefined`: events from the backup have no order with new events. */
-  readonly order: BackupOrder | undefined;
+  readonly order: ReturnType<typeof createBackupOrder> | undefined;
   /** Whether an earlier process may have left events. */
   readonly mayHaveBacklog: boolean;
 }

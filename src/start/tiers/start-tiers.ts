@@ -9,17 +9,12 @@ import type { Logger } from '../../observe/logger.ts';
 import type { BackupState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { Ledger } from '../../observe/outcomes.ts';
-import type { LossAlert } from '../../publish/api/caller-wait.ts';
+import type { createLossAlert } from '../../publish/api/caller-wait.ts';
 import { type Broker, partitionOf, partitionOfKey } from '../../publish/broker.ts';
 import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
 import type { Drain } from '../../publish/recovery/recover.ts';
 import { type FailedEvent, registeredBackupStrategies } from '../../publish/tier.ts';
-import {
-  createBackupTier,
-  createDlqTier,
-  createKeptEvents,
-  createTierChain,
-} from '../../publish/tiers/tiers.ts';
+import { createTiers } from '../../publish/tiers/tiers.ts';
 import type { TopicReader } from '../../publish/topic-reader.ts';
 import { openLocalBackup, openS3Backup, openTopicReader, readsTopics } from '../adapters.ts';
 import { brokerSettingsOf, deliveryTimesOf, s3SettingsOf } from '../settings.ts';
@@ -28,7 +23,7 @@ import type * as Drains from './drains.ts';
 interface TiersParts {
   readonly broker: Broker;
   readonly ledger: Ledger;
-  readonly alert: LossAlert;
+  readonly alert: Pick<ReturnType<typeof createLossAlert>, 'lost'>;
   readonly logger: Logger;
   /** While the cluster is known to be away, its dead letter topic is skipped. */
   readonly isAway: () => boolean;
@@ -46,16 +41,12 @@ export function startTiers(config: Config, parts: TiersParts) {
   const dlq =
     dlqTopic === undefined
       ? undefined
-      : createDlqTier({
-          broker,
-          topic: dlqTopic,
-          format: dlqFormat,
-          logger,
-          partitionOf,
+      : {
+          ...{ broker, topic: dlqTopic, format: dlqFormat, partitionOf },
           isAway: parts.isAway,
           leastTimeMs: deliveryTimesOf(config).tiersMs / 2,
           onSendFailed: ledger.brokerFailed,
-        });
+        };
   const bucket = s3SettingsOf(config);
   const s3 =
     bucket && openS3Backup({ ...bucket, onNoChecksums: (message) => logger.info(`backup: ${message}`) });
@@ -67,16 +58,13 @@ export function startTiers(config: Config, parts: TiersParts) {
     : undefined;
   const order = isJournal ? createBackupOrder({ partitionOfKey, logger }) : undefined;
   const configured = [s3, local].filter((strategy) => strategy !== undefined);
-  const backupTier = createBackupTier({
-    strategies: () => [...registeredBackupStrategies(), ...configured],
-    drained: local,
-    onDrainable: order?.stored,
-    logger,
-  });
-  const { kept, recentDlq } = createKeptEvents(logger);
-  const chain = createTierChain({
-    tiers: dlq === undefined ? [backupTier] : [dlq, backupTier],
-    onKept: kept,
+  const tiers = createTiers({
+    ...{ dlq, logger },
+    backup: {
+      strategies: () => [...registeredBackupStrategies(), ...configured],
+      drained: local,
+      onDrainable: order?.stored,
+    },
     onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
     onLost: ({ event, topic, failure }) => alert.lost(event, topic, failure),
   });
@@ -92,7 +80,7 @@ export function startTiers(config: Config, parts: TiersParts) {
 
   return {
     async next(failed: FailedEvent) {
-      const outcome = await chain.next(failed);
+      const outcome = await tiers.next(failed);
       if (outcome === 'backup') drain?.stored();
       return outcome;
     },
@@ -112,16 +100,17 @@ export function startTiers(config: Config, parts: TiersParts) {
       drained: drain?.count() ?? 0,
       oldestMs: order?.oldestMs() ?? 0,
     }),
-    recentDlqEvents: recentDlq,
+    recentDlqEvents: tiers.recentDlq,
+    dlqWaiting: dlqWaitingOf(config, logger),
     /** At the exit of the process, synchronously: stores these events and those in the tiers. Returns how many were stored. */
     storeSync(failed: Iterable<FailedEvent>): number {
-      const count = backupTier.storeSync([...new Set([...failed, ...chain.inFlight()])]);
+      const count = tiers.storeSync([...new Set([...failed, ...tiers.inFlight()])]);
       local?.endSync();
       return count;
     },
     /** Stores a later event. Returns `false` after it has reported the loss. */
     storeLateSync(failed: FailedEvent): boolean {
-      const isStored = backupTier.storeSync([failed]) === 1;
+      const isStored = tiers.storeSync([failed]) === 1;
       if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
       return isStored;
     },
@@ -130,7 +119,7 @@ export function startTiers(config: Config, parts: TiersParts) {
       const draining = drain?.close();
       // The drain notes its events in flight before the files are handed over.
       if (order !== undefined && draining !== undefined) await within(deadlineMs / 2, draining);
-      await chain.close(Math.max(0, end - clock.monotonic()));
+      await tiers.close(Math.max(0, end - clock.monotonic()));
       if (draining !== undefined) await within(Math.max(0, end - clock.monotonic()), draining);
     },
   };
@@ -231,7 +220,7 @@ export function createDlqWaiting(
 }
 
 /** Counts for the configured topic, if the broker can be read. */
-export function dlqWaitingOf(config: Config, logger: Logger): () => number | null {
+function dlqWaitingOf(config: Config, logger: Logger): () => number | null {
   const { client, dlqTopic: topic } = config.broker;
   if (topic === undefined || !readsTopics(client)) return () => null;
   const settings = { ...brokerSettingsOf(config, logger), topic, group: recoveryGroup, keepsAlive: false };

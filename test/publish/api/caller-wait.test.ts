@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type sinon from 'sinon';
 import type { Outcome } from '../../../src/observe/outcomes.ts';
-import { createCallerWait, createInFlight, outcomeWithin } from '../../../src/publish/api/caller-wait.ts';
+import { createCallerWait, createInFlight } from '../../../src/publish/api/caller-wait.ts';
 import { fakeTime, useClock } from '../../support/fake-time.ts';
 
 describe('caller wait', () => {
@@ -64,11 +64,14 @@ describe('a caller with a time of its own', () => {
   it('leaves no timer behind when its outcome is there', async () => {
     const clock = fakeTime();
     try {
-      assert.equal(await outcomeWithin(60_000, Promise.resolve('published')), 'published');
+      const callers = createCallerWait(2_000);
+      assert.equal(await callers.untilStored(Promise.resolve('published'), 60_000), 'published');
       assert.equal(clock.countTimers(), 0);
-      const late = outcomeWithin(100, new Promise(() => {}));
+      const late = assert.rejects(callers.untilStored(new Promise(() => {}), 100), {
+        code: 'SVC_PUBLISH_TIMEOUT',
+      });
       await clock.tickAsync(100);
-      assert.equal(await late, undefined);
+      await late;
     } finally {
       clock.restore();
     }
@@ -78,7 +81,7 @@ describe('a caller with a time of its own', () => {
 describe('where something blocks the event loop', () => {
   const ways: Readonly<Record<string, (outcome: Promise<Outcome>) => Promise<Outcome | undefined>>> = {
     'all callers': (outcome) => createCallerWait(100).forOutcome(outcome),
-    'a caller with a time of its own': (outcome) => outcomeWithin(100, outcome),
+    'a caller with a time of its own': (outcome) => createCallerWait(60_000).untilStored(outcome, 100),
   };
   it('again and again, nobody waits for more than one turn longer', async () => {
     const outcome = createCallerWait(100).forOutcome(new Promise(() => {}));

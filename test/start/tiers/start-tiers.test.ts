@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { createLedger } from '../../../src/observe/outcomes.ts';
-import type { LossAlert } from '../../../src/publish/api/caller-wait.ts';
 import { startTiers } from '../../../src/start/tiers/start-tiers.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from '../../adapters/local-backup/backup-folder.ts';
 import { failedEvent } from '../../publish/failed-event.ts';
@@ -24,7 +23,7 @@ describe('the tiers as they are started', () => {
       const { config } = loadConfig({ env: {}, code });
       let answered = 0;
       const tiers = startTiers(config, {
-        ...{ broker, logger, ledger: createLedger(), alert: {} as LossAlert },
+        ...{ broker, logger, ledger: createLedger(), alert: { lost() {} } },
         isAway: () => true,
         onAnswered: () => void answered++,
       });
@@ -53,7 +52,7 @@ describe('the tiers as they are started', () => {
       const { config, problems } = loadConfig({ env: {}, code });
       assert.deepEqual(problems, []);
       const tiers = startTiers(config, {
-        ...{ broker: fakeCluster().broker, logger, ledger: createLedger(), alert: {} as LossAlert },
+        ...{ broker: fakeCluster().broker, logger, ledger: createLedger(), alert: { lost() {} } },
         isAway: () => true,
         onAnswered() {},
       });
