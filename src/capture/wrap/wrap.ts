@@ -6,7 +6,7 @@ import type { Context } from '@opentelemetry/api';
 import { SvcError } from '../../ground/errors.ts';
 import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
 import { otelApi } from '../../observe/otel-api.ts';
-import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/transaction.ts';
+import { currentScope, enterScope, runInScope, Scope } from '../../transaction/transaction.ts';
 import type { Call, CapturePlan, Nest, OnCall } from '../call.ts';
 import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
 import { addNote } from '../report.ts';
@@ -244,7 +244,7 @@ interface RunningCall {
   readonly isAsync: boolean;
   readonly nest: Nest | undefined;
   readonly scope: Scope | undefined;
-  readonly outer: Place;
+  readonly outer: ReturnType<typeof enterScope>;
   result: unknown;
 }
 
