@@ -9,7 +9,7 @@ import type { Logger } from '../observe/logger.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type * as Keys from '../protect/keys/create-sealer.ts';
 import type { KeyUse } from '../protect/keys/key-ring.ts';
-import { classMarks, createPolicies, type UnmetRule } from '../protect/marks/policy.ts';
+import { classMarks, createPolicies } from '../protect/marks/policy.ts';
 import { createDetector, createProtector, type Protect } from '../protect/protect.ts';
 import type { Sealer } from '../protect/sealer.ts';
 import { openProvider } from './adapters.ts';
@@ -27,6 +27,9 @@ export interface Protection {
   invalidateKeys(): Promise<void>;
   close(): Promise<void>;
 }
+
+/** Lines of `remarks`. */
+const maxLines = 20;
 
 /** Builds rules, keys and salt from the configuration. Starts to fetch the keys of a key service. */
 export function startProtection(config: Config, logger: Logger): Protection {
@@ -51,7 +54,13 @@ export function startProtection(config: Config, logger: Logger): Protection {
       close: async () => classMarks.watch(undefined),
     };
   }
-  const policies = createPolicies({ general: pii.fields, onUnmet: (rule) => logger.warn(unmetLine(rule)) });
+  const policies = createPolicies({
+    general: pii.fields,
+    onUnmet: ({ path, owner, events }) =>
+      logger.warn(
+        `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: check it`,
+      ),
+  });
   const { salt: chosenSalt, requireSalt = process.env.NODE_ENV === 'production' } = pii.crypto;
   let opened: ReturnType<typeof open> | undefined;
   const open = () => {
@@ -127,7 +136,15 @@ export function startProtection(config: Config, logger: Logger): Protection {
     }),
     addRules,
     keys,
-    remarks: () => unmetReport(policies.unmet()),
+    remarks() {
+      const rules = policies.unmet();
+      if (rules.length === 0) return [];
+      const lines = rules
+        .slice(0, maxLines)
+        .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
+      if (rules.length > maxLines) lines.push(`  and ${rules.length - maxLines} more`);
+      return [['personal data: these paths were in no payload', ...lines].join('\n')];
+    },
     invalidateKeys: async () => opened?.sealer.invalidateKeys(),
     async close() {
       classMarks.watch(undefined);
@@ -189,10 +206,6 @@ function openSealer({ pii, targets }: Config, logger: Logger, salt: string | und
   });
 }
 
-function unmetLine({ path, owner, events }: UnmetRule): string {
-  return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: check it`;
-}
-
 function weakLine(id: string): string {
   return `SECURITY: the encryption key "${id}" is not random and can be guessed: make one with openssl rand -base64 32`;
 }
@@ -206,17 +219,6 @@ function sayWorn({ keyId, messages, isUsedUp }: KeyUse, logger: Logger): void {
     logger.warn(
       `personal data: the key "${keyId}" has encrypted ${messages} values in this process, half the limit of one key: rotate it`,
     );
-}
-
-const maxLines = 20;
-
-function unmetReport(rules: readonly UnmetRule[]): string[] {
-  if (rules.length === 0) return [];
-  const lines = rules
-    .slice(0, maxLines)
-    .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
-  if (rules.length > maxLines) lines.push(`  and ${rules.length - maxLines} more`);
-  return [['personal data: these paths were in no payload', ...lines].join('\n')];
 }
 
 function onceOnly(say: () => void): () => void {

@@ -24,11 +24,16 @@ export type SenderSettings = Parameters<typeof erasesRows>[0] & {
 /** Without a live relay, rows that wait this long have no sender. A relay restarts faster. */
 const waitingMs = 60_000;
 
-/** Why events must not be stored: with these settings, this table would lose them. */
-export function refusalOf(
-  settings: SenderSettings,
-  { erases, isRouted, log }: Senders,
-): SvcError | undefined {
+/**
+ * Whether a table fits these settings. `refusal`: why events must not be stored, as this table would lose them. Else `remark`: a
+ * warning for the operator; no event is lost. `isRelay`: this process runs a relay.
+ */
+export function judge(settings: SenderSettings, senders: Senders, isRelay: boolean) {
+  const refusal = refusalOf(settings, senders);
+  return { refusal, remark: refusal === undefined ? remarkOf(settings, senders, isRelay) : undefined };
+}
+
+function refusalOf(settings: SenderSettings, { erases, isRouted, log }: Senders): SvcError | undefined {
   const { dialect, table } = settings;
   if (!isForDebezium(settings)) return erases ? contradiction(erasedText(table)) : undefined;
   if (dialect === 'mysql' && !isRouted)
@@ -45,8 +50,7 @@ export function refusalOf(
   );
 }
 
-/** A warning for the operator; no event is lost. `isRelay`: this process runs a relay. */
-export function remarkOf(settings: SenderSettings, senders: Senders, isRelay: boolean): string | undefined {
+function remarkOf(settings: SenderSettings, senders: Senders, isRelay: boolean): string | undefined {
   const { dialect, table } = settings;
   const { erases, isRouted, log, relays, oldestMs } = senders;
   if (isForDebezium(settings)) {
@@ -104,8 +108,7 @@ export function watchSenders({
   async function ask(): Promise<void> {
     const senders = await store.senders();
     const [wasRefused, last] = [refusal, remark];
-    refusal = refusalOf(settings, senders);
-    remark = refusal === undefined ? remarkOf(settings, senders, isRelay) : undefined;
+    ({ refusal, remark } = judge(settings, senders, isRelay));
     if (isStopped) return;
     if (refusal !== undefined && refusal.message !== wasRefused?.message)
       logger.error(`outbox: ${refusal.message}`, { code: refusal.code });
