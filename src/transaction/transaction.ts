@@ -520,6 +520,13 @@ export class Scope {
     if (!isImplicit && isEntrance(place)) this.entrance = place;
   }
 
+  /** Like `runInScope`, without a frame: the caller's place becomes `place`, and the previous one is returned. */
+  static enter(place: Place): Place {
+    const outer = storage.getStore();
+    storage.enterWith(place);
+    return outer;
+  }
+
   /** The scope of a statement in this transaction. Its caller is inside, except for the BEGIN itself. */
   static in(transaction: Transaction | undefined, isBegin: boolean): Scope | undefined {
     for (let place = storage.getStore(); isEntrance(place); place = place.outer) {
@@ -704,13 +711,6 @@ export function asCaller(): <R>(work: () => R) => R {
   const runForUser = inStoreOfCaller();
   if (place === undefined) return runForUser;
   return (work) => runInScope(place, () => runForUser(work));
-}
-
-/** Like `runInScope`, without a frame: the caller's place becomes `place`, and the previous one is returned. */
-export function enterScope(place: Place): Place {
-  const outer = storage.getStore();
-  storage.enterWith(place);
-  return outer;
 }
 
 function isOver(place: Scope | Entrance): boolean {

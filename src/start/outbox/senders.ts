@@ -12,9 +12,9 @@ import {
 } from '../../outbox/insert-row.ts';
 import type { OutboxStore, Senders } from '../../outbox/outbox-store.ts';
 import { reasonOf } from '../../outbox/relay/relay.ts';
-import { contradiction } from '../../outbox/store-error.ts';
+import { unfitTable } from '../../outbox/store-error.ts';
 import type { Dialect } from '../../transaction/driver.ts';
-import { tellWritingViews } from '../../transaction/statements.ts';
+import { writingViews } from '../../transaction/statements.ts';
 
 export type SenderSettings = Parameters<typeof erasesRows>[0] & {
   readonly dialect: Dialect;
@@ -35,9 +35,9 @@ export function judge(settings: SenderSettings, senders: Senders, isRelay: boole
 
 function refusalOf(settings: SenderSettings, { erases, isRouted, log }: Senders): SvcError | undefined {
   const { dialect, table } = settings;
-  if (!isForDebezium(settings)) return erases ? contradiction(erasedText(table)) : undefined;
+  if (!isForDebezium(settings)) return erases ? unfitTable.contradiction(erasedText(table)) : undefined;
   if (dialect === 'mysql' && !isRouted)
-    return contradiction(
+    return unfitTable.contradiction(
       `the table ${table} has no column ${routeColumn}, so Debezium sends none of its rows. Run the output of "npx --no svc outbox debezium --sql", or set svc.outbox.publisher-enabled: true`,
     );
   if (log !== 'none' || (dialect === 'postgres' && !erases)) return undefined;
@@ -45,7 +45,7 @@ function refusalOf(settings: SenderSettings, { erases, isRouted, log }: Senders)
     dialect === 'postgres'
       ? 'its database has no logical replication slot, or one that has lost its log'
       : 'its server keeps no binary log';
-  return contradiction(
+  return unfitTable.contradiction(
     `each row of ${table} is deleted in the transaction that wrote it (svc.outbox.publisher-enabled: false, retention-days: 0), and ${missing}, so no connector can read it. Create the connector first, or set svc.outbox.publisher-enabled: true and run the output of "npx --no svc outbox debezium --sql"`,
   );
 }
@@ -121,7 +121,7 @@ export function watchSenders({
   async function learn(): Promise<void> {
     const traits = await store.traits();
     maxPacketBytes = traits.maxPacketBytes;
-    tellWritingViews(settings.dialect, traits.writingViews);
+    writingViews.tell(settings.dialect, traits.writingViews);
   }
 
   async function look(): Promise<void> {
