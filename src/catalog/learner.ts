@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { readSource } from '../context/source.ts';
-import { isCipherText } from '../protect/keys/key-ring.ts';
+import { cipherTexts } from '../protect/keys/key-ring.ts';
 import type { DeclaredTypes } from './declared.ts';
 import { madeCatalog, seenIn } from './forms.ts';
 import {
@@ -322,6 +322,6 @@ export function isDataName(name: string): boolean {
 
 /** How a text of an event was protected, if it shows. */
 function protectionOf(text: string): Protection | undefined {
-  if (isCipherText(text)) return 'encrypted';
+  if (cipherTexts.isOne(text)) return 'encrypted';
   return text.startsWith('HASH(') && text.endsWith(')') ? 'hashed' : undefined;
 }

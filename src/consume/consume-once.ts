@@ -12,11 +12,10 @@ import {
   deadLettersTo,
   type EventHandler,
   type EventHandlers,
-  type PartitionWork,
   type ReadingOptions,
   type Upcasts,
 } from './handle-event.ts';
-import { type InboxOnce, nameOf, watchRetention } from './inbox.ts';
+import { type InboxOnce, nameOf } from './inbox.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: each handler knows the payload of its type
 type AnyPayloads = Readonly<Record<string, any>>;
@@ -94,7 +93,6 @@ export async function consumeOnce<Tx, Payloads extends object = AnyPayloads>(
   const counts = consumedBy(name);
   const handle = createHandling({
     ...{ consumer: name, inbox: inbox as InboxOnce, handlers: byType(handlers) },
-    onRead: watchRetention(inbox, logger),
     ...{ upcasts: options.upcast, otherTypes: options.otherTypes ?? 'dead-letter', counts, logger },
     ...{ maxAttempts: retry.maxAttempts ?? 5, firstDelayMs: retry.initialMs ?? 1_000 },
     ...{ longestDelayMs: retry.maxMs ?? 60_000, handlerTimeoutMs: options.handlerTimeoutMs ?? 60_000 },
@@ -593,7 +591,7 @@ const fewQueued = 50;
 interface PartitionQueuesOptions {
   readonly source: Pick<RecordSource, 'hold' | 'release'>;
   /** Resolves with whether the record is done; its offset is then committed. Never rejects. */
-  readonly handle: (record: ConsumedRecord, work: PartitionWork) => Promise<boolean>;
+  readonly handle: ReturnType<typeof createHandling>;
   readonly onWaiting: (count: number) => void;
 }
 

@@ -177,8 +177,6 @@ export interface HandlingOptions extends ReadingOptions {
   readonly inbox: InboxOnce;
   readonly handlers: ReadonlyMap<string, EventHandler>;
   readonly upcasts: Upcasts | undefined;
-  /** Called for each event that was read. */
-  readonly onRead: (record: ConsumedRecord, event: ConsumedEvent) => void;
   readonly otherTypes: 'dead-letter' | 'ignore';
   readonly maxAttempts: number;
   readonly firstDelayMs: number;
@@ -210,7 +208,7 @@ interface Known {
 }
 
 /** Passed along with a record while its partition is assigned to this consumer. */
-export interface PartitionWork {
+interface PartitionWork {
   /** Aborted when the partition moves to another consumer, or this one stops. */
   readonly signal: AbortSignal;
   /** The partition waits for a retry, or for a slow handler. */
@@ -222,6 +220,7 @@ export function createHandling(
   options: HandlingOptions,
 ): (record: ConsumedRecord, work: PartitionWork) => Promise<boolean> {
   const { handlers, counts, logger, maxAttempts, firstDelayMs, longestDelayMs } = options;
+  const watch = watchRetention(options);
 
   async function outcomeOf(
     record: ConsumedRecord,
@@ -267,7 +266,7 @@ export function createHandling(
     try {
       read = await readEvent(record, options);
       const { event } = read;
-      options.onRead(record, event);
+      watch(record, event);
       Object.assign(known, { eventId: event.eventId, eventType: event.eventType, document: read.document });
     } catch (error) {
       return { kind: isLater(error) ? 'passing' : 'refused', error };
@@ -378,6 +377,27 @@ export function createHandling(
     return outcome !== 'returned';
   };
 }
+
+/**
+ * Warns once per topic about events that are older than the inbox remembers. Clients do not show the retention of a topic to a
+ * consumer, and events may also arrive late for other reasons.
+ */
+function watchRetention({ inbox: { retentionDays }, logger }: HandlingOptions) {
+  const said = new Set<string>();
+  return ({ topic, timestamp }: ConsumedRecord, { publishedAt }: ConsumedEvent): void => {
+    if (retentionDays === undefined || said.has(topic)) return;
+    const publishedMs = Date.parse(publishedAt);
+    const ageMs = Date.now() - (publishedMs < timestamp ? publishedMs : timestamp);
+    if (ageMs <= retentionDays * dayMs) return;
+    said.add(topic);
+    const days = Math.floor(ageMs / dayMs);
+    logger.warn(
+      `topic ${topic} has an event that is ${days} days old, but the inbox keeps ${retentionDays} days. An older event is handled a second time: give createInbox a longer retentionDays`,
+    );
+  };
+}
+
+const dayMs = 86_400_000;
 
 async function waitFor(delayMs: number, { signal, waits }: PartitionWork): Promise<void> {
   waits(true);

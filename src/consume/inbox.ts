@@ -2,7 +2,6 @@
 
 import { SvcError } from '../ground/errors.ts';
 import { isNamedValues, optionsProblem } from '../ground/names.ts';
-import type { Logger } from '../observe/logger.ts';
 import {
   driverExecutor,
   type Executor,
@@ -337,29 +336,6 @@ function tableMissing(table: string, error: unknown): SvcError {
 
 function badOption(says: string): SvcError {
   return new SvcError('SVC_CONSUME_OPTIONS', says);
-}
-
-/**
- * Warns once per topic about events that are older than the inbox remembers. Clients do not show the retention of a topic to a
- * consumer, and events may also arrive late for other reasons.
- */
-export function watchRetention(
-  { retentionDays }: Pick<InboxOnce, 'retentionDays'>,
-  logger: Logger,
-  now: () => number = Date.now,
-): (record: { topic: string; timestamp: number }, event: { readonly publishedAt: string }) => void {
-  const said = new Set<string>();
-  return ({ topic, timestamp }, { publishedAt }) => {
-    if (retentionDays === undefined || said.has(topic)) return;
-    const publishedMs = Date.parse(publishedAt);
-    const atMs = publishedMs < timestamp ? publishedMs : timestamp;
-    if (now() - atMs <= retentionDays * dayMs) return;
-    said.add(topic);
-    const days = Math.floor((now() - atMs) / dayMs);
-    logger.warn(
-      `topic ${topic} has an event that is ${days} days old, but the inbox keeps ${retentionDays} days. An older event is handled a second time: give createInbox a longer retentionDays`,
-    );
-  };
 }
 
 /** A database error by its code only: libraries wrap the errors of drivers in different ways. */

@@ -20,19 +20,11 @@ import {
 } from '../protect/keys/key-cache.ts';
 import type { KeyProvider } from '../protect/keys/key-provider.ts';
 import {
-  type CipherText,
   type ConfiguredKey,
   checkKeyId,
-  checkSealed,
-  contextOf,
+  cipherTexts,
   createKeyRing,
-  decryptText,
-  isBound,
-  isCipherText,
-  type KeyRing,
   notConfigured,
-  parseCipherText,
-  splitEnvelope,
 } from '../protect/keys/key-ring.ts';
 import { compilePaths, deadState, type PathState } from '../protect/marks/policy.ts';
 import { elementPath, memberPath, ownText } from '../protect/own-text.ts';
@@ -92,11 +84,11 @@ export function createDecryptionKeys(options: DecryptionKeyOptions): DecryptionK
   const opener: Opener = { ring, ids, provider, cache };
 
   return {
-    async open(text, { eventType, path }, event) {
-      const cipherText = parseCipherText(text);
-      return cipherText.keyId === undefined
-        ? openWithAny(cipherText.bytes, opener, event)
-        : openV1(cipherText as Named, contextOf(cipherText.keyId, eventType, path), opener, event);
+    async open(text, place, event) {
+      const found = cipherTexts.parse(text, place);
+      return found.keyId === undefined
+        ? openWithAny(found, opener, event)
+        : openV1(found.keyId, found, opener, event);
     },
 
     async close() {
@@ -107,25 +99,25 @@ export function createDecryptionKeys(options: DecryptionKeyOptions): DecryptionK
 }
 
 interface Opener {
-  readonly ring: KeyRing;
+  readonly ring: ReturnType<typeof createKeyRing>;
   /** The keys that may be requested from the provider. */
   readonly ids: readonly string[];
   readonly provider: KeyProvider | undefined;
   readonly cache: KeyCache | undefined;
 }
 
-type Named = CipherText & { readonly keyId: string };
+type CipherText = ReturnType<typeof cipherTexts.parse>;
 
 async function openV1(
-  { keyId, bytes }: Named,
-  context: Buffer,
+  keyId: string,
+  found: CipherText,
   opener: Opener,
   event: EventCalls | undefined,
 ): Promise<string> {
   const { ring, ids } = opener;
   const known = ring.find(keyId);
-  if (known !== undefined) return decryptText(known.key, bytes, context);
-  if (ids.includes(keyId)) return openWithProvider(bytes, [keyId], context, opener, event);
+  if (known !== undefined) return found.open(known.key);
+  if (ids.includes(keyId)) return openWithProvider(found, [keyId], opener, event);
   // The found id is not shown: any text may stand in a field that is not a ciphertext.
   const here = [...ring.all.map(({ id }) => id), ...ids].join(', ');
   throw new SvcError(
@@ -135,19 +127,22 @@ async function openV1(
 }
 
 /** Format v0 names no key, so each is tried. Only the integrity check tells which one fits. */
-async function openWithAny(bytes: Buffer, opener: Opener, event: EventCalls | undefined): Promise<string> {
-  checkSealed(bytes);
+async function openWithAny(
+  found: CipherText,
+  opener: Opener,
+  event: EventCalls | undefined,
+): Promise<string> {
   const errors: SvcError[] = [];
   for (const { key } of opener.ring.all) {
     try {
-      return decryptText(key, bytes, undefined);
+      return found.open(key);
     } catch (error) {
       errors.push(error as SvcError);
     }
   }
   if (opener.provider !== undefined) {
     try {
-      return await openWithProvider(bytes, opener.ids, undefined, opener, event);
+      return await openWithProvider(found, opener.ids, opener, event);
     } catch (error) {
       errors.push(error as SvcError);
     }
@@ -156,29 +151,26 @@ async function openWithAny(bytes: Buffer, opener: Opener, event: EventCalls | un
 }
 
 async function openWithProvider(
-  bytes: Buffer,
+  found: CipherText,
   keyIds: readonly string[],
-  context: Buffer | undefined,
   { provider, cache }: Opener,
   event: EventCalls | undefined,
 ): Promise<string> {
   if (provider === undefined || cache === undefined) throw notConfigured();
-  if (!provider.supportsEnvelopeEncryption) return openWithStored(bytes, keyIds, context, cache);
-  const { encryptedKey, sealed } = splitEnvelope(bytes);
-  checkSealed(sealed);
-  return decryptText(await cache.dataKey(keyIds, encryptedKey, event), sealed, context);
+  if (!provider.supportsEnvelopeEncryption) return openWithStored(found, keyIds, cache);
+  const { encryptedKey, open } = found.envelope();
+  return open(await cache.dataKey(keyIds, encryptedKey, event));
 }
 
 async function openWithStored(
-  bytes: Buffer,
+  found: CipherText,
   keyIds: readonly string[],
-  context: Buffer | undefined,
   cache: KeyCache,
 ): Promise<string> {
   const errors: SvcError[] = [];
   for (const keyId of keyIds) {
     try {
-      return decryptText((await cache.fetch(keyId)).key, bytes, context);
+      return found.open((await cache.fetch(keyId)).key);
     } catch (error) {
       errors.push(error as SvcError);
     }
@@ -379,9 +371,9 @@ function findCipherFields(payload: unknown, only: Chosen, v0: Chosen): CipherFie
   }
 
   function visitText(text: string, place: Place, replace: (plain: string) => void): string {
-    if (!isCipherText(text)) return ownText.unmark(text);
+    if (!cipherTexts.isOne(text)) return ownText.unmark(text);
     const { path, shownPath } = place;
-    const isOutOfPlace = !isBound(text) && !place.v0.has(path);
+    const isOutOfPlace = !cipherTexts.isBound(text) && !place.v0.has(path);
     if (place.only.has(path)) fields.push({ cipherText: text, path, shownPath, isOutOfPlace, replace });
     return text;
   }

@@ -52,7 +52,7 @@ interface ScopeTrace {
 }
 
 /** What the application added. `undefined`: not set; `null`: cleared. */
-export interface AddedContext {
+interface AddedContext {
   readonly userId: string | null | undefined;
   readonly sessionId: string | null | undefined;
   readonly correlationId: string | null | undefined;
@@ -137,13 +137,13 @@ export interface ContextOptions {
  * means unknown. If it throws, the log names it once. Fastify and Koa keep the user on other objects: call `setContext`
  * in a hook.
  */
-export type ActorSource = string | ((request: unknown) => unknown);
+type ActorSource = string | ((request: unknown) => unknown);
 
 const defaultCorrelationHeaders: readonly string[] = ['x-correlation-id', 'x-request-id'];
 
 /** Reads, or creates, the correlation id of a request once: all its events and its response share it. */
 export function createCorrelationReader(options: ContextOptions): (scope: ContextScope) => string | null {
-  const names = (options.correlationHeaders ?? defaultCorrelationHeaders).map(toHeaderName);
+  const names = (options.correlationHeaders ?? defaultCorrelationHeaders).map(requestHeader.nameOf);
   const generate = options.generateCorrelationId === true;
   return (scope) => {
     if (scope.correlationId === undefined) scope.correlationId = find(scope);
@@ -153,7 +153,7 @@ export function createCorrelationReader(options: ContextOptions): (scope: Contex
   function find(scope: ContextScope): string | null {
     if (scope.request === null) return null;
     for (const name of names) {
-      const value = headerValue(scope, name);
+      const value = requestHeader.value(scope, name);
       if (value !== null) return value;
     }
     return generate ? nodeCrypto().randomUUID() : null;
@@ -176,21 +176,26 @@ function requestHeaders(scope: ContextScope): IncomingHttpHeaders | undefined {
   return scope.headers;
 }
 
-/** The unchecked value of a header, of any length; `null` if absent. */
-export function rawHeader(scope: ContextScope, lowerCaseName: string): string | null {
-  const value = requestHeaders(scope)?.[lowerCaseName];
-  return typeof value === 'string' ? value : null;
-}
+/** The headers of a request, by their lower-case names. */
+export const requestHeader = {
+  /** Lower case, as in Node. Throws `SVC_CONTEXT_BAD_HEADER_NAME` for an invalid name. */
+  nameOf(name: string): string {
+    if (headerName.test(name)) return name.toLowerCase();
+    throw new SvcError('SVC_CONTEXT_BAD_HEADER_NAME', `"${name}" is not the name of a header`);
+  },
 
-/** The trimmed value of a header, if it is 1 to `maxLength` characters of printable ASCII; else `null`. */
-export function headerValue(
-  scope: ContextScope,
-  lowerCaseName: string,
-  maxLength = maxValueLength,
-): string | null {
-  const text = rawHeader(scope, lowerCaseName)?.trim() ?? '';
-  return text.length <= maxLength && printableAscii.test(text) ? text : null;
-}
+  /** The unchecked value of a header, of any length; `null` if absent. */
+  raw(scope: ContextScope, name: string): string | null {
+    const value = requestHeaders(scope)?.[name];
+    return typeof value === 'string' ? value : null;
+  },
+
+  /** The trimmed value of a header, if it is 1 to `maxLength` characters of printable ASCII; else `null`. */
+  value(scope: ContextScope, name: string, maxLength = maxValueLength): string | null {
+    const text = requestHeader.raw(scope, name)?.trim() ?? '';
+    return text.length <= maxLength && printableAscii.test(text) ? text : null;
+  },
+};
 
 /** External text, if it is 1 to 256 characters without control or format characters; else `null`. */
 export function boundedText(value: unknown): string | null {
@@ -206,12 +211,6 @@ export function scalarText(value: unknown): string | null {
   if (typeof value === 'bigint' ? !isTooBig(value) : typeof value === 'number' && Number.isFinite(value))
     return String(value);
   return null;
-}
-
-/** Lower case, as in Node. Throws `SVC_CONTEXT_BAD_HEADER_NAME` for an invalid name. */
-export function toHeaderName(name: string): string {
-  if (headerName.test(name)) return name.toLowerCase();
-  throw new SvcError('SVC_CONTEXT_BAD_HEADER_NAME', `"${name}" is not the name of a header`);
 }
 
 /** The application's request object, if any. For HTTP/2 Node keeps it under a private symbol of the open stream. */
@@ -316,13 +315,13 @@ function scopeTrace(scope: ContextScope): ScopeTrace {
 }
 
 function continuedTrace(scope: ContextScope): ScopeTrace | null {
-  const remote = parseTraceparent(rawHeader(scope, 'traceparent'));
+  const remote = parseTraceparent(requestHeader.raw(scope, 'traceparent'));
   if (remote === null) return null;
   return {
     traceId: remote.traceId,
     parentSpanId: remote.spanId,
     traceFlags: remote.traceFlags,
-    traceState: headerValue(scope, 'tracestate', maxTraceStateLength) ?? undefined,
+    traceState: requestHeader.value(scope, 'tracestate', maxTraceStateLength) ?? undefined,
   };
 }
 

@@ -9,19 +9,16 @@ import { runOwnWork } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { otelApi } from '../observe/otel-api.ts';
 import {
-  type ActorSource,
   boundedText,
   type ContextOptions,
   type ContextScope,
   type ContextStore,
   createCorrelationReader,
   currentStore,
-  headerValue,
   percentDecoded,
-  rawHeader,
+  requestHeader,
   requestObject,
   scalarText,
-  toHeaderName,
 } from './context-store.ts';
 
 type Tags = Origin['tags'];
@@ -111,13 +108,9 @@ function canAnswerOutside(sources: ContextOptions['userId']): boolean {
 type ReadActor = (store: ContextStore | undefined, active: Context | undefined) => string | null;
 
 /** Throws `SVC_CONTEXT_BAD_ACTOR_SOURCE` for a text in none of the three forms. */
-function createActorReader(
-  field: string,
-  sources: ActorSource | readonly ActorSource[] | undefined,
-  logger?: Logger,
-): ReadActor {
-  const list = sources === undefined ? [] : Array.isArray(sources) ? sources : [sources as ActorSource];
-  const readers = list.map((source: ActorSource) =>
+function createActorReader(field: string, sources: ContextOptions['userId'], logger?: Logger): ReadActor {
+  const list = sources === undefined ? [] : [sources].flat();
+  const readers = list.map((source) =>
     typeof source === 'function' ? fromFunction(field, source, logger) : fromText(field, source),
   );
   if (readers.length === 1) return readers[0] as ReadActor;
@@ -135,8 +128,8 @@ function fromText(field: string, source: string): ReadActor {
   const kind = source.slice(0, colon);
   const name = source.slice(colon + 1);
   if (kind === 'header') {
-    const header = toHeaderName(name);
-    return (store) => (store === undefined ? null : headerValue(store.scope, header));
+    const header = requestHeader.nameOf(name);
+    return (store) => (store === undefined ? null : requestHeader.value(store.scope, header));
   }
   if (kind === 'baggage' && name !== '') return (store, active) => baggageEntry(name, store?.scope, active);
   const path = name.split('.');
@@ -152,7 +145,7 @@ function fromText(field: string, source: string): ReadActor {
 
 function fromFunction(
   field: string,
-  source: Exclude<ActorSource, string>,
+  source: (request: unknown) => unknown,
   logger: Logger | undefined,
 ): ReadActor {
   let told = false;
@@ -194,16 +187,16 @@ type Walk = (scope: ContextScope, peer: string | undefined) => string | undefine
 
 function createWalk(options: ContextOptions): Walk {
   const proxies = createTrustedProxies(options.trustedProxies ?? []);
-  const header = toHeaderName(options.forwardedHeader ?? usualHeader);
+  const header = requestHeader.nameOf(options.forwardedHeader ?? usualHeader);
   const hopsOf = header === 'forwarded' ? forwardedHops : addressHops;
   const others = ['x-forwarded-for', 'forwarded'].filter((name) => name !== header);
   let isTold = false;
   return (scope, peer) => {
     const isTrusted = peer === undefined ? scope.isThroughPipe && proxies.trustsPipes : proxies.trusts(peer);
     if (!isTrusted) return peer;
-    const value = rawHeader(scope, header);
+    const value = requestHeader.raw(scope, header);
     if (value !== null) return firstUntrusted(hopsOf(value), peer, proxies.trusts);
-    const other = isTold ? undefined : others.find((name) => rawHeader(scope, name) !== null);
+    const other = isTold ? undefined : others.find((name) => requestHeader.raw(scope, name) !== null);
     if (other !== undefined) {
       isTold = true;
       options.logger?.warn(
@@ -343,7 +336,7 @@ function baggageEntry(
   const api = otelApi();
   const baggage = api?.propagation.getBaggage(active ?? api.context.active());
   if (baggage !== undefined) return boundedText(baggage.getEntry(name)?.value);
-  const header = scope === undefined ? null : rawHeader(scope, 'baggage');
+  const header = scope === undefined ? null : requestHeader.raw(scope, 'baggage');
   return header === null ? null : boundedText(entryOfHeader(header, name));
 }
 

@@ -9,7 +9,6 @@ import { shared } from '../ground/lifecycle.ts';
 import { isNamedValues, plainObject, unknownName } from '../ground/names.ts';
 import { registeredContextManager } from '../observe/otel-api.ts';
 import {
-  type AddedContext,
   type ContextOptions,
   type ContextScope,
   type ContextStore,
@@ -17,9 +16,9 @@ import {
   createCorrelationReader,
   createScope,
   currentStore,
+  requestHeader,
   requestObject,
   scalarText,
-  toHeaderName,
 } from './context-store.ts';
 
 // svc's store is an entry of OpenTelemetry's context too, so that the user travels with the trace. Instrumentations bind driver
@@ -203,7 +202,7 @@ export function installRequestContext(options: ContextOptions = {}): () => void 
 }
 
 function toResponseHeader(name: string | null | undefined): string | undefined {
-  return name === null || name === undefined || name === '' ? undefined : toHeaderName(name);
+  return name === null || name === undefined || name === '' ? undefined : requestHeader.nameOf(name);
 }
 
 /**
@@ -422,6 +421,8 @@ function copyWith(store: ContextStore | undefined, values: ContextValues): Conte
     setIn: outer ?? null,
   };
 }
+
+type AddedContext = NonNullable<ContextStore['added']>;
 
 function namesAnother(old: AddedContext | null, values: ContextValues): boolean {
   return (['userId', 'sessionId', 'correlationId'] as const).some((name) => {

@@ -28,7 +28,9 @@ export function createBatchSize({
     /** Upper limit. */
     mostRows: most,
     /** Reports a read. */
-    read(count: number, bytes: number): void {
+    read(page: readonly { readonly payload: { readonly length: number } }[]): void {
+      const count = page.length;
+      const bytes = page.reduce((sum, { payload }) => sum + payload.length, 0);
       if (bytes > mostBytes) rows = Math.max(1, Math.floor((count * mostBytes) / bytes));
       else if (count < rows) rows = Math.max(Math.min(rows, batchSize), Math.floor(rows / 2));
       else if (bytes < enoughBytes) rows = Math.min(rows * 2, most);
@@ -65,12 +67,8 @@ export async function* pagesOf(
     }
     if (page.length > 0) yield page;
     if (page.length < most) return;
-    size.read(page.length, bytesOf(page));
+    size.read(page);
     left -= page.length;
     lastId = page.at(-1)?.id ?? lastId;
   }
-}
-
-export function bytesOf(rows: readonly StoredRow[]): number {
-  return rows.reduce((sum, { payload }) => sum + payload.length, 0);
 }

@@ -4,15 +4,7 @@ import { shared } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import type { Dialect, DriverSession, Statement, TransactionEnd } from '../transaction/driver.ts';
-import {
-  currentScope,
-  findTransactions,
-  isUndone,
-  type ParticipantEnd,
-  type Scope,
-  startIn,
-  transactionsToFail,
-} from '../transaction/transaction.ts';
+import { currentScope, findTransactions, type Scope } from '../transaction/transaction.ts';
 import { assertPacketFits, type SqlValue } from './insert-row.ts';
 import { checkRow, type OutboxRow } from './outbox-row.ts';
 import type { Notices, OutboxStore } from './outbox-store.ts';
@@ -54,7 +46,7 @@ export function createOutboxJoin(parts: JoinParts) {
 
   async function outcomeOf(
     row: OutboxRow,
-    ended: Promise<ParticipantEnd>,
+    ended: Promise<TransactionEnd | 'left out'>,
     late?: () => Promise<Storing> | undefined,
   ): Storing['outcome'] {
     pending++;
@@ -117,7 +109,7 @@ export function createOutboxJoin(parts: JoinParts) {
      */
     store(row: OutboxRow, given: Scope | undefined, target?: string): Storing {
       checkRow(row);
-      if (given !== undefined && isUndone(given)) {
+      if (given?.isUndone) {
         watch.onRow?.(row)?.('rolled_back');
         return { written: undefined, outcome: Promise.resolve('rolled_back') };
       }
@@ -136,10 +128,10 @@ export function createOutboxJoin(parts: JoinParts) {
       const statement = parts.insert(session.dialect, row);
       const ready = session.dialect === 'mysql' ? onceItFits(statement, isReady) : isReady;
       const tell = parts.sameTable?.watch(session, row.eventId);
-      const from = startIn(transaction, scope);
+      const from = transaction.startOf(scope);
       const onRowEnd = watch.onRow?.(row);
       let late: Promise<Storing> | undefined;
-      const onEnd = (how: ParticipantEnd): void => {
+      const onEnd = (how: TransactionEnd | 'left out'): void => {
         tell?.(how === 'committed');
         if (how !== 'left out') onRowEnd?.(how);
         else late = new Promise((resolve) => resolve(storeLate(row, target, transaction.ended, onRowEnd)));
@@ -157,8 +149,10 @@ export function createOutboxJoin(parts: JoinParts) {
     /** The event cannot be made: its transaction must not commit. */
     refuse(reason: unknown, given: Scope | undefined): void {
       const scope = given ?? currentScope();
-      for (const transaction of transactionsToFail(scope))
-        transaction.fail(reason, startIn(transaction, scope));
+      const found = findTransactions(scope);
+      // Of several, those that the call itself used.
+      for (const transaction of found.length === 1 ? found : (scope?.open() ?? []))
+        transaction.fail(reason, transaction.startOf(scope));
     },
     /** Events in open transactions. */
     pending: (): number => pending,

@@ -89,22 +89,33 @@ export function storeError(fault: StoreFault, details: StoreFaultDetails): SvcEr
   }
 }
 
-export function wrongVersion(found: number, wanted: number, details: StoreFaultDetails): SvcError {
-  const { database, table } = details;
-  const says =
-    found < wanted
-      ? `older than this svc needs (${wanted}): run what "npx --no svc outbox ddl${found > 0 ? ` --from ${found}` : ''}" prints, or set svc.outbox.initialize-schema to always`
-      : `newer than this svc (${wanted}) can use: update svc in this application`;
-  return new SvcError(
-    'SVC_OUTBOX_SCHEMA_VERSION',
-    `the table ${table} in ${database} has version ${found}, ${says}`,
-  );
-}
+/** The errors of a table that exists, but that this process must not use. */
+export const unfitTable = {
+  wrongVersion(found: number, wanted: number, details: StoreFaultDetails): SvcError {
+    const { database, table } = details;
+    const says =
+      found < wanted
+        ? `older than this svc needs (${wanted}): run what "npx --no svc outbox ddl${found > 0 ? ` --from ${found}` : ''}" prints, or set svc.outbox.initialize-schema to always`
+        : `newer than this svc (${wanted}) can use: update svc in this application`;
+    return new SvcError(
+      'SVC_OUTBOX_SCHEMA_VERSION',
+      `the table ${table} in ${database} has version ${found}, ${says}`,
+    );
+  },
 
-/** The table is set up for other settings, which would lose events. */
-export function contradiction(says: string): SvcError {
-  return new SvcError('SVC_OUTBOX_CONTRADICTION', says);
-}
+  /** The table is set up for other settings, which would lose events. */
+  contradiction(says: string): SvcError {
+    return new SvcError('SVC_OUTBOX_CONTRADICTION', says);
+  },
+
+  strayRows(count: number, { database, table }: StoreFaultDetails): SvcError {
+    const rows = count === 1 ? '1 row' : `${count} rows`;
+    return new SvcError(
+      'SVC_OUTBOX_STRAY_ROWS',
+      `the table ${table} in ${database} has ${rows} that no relay finds. svc did not write them: their shard is not 0 to 63, their id not 1 to 9007199254740991, or their status is unknown. Correct or delete them`,
+    );
+  },
+};
 
 /** Whether it can resolve itself: the database is away, or is not the primary yet. */
 export function isPassing(error: unknown): boolean {
@@ -112,14 +123,6 @@ export function isPassing(error: unknown): boolean {
 }
 
 const passing: ReadonlySet<string> = new Set(['SVC_OUTBOX_UNREACHABLE', 'SVC_OUTBOX_READ_ONLY']);
-
-export function strayRows(count: number, { database, table }: StoreFaultDetails): SvcError {
-  const rows = count === 1 ? '1 row' : `${count} rows`;
-  return new SvcError(
-    'SVC_OUTBOX_STRAY_ROWS',
-    `the table ${table} in ${database} has ${rows} that no relay finds. svc did not write them: their shard is not 0 to 63, their id not 1 to 9007199254740991, or their status is unknown. Correct or delete them`,
-  );
-}
 
 /** The value is omitted: it may contain a password. */
 export function badUrl(says: string): SvcError {

@@ -1,3 +1,4 @@
+import { isMainThread } from 'node:worker_threads';
 import { mysql2Drivers } from '../adapters/mysql/mysql2-driver.ts';
 import { ormPatches } from '../adapters/orms/orms.ts';
 import { pgDriver } from '../adapters/postgres/pg-driver.ts';
@@ -41,8 +42,13 @@ const followed = shared('followed', () => {
   return state;
 });
 
-/** Follows the transactions of the application. `dialect`: `undefined` follows all known drivers. */
-export function followDrivers(dialect: Dialect | undefined, logger: Logger) {
+/**
+ * Follows the transactions of the application: of the driver of its outbox, or of all known drivers. In the main thread it also
+ * makes the tables of an embedded outbox.
+ */
+export function followDrivers(outbox: Config['outbox'], logger: Logger) {
+  if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
+  const dialect = outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined;
   const { connections } = followed;
   followed.logger = logger;
   const wanted = dialect === undefined ? all : drivers[dialect];
@@ -125,7 +131,7 @@ function noneFollowed(wanted: readonly DriverPatch[]): string {
 }
 
 /** Makes the tables of an embedded database before the application's first tick. */
-export function prepareEmbedded({ datasource, table, initializeSchema }: Config['outbox']): void {
+function prepareEmbedded({ datasource, table, initializeSchema }: Config['outbox']): void {
   if (initializeSchema === 'never' || dialectOf(datasource.url ?? '') !== 'sqlite') return;
   try {
     runOwnWork(() => sqliteDrivers.prepareAtOnce(datasource.url ?? '', table));

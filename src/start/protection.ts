@@ -8,10 +8,10 @@ import type { KeyHealth } from '../manage/controls.ts';
 import type { Logger } from '../observe/logger.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type * as Keys from '../protect/keys/create-sealer.ts';
-import type { KeyFailure } from '../protect/keys/key-cache.ts';
 import type { KeyUse } from '../protect/keys/key-ring.ts';
-import { classMarks, createPolicies, type UnmetRule } from '../protect/marks/policy.ts';
+import { classMarks, createPolicies } from '../protect/marks/policy.ts';
 import { createDetector, createProtector, type Protect } from '../protect/protect.ts';
+import type { Sealer } from '../protect/sealer.ts';
 import { openProvider } from './adapters.ts';
 import { configuredKeys } from './settings.ts';
 
@@ -29,6 +29,9 @@ export interface Protection {
   invalidateKeys(): Promise<void>;
   close(): Promise<void>;
 }
+
+/** Lines of `remarks`. */
+const maxLines = 20;
 
 /** Builds rules, keys and salt from the configuration. Starts to fetch the keys of a key service. */
 export function startProtection(config: Config, logger: Logger): Protection {
@@ -54,13 +57,18 @@ export function startProtection(config: Config, logger: Logger): Protection {
       close: async () => classMarks.watch(undefined),
     };
   }
-  const policies = createPolicies({ general: pii.fields, onUnmet: (rule) => logger.warn(unmetLine(rule)) });
+  const policies = createPolicies({
+    general: pii.fields,
+    onUnmet: ({ path, owner, events }) =>
+      logger.warn(
+        `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: check it`,
+      ),
+  });
   const { salt: chosenSalt, requireSalt = process.env.NODE_ENV === 'production' } = pii.crypto;
   let opened: ReturnType<typeof open> | undefined;
   const open = () => {
     const salt = keysModule().openSalt({ salt: chosenSalt, requireSalt, logger });
-    const options = { ...sealerOptions(config, logger), salt: salt.value };
-    return { salt, sealer: keysModule().createSealer(options) };
+    return { salt, sealer: openSealer(config, logger, salt.value) };
   };
   const inUse = () => {
     opened ??= open();
@@ -70,7 +78,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
   const needed = new Set<string | undefined>();
   let saltError: string | undefined;
   const warnOfWeakKeys = onceOnly(() => {
-    for (const id of weakKeys(pii)) logger.warn(weakLine(id));
+    for (const id of inUse().sealer.weakKeys()) logger.warn(weakLine(id));
   });
 
   /** A rule with an unusable key is logged once. Its events are refused. */
@@ -96,7 +104,11 @@ export function startProtection(config: Config, logger: Logger): Protection {
   }
 
   function keys(): KeyHealth[] {
-    const states = [...needed].map((keyId) => keyHealth(inUse().sealer.keyState(keyId)));
+    const states = [...needed].map((needs): KeyHealth => {
+      const { provider, keyId, usable, error } = inUse().sealer.keyState(needs);
+      const state = { provider, keyId, status: usable ? 'UP' : 'DOWN' } as const;
+      return error === undefined ? state : { ...state, error };
+    });
     if (saltError === undefined) return states;
     return [...states, { provider: 'configuration', keyId: 'salt', status: 'DOWN', error: saltError }];
   }
@@ -128,7 +140,15 @@ export function startProtection(config: Config, logger: Logger): Protection {
     addRules,
     addSavedRules: savedRules(config, addRules),
     keys,
-    remarks: () => unmetReport(policies.unmet()),
+    remarks() {
+      const rules = policies.unmet();
+      if (rules.length === 0) return [];
+      const lines = rules
+        .slice(0, maxLines)
+        .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
+      if (rules.length > maxLines) lines.push(`  and ${rules.length - maxLines} more`);
+      return [['personal data: these paths were in no payload', ...lines].join('\n')];
+    },
     invalidateKeys: async () => opened?.sealer.invalidateKeys(),
     async close() {
       classMarks.watch(undefined);
@@ -157,45 +177,37 @@ function sayUnreadable(logger: Logger): (eventType: string, field: string) => vo
   };
 }
 
-function sealerOptions({ pii, targets }: Config, logger: Logger): Keys.SealerOptions {
+function openSealer({ pii, targets }: Config, logger: Logger, salt: string | undefined) {
   const { crypto, kms } = pii;
+  const { createSealer } = keysModule();
   const format = crypto.format === 'v1' ? 'v1' : 'v0';
   const onWorn = (use: KeyUse) => sayWorn(use, logger);
   if (!kms.enabled || kms.type === undefined)
-    return { keys: configuredKeys(crypto), format, use: { onWorn } };
+    return createSealer({ keys: configuredKeys(crypto), format, salt, use: { onWorn } });
   const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
   const keyIds = rules.filter(({ strategy }) => strategy === 'ENCRYPT').map(({ keyId }) => keyId);
   // A provider registered by the application has the settings of AWS.
   const { dekCacheTtlMs: ttlMs, dekCacheMaxSize: maxEntries } = kms.type === 'vault' ? kms.vault : kms.aws;
-  return {
+  return createSealer({
     provider: openProvider(kms, kms.type),
     defaultKeyId,
     keyIds,
     format,
-    cache: { ttlMs, maxEntries, onFailure: (failure) => sayFailure(failure, logger), onWorn },
-  };
-}
-
-function unmetLine({ path, owner, events }: UnmetRule): string {
-  return `personal data: the path "${path}" of ${owner} was in none of ${events} payloads: check it`;
-}
-
-/** Logged at once, because an event that needs the key may come much later. */
-function sayFailure({ keyId, error: { code, message }, usable }: KeyFailure, logger: Logger): void {
-  if (usable)
-    logger.warn(`personal data: the key "${keyId}" cannot be replaced and stays in use: ${message}`, {
-      code,
-    });
-  else logger.error(`personal data: the key "${keyId}" is unavailable: ${message}`, { code });
-}
-
-/** Configured keys that rules may encrypt with. */
-function weakKeys({ crypto, kms }: Config['pii']): string[] {
-  if (kms.enabled) return [];
-  const weak = configuredKeys(crypto).filter(
-    ({ key, status }) => status !== 'decrypt' && keysModule().isWeak(Buffer.from(key)),
-  );
-  return weak.map(({ id }) => id);
+    salt,
+    cache: {
+      ttlMs,
+      maxEntries,
+      onWorn,
+      /** Logged at once, because an event that needs the key may come much later. */
+      onFailure({ keyId, error: { code, message }, usable }) {
+        if (usable)
+          logger.warn(`personal data: the key "${keyId}" cannot be replaced and stays in use: ${message}`, {
+            code,
+          });
+        else logger.error(`personal data: the key "${keyId}" is unavailable: ${message}`, { code });
+      },
+    },
+  });
 }
 
 function weakLine(id: string): string {
@@ -213,22 +225,6 @@ function sayWorn({ keyId, messages, isUsedUp }: KeyUse, logger: Logger): void {
     );
 }
 
-const maxLines = 20;
-
-function unmetReport(rules: readonly UnmetRule[]): string[] {
-  if (rules.length === 0) return [];
-  const lines = rules
-    .slice(0, maxLines)
-    .map(({ path, owner, events }) => `  ${path}  of ${owner}, payloads: ${events}`);
-  if (rules.length > maxLines) lines.push(`  and ${rules.length - maxLines} more`);
-  return [['personal data: these paths were in no payload', ...lines].join('\n')];
-}
-
-function keyHealth({ provider, keyId, usable, error }: Keys.KeyState): KeyHealth {
-  const state = { provider, keyId, status: usable ? 'UP' : 'DOWN' } as const;
-  return error === undefined ? state : { ...state, error };
-}
-
 function onceOnly(say: () => void): () => void {
   let isSaid = false;
   return () => {
@@ -237,7 +233,7 @@ function onceOnly(say: () => void): () => void {
   };
 }
 
-const noSealer: Pick<Keys.ManagedSealer, 'encrypt' | 'hash'> = {
+const noSealer: Sealer = {
   encrypt: () => '',
   hash: () => '',
 };

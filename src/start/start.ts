@@ -21,7 +21,6 @@ import { createLedger } from '../observe/outcomes.ts';
 import { listenToWorkers, shareRow } from '../observe/thread-counts.ts';
 import type { RunningOutbox } from '../outbox/api/running-outbox.ts';
 import type { Producer } from '../publish/publisher.ts';
-import { dialectOf } from '../transaction/driver.ts';
 import type * as Drivers from './drivers.ts';
 import type * as Engines from './engine.ts';
 import type { Protection } from './protection.ts';
@@ -222,9 +221,7 @@ function startCapture(config: Config, patches: readonly PackagePatch[], logger: 
 /** Transactions are followed only if an event may belong to one. */
 function followTransactions({ outbox, targets }: Config, logger: Logger) {
   if (!outbox.enabled && !targets.some(({ afterCommit }) => afterCommit)) return undefined;
-  const { followDrivers, prepareEmbedded } = driverParts();
-  if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
-  return followDrivers(outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined, logger);
+  return driverParts().followDrivers(outbox, logger);
 }
 
 /** Drivers that call back from a socket, which another request may have opened. */

@@ -1,24 +1,16 @@
-import {
-  type Admission,
-  type Connections,
-  type DriverSession,
-  isolated,
-  type RowsBeforeCommit,
-  type TransactionEnd,
-  type TransactionStatus,
-  type WatchedConnection,
+import { isolate } from '../observe/otel-api.ts';
+import type {
+  Connections,
+  DriverSession,
+  RowsBeforeCommit,
+  TransactionEnd,
+  TransactionStatus,
+  WatchedConnection,
 } from './driver.ts';
 import { kindOf, type StatementKind } from './statements.ts';
-import {
-  type BufferedRow,
-  type CallbackResult,
-  currentScope,
-  enterImplicitScope,
-  type Scope,
-  scopeIn,
-  Transaction,
-} from './transaction.ts';
+import { type CallbackResult, currentScope, Scope, Transaction } from './transaction.ts';
 
+type Admission = ReturnType<WatchedConnection['sends']>;
 type AdmissionOrRows = Admission | RowsBeforeCommit;
 
 /** One connection of the application and its consecutive transactions. The patch of a driver reports to it. */
@@ -88,7 +80,7 @@ export class Connection implements WatchedConnection {
   private follows(all: readonly StatementKind[], tx: TrackedTransaction | undefined, isNew: boolean): void {
     // After a COMMIT or ROLLBACK that is in flight, no statement is in its transaction.
     let inside = tx === undefined || isEnding(tx) ? undefined : tx.transaction;
-    const scope = scopeIn(inside, isNew);
+    const scope = Scope.in(inside, isNew);
     scope?.uses(inside, false);
     for (const one of all) {
       if (one.is === 'write') scope?.uses(inside, true);
@@ -162,7 +154,7 @@ export class Connection implements WatchedConnection {
       else this.end(last, 'rolled_back');
     }
     const begunBy = isSavepoint ? 'savepoint' : isByQuery ? 'query' : 'begin';
-    const scope = enterImplicitScope(session.dialect !== 'sqlite');
+    const scope = Scope.enterImplicit(session.dialect !== 'sqlite');
     const tx = this.add(scope, begunBy);
     scope.begun = tx.transaction;
     admission?.catch(() => this.end(tx, 'rolled_back'));
@@ -232,7 +224,7 @@ export class Connection implements WatchedConnection {
   }
 
   /** Statements behind this COMMIT wait: it may become a ROLLBACK. */
-  private ahead(tx: TrackedTransaction, rows: readonly BufferedRow[]): RowsBeforeCommit {
+  private ahead(tx: TrackedTransaction, rows: ReturnType<Transaction['takeBuffered']>): RowsBeforeCommit {
     const { promise, resolve: answered } = Promise.withResolvers<void>();
     this.extendQueue(promise);
     return {
@@ -282,6 +274,21 @@ export class Connection implements WatchedConnection {
     if (how === 'committed' && !commitIsSent && transaction.isIncomplete) this.onUnseenCommit();
     transaction.hasEnded(how ?? (commitIsSent ? 'unknown' : 'rolled_back'), !isConfirmed);
   }
+}
+
+/** A session whose statements are svc's own work: not captured, not traced, not counted as the application's. */
+function isolated(session: DriverSession): DriverSession {
+  return {
+    dialect: session.dialect,
+    status: () => session.status(),
+    beginsByItself: () => session.beginsByItself?.() === true,
+    run: (statement, isOpen) => isolate(() => session.run(statement, isOpen)),
+    ...(session.isBusy && { isBusy: () => session.isBusy?.() === true }),
+    ...(session.runAll && {
+      runAll: (statements, isOpen) =>
+        isolate(() => session.runAll?.(statements, isOpen) ?? Promise.resolve()),
+    }),
+  };
 }
 
 /**

@@ -1,7 +1,5 @@
 // transaction/: which transaction of the application a call took part in, and what must happen before it commits.
 
-import { isolate } from '../observe/otel-api.ts';
-
 export interface Statement {
   readonly text: string;
   readonly values: readonly unknown[];
@@ -44,7 +42,7 @@ export interface DriverSession {
 }
 
 /** When a statement may be sent: now, or after the promise; not at all if it rejects. */
-export type Admission = Promise<void> | undefined;
+type Admission = Promise<void> | undefined;
 
 /** Rows of svc that precede a COMMIT, in one write with it. */
 export interface RowsBeforeCommit {
@@ -123,19 +121,4 @@ const schemes: Readonly<Record<string, Dialect>> = {
 /** The kind of database that a URL names; `undefined` for other schemes. */
 export function dialectOf(url: string): Dialect | undefined {
   return schemes[/^\w+:/.exec(url)?.[0].toLowerCase() ?? ''];
-}
-
-/** A session whose statements are svc's own work: not captured, not traced, not counted as the application's. */
-export function isolated(session: DriverSession): DriverSession {
-  return {
-    dialect: session.dialect,
-    status: () => session.status(),
-    beginsByItself: () => session.beginsByItself?.() === true,
-    run: (statement, isOpen) => isolate(() => session.run(statement, isOpen)),
-    ...(session.isBusy && { isBusy: () => session.isBusy?.() === true }),
-    ...(session.runAll && {
-      runAll: (statements, isOpen) =>
-        isolate(() => session.runAll?.(statements, isOpen) ?? Promise.resolve()),
-    }),
-  };
 }

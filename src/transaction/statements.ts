@@ -20,15 +20,24 @@ function writingViewsVersion(): number {
   return known.version;
 }
 
-/** Replaces the known names with those from the database. */
-export function tellWritingViews(dialect: Dialect, names: readonly string[]): void {
-  const before = known.told.get(dialect);
-  const told = new Set(names.map((name) => name.toLowerCase()));
-  if (before !== undefined && before.size === told.size && [...told].every((name) => before.has(name)))
-    return;
-  known.told.set(dialect, told);
-  known.version++;
-}
+/** What others know of writing views: `statements.ts` reads their names in statements. */
+export const writingViews = {
+  /** Replaces the known names with those from the database. */
+  tell(dialect: Dialect, names: readonly string[]): void {
+    const before = known.told.get(dialect);
+    const told = new Set(names.map((name) => name.toLowerCase()));
+    if (before !== undefined && before.size === told.size && [...told].every((name) => before.has(name)))
+      return;
+    known.told.set(dialect, told);
+    known.version++;
+  },
+
+  /** Whether a view with this query is one: the query calls a function that may write. */
+  isOne: (query: string, dialect: Dialect): boolean => calls(query, dialect),
+
+  /** Whether a function writes nothing, so that a view may call it. */
+  isPure: (name: string, dialect: Dialect): boolean => isPure(name, dialect),
+};
 
 function addWritingView(dialect: Dialect, name: string): void {
   const made = known.made.get(dialect) ?? new Set();
@@ -243,11 +252,6 @@ function calls(statement: string, dialect: Dialect): boolean {
 
 function mayWrite(statement: string, dialect: Dialect): boolean {
   return calls(statement, dialect) || namesWritingView(statement, dialect);
-}
-
-/** Whether the query of a view calls such a function. */
-export function definitionMayWrite(definition: string, dialect: Dialect): boolean {
-  return calls(definition, dialect);
 }
 
 const making = /^(?:create|alter)\b(?!\s+materialized\b)[^;]*?\b(?:view|policy|rule)\b/i;
@@ -513,7 +517,7 @@ unique use using values varying when where window with within xor zone`;
 const sets = new Map<Dialect, ReadonlySet<string>>();
 
 /** What may precede a parenthesis in a statement that writes nothing. PostGIS has too many functions to list. */
-export function isPure(name: string, dialect: Dialect): boolean {
+function isPure(name: string, dialect: Dialect): boolean {
   let pure = sets.get(dialect);
   if (pure === undefined) {
     pure = new Set(`${keywords}\n${names[dialect] ?? ''}`.split(/\s+/));

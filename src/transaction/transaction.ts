@@ -210,6 +210,11 @@ export class Transaction {
     return watched;
   }
 
+  /** A rollback to before this point undoes the event of a call; no other rollback does. */
+  startOf(own: Scope | undefined): number {
+    return own === undefined || own.isImplicit ? nextSequence() : own.startIn(this);
+  }
+
   /** Resolves with its end, or with the end of a savepoint that undoes `from`. Writes nothing. */
   follow(from = nextSequence()): Promise<TransactionEnd> {
     return this.participants.add({ at: nextSequence(), from }) as Promise<TransactionEnd>;
@@ -327,7 +332,7 @@ function runEach(
 function nothing(): void {}
 
 /** `left out`: the transaction was committed, or may have been, without this row. */
-export type ParticipantEnd = TransactionEnd | 'left out';
+type ParticipantEnd = TransactionEnd | 'left out';
 
 interface NewParticipant {
   readonly at: number;
@@ -431,7 +436,7 @@ class Savepoints {
 }
 
 /** A row that waits for the application's next statement. */
-export interface BufferedRow {
+interface BufferedRow {
   readonly statement: Statement;
   /** A rollback to before this undoes the row: the first write of its function, or its call. */
   readonly from: number;
@@ -515,6 +520,40 @@ export class Scope {
     if (!isImplicit && isEntrance(place)) this.entrance = place;
   }
 
+  /** Like `runInScope`, without a frame: the caller's place becomes `place`, and the previous one is returned. */
+  static enter(place: Place): Place {
+    const outer = storage.getStore();
+    storage.enterWith(place);
+    return outer;
+  }
+
+  /** The scope of a statement in this transaction. Its caller is inside, except for the BEGIN itself. */
+  static in(transaction: Transaction | undefined, isBegin: boolean): Scope | undefined {
+    for (let place = storage.getStore(); isEntrance(place); place = place.outer) {
+      const { entered } = place;
+      if (entered.begun !== transaction) continue;
+      if (isBegin) return entered;
+      if (entered.begun?.wasAnswered === false) place.isPassed = true;
+      storage.enterWith(entered);
+      return entered;
+    }
+    return currentScope();
+  }
+
+  /**
+   * The caller's next calls are inside the scope, as no function encloses them. `waits`: from the answer to BEGIN on.
+   */
+  static enterImplicit(waits = true): Scope {
+    let parent = currentScope();
+    // A function that begins consecutive transactions must not nest them.
+    while (parent?.isImplicit && parent.open().length === 0) parent = parent.parent;
+    const entered = new Scope(parent, true);
+    let outer = storage.getStore();
+    while (outer !== undefined && isOver(outer)) outer = isEntrance(outer) ? outer.outer : outer.parent;
+    storage.enterWith(waits ? { entered, outer } : entered);
+    return entered;
+  }
+
   get parent(): Scope | undefined {
     return this.entrance?.isPassed === true ? this.entrance.entered : this.outer;
   }
@@ -550,6 +589,19 @@ export class Scope {
   get wroteAndLostAll(): boolean {
     const hasWritten = this.hasRolledBackWrite || this.used.some(({ wroteAt }) => wroteAt !== undefined);
     return hasWritten && !this.hasWriteInEffect();
+  }
+
+  /** Its writes are rolled back; or it wrote nothing, and its enclosing scope is undone. */
+  get isUndone(): boolean {
+    if (this.wroteAndLostAll) return true;
+    return findTransactions(this).some((transaction) => transaction.hasUndone(this.startIn(transaction)));
+  }
+
+  /** The transaction that the application has named last around it. */
+  get namedAround(): Transaction | undefined {
+    for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.parent)
+      if (scope.named !== undefined) return scope.named;
+    return undefined;
   }
 
   /** Whether its event must still be made; the caller makes it then. */
@@ -631,26 +683,13 @@ interface Entrance {
 }
 
 /** The place where a callback runs: opaque to callers, for `runInScope`. */
-export type Place = Scope | Entrance | undefined;
+type Place = Scope | Entrance | undefined;
 
 const storage = shared('transaction-scopes', () => new AsyncLocalStorage<Place>());
 
 export function currentScope(): Scope | undefined {
   const place = storage.getStore();
   return isEntrance(place) ? pass(place) : place;
-}
-
-/** The scope of a statement in this transaction. Its caller is inside, except for the BEGIN itself. */
-export function scopeIn(transaction: Transaction | undefined, isBegin: boolean): Scope | undefined {
-  for (let place = storage.getStore(); isEntrance(place); place = place.outer) {
-    const { entered } = place;
-    if (entered.begun !== transaction) continue;
-    if (isBegin) return entered;
-    if (entered.begun?.wasAnswered === false) place.isPassed = true;
-    storage.enterWith(entered);
-    return entered;
-  }
-  return currentScope();
 }
 
 export function runInScope<R>(place: Place, work: () => R): R {
@@ -672,27 +711,6 @@ export function asCaller(): <R>(work: () => R) => R {
   const runForUser = inStoreOfCaller();
   if (place === undefined) return runForUser;
   return (work) => runInScope(place, () => runForUser(work));
-}
-
-/** Like `runInScope`, without a frame: the caller's place becomes `place`, and the previous one is returned. */
-export function enterScope(place: Place): Place {
-  const outer = storage.getStore();
-  storage.enterWith(place);
-  return outer;
-}
-
-/**
- * The caller's next calls are inside the scope, as no function encloses them. `waits`: from the answer to BEGIN on.
- */
-export function enterImplicitScope(waits = true): Scope {
-  let parent = currentScope();
-  // A function that begins consecutive transactions must not nest them.
-  while (parent?.isImplicit && parent.open().length === 0) parent = parent.parent;
-  const entered = new Scope(parent, true);
-  let outer = storage.getStore();
-  while (outer !== undefined && isOver(outer)) outer = isEntrance(outer) ? outer.outer : outer.parent;
-  storage.enterWith(waits ? { entered, outer } : entered);
-  return entered;
 }
 
 function isOver(place: Scope | Entrance): boolean {
@@ -735,7 +753,7 @@ function always(): boolean {
  * its writes are committed, as they stay whatever happens to the rest. A transaction that is committing right now still counts.
  */
 export function findTransactions(own: Scope | undefined = currentScope()): readonly Transaction[] {
-  const named = namedOf(own);
+  const named = own?.namedAround;
   if (named !== undefined) return named.isOpen ? [named] : [];
   for (let scope = own; scope !== undefined; scope = scope.parent) {
     if (scope.isImplicit) scope = outermostImplicit(scope);
@@ -745,12 +763,6 @@ export function findTransactions(own: Scope | undefined = currentScope()): reado
     if (open.length > 0) return open;
   }
   return [];
-}
-
-/** The transactions that must not commit if the event of a call cannot be made: of several, those that the call itself used. */
-export function transactionsToFail(own: Scope | undefined = currentScope()): readonly Transaction[] {
-  const found = findTransactions(own);
-  return found.length === 1 ? found : (own?.open() ?? []);
 }
 
 /** A function that has begun two transactions is in both: the transaction of its calls is ambiguous. */
@@ -773,29 +785,11 @@ function begunAround(own: Scope | undefined, outermost: Scope): readonly Transac
   return open.filter((one, index) => !open.some(({ session }, at) => at > index && session === one.session));
 }
 
-/** The transaction that the application has named last around a call. */
-export function namedOf(own: Scope | undefined): Transaction | undefined {
-  for (let scope = own; scope !== undefined; scope = scope.parent)
-    if (scope.named !== undefined) return scope.named;
-  return undefined;
-}
-
-/** The call's writes are rolled back; or it wrote nothing, and its enclosing scope is undone. */
-export function isUndone(own: Scope): boolean {
-  if (own.wroteAndLostAll) return true;
-  return findTransactions(own).some((transaction) => transaction.hasUndone(own.startIn(transaction)));
-}
-
 /** How the transaction of a call ends, once it does; `undefined`: the call took part in none. */
 export function endOfTransaction(own: Scope | undefined): Promise<TransactionEnd> | undefined {
-  if (own !== undefined && isUndone(own)) return Promise.resolve('rolled_back');
+  if (own?.isUndone) return Promise.resolve('rolled_back');
   const found = findTransactions(own);
   if (found.length === 0) return undefined;
-  const ends = Promise.all(found.map((transaction) => transaction.follow(startIn(transaction, own))));
+  const ends = Promise.all(found.map((transaction) => transaction.follow(transaction.startOf(own))));
   return ends.then((all) => (all.includes('rolled_back') ? 'rolled_back' : 'committed'));
-}
-
-/** A rollback to before this point undoes the event of a call; no other rollback does. */
-export function startIn(transaction: Transaction, own: Scope | undefined): number {
-  return own === undefined || own.isImplicit ? nextSequence() : own.startIn(transaction);
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import sinon from 'sinon';
 import type { ConsumeOptions } from '../../src/consume/consume-once.ts';
 import {
   type ConsumedEvent,
@@ -10,7 +11,7 @@ import {
   RefusedEvent,
   type Upcasts,
 } from '../../src/consume/handle-event.ts';
-import { type InboxOnce, watchRetention } from '../../src/consume/inbox.ts';
+import type { InboxOnce } from '../../src/consume/inbox.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { consumedBy } from '../../src/observe/outcomes.ts';
 import { envelope, newName, record } from './on-kafka.ts';
@@ -18,7 +19,10 @@ import { envelope, newName, record } from './on-kafka.ts';
 const dayMs = 86_400_000;
 
 /** Handles records with an inbox that knows nothing, and tells what became of them. */
-function handling(more: Partial<HandlingOptions> & { readonly retentionDays?: number }) {
+function handling({
+  retentionDays,
+  ...options
+}: Partial<HandlingOptions> & { readonly retentionDays?: number }) {
   const its = {
     buried: [] as DeathCause[],
     errors: [] as unknown[],
@@ -32,7 +36,8 @@ function handling(more: Partial<HandlingOptions> & { readonly retentionDays?: nu
   };
   const counts = consumedBy(newName('handling'));
   const handle = createHandling({
-    ...{ consumer: 'c', inbox: { once }, handlers: new Map(), otherTypes: 'dead-letter', counts, logger },
+    inbox: { once, ...(retentionDays !== undefined && { retentionDays }) },
+    ...{ consumer: 'c', handlers: new Map(), otherTypes: 'dead-letter', counts, logger },
     ...{ maxAttempts: 1, firstDelayMs: 1, longestDelayMs: 1, handlerTimeoutMs: 60_000, upcasts: undefined },
     sendDeadLetter: async (_, cause) => {
       its.buried.push(cause);
@@ -40,8 +45,7 @@ function handling(more: Partial<HandlingOptions> & { readonly retentionDays?: nu
     },
     onError: (error) => void its.errors.push(error),
     enter: async () => () => {},
-    onRead: watchRetention({ ...more }, logger),
-    ...more,
+    ...options,
   });
   const take = async (given: object, at: Partial<ConsumedRecord> = {}): Promise<void> => {
     const { key, value, headers } = record({ ...envelope('1'), ...given });
@@ -137,16 +141,19 @@ describe('an event that is older than what the inbox remembers', () => {
     }
   });
 
-  it('is so after the last millisecond', () => {
-    const lines: string[] = [];
-    const logger = { warn: (line: string) => void lines.push(line) } as unknown as Logger;
-    const watch = watchRetention({ retentionDays: 30 }, logger, () => 30 * dayMs + 1);
-    const event = { publishedAt: 'never' };
-    watch({ topic: 'orders', timestamp: 1 }, event);
-    assert.deepEqual(lines, []);
-    watch({ topic: 'orders', timestamp: 0 }, event);
-    watch({ topic: 'payments', timestamp: 0 }, event);
-    assert.equal(lines.length, 2, 'once for each topic');
+  it('is so after the last millisecond, once for each topic', async () => {
+    const clock = sinon.useFakeTimers({ now: 30 * dayMs + 1, toFake: ['Date'] });
+    try {
+      const handlers = new Map<string, EventHandler>([['*', () => {}]]);
+      const { its, take } = handling({ handlers, retentionDays: 30 });
+      const event = { publishedAt: 'never' };
+      await take(event, { timestamp: 1 });
+      assert.deepEqual(its.warnings, []);
+      for (const topic of ['orders', 'payments', 'orders']) await take(event, { topic, timestamp: 0 });
+      assert.equal(its.warnings.length, 2);
+    } finally {
+      clock.restore();
+    }
   });
 });
 

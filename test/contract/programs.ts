@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { startOwnWork } from '../../src/ground/lifecycle.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { Dialect } from '../../src/transaction/driver.ts';
-import { tellWritingViews } from '../../src/transaction/statements.ts';
+import { writingViews as knownViews } from '../../src/transaction/statements.ts';
 import { runInScope } from '../../src/transaction/transaction.ts';
 import { Captures } from './captured.ts';
 import type { DriverUnderTest, TestConnection } from './driver.ts';
@@ -104,7 +104,7 @@ export function testPrograms(get: () => DriverUnderTest, parts: ProgramParts): v
 /** As svc does it at its start. */
 export async function tellViews(dialect: Dialect, store: OutboxStore): Promise<void> {
   const { writingViews } = await startOwnWork(() => store.traits());
-  tellWritingViews(dialect, writingViews);
+  knownViews.tell(dialect, writingViews);
   await store.close(1_000);
 }
 

@@ -7,11 +7,7 @@ import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
 import type { Config } from '../../src/config/config.ts';
 import { createDecryptionKeys, decryptFields } from '../../src/consumer.ts';
-import {
-  createSealer,
-  type ManagedSealer,
-  type SealerOptions,
-} from '../../src/protect/keys/create-sealer.ts';
+import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import type { KeyProvider } from '../../src/protect/keys/key-provider.ts';
 import { openProvider } from '../../src/start/adapters.ts';
 import { codeOf, rejection } from '../contract/key-provider.ts';
@@ -22,8 +18,8 @@ import { startKms } from '../support/kms.ts';
 import { requiring } from '../support/requires.ts';
 import { type OwnVault, startOwnVault } from '../support/vault.ts';
 
-const opened: ManagedSealer[] = [];
-function sealerOf(provider: KeyProvider, options: Partial<SealerOptions> = {}): ManagedSealer {
+const opened: ReturnType<typeof createSealer>[] = [];
+function sealerOf(provider: KeyProvider, options: Partial<Parameters<typeof createSealer>[0]> = {}) {
   const sealer = createSealer({ provider, defaultKeyId: 'customer', keyIds: [undefined], ...options });
   opened.push(sealer);
   return sealer;

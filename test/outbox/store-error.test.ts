@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { wrongVersion } from '../../src/outbox/store-error.ts';
+import { unfitTable } from '../../src/outbox/store-error.ts';
 
 describe('a table of another version', () => {
   const message = (found: number) =>
-    wrongVersion(found, 3, { dialect: 'postgres', database: 'PostgreSQL', table: 'event_outbox' }).message;
+    unfitTable.wrongVersion(found, 3, { dialect: 'postgres', database: 'PostgreSQL', table: 'event_outbox' })
+      .message;
 
   it('says what is to be run on it: of one that svc made, what it lacks', () => {
     assert.match(message(0), /has version 0, older .*"npx --no svc outbox ddl" prints/);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { isCipherText } from '../../src/protect/keys/key-ring.ts';
+import { cipherTexts } from '../../src/protect/keys/key-ring.ts';
 import { registerMasker } from '../../src/protect/mask.ts';
 import { ownText } from '../../src/protect/own-text.ts';
 import { payloadJson } from '../../src/serialize/serializer.ts';
@@ -55,7 +55,7 @@ describe('the own text of an application', () => {
       fc.property(text, (given) => {
         const sent = ownText.mark(given);
         assert.equal(ownText.unmark(sent), given);
-        assert.ok(!isCipherText(sent) && !sent.startsWith('HASH('));
+        assert.ok(!cipherTexts.isOne(sent) && !sent.startsWith('HASH('));
         assert.deepEqual(JSON.parse(payloadJson({ payload: { given }, sealed: [] })), { given: sent });
       }),
       { numRuns: 2_000 },
@@ -134,7 +134,7 @@ describe('the own text of an application', () => {
       );
     const check = (given: unknown, sent: unknown, key?: string): void => {
       if (key === 'hidden') assert.equal(sent, hash);
-      else if (key === 'sealed') assert.ok(isCipherText(sent as string));
+      else if (key === 'sealed') assert.ok(cipherTexts.isOne(sent as string));
       // What is the same as a hash beside it may pass for it.
       else if (typeof given === 'string')
         assert.ok(sent === ownText.mark(given) || (given === hash && sent === hash));

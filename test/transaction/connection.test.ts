@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import {
   currentScope,
-  type ParticipantEnd,
   runInScope,
   Scope,
   type Transaction,
@@ -22,7 +21,7 @@ async function begun(
 }
 
 /** How it has ended, or that it has not. */
-function endOf(ended: Promise<ParticipantEnd>): Promise<ParticipantEnd | 'open'> {
+function endOf(ended: Promise<TransactionEnd | 'left out'>): Promise<TransactionEnd | 'left out' | 'open'> {
   return Promise.race([ended, turn('open' as const)]);
 }
 

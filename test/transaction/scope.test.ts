@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { isResultWanted, patchOnce } from '../../src/transaction/patch-method.ts';
-import { runInScope, Scope, Transaction } from '../../src/transaction/transaction.ts';
+import { patchOnce } from '../../src/transaction/patch-method.ts';
+import { Scope, Transaction } from '../../src/transaction/transaction.ts';
 import { fakeConnection } from './fake-session.ts';
 
 const newTransaction = (): Transaction => new Transaction(fakeConnection().connection.session, undefined);
@@ -25,16 +25,6 @@ describe('scope of a function', () => {
     scope.uses(read, false);
     read.hasEnded('rolled_back');
     assert.deepEqual([scope.open(), scope.wroteAndLostAll], [[], false]);
-  });
-
-  it('wants the result of a transaction as long as its event is to be made', () => {
-    assert.equal(isResultWanted(), false);
-    const outer = new Scope(undefined);
-    const inner = new Scope(outer);
-    outer.wantsCallbackResult = true;
-    assert.equal(runInScope(inner, isResultWanted), false);
-    outer.beforeCommit = () => undefined;
-    assert.equal(runInScope(inner, isResultWanted), true);
   });
 });
 

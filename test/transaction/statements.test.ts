@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type Dialect, dialects } from '../../src/transaction/driver.ts';
-import { kindOf, tellWritingViews } from '../../src/transaction/statements.ts';
+import { kindOf, writingViews } from '../../src/transaction/statements.ts';
 
 type Table = Readonly<Record<string, readonly string[]>>;
 
@@ -399,9 +399,9 @@ describe('a view whose query calls a function', () => {
   it('counts so as soon as the database has told it, and no longer than it does', () => {
     const text = 'SELECT * FROM told';
     assert.deepEqual(kinds('postgres', text), ['read']);
-    tellWritingViews('postgres', ['Told', 'with blanks']);
+    writingViews.tell('postgres', ['Told', 'with blanks']);
     assert.deepEqual(kinds('postgres', text, 'SELECT * FROM "with blanks"'), ['write', 'write']);
-    tellWritingViews('postgres', []);
+    writingViews.tell('postgres', []);
     assert.deepEqual(kinds('postgres', text), ['read']);
   });
 });

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
+import type { TransactionEnd } from '../../src/transaction/driver.ts';
 import {
   endOfTransaction,
-  enterImplicitScope,
   findTransactions,
   nextSequence,
-  type ParticipantEnd,
   runInScope,
   Scope,
   Transaction,
@@ -143,7 +142,7 @@ describe('savepoints of a transaction', () => {
   for (const [title, steps, kept] of cases) {
     it(title, async () => {
       const transaction = newTransaction();
-      const ends = new Map<string, Promise<ParticipantEnd>>();
+      const ends = new Map<string, Promise<TransactionEnd | 'left out'>>();
       for (const [what, name] of steps)
         if (what === 'event') ends.set(name, transaction.join(insert, nextSequence(), same).ended);
         else transaction[what](name);
@@ -254,7 +253,7 @@ describe('the transactions of a call', () => {
         const [scope, transaction] = [new Scope(undefined), newTransaction()];
         return runInScope(scope, async () => {
           await turn();
-          enterImplicitScope().uses(transaction, true);
+          Scope.enterImplicit().uses(transaction, true);
           await turn();
           const [own, ...others] = findTransactions();
           return own === transaction && others.length === 0;

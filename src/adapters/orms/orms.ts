@@ -1,13 +1,8 @@
 // orms/: scopes for the transactions of ORMs, so that svc knows which calls belong to one.
 
 import { shared } from '../../ground/lifecycle.ts';
-import {
-  isResultWanted,
-  patchMethod,
-  runTransaction,
-  runWithResult,
-} from '../../transaction/patch-method.ts';
-import type { CallbackResult } from '../../transaction/transaction.ts';
+import { patchMethod } from '../../transaction/patch-method.ts';
+import { type CallbackResult, currentScope, runInScope, Scope } from '../../transaction/transaction.ts';
 
 interface OrmPatch {
   /** As an application imports it. */
@@ -48,6 +43,68 @@ function patchOperation(
     return runWithResult(result, work);
   });
 }
+
+/**
+ * Runs an ORM's `transaction(callback)` in a separate scope, and records the callback's result before the COMMIT is sent. `run`
+ * is the ORM's method; it gets the same arguments with the callback wrapped. Without a callback the caller ends the transaction
+ * itself, and nothing changes. `ofPromisesOnly`: so it does if the callback does not return a promise.
+ */
+function runTransaction<R>(
+  args: readonly unknown[],
+  run: (args: readonly unknown[]) => R,
+  ofPromisesOnly = false,
+): R {
+  const at = args.findIndex((each) => typeof each === 'function');
+  if (at < 0) return run(args);
+  const callback = args[at] as (...given: unknown[]) => unknown;
+  const scope = new Scope(currentScope());
+  const watched = function (this: unknown, ...given: unknown[]): unknown {
+    const returned: unknown = Reflect.apply(callback, this, given);
+    if (!isThenable(returned)) {
+      if (!ofPromisesOnly) keep(scope, returned);
+      return returned;
+    }
+    return watch(scope, returned);
+  };
+  return runInScope(scope, () => run(args.with(at, watched)));
+}
+
+/** Whether an enclosing captured function uses the result of the transaction that it opens. */
+function isResultWanted(): boolean {
+  for (let scope = currentScope(); scope !== undefined; scope = scope.parent)
+    if (scope.wantsCallbackResult && scope.beforeCommit !== undefined) return true;
+  return false;
+}
+
+/** Runs an ORM's operation that opens its own transaction. `result` is called before its COMMIT. */
+function runWithResult<R>(result: () => CallbackResult | undefined, run: () => R): R {
+  const scope = new Scope(currentScope());
+  scope.callbackResult = result;
+  return runInScope(scope, run);
+}
+
+function watch(scope: Scope, returned: PromiseLike<unknown>): PromiseLike<unknown> {
+  if (returned instanceof Promise && returned.then === Promise.prototype.then) {
+    // The first `then` runs first: before the ORM's.
+    returned.then((value) => keep(scope, value), nothing);
+    return returned;
+  }
+  // A lazy query that runs when `then` is called, so call it only once.
+  return Promise.resolve(returned).then((value) => {
+    keep(scope, value);
+    return value;
+  });
+}
+
+function keep(scope: Scope, value: unknown): void {
+  scope.callbackResult = { value } satisfies CallbackResult;
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
+}
+
+function nothing(): void {}
 
 /** Replaces a method by `run`, which gets the method behind it. Returns whether there is such a method. */
 function patchRun(

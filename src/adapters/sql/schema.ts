@@ -11,7 +11,7 @@ import {
 import { shardCount } from '../../outbox/outbox-row.ts';
 import { type DatabaseTraits, rowStatuses } from '../../outbox/outbox-store.ts';
 import { badTable } from '../../outbox/store-error.ts';
-import { definitionMayWrite, isPure } from '../../transaction/statements.ts';
+import { writingViews } from '../../transaction/statements.ts';
 import {
   command,
   type Dialect,
@@ -236,7 +236,9 @@ const postgresViews =
 
 function* viewsOfPostgres(): Work<readonly string[]> {
   const rows = yield* query(postgresViews);
-  const writing = rows.filter(({ function: called }) => !isPure(String(called).toLowerCase(), 'postgres'));
+  const writing = rows.filter(
+    ({ function: called }) => !writingViews.isPure(String(called).toLowerCase(), 'postgres'),
+  );
   return [...new Set(writing.map(({ view }) => String(view)))];
 }
 
@@ -251,7 +253,7 @@ function* viewsOfMysql(): Work<readonly string[]> {
   }));
   const writing = new Set<string>();
   for (const { name, definition } of views)
-    if (definition === '' || definitionMayWrite(definition, 'mysql')) writing.add(name);
+    if (definition === '' || writingViews.isOne(definition, 'mysql')) writing.add(name);
   // Views that read another one.
   for (let before = -1; before !== writing.size; ) {
     before = writing.size;

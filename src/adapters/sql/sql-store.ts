@@ -25,13 +25,7 @@ import {
   type ShardHolder,
   type StoredRow,
 } from '../../outbox/outbox-store.ts';
-import {
-  badTable,
-  type StoreFaultDetails,
-  storeError,
-  strayRows,
-  wrongVersion,
-} from '../../outbox/store-error.ts';
+import { badTable, type StoreFaultDetails, storeError, unfitTable } from '../../outbox/store-error.ts';
 import {
   addPartition,
   countStrays,
@@ -203,13 +197,13 @@ export function createSqlStore(
     async prepare() {
       if (mayMake && (await versionNow()) < wanted) await make();
       const version = await versionNow();
-      if (version < wanted) throw wrongVersion(version, wanted, details);
+      if (version < wanted) throw unfitTable.wrongVersion(version, wanted, details);
       try {
         await database.run(() => tryStatements(tables));
       } catch (error) {
         // Newer versions only add to the tables. Any other change shows here.
         const isOther = error instanceof SvcError && changedTables.has(error.code);
-        throw isOther && version > wanted ? wrongVersion(version, wanted, details) : error;
+        throw isOther && version > wanted ? unfitTable.wrongVersion(version, wanted, details) : error;
       }
       if (version > wanted)
         logger?.warn('the tables of the outbox are from a newer svc, but this version can use them', {
@@ -269,7 +263,7 @@ export function createSqlStore(
     statistics: () => database.run(() => statistics(dialect, tables), scan),
     async checkRows() {
       const count = await database.run(() => countStrays(dialectName, table), search);
-      if (count > 0) throw strayRows(count, details);
+      if (count > 0) throw unfitTable.strayRows(count, details);
     },
     missingGuard: () => database.run(() => missingGuard(dialectName, table), statement),
     read: (filter, afterId, limit) =>

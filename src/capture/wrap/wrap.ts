@@ -6,7 +6,7 @@ import type { Context } from '@opentelemetry/api';
 import { SvcError } from '../../ground/errors.ts';
 import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
 import { otelApi } from '../../observe/otel-api.ts';
-import { currentScope, enterScope, type Place, runInScope, Scope } from '../../transaction/transaction.ts';
+import { currentScope, runInScope, Scope } from '../../transaction/transaction.ts';
 import type { Call, CapturePlan, Nest, OnCall } from '../call.ts';
 import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
 import { addNote } from '../report.ts';
@@ -125,19 +125,19 @@ function begin(
   if (plan.phase === 'BEFORE' || hasCallback(plan, args)) return null;
   const nest = slot.toWatch > 0 || watched.looks > 0 ? watch(slot) : undefined;
   const scope = scopeOf(slot, plan, self, args, nest);
-  const outer = scope && enterScope(scope);
+  const outer = scope && Scope.enter(scope);
   return { slot, plan, self, args, isAsync, nest, scope, outer, result: undefined };
 }
 
 function fail({ slot, plan, self, args, nest, scope, outer }: RunningCall, error: unknown): unknown {
-  if (scope !== undefined) enterScope(outer);
+  if (scope !== undefined) Scope.enter(outer);
   if (nest !== undefined) leave(nest);
   tellFailure(slot, plan, self, args, error, scope);
   return error;
 }
 
 function end(call: RunningCall): unknown {
-  if (call.scope !== undefined) enterScope(call.outer);
+  if (call.scope !== undefined) Scope.enter(call.outer);
   if (call.nest !== undefined) leave(call.nest);
   return settle(call);
 }
@@ -244,7 +244,7 @@ interface RunningCall {
   readonly isAsync: boolean;
   readonly nest: Nest | undefined;
   readonly scope: Scope | undefined;
-  readonly outer: Place;
+  readonly outer: ReturnType<typeof Scope.enter>;
   result: unknown;
 }
 

@@ -5,7 +5,6 @@ import { isPatched } from '../../transaction/patch-method.ts';
 import {
   currentScope,
   findTransactions,
-  namedOf,
   runInScope,
   Scope,
   Transaction,
@@ -119,7 +118,7 @@ export function createOutboxFunctions(parts: FunctionParts): RunningOutbox {
       const joined = transaction !== undefined && others.length === 0;
       return {
         joined,
-        via: joined ? (namedOf(currentScope()) === undefined ? 'driver' : 'executor') : null,
+        via: joined ? (currentScope()?.namedAround === undefined ? 'driver' : 'executor') : null,
         dialect: joined ? transaction.session.dialect : null,
         open: others.length + (transaction === undefined ? 0 : 1),
       };

@@ -31,7 +31,7 @@ import {
   type TopicRefusals,
 } from '../../publish/main/cluster-state.ts';
 import { type Batch, createSender, type TopicPartition } from '../../publish/sender/sender.ts';
-import { bytesOf, createBatchSize } from '../batches.ts';
+import { createBatchSize } from '../batches.ts';
 import { shardCount } from '../outbox-row.ts';
 import type {
   Aggregate,
@@ -1583,7 +1583,7 @@ function createReader(options: ReaderOptions) {
     failures = 0;
     lastId = Math.max(lastId, rows.at(-1)?.id ?? 0);
     const isFull = rows.length >= limit;
-    if (!isTesting()) size.read(rows.length, bytesOf(rows));
+    if (!isTesting()) size.read(rows);
     const isLast = isTesting() ? rows.length === 0 : !isFull;
     const begun = look?.isBegun === true;
     const taken = await pipeline.add(rows, epochs);

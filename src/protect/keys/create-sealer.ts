@@ -5,26 +5,19 @@ import { SvcError } from '../../ground/errors.ts';
 import { defaultKeyId as ownDefault } from '../../ground/event-fields.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Sealer } from '../sealer.ts';
-import {
-  createKeyCache,
-  defaultMaxEntries,
-  type EncryptionKeyState,
-  type KeyCache,
-  type KeyCacheOptions,
-} from './key-cache.ts';
+import { createKeyCache, type KeyCache, type KeyCacheOptions } from './key-cache.ts';
 import type { KeyProvider } from './key-provider.ts';
 import {
-  type CipherFormat,
   type ConfiguredKey,
   checkKeyId,
+  cipherTexts,
   createKeyRing,
   type EncryptionKey,
-  type KeyUseOptions,
   notConfigured,
-  writeCipherText,
+  toSecretKey,
 } from './key-ring.ts';
 
-export interface SealerOptions {
+interface SealerOptions {
   /** Keys from the configuration. Never together with a provider: which one encrypts would be ambiguous. */
   readonly keys?: readonly ConfiguredKey[] | undefined;
   readonly provider?: KeyProvider | undefined;
@@ -33,31 +26,33 @@ export interface SealerOptions {
   /** Ids that rules encrypt with; `undefined` is the default key. `ready` checks them. Default: `[]`. */
   readonly keyIds?: readonly (string | undefined)[] | undefined;
   /** Default: `v0`. */
-  readonly format?: CipherFormat | undefined;
+  readonly format?: 'v0' | 'v1' | undefined;
   /** Key of the hashes, not empty. Without it `hash` throws. */
   readonly salt?: string | Uint8Array | undefined;
   readonly cache?: KeyCacheOptions | undefined;
   /** For configured keys. */
-  readonly use?: KeyUseOptions | undefined;
+  readonly use?: Pick<KeyCacheOptions, 'maxMessages' | 'onWorn'>;
 }
 
-export interface ManagedSealer extends Sealer {
+interface ManagedSealer extends Sealer {
   /**
    * Resolves when every key of `keyIds` is available. Rejects with `SVC_PROTECT_NO_KEY`, `SVC_PROTECT_KEY_UNKNOWN`, or the key
    * provider's error. The keys of a provider are then retried in the background until `close`.
    */
   ready(): Promise<void>;
   /** Keys that were requested from a provider; empty for configured keys. */
-  keyStates(): readonly EncryptionKeyState[];
+  keyStates(): ReturnType<KeyCache['states']>;
   /** For health: whether fields whose rule names this key can be encrypted now. Sends no request. */
   keyState(keyId: string | undefined): KeyState;
+  /** The ids of configured keys that may encrypt and are not random. */
+  weakKeys(): readonly string[];
   /** See `KeyCache`. No effect on configured keys. */
   invalidateKeys(): Promise<void>;
   /** Ends the background work and the provider. The keys of a provider then encrypt nothing. */
   close(): Promise<void>;
 }
 
-export interface KeyState {
+interface KeyState {
   /** `configuration`, or the name of the key provider. */
   readonly provider: string;
   readonly keyId: string;
@@ -77,7 +72,7 @@ export function createSealer(options: SealerOptions): ManagedSealer {
   const hasher = options.salt === undefined ? undefined : createHasher(options.salt);
 
   return {
-    encrypt: (plain, field) => writeCipherText(keys.current(field.keyId), plain, format, field),
+    encrypt: (plain, field) => cipherTexts.write(keys.current(field.keyId), plain, format, field),
 
     hash(plain) {
       if (hasher !== undefined) return hasher(plain);
@@ -87,6 +82,7 @@ export function createSealer(options: SealerOptions): ManagedSealer {
     ready: async () => void (await Promise.all(keyIds.map(keys.fetch))),
     keyStates: () => keys.cache?.states() ?? [],
     keyState: keys.state,
+    weakKeys: keys.weak,
     invalidateKeys: async () => keys.cache?.invalidateAll(),
     close: keys.close,
   };
@@ -97,6 +93,7 @@ interface Keys {
   current(keyId: string | undefined): EncryptionKey;
   fetch(keyId: string | undefined): Promise<EncryptionKey>;
   state(keyId: string | undefined): KeyState;
+  weak(): readonly string[];
   close(): Promise<void>;
 }
 
@@ -114,6 +111,10 @@ function fromRing({ keys = [], use }: SealerOptions): Keys {
         return { provider, keyId: keyId ?? ownDefault, usable: false, error: (error as Error).message };
       }
     },
+    weak: () =>
+      keys
+        .filter(({ key, status }) => status !== 'decrypt' && isWeak(toSecretKey(key).export()))
+        .map(({ id }) => id),
     close: async () => {},
   };
 }
@@ -121,7 +122,7 @@ function fromRing({ keys = [], use }: SealerOptions): Keys {
 function fromProvider(
   provider: KeyProvider,
   keyIds: readonly (string | undefined)[],
-  { keys = [], defaultKeyId, cache: cacheOptions = {} }: SealerOptions,
+  { keys = [], defaultKeyId, cache: cacheOptions }: SealerOptions,
 ): Keys {
   if (keys.length > 0)
     throw new SvcError(
@@ -131,8 +132,7 @@ function fromProvider(
   if (defaultKeyId !== undefined) checkKeyId(defaultKeyId);
   for (const keyId of keyIds) if (keyId !== undefined) checkKeyId(keyId);
   // A key that rules name must never be evicted.
-  const maxEntries = Math.max(cacheOptions.maxEntries ?? defaultMaxEntries, keyIds.length);
-  const cache = createKeyCache(provider, { ...cacheOptions, maxEntries });
+  const cache = createKeyCache(provider, cacheOptions, keyIds.length);
 
   const idOf = (keyId: string | undefined): string => {
     const id = keyId ?? defaultKeyId;
@@ -153,6 +153,7 @@ function fromProvider(
         error: known === undefined ? 'it has not been fetched yet' : known.error,
       };
     },
+    weak: () => [],
     async close() {
       cache.close();
       await provider.close?.();
@@ -246,7 +247,7 @@ function aboutSalt(salt: string | undefined): string | undefined {
  * Whether a key or salt cannot be random: equal bytes, a repeated short text, or counting up. Chance produces this in less than
  * one of 100,000 salts of 32 random hexadecimal digits, and never in 32 random bytes.
  */
-export function isWeak(bytes: Uint8Array): boolean {
+function isWeak(bytes: Uint8Array): boolean {
   const { length } = bytes;
   return new Set(bytes).size <= length / 4 || repeats(bytes) || mostEqualSteps(bytes) >= (length - 1) * 0.75;
 }

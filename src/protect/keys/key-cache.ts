@@ -12,11 +12,10 @@ import {
 } from './key-provider.ts';
 import {
   checkKeyId,
+  cipherTexts,
   type EncryptionKey,
   KeyCounter,
   type KeyUse,
-  mostMessages,
-  toHead,
   toSecretKey,
 } from './key-ring.ts';
 
@@ -36,8 +35,9 @@ export interface KeyCache extends EncryptionKeys {
   invalidateAll(): Promise<void>;
 }
 
-export function createKeyCache(provider: KeyProvider, options: KeyCacheOptions = {}): KeyCache {
-  const settings = keyCacheSettings(options);
+/** `needed`: how many keys must never be evicted, whatever `maxEntries` is. */
+export function createKeyCache(provider: KeyProvider, options: KeyCacheOptions = {}, needed = 0): KeyCache {
+  const settings = keyCacheSettings(options, needed);
   const calls = createKeyCalls();
   const encryption = createEncryptionKeys(provider, settings, calls);
   const decryption = provider.supportsEnvelopeEncryption
@@ -82,7 +82,7 @@ export interface KeyCacheOptions {
   readonly onWorn?: ((use: KeyUse) => void) | undefined;
 }
 
-export interface KeyFailure {
+interface KeyFailure {
   readonly keyId: string;
   readonly error: SvcError;
   /** An older key stays in use for a while. */
@@ -91,15 +91,13 @@ export interface KeyFailure {
 
 type KeyCacheSettings = { readonly [K in keyof KeyCacheOptions]-?: NonNullable<KeyCacheOptions[K]> };
 
-export const defaultMaxEntries = 100;
-
-function keyCacheSettings(options: KeyCacheOptions): KeyCacheSettings {
+function keyCacheSettings(options: KeyCacheOptions, needed: number): KeyCacheSettings {
   const ttlMs = options.ttlMs ?? 300_000;
   return {
     ttlMs,
     maxStaleMs: options.maxStaleMs ?? ttlMs,
-    maxEntries: options.maxEntries ?? defaultMaxEntries,
-    maxMessages: Math.min(options.maxMessages ?? mostMessages, mostMessages),
+    maxEntries: Math.max(options.maxEntries ?? 100, needed),
+    maxMessages: Math.min(options.maxMessages ?? KeyCounter.most, KeyCounter.most),
     onFailure: options.onFailure ?? (() => {}),
     onWorn: options.onWorn ?? (() => {}),
   };
@@ -130,7 +128,7 @@ interface EncryptionKeys {
   close(): void;
 }
 
-export interface EncryptionKeyState {
+interface EncryptionKeyState {
   readonly keyId: string;
   /** `undefined`: there is no key. */
   readonly ageMs: number | undefined;
@@ -181,7 +179,7 @@ function createEncryptionKeys(
     if (!provider.supportsEnvelopeEncryption)
       return { id: keyId, key: toOwnKey(await provider.getKey(keyId)) };
     const { plaintext, encryptedKey } = await provider.generateDataKey(keyId);
-    return { id: keyId, key: toOwnKey(plaintext), head: toHead(encryptedKey) };
+    return { id: keyId, key: toOwnKey(plaintext), head: cipherTexts.headOf(encryptedKey) };
   }
 
   /** The answer to a request that was sent before `invalidateAll` is discarded, and the request repeated. */

@@ -17,7 +17,7 @@ export interface ConfiguredKey {
 }
 
 /** Keys by id. To rotate, add a new primary and keep the old key as `decrypt` while its ciphertexts exist. */
-export interface KeyRing {
+interface KeyRing {
   /** Primary first. */
   readonly all: readonly EncryptionKey[];
   /** Throws `SVC_PROTECT_NO_KEY` without a primary, `SVC_PROTECT_KEY_UNKNOWN` for an id that is not configured. */
@@ -138,84 +138,103 @@ export function createStaticKeyProvider(keys: readonly Omit<ConfiguredKey, 'stat
   };
 }
 
-/** `v0`: `ENC(<base64>)` as specified, readable by other languages. `v1`: `ENC(v1:<key id>:<base64>)`, bound to its field. */
-const cipherFormats = ['v0', 'v1'] as const;
-export type CipherFormat = (typeof cipherFormats)[number];
-
 export interface EncryptionKey {
   readonly id: string;
   readonly key: KeyObject;
-  /** With envelope encryption: `toHead` of the encrypted data key. */
+  /** With envelope encryption: `headOf` the encrypted data key. */
   readonly head?: Buffer | undefined;
 }
 
-/** A parsed ciphertext, not decrypted. */
-export interface CipherText {
+/** A parsed ciphertext, not decrypted. Its errors hold no content. */
+interface CipherText {
   /** `undefined`: format v0. */
   readonly keyId: string | undefined;
-  readonly bytes: Buffer;
+  /**
+   * Throws `SVC_PROTECT_CIPHERTEXT` for an invalid layout, `SVC_PROTECT_DECRYPT_FAILED` for a wrong key, changed bytes or another
+   * place.
+   */
+  open(key: KeyObject): string;
+  /**
+   * With envelope encryption: the encrypted data key, and what opens with it. Throws `SVC_PROTECT_CIPHERTEXT` if the lengths do not
+   * fit.
+   */
+  envelope(): { readonly encryptedKey: Buffer; open(key: KeyObject): string };
 }
 
 const start = 'ENC(';
 const lengthBytes = 2;
 /** Readers in other languages parse the length as a signed number. */
-export const maxEncryptedKeyBytes = 32_767;
+const maxEncryptedKeyBytes = 32_767;
 
-export function writeCipherText(
-  { id, key, head }: EncryptionKey,
-  plain: string,
-  format: CipherFormat,
-  place: SealedField,
-): string {
-  if (format === 'v0') return `${start}${encryptText(key, plain, head, undefined)})`;
-  return `${start}v1:${id}:${encryptText(key, plain, head, contextOf(id, place.eventType, place.path))})`;
-}
+/**
+ * How ciphertexts are written and read. `v0`: `ENC(<base64>)` as specified, readable by other languages. `v1`:
+ * `ENC(v1:<key id>:<base64>)`, bound to its field.
+ */
+export const cipherTexts = {
+  write({ id, key, head }: EncryptionKey, plain: string, format: 'v0' | 'v1', place: Place): string {
+    if (format === 'v0') return `${start}${encryptText(key, plain, head, undefined)})`;
+    return `${start}v1:${id}:${encryptText(key, plain, head, contextOf(id, place))})`;
+  },
+
+  /** `length of the encrypted data key (2 bytes, big-endian) | encrypted data key`, which precedes the IV. */
+  headOf(encryptedKey: Uint8Array): Buffer {
+    const { length } = encryptedKey;
+    if (length === 0 || length > maxEncryptedKeyBytes)
+      throw new SvcError(
+        'SVC_PROTECT_KEY_REFUSED',
+        `the encrypted data key is ${length} bytes; it must be 1 to ${maxEncryptedKeyBytes}`,
+        { name: 'KeyProviderException' },
+      );
+    const head = Buffer.allocUnsafeSlow(lengthBytes + length);
+    head.writeUInt16BE(length);
+    head.set(encryptedKey, lengthBytes);
+    return head;
+  },
+
+  /** Whether a text claims to be a ciphertext. */
+  isOne(text: string): boolean {
+    return text.startsWith(start) && text.endsWith(')');
+  },
+
+  /** Whether a ciphertext is bound to its field: format v1. */
+  isBound(text: string): boolean {
+    return text.startsWith(`${start}v1:`);
+  },
+
+  /** Throws `SVC_PROTECT_CIPHERTEXT`. Base64 has no colon, so the two formats cannot be confused. */
+  parse(text: string, place: Place): CipherText {
+    const inner = cipherTexts.isOne(text) ? text.slice(start.length, -1) : undefined;
+    if (inner === undefined) throw damaged('it is not in the form ENC(…)');
+    const parts = inner.split(':', 4);
+    const [version, keyId, base64] = parts.length === 1 ? [undefined, undefined, inner] : parts;
+    if (parts.length !== 1 && (parts.length !== 3 || version !== 'v1' || !isKeyId(keyId as string)))
+      throw damaged('it is neither ENC(<base64>) nor ENC(v1:<key id>:<base64>)');
+    const bytes = decodeStrictBase64(base64 as string);
+    if (bytes === undefined) throw damaged('it is not valid Base64');
+    const context = keyId === undefined ? undefined : contextOf(keyId, place);
+    // Format v0 names no key, so each is tried. Bytes that no key opens are refused before.
+    if (keyId === undefined) checkSealed(bytes);
+    return {
+      keyId,
+      open: (key) => decryptText(key, bytes, context),
+      envelope() {
+        const { encryptedKey, sealed } = splitEnvelope(bytes);
+        checkSealed(sealed);
+        return { encryptedKey, open: (key) => decryptText(key, sealed, context) };
+      },
+    };
+  },
+};
+
+/** The field of a ciphertext: `customer.email` of an event type. */
+type Place = Pick<SealedField, 'eventType' | 'path'>;
 
 /** The authenticated context of format v1: a ciphertext does not open under another key id, event type or path. */
-export function contextOf(keyId: string, eventType: string, path: string): Buffer {
+function contextOf(keyId: string, { eventType, path }: Place): Buffer {
   return Buffer.from(`svc.pii/1\0${keyId}\0${eventType}\0${path}`);
 }
 
-/** Whether a text claims to be a ciphertext. */
-export function isCipherText(text: string): boolean {
-  return text.startsWith(start) && text.endsWith(')');
-}
-
-/** Whether a ciphertext is bound to its field: format v1. */
-export function isBound(text: string): boolean {
-  return text.startsWith(`${start}v1:`);
-}
-
-/** Throws `SVC_PROTECT_CIPHERTEXT`. Base64 has no colon, so the two formats cannot be confused. */
-export function parseCipherText(text: string): CipherText {
-  const inner = isCipherText(text) ? text.slice(start.length, -1) : undefined;
-  if (inner === undefined) throw damaged('it is not in the form ENC(…)');
-  const parts = inner.split(':', 4);
-  const [version, keyId, base64] = parts.length === 1 ? [undefined, undefined, inner] : parts;
-  if (parts.length !== 1 && (parts.length !== 3 || version !== 'v1' || !isKeyId(keyId as string)))
-    throw damaged('it is neither ENC(<base64>) nor ENC(v1:<key id>:<base64>)');
-  const bytes = decodeStrictBase64(base64 as string);
-  if (bytes === undefined) throw damaged('it is not valid Base64');
-  return { keyId, bytes };
-}
-
-/** `length of the encrypted data key (2 bytes, big-endian) | encrypted data key`, which precedes the IV. */
-export function toHead(encryptedKey: Uint8Array): Buffer {
-  const { length } = encryptedKey;
-  if (length === 0 || length > maxEncryptedKeyBytes)
-    throw new SvcError(
-      'SVC_PROTECT_KEY_REFUSED',
-      `the encrypted data key is ${length} bytes; it must be 1 to ${maxEncryptedKeyBytes}`,
-      { name: 'KeyProviderException' },
-    );
-  const head = Buffer.allocUnsafeSlow(lengthBytes + length);
-  head.writeUInt16BE(length);
-  head.set(encryptedKey, lengthBytes);
-  return head;
-}
-
-/** Splits the envelope layout. Throws `SVC_PROTECT_CIPHERTEXT` if the lengths do not fit. */
-export function splitEnvelope(bytes: Buffer): { encryptedKey: Buffer; sealed: Buffer } {
+function splitEnvelope(bytes: Buffer): { encryptedKey: Buffer; sealed: Buffer } {
   const length = bytes.length < lengthBytes ? 0 : bytes.readUInt16BE(0);
   const end = lengthBytes + length;
   if (length === 0 || length > maxEncryptedKeyBytes || end > bytes.length)
@@ -245,7 +264,7 @@ const options = { authTagLength: tagBytes };
 const scratch = Buffer.alloc(16_384);
 
 /** Base64 of `iv | ciphertext | tag`, after an optional `head`. A lone surrogate becomes U+FFFD. */
-export function encryptText(
+function encryptText(
   key: KeyObject,
   plain: string,
   head: Buffer | undefined,
@@ -267,11 +286,8 @@ export function encryptText(
   return target.toString('base64', 0, end + tagBytes);
 }
 
-/**
- * The text of `iv | ciphertext | tag`. Throws `SVC_PROTECT_CIPHERTEXT` for an invalid layout, `SVC_PROTECT_DECRYPT_FAILED` for
- * a wrong key, changed bytes or another context. The errors hold no content.
- */
-export function decryptText(key: KeyObject, sealed: Buffer, context: Buffer | undefined): string {
+/** The text of `iv | ciphertext | tag`. */
+function decryptText(key: KeyObject, sealed: Buffer, context: Buffer | undefined): string {
   checkSealed(sealed);
   const end = sealed.length - tagBytes;
   const decipher = nodeCrypto().createDecipheriv(algorithm, key, sealed.subarray(0, ivBytes), options);
@@ -289,7 +305,7 @@ export function decryptText(key: KeyObject, sealed: Buffer, context: Buffer | un
   }
 }
 
-export function checkSealed(sealed: Buffer): void {
+function checkSealed(sealed: Buffer): void {
   const { length } = sealed;
   if (length >= ivBytes + tagBytes) return;
   throw new SvcError(
@@ -312,7 +328,7 @@ const iv = Buffer.allocUnsafeSlow(ivBytes);
  * 12 fresh random bytes, generated by the thousand, as one call per field costs 1.5 us. Valid until the next call only, so that
  * a slot cannot be reused.
  */
-export function nextIv(): Buffer {
+function nextIv(): Buffer {
   pool ??= Buffer.allocUnsafeSlow(slots * ivBytes);
   if (next === slots) {
     nodeCrypto().randomFillSync(pool);
@@ -323,12 +339,6 @@ export function nextIv(): Buffer {
   return iv;
 }
 
-/**
- * Values that one key may encrypt. With random IVs of 96 bits, more of them make a repeated IV too likely (NIST SP 800-38D,
- * 8.3). A repeated IV exposes both values.
- */
-export const mostMessages: number = 2 ** 32;
-
 /** A key that has encrypted half of its maximum, or all. */
 export interface KeyUse {
   readonly keyId: string;
@@ -336,7 +346,7 @@ export interface KeyUse {
   readonly isUsedUp: boolean;
 }
 
-export interface KeyUseOptions {
+interface KeyUseOptions {
   /** Default and maximum: 2^32. */
   readonly maxMessages?: number | undefined;
   /** Called once at half of it, and once when the key is refused. */
@@ -345,6 +355,11 @@ export interface KeyUseOptions {
 
 /** Counts the values that one key encrypts in this process. */
 export class KeyCounter {
+  /**
+   * Values that one key may encrypt. With random IVs of 96 bits, more of them make a repeated IV too likely (NIST SP 800-38D,
+   * 8.3). A repeated IV exposes both values.
+   */
+  static readonly most: number = 2 ** 32;
   #messages = 0;
   /** Up to here `count` only counts. */
   #limit: number;
@@ -353,9 +368,9 @@ export class KeyCounter {
   readonly #most: number;
   readonly #onWorn: KeyUseOptions['onWorn'];
 
-  constructor(keyId: string, { maxMessages = mostMessages, onWorn }: KeyUseOptions) {
+  constructor(keyId: string, { maxMessages = KeyCounter.most, onWorn }: KeyUseOptions) {
     this.#keyId = keyId;
-    this.#most = Math.min(maxMessages, mostMessages);
+    this.#most = Math.min(maxMessages, KeyCounter.most);
     this.#limit = Math.ceil(this.#most / 2);
     this.#onWorn = onWorn;
   }

@@ -206,7 +206,7 @@ export interface Policies {
 }
 
 /** A rule that may be mistyped. A path may be absent from any single payload, so only the count tells. */
-export interface UnmetRule {
+interface UnmetRule {
   readonly path: string;
   /** The target that configures it, or `svc.pii.fields`. */
   readonly owner: string;

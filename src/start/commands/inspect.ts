@@ -21,7 +21,7 @@ import { type Dialect, dialectOf } from '../../transaction/driver.ts';
 import { adapterModules, openBrokerAccess, openProvider, openTopicTail, readsTopics } from '../adapters.ts';
 import { useOutbox } from '../outbox/outbox-commands.ts';
 import { foreignDrivers, foreignText } from '../outbox/outbox-health.ts';
-import { refusalOf, remarkOf } from '../outbox/senders.ts';
+import { judge } from '../outbox/senders.ts';
 import { openRegistry } from '../serde.ts';
 import {
   brokerSettingsOf,
@@ -224,12 +224,10 @@ export async function inspectOutbox(config: Config): Promise<TablesReport> {
     return await useOutbox(config, consoleLogger('warn'), async (store) => {
       await store.prepare();
       await store.checkRows();
-      const senders = await store.senders();
-      const refusal = refusalOf(settings, senders);
+      const { refusal, remark: warning } = judge(settings, await store.senders(), false);
       if (refusal !== undefined) throw refusal;
       const pending = await store.countPending();
       const guard = await store.missingGuard();
-      const warning = remarkOf(settings, senders, false);
       const inClearTo = await store.inClearTo();
       const remarks = {
         ...(warning !== undefined && { warning }),

@@ -12,9 +12,9 @@ import {
 } from '../../outbox/insert-row.ts';
 import type { OutboxStore, Senders } from '../../outbox/outbox-store.ts';
 import { reasonOf } from '../../outbox/relay/relay.ts';
-import { contradiction } from '../../outbox/store-error.ts';
+import { unfitTable } from '../../outbox/store-error.ts';
 import type { Dialect } from '../../transaction/driver.ts';
-import { tellWritingViews } from '../../transaction/statements.ts';
+import { writingViews } from '../../transaction/statements.ts';
 
 export type SenderSettings = Parameters<typeof erasesRows>[0] & {
   readonly dialect: Dialect;
@@ -24,15 +24,20 @@ export type SenderSettings = Parameters<typeof erasesRows>[0] & {
 /** Without a live relay, rows that wait this long have no sender. A relay restarts faster. */
 const waitingMs = 60_000;
 
-/** Why events must not be stored: with these settings, this table would lose them. */
-export function refusalOf(
-  settings: SenderSettings,
-  { erases, isRouted, log }: Senders,
-): SvcError | undefined {
+/**
+ * Whether a table fits these settings. `refusal`: why events must not be stored, as this table would lose them. Else `remark`: a
+ * warning for the operator; no event is lost. `isRelay`: this process runs a relay.
+ */
+export function judge(settings: SenderSettings, senders: Senders, isRelay: boolean) {
+  const refusal = refusalOf(settings, senders);
+  return { refusal, remark: refusal === undefined ? remarkOf(settings, senders, isRelay) : undefined };
+}
+
+function refusalOf(settings: SenderSettings, { erases, isRouted, log }: Senders): SvcError | undefined {
   const { dialect, table } = settings;
-  if (!isForDebezium(settings)) return erases ? contradiction(erasedText(table)) : undefined;
+  if (!isForDebezium(settings)) return erases ? unfitTable.contradiction(erasedText(table)) : undefined;
   if (dialect === 'mysql' && !isRouted)
-    return contradiction(
+    return unfitTable.contradiction(
       `the table ${table} has no column ${routeColumn}, so Debezium sends none of its rows. Run the output of "npx --no svc outbox debezium --sql", or set svc.outbox.publisher-enabled: true`,
     );
   if (log !== 'none' || (dialect === 'postgres' && !erases)) return undefined;
@@ -40,13 +45,12 @@ export function refusalOf(
     dialect === 'postgres'
       ? 'its database has no logical replication slot, or one that has lost its log'
       : 'its server keeps no binary log';
-  return contradiction(
+  return unfitTable.contradiction(
     `each row of ${table} is deleted in the transaction that wrote it (svc.outbox.publisher-enabled: false, retention-days: 0), and ${missing}, so no connector can read it. Create the connector first, or set svc.outbox.publisher-enabled: true and run the output of "npx --no svc outbox debezium --sql"`,
   );
 }
 
-/** A warning for the operator; no event is lost. `isRelay`: this process runs a relay. */
-export function remarkOf(settings: SenderSettings, senders: Senders, isRelay: boolean): string | undefined {
+function remarkOf(settings: SenderSettings, senders: Senders, isRelay: boolean): string | undefined {
   const { dialect, table } = settings;
   const { erases, isRouted, log, relays, oldestMs } = senders;
   if (isForDebezium(settings)) {
@@ -104,8 +108,7 @@ export function watchSenders({
   async function ask(): Promise<void> {
     const senders = await store.senders();
     const [wasRefused, last] = [refusal, remark];
-    refusal = refusalOf(settings, senders);
-    remark = refusal === undefined ? remarkOf(settings, senders, isRelay) : undefined;
+    ({ refusal, remark } = judge(settings, senders, isRelay));
     if (isStopped) return;
     if (refusal !== undefined && refusal.message !== wasRefused?.message)
       logger.error(`outbox: ${refusal.message}`, { code: refusal.code });
@@ -118,7 +121,7 @@ export function watchSenders({
   async function learn(): Promise<void> {
     const traits = await store.traits();
     maxPacketBytes = traits.maxPacketBytes;
-    tellWritingViews(settings.dialect, traits.writingViews);
+    writingViews.tell(settings.dialect, traits.writingViews);
   }
 
   async function look(): Promise<void> {

@@ -3,6 +3,9 @@ import { createBatchSize } from '../../../src/outbox/batches.ts';
 import { onFakeTime } from './fake-time.ts';
 import { invalid, rowOf } from './relay-under-test.ts';
 
+const page = (count: number, bytes = 0) =>
+  Array.from({ length: count }, () => ({ payload: { length: bytes / count } }));
+
 describe('relay: reading', () => {
   let its: ReturnType<typeof onFakeTime>;
   beforeEach(() => {
@@ -14,7 +17,7 @@ describe('relay: reading', () => {
     const sizes = (batchSize: number, dynamicBatching: boolean, reads: readonly number[]) => {
       const size = createBatchSize({ batchSize, dynamicBatching });
       return reads.map((rows) => {
-        size.read(Math.min(rows, size.rows), 0);
+        size.read(page(Math.min(rows, size.rows)));
         return size.rows;
       });
     };
@@ -25,7 +28,7 @@ describe('relay: reading', () => {
     assert.deepEqual(sizes(2_000, true, [many, 0]), [2_000, 2_000]);
     assert.deepEqual(sizes(100, false, [many, many]), [100, 100]);
     const large = createBatchSize({ batchSize: 100, dynamicBatching: true });
-    large.read(100, 5 * 1024 * 1024);
+    large.read(page(100, 5 * 1024 * 1024));
     assert.equal(large.rows, 100);
   });
 
@@ -35,18 +38,18 @@ describe('relay: reading', () => {
     const steps = [
       [() => size.failed(), 250],
       [() => size.failed(), 125],
-      [() => size.read(125, 125 * megabyte), 16],
-      [() => size.read(16, 16 * megabyte), 16],
-      [() => size.read(3, 3 * megabyte), 16],
-      [() => size.read(16, 100), 32],
-      [() => size.read(1, 17 * megabyte), 1],
+      [() => size.read(page(125, 125 * megabyte)), 16],
+      [() => size.read(page(16, 16 * megabyte)), 16],
+      [() => size.read(page(3, 3 * megabyte)), 16],
+      [() => size.read(page(16, 100)), 32],
+      [() => size.read(page(1, 17 * megabyte)), 1],
       [() => size.failed(), 1],
     ] as const;
     for (const [step, rows] of steps) {
       step();
       assert.equal(size.rows, rows, String(step));
     }
-    for (let batches = 0; batches < 20; batches++) size.read(size.rows, 100);
+    for (let batches = 0; batches < 20; batches++) size.read(page(size.rows, 100));
     assert.equal(size.rows, 500);
   });
 

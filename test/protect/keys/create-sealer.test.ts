@@ -2,11 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import sinon from 'sinon';
-import {
-  createSealer,
-  type ManagedSealer,
-  type SealerOptions,
-} from '../../../src/protect/keys/create-sealer.ts';
+import { createSealer } from '../../../src/protect/keys/create-sealer.ts';
 import { fakeKeyService, unavailable } from '../fake-key-service.ts';
 
 const key = () => randomBytes(32).toString('base64');
@@ -14,8 +10,8 @@ const field = (keyId?: string) => ({ keyId, eventType: 'ORDER', path: 'customer.
 const secret = 'jonathan@example.com';
 
 describe('sealer', () => {
-  const opened: ManagedSealer[] = [];
-  const open = (options: SealerOptions): ManagedSealer => {
+  const opened: ReturnType<typeof createSealer>[] = [];
+  const open = (options: Parameters<typeof createSealer>[0]) => {
     const sealer = createSealer(options);
     opened.push(sealer);
     return sealer;

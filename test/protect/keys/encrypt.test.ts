@@ -1,18 +1,39 @@
 import assert from 'node:assert/strict';
-import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
-import { decryptText, encryptText as encryptToText, nextIv } from '../../../src/protect/keys/key-ring.ts';
+import { cipherTexts } from '../../../src/protect/keys/key-ring.ts';
 
 const raw = randomBytes(32);
 const key = createSecretKey(raw);
-const context = Buffer.from('somewhere');
+const context = 'somewhere';
 const failed = { code: 'SVC_PROTECT_DECRYPT_FAILED' };
 const damaged = { code: 'SVC_PROTECT_CIPHERTEXT' };
 /** Any text that UTF-8 can hold. */
 const text = fc.string({ unit: 'binary', maxLength: 200 });
 
-const encryptText = (...given: Parameters<typeof encryptToText>) =>
-  Buffer.from(encryptToText(...given), 'base64');
+/** `path`: format v1, bound to this path; `undefined`: format v0. */
+function encryptText(
+  by: KeyObject,
+  plain: string,
+  head: Buffer | undefined,
+  path: string | undefined,
+): Buffer {
+  const place = { keyId: undefined, eventType: 'E', path: path ?? '' };
+  const written = cipherTexts.write(
+    { id: 'k', key: by, head },
+    plain,
+    path === undefined ? 'v0' : 'v1',
+    place,
+  );
+  return Buffer.from(written.slice(path === undefined ? 4 : 9, -1), 'base64');
+}
+
+function decryptText(by: KeyObject, sealed: Buffer, path: string | undefined): string {
+  const inner = `${path === undefined ? '' : 'v1:k:'}${sealed.toString('base64')}`;
+  return cipherTexts.parse(`ENC(${inner})`, { eventType: 'E', path: path ?? '' }).open(by);
+}
+
+const ivOf = () => encryptText(key, '', undefined, undefined).subarray(0, 12);
 
 describe('encrypt', () => {
   it('decrypts what it encrypted, with and without a head and a context', () => {
@@ -53,7 +74,7 @@ describe('encrypt', () => {
   it('fails for another key and for another context, none included', () => {
     const sealed = encryptText(key, 'secret', undefined, context);
     assert.throws(() => decryptText(createSecretKey(randomBytes(32)), sealed, context), failed);
-    assert.throws(() => decryptText(key, sealed, Buffer.from('elsewhere')), failed);
+    assert.throws(() => decryptText(key, sealed, 'elsewhere'), failed);
     assert.throws(() => decryptText(key, sealed, undefined), failed);
     const unbound = encryptText(key, 'secret', undefined, undefined);
     assert.throws(() => decryptText(key, unbound, context), failed);
@@ -92,12 +113,12 @@ describe('encrypt', () => {
 
   it('never hands out an IV twice, over several fillings of the pool', () => {
     const seen = new Set<string>();
-    for (let count = 0; count < 5_000; count++) seen.add(nextIv().toString('hex'));
+    for (let count = 0; count < 5_000; count++) seen.add(ivOf().toString('hex'));
     assert.equal(seen.size, 5_000);
   });
 
   it('fills the pool with random bytes', () => {
-    const ones = Array.from({ length: 1_000 }, () => [...nextIv()]).flat();
+    const ones = Array.from({ length: 1_000 }, () => [...ivOf()]).flat();
     const mean = ones.reduce((sum, byte) => sum + byte, 0) / ones.length;
     assert.ok(Math.abs(mean - 127.5) < 5, `mean of ${mean}`);
   });

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { isWeak } from '../../../src/protect/keys/create-sealer.ts';
+import { createSealer, openSalt } from '../../../src/protect/keys/create-sealer.ts';
 
 const text = (value: string) => Buffer.from(value);
 const bytes = (from: (index: number) => number, length = 32) =>
   Uint8Array.from({ length }, (_, index) => from(index));
+
+const isWeak = (key: Uint8Array) =>
+  createSealer({ keys: [{ id: 'k', key }] })
+    .weakKeys()
+    .includes('k');
 
 describe('a weak key', () => {
   it('has equal bytes, repeats itself or counts', () => {
@@ -18,9 +23,22 @@ describe('a weak key', () => {
       bytes((index) => index),
       bytes((index) => 255 - index),
       bytes((index) => (250 + index * 7) & 0xff),
-      text('s'.repeat(16)),
     ];
     for (const key of weak) assert.equal(isWeak(key), true, Buffer.from(key).toString('latin1'));
+    const warnings: string[] = [];
+    const logger = { warn: (message: string) => void warnings.push(message) };
+    openSalt({ salt: 's'.repeat(16), requireSalt: true, logger }).announce();
+    assert.match(warnings.join(), /^SECURITY: svc.pii.crypto.salt is not random/);
+  });
+
+  it('is named by its id, unless it is for decryption only', () => {
+    const key = Buffer.alloc(32);
+    const keys = [
+      { id: 'new', key: randomBytes(32), status: 'primary' as const },
+      { id: 'cards', key },
+      { id: 'old', key, status: 'decrypt' as const },
+    ];
+    assert.deepEqual(createSealer({ keys }).weakKeys(), ['cards']);
   });
 
   it('has at most 8 different bytes of 32, or a unit of 16, or 24 equal steps of 31', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Senders } from '../../../src/outbox/outbox-store.ts';
-import { refusalOf, remarkOf, type SenderSettings } from '../../../src/start/outbox/senders.ts';
+import { judge, type SenderSettings } from '../../../src/start/outbox/senders.ts';
 
 const relaying = {
   dialect: 'postgres',
@@ -56,7 +56,7 @@ describe('who sends the rows of an outbox', () => {
   ];
   for (const [what, settings, senders, says] of refused)
     it(`${what}: ${says === undefined ? 'events are stored' : 'events would be lost'}`, () => {
-      const refusal = refusalOf(settings, senders);
+      const { refusal } = judge(settings, senders, false);
       assert.equal(refusal?.code, says && 'SVC_OUTBOX_CONTRADICTION');
       assert.match(refusal?.message ?? '', says ?? /^$/);
     });
@@ -88,10 +88,10 @@ describe('who sends the rows of an outbox', () => {
   ];
   for (const [what, settings, senders, says] of remarked)
     it(`${what}: ${says === undefined ? 'nothing to say' : 'somebody has to look'}`, () => {
-      assert.match(remarkOf(settings, senders, false) ?? '', says ?? /^$/);
+      assert.match(judge(settings, senders, false).remark ?? '', says ?? /^$/);
     });
 
   it('a process with a relay of its own says nothing of rows that wait', () => {
-    assert.equal(remarkOf(relaying, waiting, true), undefined);
+    assert.equal(judge(relaying, waiting, true).remark, undefined);
   });
 });

@@ -1,8 +1,35 @@
 import assert from 'node:assert/strict';
-import { runTransaction } from '../../src/transaction/patch-method.ts';
-import { currentScope, runInScope, Scope } from '../../src/transaction/transaction.ts';
+import { knexTransactions, typeormTransactions } from '../../../src/adapters/orms/orms.ts';
+import { currentScope, runInScope, Scope } from '../../../src/transaction/transaction.ts';
 
 type Work = (tx: string) => unknown;
+
+/** Calls the `transaction()` of a patched ORM, which does `run`. */
+function runTransaction<R>(args: readonly unknown[], run: (given: readonly unknown[]) => R): R {
+  class EntityManager {
+    transaction(...given: unknown[]): R {
+      return run(given);
+    }
+  }
+  assert.equal(typeormTransactions.patch({ EntityManager }), true);
+  return new EntityManager().transaction(...args);
+}
+
+/** The same for Knex, whose callbacks may end the transaction themselves. */
+function runOfKnex<R>(args: readonly unknown[], run: (given: readonly unknown[]) => R): R {
+  class Client {
+    initializePool(): void {}
+  }
+  class Postgres extends Client {
+    transaction(...given: unknown[]): R {
+      return run(given);
+    }
+  }
+  assert.equal(knexTransactions.patch({ Client }), true);
+  const client = new Postgres();
+  client.initializePool();
+  return client.transaction(...args);
+}
 
 /** As an ORM does it; `seen` is what is known when the COMMIT is sent. */
 async function transaction(work: Work, seen: unknown[]): Promise<unknown> {
@@ -101,9 +128,13 @@ describe('the transaction() of an ORM', () => {
   it(
     'has no result of a callback that ends the transaction itself',
     outside(() => {
-      const given = runTransaction([() => 1], ([watched]) => (watched as Work)('tx'), true);
-      const seen = runTransaction([() => 1], () => currentScope()?.callbackResult, true);
-      assert.deepEqual([given, seen], [1, undefined]);
+      const given = runOfKnex([() => 1], ([watched]) => (watched as Work)('tx'));
+      const seen = runOfKnex([() => 1], ([watched]) => [
+        (watched as Work)('tx'),
+        currentScope() !== undefined,
+        currentScope()?.callbackResult,
+      ]);
+      assert.deepEqual([given, seen], [1, [1, true, undefined]]);
     }),
   );
 
@@ -112,9 +143,32 @@ describe('the transaction() of an ORM', () => {
     outside(() => {
       const args = [{ isolationLevel: 'serializable' }];
       runTransaction(args, (given) => {
-        assert.equal(given, args);
+        assert.deepEqual(given, args);
+        assert.equal(given[0], args[0]);
         assert.equal(currentScope(), undefined);
       });
     }),
   );
+});
+
+describe('an operation of an ORM that opens its own transaction', () => {
+  it('tells its result before the COMMIT, as long as the event of a function around it is to be made', () => {
+    class EntityManager {
+      transaction(): void {}
+      save(_entity: object): unknown {
+        const found = currentScope()?.callbackResult;
+        return typeof found === 'function' ? found() : found;
+      }
+    }
+    assert.equal(typeormTransactions.patch({ EntityManager }), true);
+    const entity = { id: 1 };
+    const save = () => new EntityManager().save(entity);
+    runInScope(undefined, () => assert.equal(save(), undefined));
+    const outer = new Scope(undefined);
+    const inner = new Scope(outer);
+    outer.wantsCallbackResult = true;
+    assert.equal(runInScope(inner, save), undefined);
+    outer.beforeCommit = () => undefined;
+    assert.deepEqual(runInScope(inner, save), { value: entity });
+  });
 });
