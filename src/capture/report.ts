@@ -17,15 +17,35 @@ export interface TargetReport extends Readonly<CallCounts> {
 const labelOf = (state: TargetState): string =>
   targetStates[state].level === 'critical' ? state.toUpperCase() : state;
 
-/** A headline and one line for each target, for `svc check`: nothing runs, so no function is patched. */
-export function formatInspection(reports: readonly TargetReport[]): string {
-  return formatStates(reports, 'found', true);
-}
+/** A report on targets as text, for people. */
+export const formatReport = {
+  /** A headline and one line for each target, for `svc check`: nothing runs, so no function is patched. */
+  inspection: (reports: readonly TargetReport[]): string => formatStates(reports, 'found', true),
 
-/** The same for the log of a process, which has separate warnings about targets. */
-export function formatReport(reports: readonly TargetReport[]): string {
-  return formatStates(reports, 'patched', false);
-}
+  /** The same for the log of a process, which has separate warnings about targets. */
+  start: (reports: readonly TargetReport[]): string => formatStates(reports, 'patched', false),
+
+  /** A warning about targets whose module the process does not load, with the remedy. Empty if nothing is to report. */
+  unloaded(unloaded: readonly TargetReport[], count: number): string {
+    if (unloaded.length === 0) return '';
+    return [
+      `capture: ${unloaded.length} of ${count} targets made no event: no module of theirs was loaded`,
+      ...table(unloaded, ({ state }) => labelOf(state), true),
+    ].join('\n');
+  },
+
+  /** Targets that never made an event, except unloaded ones, for the end of the process. Empty if nothing is to report. */
+  end(reports: readonly TargetReport[]): string {
+    const silent = reports.filter(
+      ({ state, calls, failed, skipped }) => state !== 'unloaded' && calls === failed + skipped,
+    );
+    if (silent.length === 0) return '';
+    return [
+      `capture: ${silent.length} of ${reports.length} targets made no event`,
+      ...table(silent, silence, false),
+    ].join('\n');
+  },
+};
 
 function formatStates(reports: readonly TargetReport[], done: TargetState, withReasons: boolean): string {
   if (reports.length === 0) return 'capture: no targets';
@@ -38,33 +58,12 @@ function formatStates(reports: readonly TargetReport[], done: TargetState, withR
   );
 }
 
-/** A warning about targets whose module the process does not load, with the remedy. Empty if nothing is to report. */
-export function formatUnloaded(unloaded: readonly TargetReport[], count: number): string {
-  if (unloaded.length === 0) return '';
-  return [
-    `capture: ${unloaded.length} of ${count} targets made no event: no module of theirs was loaded`,
-    ...table(unloaded, ({ state }) => labelOf(state), true),
-  ].join('\n');
-}
-
 /** The remedy for functions that are built without a source map. */
 export const writeMaps = 'write source maps in the build (tsc: "sourceMap": true; esbuild: --sourcemap)';
 
 /** The remedy if another file is loaded instead of the target's. */
 export const inPlaceOf = (file: string): string =>
   `${file} is loaded in its place: ${writeMaps}, or write module: ${file}`;
-
-/** Targets that never made an event, except unloaded ones, for the end of the process. Empty if nothing is to report. */
-export function formatEndReport(reports: readonly TargetReport[]): string {
-  const silent = reports.filter(
-    ({ state, calls, failed, skipped }) => state !== 'unloaded' && calls === failed + skipped,
-  );
-  if (silent.length === 0) return '';
-  return [
-    `capture: ${silent.length} of ${reports.length} targets made no event`,
-    ...table(silent, silence, false),
-  ].join('\n');
-}
 
 function silence({ state, calls, failed, skipped }: TargetReport): string {
   if (failed > 0 && skipped > 0) return `${failed} calls failed, ${skipped} skipped`;

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { formatInspection, type TargetReport, writeMaps } from '../capture/report.ts';
+import { formatReport, type TargetReport, writeMaps } from '../capture/report.ts';
 import { type DeclaredFunction, type DeclaredRule, findDeclared } from '../capture/source/declared.ts';
 import { formatProblem, type Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
@@ -308,7 +308,7 @@ async function runCheck(options: CheckOptions, command: readonly string[]): Prom
   for (const remark of remarks) process.stdout.write(`warning: ${remark}\n`);
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
-  process.stdout.write(`${formatInspection(reports)}\n${formatDeclared(declared)}`);
+  process.stdout.write(`${formatReport.inspection(reports)}\n${formatDeclared(declared)}`);
   if (start !== undefined) process.stdout.write(formatStart(start));
   if (bundle !== undefined) process.stdout.write(formatStart(bundle, 'bundle'));
   const answer = await online?.();
