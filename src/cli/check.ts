@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { formatReport, type TargetReport, writeMaps } from '../capture/report.ts';
-import { type DeclaredFunction, type DeclaredRule, findDeclared } from '../capture/source/declared.ts';
+import { findDeclared } from '../capture/source/declared.ts';
 import { formatProblem, type Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
@@ -224,7 +224,7 @@ async function runManifest(options: ManifestOptions, paths: readonly string[]): 
   return isWell ? 0 : 1;
 }
 
-export interface ScriptEntry {
+interface ScriptEntry {
   readonly name: string;
   readonly command: string;
 }
@@ -340,7 +340,9 @@ function remedyOf({ problems, refused, reports, start }: ApplicationCheck): stri
   return `fix the error lines (${program} doctor shows how)`;
 }
 
-function formatDeclared(declared: readonly DeclaredFunction[]): string {
+type Declared = ReturnType<typeof findDeclared>;
+
+function formatDeclared(declared: Declared['functions']): string {
   if (declared.length === 0) return '';
   const lines = declared.map(({ file, line, name, by }) => `  ${name}  ${by}  ${file}:${line}\n`);
   return `declared in code, found in the source: ${declared.length}\n${lines.join('')}`;
@@ -557,7 +559,7 @@ interface ApplicationCheck {
   readonly remarks: readonly (Problem | string)[];
   readonly reports: readonly TargetReport[];
   readonly refused: readonly { readonly id: string; readonly reason: string }[];
-  readonly declared: readonly DeclaredFunction[];
+  readonly declared: Declared['functions'];
   readonly start: StartCheck | undefined;
   readonly isWell: boolean;
 }
@@ -617,7 +619,7 @@ function problemsOfNode(): Problem[] {
 
 /** Keys or a salt that rules in code need and the configuration lacks. Otherwise the first matching event would be refused. */
 function problemsOfRules(
-  found: readonly DeclaredRule[],
+  found: Declared['rules'],
   file: string | undefined,
   known: readonly Problem[],
 ): Problem[] {
