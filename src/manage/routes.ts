@@ -9,7 +9,6 @@ import {
   type Health,
   mostDeadLetters,
   type OutboxControls,
-  type OutboxReplayRequest,
   type RecoveryAsk,
   type RecoveryControls,
 } from './controls.ts';
@@ -166,7 +165,7 @@ function replayOutbox(context: ActionContext): Promise<Reply> {
   return withOutbox(context, async (outbox) => {
     const body = await readFields(context, checks);
     if ('refusal' in body) return body.refusal;
-    const request = body.fields as unknown as OutboxReplayRequest;
+    const request = body.fields as unknown as Parameters<OutboxControls['replay']>[0];
     const what = `replay ${request.dryRun === true}`;
     const tooOftenFor = context.limits.take(what);
     if (tooOftenFor !== undefined) return tooOften(tooOftenFor);

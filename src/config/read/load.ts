@@ -26,7 +26,7 @@ import {
   type RawPath,
   unreadableValue,
 } from '../check/check.ts';
-import type { Config, OptionValues } from '../config.ts';
+import type { Config } from '../config.ts';
 import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
 import type { TargetConfig } from '../schema/target.ts';
 
@@ -191,7 +191,7 @@ function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
     place(root, option, finish(option, values, baseDir));
   }
   // Its type is generated from the same table.
-  return { ...(root as OptionValues), targets, baseDir, file };
+  return { ...(root as Omit<Config, 'targets' | 'baseDir' | 'file'>), targets, baseDir, file };
 }
 
 function finish(option: Option, values: ConfigParts['values'], baseDir: string): unknown {

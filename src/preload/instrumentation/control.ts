@@ -8,7 +8,7 @@ import { loadConfig } from '../../config/read/load.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadChunk, shared } from '../../ground/lifecycle.ts';
 import { notStartedExitCode, unsupportedNode } from '../../ground/version.ts';
-import { consoleLogger, type LogFields, stderrLogger } from '../../observe/logger.ts';
+import { consoleLogger, stderrLogger } from '../../observe/logger.ts';
 import { handOverProviders } from '../../observe/otel-api.ts';
 import type * as Preload from '../preload.ts';
 
@@ -218,7 +218,7 @@ function settingsOf(code: object | undefined): Map<string, unknown> {
   return new Map([...settings.values()].map(({ name, value }) => [name, value]));
 }
 
-function sayNotStarted(reason: string, code: object | undefined, fields?: LogFields): void {
+function sayNotStarted(reason: string, code: object | undefined, fields?: { readonly code: string }): void {
   const { isRequired, format } = lastResort(code);
   if (isRequired) {
     stderrLogger('error', format).error(
