@@ -142,21 +142,30 @@ const maxDoubled = 100;
 /** How many calls inside one are remembered. */
 const maxInner = 100;
 
-/**
- * Which captured calls inside a watched call made an event about the same thing: one with the same event type or key.
- * Call it when the watched call makes its event. Returns each pair of targets once.
- *
- * @param key `undefined`: the key is the event id
- */
-export function doubledCalls(nest: Nest, key: string | undefined): Doubled[] {
-  if (nest.isOver) return [];
-  nest.isOver = true;
-  const { plan } = nest;
-  const found = nest.inner.splice(0).flatMap((inner) => newlyDoubled({ plan, key }, inner));
-  for (let { outer } = nest; outer !== undefined; outer = outer.outer)
-    if (!outer.isOver && outer.inner.length < maxInner) outer.inner.push({ plan, key });
-  return found;
-}
+/** Captured calls within captured calls that made events about the same thing. Each pair of targets is told once. */
+export const doubledCalls = {
+  /**
+   * Those inside a watched call: with the same event type or key. Call it when the watched call makes its event.
+   *
+   * @param key `undefined`: the key is the event id
+   */
+  inside(nest: Nest, key: string | undefined): Doubled[] {
+    if (nest.isOver) return [];
+    nest.isOver = true;
+    const { plan } = nest;
+    const found = nest.inner.splice(0).flatMap((inner) => newlyDoubled({ plan, key }, inner));
+    for (let { outer } = nest; outer !== undefined; outer = outer.outer)
+      if (!outer.isOver && outer.inner.length < maxInner) outer.inner.push({ plan, key });
+    return found;
+  },
+
+  /** The first pair that is likely a mistake, with the number of others. */
+  remark(): string | undefined {
+    const [first, ...more] = [...doubled.values()].filter(({ isLikely }) => isLikely);
+    if (first === undefined) return undefined;
+    return more.length === 0 ? first.line : `${first.line} (and ${more.length} other pairs of targets)`;
+  },
+};
 
 function newlyDoubled(
   { plan: outer, key }: Nest['inner'][number],
@@ -178,11 +187,4 @@ function newlyDoubled(
   const reason = `one call made two events: it called ${inner.id} (${inner.eventType})`;
   addNote({ winner: outer.id, loser: null, reason });
   return [found];
-}
-
-/** The first pair of `doubledCalls` that is likely a mistake, with the number of others. */
-export function doubledRemark(): string | undefined {
-  const [first, ...more] = [...doubled.values()].filter(({ isLikely }) => isLikely);
-  if (first === undefined) return undefined;
-  return more.length === 0 ? first.line : `${first.line} (and ${more.length} other pairs of targets)`;
 }

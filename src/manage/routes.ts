@@ -12,7 +12,7 @@ import {
   type RecoveryAsk,
   type RecoveryControls,
 } from './controls.ts';
-import type { DocumentedRoute } from './openapi.ts';
+import type { openapiDocument } from './openapi.ts';
 import { type JsonBody, problem, type Reply } from './reply.ts';
 
 // the actions of requests: their checks, and their limits against repeated or concurrent runs.
@@ -371,6 +371,8 @@ interface RouteContext extends RequestContext {
   readonly limits: ActionLimits;
   readonly routes: readonly ExposedRoute[];
 }
+
+type DocumentedRoute = Parameters<typeof openapiDocument>[0][number];
 
 interface RouteFor<Context> extends DocumentedRoute {
   /** Exposed if one of these ids is; without ids always. */

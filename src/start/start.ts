@@ -208,9 +208,11 @@ export function start(config: Config, logger: Logger): Service {
   };
 }
 
-const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], close() {} };
+type Capture = ReturnType<typeof Preparing.prepare>;
 
-function startCapture(config: Config, patches: readonly PackagePatch[], logger: Logger): Preparing.Capture {
+const noTargets: Capture = { setOnCall() {}, report: () => [], close() {} };
+
+function startCapture(config: Config, patches: readonly PackagePatch[], logger: Logger): Capture {
   const { aop, targets, baseDir } = config;
   if (!aop.enabled || targets.length + patches.length === 0) return noTargets;
   const { prepare } = loadChunk(import.meta.url, '../capture/prepare.ts') as typeof Preparing;
