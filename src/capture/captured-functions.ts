@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { shared } from '../ground/lifecycle.ts';
 import { addNote } from './report.ts';
 import { type CaptureSlot, createSlot } from './slot.ts';
@@ -114,6 +115,10 @@ export function adopt(held: WrapTarget, slot: CaptureSlot): Adoption {
     : 'the first target of a function has priority';
   addNote({ winner: current.plan.id, loser: slot.plan.id, reason });
   return isOverruled ? 'overruled' : 'taken';
+}
+
+export function isAsyncFunction(fn: Callable): boolean {
+  return chainOf(fn).some((link) => types.isAsyncFunction(link) && !types.isGeneratorFunction(link));
 }
 
 export const functionText: () => string = Function.prototype.toString;

@@ -27,7 +27,7 @@ import { type CaptureTarget, TargetRecord } from './target-record.ts';
 import { hideWrappers } from './wrap/imitate.ts';
 
 /** The capture of a process or worker thread, from before its modules load to its end. */
-export interface Capture {
+interface Capture {
   /** Sets the receiver of calls; `null` turns all wrappers into plain calls. */
   setOnCall(onCall: OnCall | null): void;
   /** `isOver`: the process ends, so a target that is not loaded never was. */
@@ -47,7 +47,7 @@ interface PrepareOptions {
 }
 
 /** After the first module of the application: by then a process has loaded what it needs. */
-export const unloadedAfterMs = 30_000;
+const unloadedAfterMs = 30_000;
 
 /**
  * Makes Node deliver the targets' functions wrapped, from the next module that loads. Own files are changed while they

@@ -17,15 +17,35 @@ export interface TargetReport extends Readonly<CallCounts> {
 const labelOf = (state: TargetState): string =>
   targetStates[state].level === 'critical' ? state.toUpperCase() : state;
 
-/** A headline and one line for each target, for `svc check`: nothing runs, so no function is patched. */
-export function formatInspection(reports: readonly TargetReport[]): string {
-  return formatStates(reports, 'found', true);
-}
+/** A report on targets as text, for people. */
+export const formatReport = {
+  /** A headline and one line for each target, for `svc check`: nothing runs, so no function is patched. */
+  inspection: (reports: readonly TargetReport[]): string => formatStates(reports, 'found', true),
 
-/** The same for the log of a process, which has separate warnings about targets. */
-export function formatReport(reports: readonly TargetReport[]): string {
-  return formatStates(reports, 'patched', false);
-}
+  /** The same for the log of a process, which has separate warnings about targets. */
+  start: (reports: readonly TargetReport[]): string => formatStates(reports, 'patched', false),
+
+  /** A warning about targets whose module the process does not load, with the remedy. Empty if nothing is to report. */
+  unloaded(unloaded: readonly TargetReport[], count: number): string {
+    if (unloaded.length === 0) return '';
+    return [
+      `capture: ${unloaded.length} of ${count} targets made no event: no module of theirs was loaded`,
+      ...table(unloaded, ({ state }) => labelOf(state), true),
+    ].join('\n');
+  },
+
+  /** Targets that never made an event, except unloaded ones, for the end of the process. Empty if nothing is to report. */
+  end(reports: readonly TargetReport[]): string {
+    const silent = reports.filter(
+      ({ state, calls, failed, skipped }) => state !== 'unloaded' && calls === failed + skipped,
+    );
+    if (silent.length === 0) return '';
+    return [
+      `capture: ${silent.length} of ${reports.length} targets made no event`,
+      ...table(silent, silence, false),
+    ].join('\n');
+  },
+};
 
 function formatStates(reports: readonly TargetReport[], done: TargetState, withReasons: boolean): string {
   if (reports.length === 0) return 'capture: no targets';
@@ -38,33 +58,12 @@ function formatStates(reports: readonly TargetReport[], done: TargetState, withR
   );
 }
 
-/** A warning about targets whose module the process does not load, with the remedy. Empty if nothing is to report. */
-export function formatUnloaded(unloaded: readonly TargetReport[], count: number): string {
-  if (unloaded.length === 0) return '';
-  return [
-    `capture: ${unloaded.length} of ${count} targets made no event: no module of theirs was loaded`,
-    ...table(unloaded, ({ state }) => labelOf(state), true),
-  ].join('\n');
-}
-
 /** The remedy for functions that are built without a source map. */
 export const writeMaps = 'write source maps in the build (tsc: "sourceMap": true; esbuild: --sourcemap)';
 
 /** The remedy if another file is loaded instead of the target's. */
 export const inPlaceOf = (file: string): string =>
   `${file} is loaded in its place: ${writeMaps}, or write module: ${file}`;
-
-/** Targets that never made an event, except unloaded ones, for the end of the process. Empty if nothing is to report. */
-export function formatEndReport(reports: readonly TargetReport[]): string {
-  const silent = reports.filter(
-    ({ state, calls, failed, skipped }) => state !== 'unloaded' && calls === failed + skipped,
-  );
-  if (silent.length === 0) return '';
-  return [
-    `capture: ${silent.length} of ${reports.length} targets made no event`,
-    ...table(silent, silence, false),
-  ].join('\n');
-}
 
 function silence({ state, calls, failed, skipped }: TargetReport): string {
   if (failed > 0 && skipped > 0) return `${failed} calls failed, ${skipped} skipped`;
@@ -143,21 +142,30 @@ const maxDoubled = 100;
 /** How many calls inside one are remembered. */
 const maxInner = 100;
 
-/**
- * Which captured calls inside a watched call made an event about the same thing: one with the same event type or key.
- * Call it when the watched call makes its event. Returns each pair of targets once.
- *
- * @param key `undefined`: the key is the event id
- */
-export function doubledCalls(nest: Nest, key: string | undefined): Doubled[] {
-  if (nest.isOver) return [];
-  nest.isOver = true;
-  const { plan } = nest;
-  const found = nest.inner.splice(0).flatMap((inner) => newlyDoubled({ plan, key }, inner));
-  for (let { outer } = nest; outer !== undefined; outer = outer.outer)
-    if (!outer.isOver && outer.inner.length < maxInner) outer.inner.push({ plan, key });
-  return found;
-}
+/** Captured calls within captured calls that made events about the same thing. Each pair of targets is told once. */
+export const doubledCalls = {
+  /**
+   * Those inside a watched call: with the same event type or key. Call it when the watched call makes its event.
+   *
+   * @param key `undefined`: the key is the event id
+   */
+  inside(nest: Nest, key: string | undefined): Doubled[] {
+    if (nest.isOver) return [];
+    nest.isOver = true;
+    const { plan } = nest;
+    const found = nest.inner.splice(0).flatMap((inner) => newlyDoubled({ plan, key }, inner));
+    for (let { outer } = nest; outer !== undefined; outer = outer.outer)
+      if (!outer.isOver && outer.inner.length < maxInner) outer.inner.push({ plan, key });
+    return found;
+  },
+
+  /** The first pair that is likely a mistake, with the number of others. */
+  remark(): string | undefined {
+    const [first, ...more] = [...doubled.values()].filter(({ isLikely }) => isLikely);
+    if (first === undefined) return undefined;
+    return more.length === 0 ? first.line : `${first.line} (and ${more.length} other pairs of targets)`;
+  },
+};
 
 function newlyDoubled(
   { plan: outer, key }: Nest['inner'][number],
@@ -179,11 +187,4 @@ function newlyDoubled(
   const reason = `one call made two events: it called ${inner.id} (${inner.eventType})`;
   addNote({ winner: outer.id, loser: null, reason });
   return [found];
-}
-
-/** The first pair of `doubledCalls` that is likely a mistake, with the number of others. */
-export function doubledRemark(): string | undefined {
-  const [first, ...more] = [...doubled.values()].filter(({ isLikely }) => isLikely);
-  if (first === undefined) return undefined;
-  return more.length === 0 ? first.line : `${first.line} (and ${more.length} other pairs of targets)`;
 }

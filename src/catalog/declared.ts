@@ -1,12 +1,6 @@
 import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import { type Token, tokenize } from '../capture/expression/compile.ts';
-import {
-  type DeclaredEvent,
-  findDeclared,
-  type SpelledObject,
-  type SpelledValue,
-  spelledByText,
-} from '../capture/source/declared.ts';
+import { type DeclaredEvent, findDeclared, spelledByText } from '../capture/source/declared.ts';
 import { checkRulesOf } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
@@ -102,6 +96,8 @@ function rulesOf(pii: unknown): readonly PathRule[] {
   return checked?.ok ? checked.value : [];
 }
 
+type SpelledObject = NonNullable<ReturnType<typeof spelledByText>>;
+
 function shapeOf({ properties, isWhole }: SpelledObject): Shape {
   return {
     type: ['object'],
@@ -110,7 +106,7 @@ function shapeOf({ properties, isWhole }: SpelledObject): Shape {
   };
 }
 
-function shapeOfValue(value: SpelledValue): Shape {
+function shapeOfValue(value: SpelledObject['properties'][string]): Shape {
   if (value === 'unknown') return unknownShape;
   return typeof value === 'string' ? { type: [value] } : shapeOf(value);
 }

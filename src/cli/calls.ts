@@ -31,7 +31,7 @@ export interface Source {
 
 type Functions = ReturnType<typeof ownFunctions>['functions'];
 
-export interface OwnSource extends Source {
+interface OwnSource extends Source {
   readonly text: string;
   readonly functions: Functions;
   /** Private methods, which no target can name. */
@@ -44,7 +44,7 @@ interface Place {
   readonly path: string;
 }
 
-export const idOf = ({ file, path }: Place): string => `${file}#${path}`;
+const idOf = ({ file, path }: Place): string => `${file}#${path}`;
 
 /** Limit of cached trees: a tree is some hundred times as large as its text. */
 const maxTrees = 300;
@@ -95,6 +95,9 @@ export class Sources {
     const named = [...new Set([last, alias])].flatMap((name) => this.#byName.get(name ?? '') ?? []);
     return named.filter((place) => isCallOf(callee, from, place));
   }
+
+  /** The name of a function for the methods below. */
+  readonly idOf = idOf;
 
   followCalls(source: OwnSource): void {
     const all = [...source.functions, ...source.hidden];

@@ -1,8 +1,8 @@
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { formatInspection, type TargetReport, writeMaps } from '../capture/report.ts';
-import { type DeclaredFunction, type DeclaredRule, findDeclared } from '../capture/source/declared.ts';
+import { formatReport, type TargetReport, writeMaps } from '../capture/report.ts';
+import { findDeclared } from '../capture/source/declared.ts';
 import { formatProblem, type Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/read/load.ts';
@@ -223,7 +223,7 @@ async function runManifest(options: ManifestOptions, paths: readonly string[]): 
   return isWell ? 0 : 1;
 }
 
-export interface ScriptEntry {
+interface ScriptEntry {
   readonly name: string;
   readonly command: string;
 }
@@ -307,7 +307,7 @@ async function runCheck(options: CheckOptions, command: readonly string[]): Prom
   for (const remark of remarks) process.stdout.write(`warning: ${remark}\n`);
   for (const problem of problems) process.stdout.write(`error: ${formatProblem(problem)}\n`);
   for (const { id, reason } of refused) process.stdout.write(`error: target ${id}: ${reason}\n`);
-  process.stdout.write(`${formatInspection(reports)}\n${formatDeclared(declared)}`);
+  process.stdout.write(`${formatReport.inspection(reports)}\n${formatDeclared(declared)}`);
   if (start !== undefined) process.stdout.write(formatStart(start));
   if (bundle !== undefined) process.stdout.write(formatStart(bundle, 'bundle'));
   const answer = await online?.();
@@ -339,7 +339,9 @@ function remedyOf({ problems, refused, reports, start }: ApplicationCheck): stri
   return `fix the error lines (${program} doctor shows how)`;
 }
 
-function formatDeclared(declared: readonly DeclaredFunction[]): string {
+type Declared = ReturnType<typeof findDeclared>;
+
+function formatDeclared(declared: Declared['functions']): string {
   if (declared.length === 0) return '';
   const lines = declared.map(({ file, line, name, by }) => `  ${name}  ${by}  ${file}:${line}\n`);
   return `declared in code, found in the source: ${declared.length}\n${lines.join('')}`;
@@ -556,7 +558,7 @@ interface ApplicationCheck {
   readonly remarks: readonly (Problem | string)[];
   readonly reports: readonly TargetReport[];
   readonly refused: readonly { readonly id: string; readonly reason: string }[];
-  readonly declared: readonly DeclaredFunction[];
+  readonly declared: Declared['functions'];
   readonly start: StartCheck | undefined;
   readonly isWell: boolean;
 }
@@ -616,7 +618,7 @@ function problemsOfNode(): Problem[] {
 
 /** Keys or a salt that rules in code need and the configuration lacks. Otherwise the first matching event would be refused. */
 function problemsOfRules(
-  found: readonly DeclaredRule[],
+  found: Declared['rules'],
   file: string | undefined,
   known: readonly Problem[],
 ): Problem[] {

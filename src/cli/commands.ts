@@ -4,10 +4,10 @@ import { addCatalog } from './catalog.ts';
 import { addCheck } from './check.ts';
 import { addInbox } from './inbox.ts';
 import { addInit } from './init.ts';
-import { addOutbox, addRelay } from './outbox.ts';
+import { addOutbox } from './outbox.ts';
 import { addRecovery } from './recovery.ts';
 import { addRunning } from './running.ts';
-import { addDecrypt, addTail } from './tail.ts';
+import { addReaders } from './tail.ts';
 import { does, program, WrongUse } from './terminal.ts';
 
 /**
@@ -40,10 +40,8 @@ Examples:
   addRunning(svc);
   addRecovery(svc);
   addOutbox(svc);
-  addRelay(svc);
   addInbox(svc);
-  addTail(svc);
-  addDecrypt(svc);
+  addReaders(svc);
   const completion = svc
     .command('completion')
     .description(`print the completion script for a shell: ${shells.join(', ')}`)

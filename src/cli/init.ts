@@ -25,18 +25,13 @@ import { nextTurn } from '../ground/builtins.ts';
 import { isFile, type Manifest, nearestManifest } from '../ground/files.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
-import {
-  annotationOf,
-  idOf,
-  importedFrom,
-  isAboutSame,
-  type OwnSource,
-  type Source,
-  Sources,
-} from './calls.ts';
-import { type ScriptEntry, scriptEntryOf, startOf } from './check.ts';
+import { annotationOf, importedFrom, isAboutSame, type Source, Sources } from './calls.ts';
+import { scriptEntryOf, startOf } from './check.ts';
 import { repeated } from './recovery.ts';
 import { does, onStopSignal, program, WrongUse } from './terminal.ts';
+
+type OwnSource = NonNullable<ReturnType<Sources['read']>>;
+type ScriptEntry = NonNullable<ReturnType<typeof scriptEntryOf>>;
 
 interface InitOptions {
   readonly json?: true;
@@ -492,7 +487,7 @@ function findCommands(folder: string, entries: readonly string[] | undefined): S
       found.push({
         ...{ module: `./${shown}`, path, eventType, line: lineAt(source.text, node.start) },
         ...{ distance: distanceOf(path, shown), ...offer },
-        ...{ id: idOf({ file, path }), answers: isHandler(node) || offer.payload === nothingToSay },
+        ...{ id: sources.idOf({ file, path }), answers: isHandler(node) || offer.payload === nothingToSay },
       });
     }
   }

@@ -68,7 +68,13 @@ async function runStats(options: OutboxOptions): Promise<number> {
 
 const dryRun = ['--dry-run', 'list the affected events, and change nothing'] as const;
 
+/** `svc outbox …`, and `svc relay`, which sends its events. */
 export function addOutbox(svc: Command): void {
+  addTables(svc);
+  addRelay(svc);
+}
+
+function addTables(svc: Command): void {
   const outbox = group(svc, 'outbox')
     .description('the table of the outbox: stats, list, replay, migrate, …')
     .addHelpText(
@@ -754,7 +760,7 @@ async function runRelayCommand(options: RelayOptions): Promise<number> {
   }
 }
 
-export function addRelay(svc: Command): void {
+function addRelay(svc: Command): void {
   const relay = svc
     .command('relay')
     .description('send the events of the outbox without the application')

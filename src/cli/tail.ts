@@ -479,7 +479,13 @@ function opened(input: NodeJS.ReadableStream): Promise<void> {
   });
 }
 
-export function addTail(svc: Command): void {
+/** `svc tail`, and `svc decrypt`, which reads what is stored. */
+export function addReaders(svc: Command): void {
+  addTail(svc);
+  addDecrypt(svc);
+}
+
+function addTail(svc: Command): void {
   const tail = svc
     .command('tail')
     .summary('show the events of a topic as they arrive')
@@ -506,7 +512,7 @@ export function addTail(svc: Command): void {
   does(tail, runTail);
 }
 
-export function addDecrypt(svc: Command): void {
+function addDecrypt(svc: Command): void {
   const decrypt = svc
     .command('decrypt')
     .summary('show envelopes with their encrypted fields readable')

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { type DecryptionKeys, type DecryptOptions, decryptFields } from '../consumer/decrypt-fields.ts';
-import { activeTracer, contextStorage, createScope, parseTraceparent } from '../context/context-store.ts';
+import { contextStorage, createScope, parseTraceparent } from '../context/context-store.ts';
 import { runWithContext } from '../context/request.ts';
 import { type CloudEvent, cloudEventIn, type EventMetadata, toEnvelope } from '../envelope/envelope.ts';
 import { parseBounded } from '../ground/bounds.ts';
@@ -10,7 +10,7 @@ import { backoffMs } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import type { Logger } from '../observe/logger.ts';
-import { isolate, otelApi } from '../observe/otel-api.ts';
+import { activeTracer, isolate, otelApi } from '../observe/otel-api.ts';
 import type { ConsumedEvents, ConsumedOutcome } from '../observe/outcomes.ts';
 import { can } from '../outbox/api/executor.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from '../publish/tiers/dlq-message.ts';

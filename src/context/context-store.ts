@@ -9,22 +9,14 @@ import type {
   SpanOptions,
   SpanStatusCode,
   Tracer,
-  TracerProvider,
 } from '@opentelemetry/api';
 import { isTooBig } from '../ground/bounds.ts';
 import { nodeCrypto } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
 import { lazyPattern } from '../ground/names.ts';
-import { version } from '../ground/version.ts';
 import type { Logger } from '../observe/logger.ts';
-import {
-  hasDelegate,
-  otelApi,
-  registeredContextManager,
-  tellOfForeignApi,
-  tracerProvider,
-} from '../observe/otel-api.ts';
+import { activeTracer, otelApi, registeredContextManager } from '../observe/otel-api.ts';
 import { type Outcome, outcomeTable } from '../observe/outcomes.ts';
 
 /** The data of one request or outermost `runWithContext`, read at most once. `undefined`: not read yet. */
@@ -384,32 +376,6 @@ function randomHex(digitCount: number): string {
   }
   used += digitCount;
   return text.slice(used - digitCount, used);
-}
-
-let provider: TracerProvider | undefined;
-let tracer: Tracer | undefined;
-let tellForeign = (_text: string): void => {};
-
-/** Reports, at once or at the first event without a tracer, an SDK of the application that svc cannot use. */
-export function sayWhereSdkIsForeign(tell: (text: string) => void): void {
-  tellForeign = tell;
-  tellOfForeignApi(tell);
-}
-
-/**
- * svc's tracer from the configured or registered tracer provider; `undefined` without one. Call it for each event: an
- * application may start its SDK late, and an earlier tracer can stay a no-op.
- */
-export function activeTracer(): Tracer | undefined {
-  const current = tracerProvider();
-  if (current === undefined) return undefined;
-  if (current !== provider) {
-    // Without a registration the API returns a proxy without a delegate.
-    if (!hasDelegate(current)) return void tellOfForeignApi(tellForeign);
-    provider = current;
-    tracer = current.getTracer('svc', version);
-  }
-  return tracer;
 }
 
 /** The trace of one event: the ids of its envelope, its W3C record headers, and its span, which ends with the outcome. */

@@ -3,19 +3,7 @@ import { hostname, networkInterfaces, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { nodeCrypto } from '../ground/builtins.ts';
-import {
-  addClaim,
-  ageOf,
-  type Belief,
-  type Claim,
-  listClaims,
-  ownStamp,
-  type ProcessStamp,
-  removeClaim,
-  rivalsOf,
-  spreadHash,
-  standingClaims,
-} from '../ground/claims.ts';
+import { claimsIn, spreadHash } from '../ground/claims.ts';
 import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { bitsBelowMs, snowflakeEpochMs } from '../ground/event-fields.ts';
@@ -409,10 +397,10 @@ export function leaseWorkerId(options: WorkerLeaseOptions = {}): WorkerLease {
   const risk = 'event ids can repeat if another process uses it too';
   try {
     openLeaseFolder(folder, options.directory === undefined);
-    const own = ownStamp();
-    if (configured !== undefined) return keepConfigured(folder, configured, own, options.logger);
-    const claim = claimFreeId(folder, wanted, own);
-    if (claim !== undefined) return held(folder, claim, true);
+    const claims = claimsIn(folder);
+    if (configured !== undefined) return keepConfigured(claims, configured, options.logger);
+    const claim = claimFreeId(claims, wanted);
+    if (claim !== undefined) return held(claims, claim, true);
     options.logger?.warn(`no worker id is free on this host; svc uses ${wanted}: ${risk}`);
   } catch (error) {
     const reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message;
@@ -433,24 +421,26 @@ function openLeaseFolder(folder: string, ownOnly: boolean): void {
   if (ownOnly && uid !== undefined && stat.uid !== uid) throw new Error('it belongs to another user');
 }
 
-function claimFreeId(folder: string, startAt: number, own: ProcessStamp): Claim | undefined {
+type Claims = ReturnType<typeof claimsIn>;
+type Claim = ReturnType<Claims['add']>;
+
+function claimFreeId(claims: Claims, startAt: number): Claim | undefined {
   let wanted: number | undefined = startAt;
   for (let attempt = 0; attempt < maxAttemptCount && wanted !== undefined; attempt++) {
-    const claim = addClaim(folder, String(wanted), own);
-    if (rivalsOf(folder, claim, believedIn(folder, own)).length === 0) return claim;
-    removeClaim(folder, claim);
-    wanted = drawFreeId(folder, own);
+    const claim = claims.add(String(wanted));
+    if (claims.rivalsOf(claim, believedIn(claims)).length === 0) return claim;
+    claims.remove(claim);
+    wanted = drawFreeId(claims);
   }
   return undefined;
 }
 
 /** Random: consecutive ids would collide again with the same process. */
-function drawFreeId(folder: string, own: ProcessStamp): number | undefined {
-  const claims = listClaims(folder);
-  const free = freeIds(claims);
+function drawFreeId(claims: Claims): number | undefined {
+  const all = claims.list();
+  const free = freeIds(all);
   // Checking all claims takes a while, so only if no id is unclaimed.
-  const choice =
-    free.length > 0 ? free : freeIds(standingClaims(folder, claims, own, believedIn(folder, own)));
+  const choice = free.length > 0 ? free : freeIds(claims.standing(all, believedIn(claims)));
   return choice[Math.floor(Math.random() * choice.length)];
 }
 
@@ -459,30 +449,25 @@ function freeIds(claims: readonly Claim[]): number[] {
   return Array.from({ length: workerCount }, (_, id) => id).filter((id) => !taken.has(id));
 }
 
-function believedIn(folder: string, own: ProcessStamp): Belief {
-  return (claim) => claim.stamp.space === own.space || ageOf(folder, claim, clock.now()) < foreignClaimMs;
+function believedIn({ own, ageOf }: Claims): (claim: Claim) => boolean {
+  return (claim) => claim.stamp.space === own.space || ageOf(claim, clock.now()) < foreignClaimMs;
 }
 
-function keepConfigured(
-  folder: string,
-  id: number,
-  own: ProcessStamp,
-  logger: Logger | undefined,
-): WorkerLease {
-  const claim = addClaim(folder, String(id), own);
-  const [other] = rivalsOf(folder, claim, believedIn(folder, own));
+function keepConfigured(claims: Claims, id: number, logger: Logger | undefined): WorkerLease {
+  const claim = claims.add(String(id));
+  const [other] = claims.rivalsOf(claim, believedIn(claims));
   if (other !== undefined) {
     logger?.warn(
       `worker id ${id} is configured, but process ${other.stamp.pid} uses it too: event ids can repeat`,
     );
   }
-  return held(folder, claim, other === undefined);
+  return held(claims, claim, other === undefined);
 }
 
-function held(folder: string, claim: Claim, exclusive: boolean): WorkerLease {
+function held(claims: Claims, claim: Claim, exclusive: boolean): WorkerLease {
   const release = (): void => {
     process.removeListener('exit', release);
-    removeClaim(folder, claim);
+    claims.remove(claim);
   };
   process.once('exit', release);
   return { workerId: Number(claim.subject), exclusive, release };

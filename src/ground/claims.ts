@@ -5,7 +5,7 @@ import { join } from 'node:path';
 // files that record which thread holds something: a worker id, a backup folder.
 
 /** An empty file that holds everything in its name: `<subject>.<space>.<pid>.<task>.<began>.<random>`. */
-export interface Claim {
+interface Claim {
   readonly file: string;
   /** The claimed object, unique in this folder. */
   readonly subject: string;
@@ -14,16 +14,67 @@ export interface Claim {
 
 const claimName = /^(\w+)\.([0-9a-f]{8})\.(\d+)\.(\d+)\.(\d+)\.[0-9a-f]{12}$/;
 
-/**
- * Creates the file first; a thread that then sees no rival holds the subject. Of two concurrent claims at least the later one
- * sees the other and steps back. Names are never reused, so removing the claim of a dead process never hits a living one,
- * unlike with lock files.
- */
-export function addClaim(folder: string, subject: string, stamp: ProcessStamp): Claim {
-  const { space, pid, task, began } = stamp;
-  const file = `${subject}.${space}.${pid}.${task}.${began}.${randomDigits()}`;
-  closeSync(openSync(join(folder, file), 'wx', 0o600));
-  return { file, subject, stamp };
+/** Whether to trust a claim whose thread may be alive: a thread of another host or container cannot be checked. */
+type Belief = (claim: Claim) => boolean;
+
+/** The claims in a folder, as one thread makes and sees them. */
+export function claimsIn(folder: string, own: ProcessStamp = ownStamp()) {
+  const remove = ({ file }: Claim): void => {
+    try {
+      unlinkSync(join(folder, file));
+    } catch {
+      // Another process has removed it.
+    }
+  };
+
+  const list = (): Claim[] =>
+    readdirSync(folder).flatMap((file) => {
+      const match = claimName.exec(file);
+      if (match === null) return [];
+      const [, subject = '', space = '', pid, task, began] = match;
+      return [
+        { file, subject, stamp: { space, pid: Number(pid), task: Number(task), began: Number(began) } },
+      ];
+    });
+
+  /** The valid claims. Claims of ended threads, and those that are not believed, are removed. */
+  const standing = (claims: readonly Claim[], isBelieved: Belief): Claim[] =>
+    claims.filter((claim) => {
+      const stands = isAlive(claim.stamp, own) && isBelieved(claim);
+      if (!stands) remove(claim);
+      return stands;
+    });
+
+  return {
+    own,
+    /**
+     * Creates the file first; a thread that then sees no rival holds the subject. Of two concurrent claims at least the later
+     * one sees the other and steps back. Names are never reused, so removing the claim of a dead process never hits a living
+     * one, unlike with lock files.
+     */
+    add(subject: string): Claim {
+      const { space, pid, task, began } = own;
+      const file = `${subject}.${space}.${pid}.${task}.${began}.${randomDigits()}`;
+      closeSync(openSync(join(folder, file), 'wx', 0o600));
+      return { file, subject, stamp: own };
+    },
+    remove,
+    list,
+    standing,
+    /** The other valid claims of the same subject. */
+    rivalsOf(claim: Claim, isBelieved: Belief): Claim[] {
+      const same = list().filter(({ subject, file }) => subject === claim.subject && file !== claim.file);
+      return standing(same, isBelieved);
+    },
+    /** Milliseconds since the file was created or touched; negative for a time in the future, `Infinity` if the file is gone. */
+    ageOf({ file }: Claim, nowMs: number): number {
+      try {
+        return nowMs - lstatSync(join(folder, file)).mtimeMs;
+      } catch {
+        return Number.POSITIVE_INFINITY;
+      }
+    },
+  };
 }
 
 /** 12 hexadecimal digits. Not a secret: they only make the claims of one thread unique. */
@@ -31,63 +82,6 @@ function randomDigits(): string {
   return Math.floor(Math.random() * 2 ** 48)
     .toString(16)
     .padStart(12, '0');
-}
-
-export function removeClaim(folder: string, { file }: Claim): void {
-  try {
-    unlinkSync(join(folder, file));
-  } catch {
-    // Another process has removed it.
-  }
-}
-
-export function listClaims(folder: string): Claim[] {
-  const claims: Claim[] = [];
-  for (const file of readdirSync(folder)) {
-    const match = claimName.exec(file);
-    if (match === null) continue;
-    const [, subject = '', space = '', pid, task, began] = match;
-    claims.push({
-      file,
-      subject,
-      stamp: { space, pid: Number(pid), task: Number(task), began: Number(began) },
-    });
-  }
-  return claims;
-}
-
-/** Whether to trust a claim whose thread may be alive: a thread of another host or container cannot be checked. */
-export type Belief = (claim: Claim) => boolean;
-
-/** The valid claims. Claims of ended threads, and those that are not believed, are removed. */
-export function standingClaims(
-  folder: string,
-  claims: readonly Claim[],
-  own: ProcessStamp,
-  isBelieved: Belief,
-): Claim[] {
-  return claims.filter((claim) => {
-    const stands = isAlive(claim.stamp, own) && isBelieved(claim);
-    if (!stands) removeClaim(folder, claim);
-    return stands;
-  });
-}
-
-/** The other valid claims of the same subject. */
-export function rivalsOf(folder: string, claim: Claim, isBelieved: Belief): Claim[] {
-  const same = listClaims(folder).filter(
-    ({ subject, file }) => subject === claim.subject && file !== claim.file,
-  );
-  return standingClaims(folder, same, claim.stamp, isBelieved);
-}
-
-/** Milliseconds since the file was created or touched; negative for a time in the future, `Infinity` if the file is gone. */
-export function ageOf(folder: string, { file }: Claim, nowMs: number): number {
-  try {
-    return nowMs - lstatSync(join(folder, file)).mtimeMs;
-  } catch {
-    return Number.POSITIVE_INFINITY;
-  }
 }
 
 /** Identifies one thread of one process, so that other processes can tell whether it is alive. */

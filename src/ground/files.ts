@@ -17,11 +17,10 @@ import {
 } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir, userInfo } from 'node:os';
-import { basename, dirname, extname, join, sep } from 'node:path';
+import { basename, dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isAlive, ownStamp, type ProcessStamp } from './claims.ts';
 import { SvcError } from './errors.ts';
-import { inEachForm, isSameName } from './names.ts';
 
 // folders that svc creates, bounded file reads, and package.json as svc reads it.
 
@@ -86,32 +85,6 @@ export async function readBounded(path: string, most = mostFileBytes): Promise<B
 
 const tooLarge = (most: number): Error =>
   Object.assign(new Error(`it has more than ${most} bytes`), { code: 'EFBIG' });
-
-/**
- * The path with the spelling of the file system: both normal forms of Unicode (NFC, NFD) match. The extension of the last name
- * may be missing or different. The path itself if nothing matches.
- */
-export function asNamed(path: string): string {
-  if (inEachForm(path).length === 1 || existsSync(path)) return path;
-  const above = dirname(path);
-  if (above === path) return path;
-  const folder = asNamed(above);
-  const name = basename(path);
-  try {
-    const names = readdirSync(folder);
-    const same = names.find((each) => isSameName(each, name));
-    if (same !== undefined) return join(folder, same);
-    const stems = [name, name.slice(0, name.length - extname(name).length)];
-    for (const stem of stems)
-      for (const each of names) {
-        const known = basename(each, extname(each));
-        if (isSameName(known, stem)) return join(folder, known + name.slice(stem.length));
-      }
-  } catch {
-    // The folder does not exist.
-  }
-  return join(folder, name);
-}
 
 /** The part of package.json that svc reads. A field of the wrong type counts as missing. */
 export interface Manifest {

@@ -103,7 +103,7 @@ function coded(code: string): Error {
  */
 const proofScheme = 'SvcProof';
 
-export interface ProofParts {
+interface ProofParts {
   readonly challenge: string;
   readonly nonce: string;
   /** The process that answers: host, id and start. */

@@ -143,7 +143,3 @@ const ascii = /^[\x00-\x7f]*$/;
 export function inEachForm(name: string): string[] {
   return ascii.test(name) ? [name] : [...new Set([name, name.normalize('NFC'), name.normalize('NFD')])];
 }
-
-export function isSameName(one: string, other: string): boolean {
-  return one === other || one.normalize('NFC') === other.normalize('NFC');
-}

@@ -85,7 +85,7 @@ interface OutboxReplay {
   readonly after?: number;
 }
 
-export interface OutboxReplayRequest {
+interface OutboxReplayRequest {
   readonly since: string;
   readonly limit?: number;
   readonly after?: number;

@@ -9,11 +9,10 @@ import {
   type Health,
   mostDeadLetters,
   type OutboxControls,
-  type OutboxReplayRequest,
   type RecoveryAsk,
   type RecoveryControls,
 } from './controls.ts';
-import type { DocumentedRoute } from './openapi.ts';
+import type { openapiDocument } from './openapi.ts';
 import { type JsonBody, problem, type Reply } from './reply.ts';
 
 // the actions of requests: their checks, and their limits against repeated or concurrent runs.
@@ -166,7 +165,7 @@ function replayOutbox(context: ActionContext): Promise<Reply> {
   return withOutbox(context, async (outbox) => {
     const body = await readFields(context, checks);
     if ('refusal' in body) return body.refusal;
-    const request = body.fields as unknown as OutboxReplayRequest;
+    const request = body.fields as unknown as Parameters<OutboxControls['replay']>[0];
     const what = `replay ${request.dryRun === true}`;
     const tooOftenFor = context.limits.take(what);
     if (tooOftenFor !== undefined) return tooOften(tooOftenFor);
@@ -372,6 +371,8 @@ interface RouteContext extends RequestContext {
   readonly limits: ActionLimits;
   readonly routes: readonly ExposedRoute[];
 }
+
+type DocumentedRoute = Parameters<typeof openapiDocument>[0][number];
 
 interface RouteFor<Context> extends DocumentedRoute {
   /** Exposed if one of these ids is; without ids always. */

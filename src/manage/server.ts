@@ -19,7 +19,6 @@ import type { ErrorCode } from '../ground/errors.ts';
 import {
   clientProof,
   isSameProof,
-  type ProofParts,
   proofHeader,
   proofKey,
   proofPartsIn,
@@ -490,7 +489,7 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
       const [read, act] = await keysOf();
       if (read === undefined && act === undefined) return undefined;
       const nonce = nonceOf(Math.ceil(clock.monotonic()) + nonceMs, challenge);
-      const parts: ProofParts = { challenge, nonce, process };
+      const parts = { challenge, nonce, process };
       const proofs = {
         proof: read && serverProof(read, parts),
         'action-proof': act && serverProof(act, parts),
@@ -505,7 +504,7 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
       const [challenge, nonce, proof] = ['challenge', 'nonce', 'proof'].map((name) => given?.get(name));
       if (challenge === undefined || nonce === undefined || proof === undefined) return undefined;
       const [read, act] = await keysOf();
-      const parts: ProofParts = { challenge, nonce, process };
+      const parts = { challenge, nonce, process };
       const isBy = (key: Buffer | undefined): boolean =>
         key !== undefined &&
         isSameProof(proof, clientProof(key, parts, request.method ?? '', request.url ?? ''));

@@ -6,7 +6,6 @@ import {
   type BackupState,
   type BufferState,
   type CaptureTarget,
-  type DurationInstrument,
   type MetricSources,
   type ObservedInstrument,
   observedInstruments,
@@ -511,7 +510,7 @@ function durationsByType({ durations }: MetricSources): MetricOfType[] {
 const units: Readonly<Record<string, string>> = { '{event}': 'events', s: 'seconds' };
 
 function describe(
-  { name, description, unit }: ObservedInstrument | DurationInstrument,
+  { name, description, unit }: Pick<ObservedInstrument, 'name' | 'description' | 'unit'>,
   eventType: string,
   measurements: MetricOfType['measurements'],
 ): MetricOfType {

@@ -129,7 +129,7 @@ export interface ObservedInstrument extends Named {
 }
 
 /** Recorded per event, in seconds. */
-export interface DurationInstrument extends Named {
+interface DurationInstrument extends Named {
   readonly kind: 'histogram';
 }
 

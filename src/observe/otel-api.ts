@@ -1,9 +1,10 @@
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import type * as OpenTelemetry from '@opentelemetry/api';
-import type { Context, MeterProvider, TracerProvider } from '@opentelemetry/api';
+import type { Context, MeterProvider, Tracer, TracerProvider } from '@opentelemetry/api';
 import { nearestManifest } from '../ground/files.ts';
 import { shared, startOwnWork } from '../ground/lifecycle.ts';
+import { version } from '../ground/version.ts';
 
 type OtelApi = typeof OpenTelemetry;
 
@@ -43,7 +44,7 @@ export function loadOtelApi(): OtelApi | undefined {
 const apiName = '@opentelemetry/api';
 
 /** The copy of the API that a package in this place resolves to; `undefined`: none. */
-export function apiFoundFrom(
+function apiFoundFrom(
   place: string | URL,
 ): { readonly folder: string; readonly version: string } | undefined {
   try {
@@ -55,11 +56,16 @@ export function apiFoundFrom(
   }
 }
 
+/** Why svc cannot use an SDK that is loaded from this place, in one line; `undefined`: it can. */
+export function foreignApiFrom(place: string | URL): string | undefined {
+  return foreignApi(apiFoundFrom(place)?.version);
+}
+
 /**
  * Why svc cannot use the registered SDK, in one line; `undefined`: it can. The API hides registrations from copies with a
  * higher minor version. `other`: the version of the registering copy.
  */
-export function foreignApi(other: string | undefined): string | undefined {
+function foreignApi(other: string | undefined): string | undefined {
   const own = other === undefined ? undefined : apiFoundFrom(import.meta.url);
   if (own === undefined) return undefined;
   const [major, minor] = numbersOf(own.version);
@@ -69,17 +75,6 @@ export function foreignApi(other: string | undefined): string | undefined {
 }
 
 const numbersOf = (version: string): number[] => version.split('.').slice(0, 2).map(Number);
-
-let lookedAt: unknown;
-
-/** Reports once that svc cannot use the registered SDK. */
-export function tellOfForeignApi(tell: (text: string) => void): void {
-  const registered = (globals[globalsKey] as { readonly version?: unknown } | undefined)?.version;
-  if (registered === lookedAt) return;
-  lookedAt = registered;
-  const text = typeof registered === 'string' ? foreignApi(registered) : undefined;
-  if (text !== undefined) tell(text);
-}
 
 /** The providers that an application has passed to `SvcInstrumentation`. They precede the registered ones. */
 interface HandedOver {
@@ -95,15 +90,13 @@ const handedOver = shared<HandedOver>('providers', () => ({
   onMeters: undefined,
 }));
 
-/** Sets the tracer provider; `undefined`: the registered one. */
-export function handOverTracers(tracers: TracerProvider | undefined): void {
+/** Sets the providers; `undefined`: the registered ones. */
+export function handOverProviders({
+  tracers,
+  meters,
+}: Partial<Pick<HandedOver, 'tracers' | 'meters'>>): void {
   loadOtelApi();
-  handedOver.tracers = tracers;
-}
-
-/** Sets the meter provider; `undefined`: the registered one. */
-export function handOverMeters(meters: MeterProvider | undefined): void {
-  handedOver.meters = meters;
+  Object.assign(handedOver, { tracers, meters });
   handedOver.onMeters?.();
 }
 
@@ -119,7 +112,7 @@ export function listenToMeters(listener: () => void): () => void {
 let settled: TracerProvider | undefined;
 
 /** The provider that was passed, else the registered one; `undefined` if both are missing. */
-export function tracerProvider(): TracerProvider | undefined {
+function tracerProvider(): TracerProvider | undefined {
   const { tracers } = handedOver;
   if (tracers !== undefined && tracers !== settled && hasDelegate(tracers)) settled = tracers;
   return tracers !== undefined && tracers === settled ? tracers : otelApi()?.trace.getTracerProvider();
@@ -134,18 +127,46 @@ export function meterProvider(): MeterProvider | undefined {
  * False for the API's proxy without a delegate. A starting SDK passes that first, and the provider that is registered later may
  * belong to another copy of the API.
  */
-export function hasDelegate(provider: TracerProvider): boolean {
+function hasDelegate(provider: TracerProvider): boolean {
   const { getDelegateTracer } = provider as { getDelegateTracer?: (name: string) => unknown };
   return typeof getDelegateTracer !== 'function' || getDelegateTracer.call(provider, 'svc') !== undefined;
 }
 
-/** True for the API's no-op, which returns the same meter for every name. A starting SDK passes that first. */
-export function keepsNothing(meters: MeterProvider): boolean {
-  // Only a likely no-op is called: a real provider keeps every name.
-  const isBare =
-    Object.keys(meters).length === 0 &&
-    Object.getOwnPropertyNames(Object.getPrototypeOf(meters)).length === 2;
-  return isBare && meters.getMeter('svc') === meters.getMeter('svc', 'none');
+let lookedAt: unknown;
+
+/** Reports once that svc cannot use the registered SDK. */
+function tellOfForeignApi(tell: (text: string) => void): void {
+  const registered = (globals[globalsKey] as { readonly version?: unknown } | undefined)?.version;
+  if (registered === lookedAt) return;
+  lookedAt = registered;
+  const text = typeof registered === 'string' ? foreignApi(registered) : undefined;
+  if (text !== undefined) tell(text);
+}
+
+let provider: TracerProvider | undefined;
+let tracer: Tracer | undefined;
+let tellForeign = (_text: string): void => {};
+
+/** Reports, at once or at the first event without a tracer, an SDK of the application that svc cannot use. */
+export function sayWhereSdkIsForeign(tell: (text: string) => void): void {
+  tellForeign = tell;
+  tellOfForeignApi(tell);
+}
+
+/**
+ * svc's tracer from the configured or registered tracer provider; `undefined` without one. Call it for each event: an
+ * application may start its SDK late, and an earlier tracer can stay a no-op.
+ */
+export function activeTracer(): Tracer | undefined {
+  const current = tracerProvider();
+  if (current === undefined) return undefined;
+  if (current !== provider) {
+    // Without a registration the API returns a proxy without a delegate.
+    if (!hasDelegate(current)) return void tellOfForeignApi(tellForeign);
+    provider = current;
+    tracer = current.getTracer('svc', version);
+  }
+  return tracer;
 }
 
 /** Starts svc's own work (a send, a query): its calls are not captured and make no spans, now or later. */

@@ -9,7 +9,7 @@ import {
   threadId,
   type Worker,
 } from 'node:worker_threads';
-import { formatEndReport, formatReport, formatUnloaded } from '../capture/report.ts';
+import { formatReport } from '../capture/report.ts';
 import { formatProblem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
@@ -29,6 +29,9 @@ import { runningService } from '../publish/api/publish.ts';
 import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
 import type * as Sdk from './sdk/node-sdk.ts';
+
+type RunningSdk = Exclude<ReturnType<typeof Sdk.startNodeSdk>, Error | undefined>;
+type Finish = ReturnType<RunningSdk['finishAfter']>;
 
 const loading = shared('preload', () => ({ done: false }));
 
@@ -220,7 +223,7 @@ function isDisabledInstrumentation(
 }
 
 /** Once per process, before svc's own start, whose spans it exports. */
-function startSdk(config: Config, { isInSdk }: RunOptions, logger: Logger): Sdk.RunningSdk | undefined {
+function startSdk(config: Config, { isInSdk }: RunOptions, logger: Logger): RunningSdk | undefined {
   if (config.telemetry.sdk === 'none' || state.hasSdk) return undefined;
   if (isInSdk) {
     logger.warn('svc.telemetry.sdk: node has no effect, because SvcInstrumentation already has an SDK');
@@ -269,7 +272,7 @@ interface Endings {
   readonly all: Set<Ending>;
   readonly reported: WeakSet<Ending>;
   /** The SDK that svc started. It stays when svc ends. */
-  sdk: Sdk.RunningSdk | undefined;
+  sdk: RunningSdk | undefined;
   unwatch: (() => void) | undefined;
   /** Set once: running worker threads know only the first. */
   workers: { readonly report: (() => void) | undefined } | undefined;
@@ -296,7 +299,7 @@ function endWithProcess(ending: Ending): () => void {
 }
 
 /** Shuts the SDK down after the events of every svc in the process. */
-function endSdkWithProcess(sdk: Sdk.RunningSdk): void {
+function endSdkWithProcess(sdk: RunningSdk): void {
   endings.sdk = sdk;
   watch();
 }
@@ -463,7 +466,7 @@ function reportProcess(service: Start.Service, config: Config, logger: Logger) {
     const reports = service.report(isOver);
     const unloaded = reports.filter(({ id, state }) => state === 'unloaded' && !told.has(id));
     for (const { id } of unloaded) told.add(id);
-    const text = formatUnloaded(unloaded, reports.length);
+    const text = formatReport.unloaded(unloaded, reports.length);
     if (text !== '') logger[level](...inLines(text));
     return reports;
   }
@@ -475,7 +478,7 @@ function reportProcess(service: Start.Service, config: Config, logger: Logger) {
 
   let timer = setTimeout(() => {
     const reports = look();
-    if (reports.length > 0) logger.info(...inLines(formatReport(reports)));
+    if (reports.length > 0) logger.info(...inLines(formatReport.start(reports)));
     for (const remark of service.startRemarks()) logger.info(...inLines(remark));
     lookAgain(reports);
   }, reportAfterMs).unref();
@@ -484,7 +487,7 @@ function reportProcess(service: Start.Service, config: Config, logger: Logger) {
     drop: () => clearTimeout(timer),
     end() {
       sayUnsent(service, logger);
-      const text = formatEndReport(
+      const text = formatReport.end(
         // A target that is pending in a worker thread may be loaded in another thread.
         look(true).filter(({ state }) => isMainThread || state !== 'pending'),
       );
@@ -512,7 +515,7 @@ interface ProcessEnd {
   readonly pending: () => number;
   /** Whether other work is in progress: the relay of the outbox, an SDK that svc started. */
   readonly isBusy: () => boolean;
-  readonly finish: Sdk.Finish;
+  readonly finish: Finish;
   /** Writes the final report, synchronously: lost events, targets never called. */
   readonly report: () => void;
   /** Milliseconds for events in flight after the process was told to end: a signal and the natural end after it share them. */

@@ -1,5 +1,5 @@
 import { eventTypeOf } from '../capture/declare/make-plan.ts';
-import { doubledCalls, doubledRemark, type TargetReport } from '../capture/report.ts';
+import { doubledCalls, type TargetReport } from '../capture/report.ts';
 import { formatProblem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { type ContextOptions, createTraceStarter } from '../context/context-store.ts';
@@ -104,7 +104,7 @@ export function startEngine(
       sayRefused(`${eventType} ${code}`, ...inLines(`event refused: ${message}`, { eventType, code }));
     },
     onNested: (nest, key) => {
-      for (const { line, isLikely } of doubledCalls(nest, key))
+      for (const { line, isLikely } of doubledCalls.inside(nest, key))
         logger[isLikely ? 'warn' : 'info'](`capture: ${line}`);
     },
     onBroken: (event, error) => alert.lost(event, event.topic ?? config.broker.topic, brokenQueue(error)),
@@ -151,7 +151,7 @@ export function startEngine(
     broker,
     onAway: queue.clusterAway,
     problem: () => alert.state() ?? ids.problem() ?? refusals.state(),
-    remark: () => queue.refusals() ?? doubledRemark(),
+    remark: () => queue.refusals() ?? doubledCalls.remark(),
     refusesAll: refusals.isGoingOn,
     keys: protection.keys,
     invalidateKeys: protection.invalidateKeys,

@@ -12,11 +12,12 @@ import type * as Preparing from '../capture/prepare.ts';
 import { notesAbout, type TargetReport } from '../capture/report.ts';
 import { type CaptureSlot, createSlot } from '../capture/slot.ts';
 import type { Config } from '../config/config.ts';
-import { type ContextOptions, sayWhereSdkIsForeign } from '../context/context-store.ts';
+import type { ContextOptions } from '../context/context-store.ts';
 import { installRequestContext } from '../context/request.ts';
 import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { inLines, type Logger } from '../observe/logger.ts';
+import { sayWhereSdkIsForeign } from '../observe/otel-api.ts';
 import { createLedger } from '../observe/outcomes.ts';
 import { listenToWorkers, shareRow } from '../observe/thread-counts.ts';
 import type { RunningOutbox } from '../outbox/api/running-outbox.ts';
@@ -203,9 +204,11 @@ export function start(config: Config, logger: Logger): Service {
   };
 }
 
-const noTargets: Preparing.Capture = { setOnCall() {}, report: () => [], close() {} };
+type Capture = ReturnType<typeof Preparing.prepare>;
 
-function startCapture(config: Config, patches: readonly PackagePatch[], logger: Logger): Preparing.Capture {
+const noTargets: Capture = { setOnCall() {}, report: () => [], close() {} };
+
+function startCapture(config: Config, patches: readonly PackagePatch[], logger: Logger): Capture {
   const { aop, targets, baseDir } = config;
   if (!aop.enabled || targets.length + patches.length === 0) return noTargets;
   const { prepare } = loadChunk(import.meta.url, '../capture/prepare.ts') as typeof Preparing;

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import sinon from 'sinon';
 import type { Call } from '../../src/capture/call.ts';
 import { followImports, inspect } from '../../src/capture/inspect.ts';
-import { type Capture, prepare, unloadedAfterMs } from '../../src/capture/prepare.ts';
+import { prepare } from '../../src/capture/prepare.ts';
 import type { CaptureTarget } from '../../src/capture/target-record.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { useClock } from '../support/fake-time.ts';
@@ -42,6 +42,8 @@ function target(id: string, made: Made = { names: [] }): CaptureTarget {
 const lines: string[] = [];
 const logger = logInto(lines);
 const load = createRequire(import.meta.url);
+
+type Capture = ReturnType<typeof prepare>;
 
 describe('capture: prepare', () => {
   const open: Capture[] = [];
@@ -131,7 +133,7 @@ describe('capture: prepare', () => {
       capture.report()[1]?.reason ?? '',
       /^\.\/dist\/orders\.cjs is loaded in its place: write source maps/,
     );
-    nowMs += unloadedAfterMs - 1;
+    nowMs += 29_999;
     assert.deepEqual(states(), ['pending', 'unloaded', 'pending']);
     nowMs += 1;
     assert.deepEqual(states(), ['unloaded', 'unloaded', 'unloaded']);

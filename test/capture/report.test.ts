@@ -1,13 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import {
-  formatEndReport,
-  formatInspection,
-  formatReport,
-  formatUnloaded,
-  inPlaceOf,
-  type TargetReport,
-} from '../../src/capture/report.ts';
+import { formatReport, inPlaceOf, type TargetReport } from '../../src/capture/report.ts';
 import { targetStates } from '../../src/observe/outcomes.ts';
 
 const calls = (calls: number, failed = 0, skipped = 0) => ({ calls, failed, skipped });
@@ -27,7 +20,7 @@ const reports: readonly TargetReport[] = [
 describe('capture: report', () => {
   it('is a headline and one aligned line a target', () => {
     assert.equal(
-      formatReport(reports),
+      formatReport.start(reports),
       [
         'capture: 2 of 4 targets patched, 1 pending, 1 failed',
         '  patched  src/orders.ts#createOrder',
@@ -41,7 +34,7 @@ describe('capture: report', () => {
 
   it('of svc check says found, as nothing runs, and why not', () => {
     assert.equal(
-      formatInspection([
+      formatReport.inspection([
         { id: 'src/orders.ts#createOrder', state: 'found', notes: [], ...calls(0) },
         ...reports.slice(3),
       ]),
@@ -54,9 +47,9 @@ describe('capture: report', () => {
   });
 
   it('says only what there is', () => {
-    assert.equal(formatReport([]), 'capture: no targets');
+    assert.equal(formatReport.start([]), 'capture: no targets');
     assert.equal(
-      formatReport(reports.slice(0, 1)),
+      formatReport.start(reports.slice(0, 1)),
       'capture: 1 of 1 targets patched\n  patched  src/orders.ts#createOrder',
     );
   });
@@ -72,7 +65,7 @@ describe('capture: report', () => {
 
   it('names at the end what made no event', () => {
     assert.equal(
-      formatEndReport(reports),
+      formatReport.end(reports),
       [
         'capture: 3 of 4 targets made no event',
         '  never called  src/a.ts#b       a configured target has priority over one in the code',
@@ -80,8 +73,8 @@ describe('capture: report', () => {
         '  FAILED        src/x.ts#y',
       ].join('\n'),
     );
-    assert.equal(formatEndReport(reports.slice(0, 1)), '');
-    assert.equal(formatEndReport([]), '');
+    assert.equal(formatReport.end(reports.slice(0, 1)), '');
+    assert.equal(formatReport.end([]), '');
   });
 
   it('names apart what is not loaded, and what to do, source maps first', () => {
@@ -93,21 +86,21 @@ describe('capture: report', () => {
       },
     ];
     assert.equal(
-      formatUnloaded(unloaded, 4),
+      formatReport.unloaded(unloaded, 4),
       [
         'capture: 2 of 4 targets made no event: no module of theirs was loaded',
         '  UNLOADED  src/late.ts#run       why; a note',
         '  UNLOADED  src/orders.ts#create  ./dist/orders.js is loaded in its place: write source maps in the build (tsc: "sourceMap": true; esbuild: --sourcemap), or write module: ./dist/orders.js',
       ].join('\n'),
     );
-    assert.equal(formatUnloaded([], 4), '');
-    assert.equal(formatEndReport(unloaded), '', 'told already');
+    assert.equal(formatReport.unloaded([], 4), '');
+    assert.equal(formatReport.end(unloaded), '', 'told already');
   });
 
   it('tells calls that made no event from calls that never came', () => {
     const target = { state: 'patched', notes: [] } as const;
     assert.equal(
-      formatEndReport([
+      formatReport.end([
         { ...target, id: 'a', ...calls(3, 3) },
         { ...target, id: 'b', ...calls(2, 0, 2) },
         { ...target, id: 'c', ...calls(5, 3, 2) },

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { leaseWorkerId, type WorkerLease } from '../../src/envelope/ids.ts';
-import { addClaim, ownStamp } from '../../src/ground/claims.ts';
+import { claimsIn, ownStamp } from '../../src/ground/claims.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { requiring } from '../support/requires.ts';
@@ -123,7 +123,7 @@ describe('leaseWorkerId', function () {
 
   it('leaves claims of other hosts alone for a week', () => {
     const foreign = { space: 'ffffffff', pid: 1, task: 1, began: 1 };
-    const { file } = addClaim(folder, '12', foreign);
+    const { file } = claimsIn(folder, foreign).add('12');
     assert.notEqual(lease({ startAt: 12 }).workerId, 12);
     const weekAgo = Date.now() / 1000 - 7 * 24 * 3600;
     utimesSync(join(folder, file), weekAgo + 60, weekAgo + 60);
@@ -134,7 +134,7 @@ describe('leaseWorkerId', function () {
 
   it('uses the last free id of 1,024, and then one twice, which it says', () => {
     const own = ownStamp();
-    for (let id = 0; id < 1024; id++) if (id !== 77) addClaim(folder, String(id), own);
+    for (let id = 0; id < 1024; id++) if (id !== 77) claimsIn(folder, own).add(String(id));
     assert.equal(lease({ startAt: 12 }).workerId, 77);
     const none = lease({ startAt: 12 });
     assert.deepEqual([none.workerId, none.exclusive], [12, false]);
@@ -158,16 +158,16 @@ describe('leaseWorkerId', function () {
 
     it('knows a living process with the number of a dead one', () => {
       const own = ownStamp();
-      addClaim(folder, '12', { ...own, began: own.began - 1 });
+      claimsIn(folder, { ...own, began: own.began - 1 }).add('12');
       assert.equal(lease({ startAt: 12 }).workerId, 12);
-      addClaim(folder, '13', own);
+      claimsIn(folder, own).add('13');
       assert.notEqual(lease({ startAt: 13 }).workerId, 13);
     });
 
     it('takes the id of a dead process where none is free', () => {
       const own = ownStamp();
       for (let id = 0; id < 1024; id++)
-        addClaim(folder, String(id), id === 300 ? { ...own, began: own.began - 1 } : own);
+        claimsIn(folder, id === 300 ? { ...own, began: own.began - 1 } : own).add(String(id));
       assert.equal(lease({ startAt: 12 }).workerId, 300);
       assert.deepEqual(warnings, []);
     });

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { access, lstat, open, readdir, stat, unlink, utimes } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { addClaim, ageOf, ownStamp, removeClaim, rivalsOf } from '../../ground/claims.ts';
+import { claimsIn } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { makeFolders } from '../../ground/files.ts';
 import type { StoredEvent } from '../../publish/recovery-source.ts';
@@ -253,11 +253,12 @@ const staleMs = 60_000;
 export function lockDirectory(directory: string): DirectoryLock {
   const folder = join(directory, '.lock');
   makeFolderSync(folder);
-  const claim = addClaim(folder, 'backup', ownStamp());
+  const claims = claimsIn(folder);
+  const claim = claims.add('backup');
   // A heartbeat of the future does not count, because such a claim would hold the folder until then.
-  const [rival] = rivalsOf(folder, claim, (other) => Math.abs(ageOf(folder, other, Date.now())) <= staleMs);
+  const [rival] = claims.rivalsOf(claim, (other) => Math.abs(claims.ageOf(other, Date.now())) <= staleMs);
   if (rival !== undefined) {
-    removeClaim(folder, claim);
+    claims.remove(claim);
     const message = `process ${rival.stamp.pid} is emptying the backup folder "${directory}": try again when it has ended`;
     throw new SvcError('SVC_ADAPTERS_BACKUP_BUSY', message);
   }
@@ -269,7 +270,7 @@ export function lockDirectory(directory: string): DirectoryLock {
   return {
     release() {
       clearInterval(heartbeat);
-      removeClaim(folder, claim);
+      claims.remove(claim);
     },
   };
 }

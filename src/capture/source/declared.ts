@@ -19,7 +19,7 @@ import { isProblem } from './wrapper-place.ts';
 
 // Finds events in code: decorators, publishEvent(), publish(), outbox.save().
 
-export interface DeclaredFunction {
+interface DeclaredFunction {
   /** Relative to the searched folder, with `/`. */
   readonly file: string;
   readonly line: number;
@@ -29,7 +29,7 @@ export interface DeclaredFunction {
 }
 
 /** A rule for personal data in code whose strategy is a literal. */
-export interface DeclaredRule {
+interface DeclaredRule {
   readonly file: string;
   readonly line: number;
   readonly strategy: string;
@@ -190,9 +190,9 @@ function addRequired(id: Node, init: Node | null, locals: Map<string, string>): 
 }
 
 /** The shape of a payload in code. Of a value that is not a literal, only the name is known. */
-export type SpelledValue = 'string' | 'integer' | 'number' | 'boolean' | 'null' | 'unknown' | SpelledObject;
+type SpelledValue = 'string' | 'integer' | 'number' | 'boolean' | 'null' | 'unknown' | SpelledObject;
 
-export interface SpelledObject {
+interface SpelledObject {
   readonly properties: Readonly<Record<string, SpelledValue>>;
   /** `false`: it also has spread or computed properties. */
   readonly isWhole: boolean;

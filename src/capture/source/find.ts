@@ -877,7 +877,7 @@ interface NamedValue {
 type Definition = DeclaredFunction | NamedValue;
 
 /** The names of one file. CommonJS exports are under `exports.name`, `module.exports` itself under `exports`. */
-export interface Definitions {
+interface Definitions {
   readonly byName: Map<string, Definition[]>;
   /** Members that helper calls add to a class, such as `_define_property(Name, 'field', value)`, under `Name.field`. */
   readonly helperMembers: Map<string, NamedValue>;

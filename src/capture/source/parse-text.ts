@@ -24,7 +24,7 @@ interface Wanted {
   readonly keepsNames?: boolean;
 }
 
-export interface Parsed {
+interface Parsed {
   /** As deep as the text is nested: walk it with a loop, not with recursion. */
   readonly program: Program;
   /** The parsed text: all of it, or the wanted parts and their surroundings. Has the length of the original. */

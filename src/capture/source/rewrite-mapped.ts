@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Class, Expression, Node, Program } from 'oxc-parser';
 import { nearestManifest } from '../../ground/files.ts';
-import { type Definitions, finder, findPaths, scan, wordsOf } from './find.ts';
+import { finder, findPaths, scan, wordsOf } from './find.ts';
 import type { Insertion } from './insert-calls.ts';
-import { lineAt, type Parsed, parse, type TextKind } from './parse-text.ts';
+import { lineAt, parse, type TextKind } from './parse-text.ts';
 import { rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
-import { lineStarts, type MappedSource, type Mapping, readMap, sourcesAt } from './source-map.ts';
+import { lineStarts, readMap, sourcesAt } from './source-map.ts';
 import {
   type AnyFunction,
   beforeStatics,
@@ -21,9 +21,15 @@ import type { TargetFiles } from './target-files.ts';
 import { type Found, isProblem, messageOf, type Place, type Problem } from './wrapper-place.ts';
 
 /** A compiled or bundled text, parsed when the first target is looked for in it. */
-interface Built extends Parsed {
+interface Built {
+  readonly program: Program;
+  readonly isWhole: boolean;
   readonly definitions: Definitions;
 }
+
+type Definitions = ReturnType<typeof scan>;
+type MappedSource = ReturnType<typeof sourcesAt>[number];
+type Mapping = NonNullable<ReturnType<MappedSource['mappings']>>[number];
 
 /** Inserts the calls of targets whose sources the map names, and of the file's `own`; returns the text itself without any. */
 export function rewriteMapped(

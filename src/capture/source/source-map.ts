@@ -94,7 +94,7 @@ function damaged(reason: string): Error {
 }
 
 /** One mapping: an offset of the text, and its position in the source. Lines and columns count from 0. */
-export interface Mapping {
+interface Mapping {
   readonly at: number;
   readonly line: number;
   readonly column: number;
@@ -102,7 +102,7 @@ export interface Mapping {
   readonly name: number;
 }
 
-export interface MappedSource {
+interface MappedSource {
   content(): string | undefined;
   /** In text order. `undefined`: the map does not fit the text. */
   mappings(): Mapping[] | undefined;

@@ -3,7 +3,6 @@ import { isBuiltin } from 'node:module';
 import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
-  asNamed,
   installedManifest,
   isFile,
   type Manifest,
@@ -399,6 +398,36 @@ export function missingFile(module: string, baseDir: string): string | undefined
   if (!isPath(module)) return undefined;
   const path = asNamed(resolve(baseDir, portable(module)));
   return filesFor(path).length === 0 ? path : undefined;
+}
+
+/**
+ * The path with the spelling of the file system: both normal forms of Unicode (NFC, NFD) match. The extension of the last name
+ * may be missing or different. The path itself if nothing matches.
+ */
+function asNamed(path: string): string {
+  if (inEachForm(path).length === 1 || existsSync(path)) return path;
+  const above = dirname(path);
+  if (above === path) return path;
+  const folder = asNamed(above);
+  const name = basename(path);
+  try {
+    const names = readdirSync(folder);
+    const same = names.find((each) => isSameName(each, name));
+    if (same !== undefined) return join(folder, same);
+    const stems = [name, name.slice(0, name.length - extname(name).length)];
+    for (const stem of stems)
+      for (const each of names) {
+        const known = basename(each, extname(each));
+        if (isSameName(known, stem)) return join(folder, known + name.slice(stem.length));
+      }
+  } catch {
+    // The folder does not exist.
+  }
+  return join(folder, name);
+}
+
+function isSameName(one: string, other: string): boolean {
+  return one === other || one.normalize('NFC') === other.normalize('NFC');
 }
 
 /** A subpath of a package, in the Unicode normalization that exists. */

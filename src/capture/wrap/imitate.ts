@@ -84,6 +84,14 @@ export function isConstructor(fn: Callable): boolean {
   }
 }
 
+/** Keeps `new.target === TheClass` true inside the class, unless the wrapper has got another prototype. */
+export function constructionTarget(target: Callable, wrapper: Callable, original: Callable): never {
+  const isDirect =
+    target === wrapper &&
+    (wrapper as { prototype?: unknown }).prototype === (original as { prototype?: unknown }).prototype;
+  return (isDirect ? original : target) as never;
+}
+
 /** `this.#x` in a static method needs the very class that declares it: a wrapper cannot replace a class with private statics. */
 export function hasPrivateStatics(fn: Callable): boolean {
   const text = textOf(fn);

@@ -1,8 +1,16 @@
 import { shared } from '../../ground/lifecycle.ts';
-import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
+import {
+  adopt,
+  type Callable,
+  chainOf,
+  heldOf,
+  isAsyncFunction,
+  remember,
+  type WrapTarget,
+} from '../captured-functions.ts';
 import type { CaptureSlot } from '../slot.ts';
-import { findPlace, imitate, isConstructor, putInPlace, setOwn } from './imitate.ts';
-import { constructionTarget, isAsyncFunction, kindOf, passThrough, wrapFunction, wrapHeld } from './wrap.ts';
+import { constructionTarget, findPlace, imitate, isConstructor, putInPlace, setOwn } from './imitate.ts';
+import { kindOf, passThrough, wrapFunction, wrapHeld } from './wrap.ts';
 
 /** `taken`: the function already serves another target, or a declaration with priority; `captureNotes` names both. */
 export type WrapResult =

@@ -8,10 +8,17 @@ import { isOwnWork, runOwnWork, shared } from '../../ground/lifecycle.ts';
 import { otelApi } from '../../observe/otel-api.ts';
 import { currentScope, runInScope, Scope } from '../../transaction/transaction.ts';
 import type { Call, CapturePlan, Nest, OnCall } from '../call.ts';
-import { adopt, type Callable, chainOf, heldOf, remember, type WrapTarget } from '../captured-functions.ts';
+import {
+  adopt,
+  type Callable,
+  heldOf,
+  isAsyncFunction,
+  remember,
+  type WrapTarget,
+} from '../captured-functions.ts';
 import { addNote } from '../report.ts';
 import { type CaptureSlot, countFailure } from '../slot.ts';
-import { hasPrivateStatics, imitate, isConstructor, setOwn } from './imitate.ts';
+import { constructionTarget, hasPrivateStatics, imitate, isConstructor, setOwn } from './imitate.ts';
 
 // The wrapper's frame is on the stack while its function runs: each register and each further frame reduces the application's
 // recursion depth. So the wrapper runs the function itself, with as few locals as possible.
@@ -105,14 +112,6 @@ function constructible(fn: Callable, held: WrapTarget): Callable {
 
 function isOff({ slot }: WrapTarget): boolean {
   return slot.onCall === null || isOwnWork();
-}
-
-/** Keeps `new.target === TheClass` true inside the class, unless the wrapper has got another prototype. */
-export function constructionTarget(target: Callable, wrapper: Callable, original: Callable): never {
-  const isDirect =
-    target === wrapper &&
-    (wrapper as { prototype?: unknown }).prototype === (original as { prototype?: unknown }).prototype;
-  return (isDirect ? original : target) as never;
 }
 
 /** Starts a call before its function runs; `null` where `captureOther` must run the function. */
@@ -246,10 +245,6 @@ interface RunningCall {
   readonly scope: Scope | undefined;
   readonly outer: ReturnType<typeof Scope.enter>;
   result: unknown;
-}
-
-export function isAsyncFunction(fn: Callable): boolean {
-  return chainOf(fn).some((link) => types.isAsyncFunction(link) && !types.isGeneratorFunction(link));
 }
 
 function callOf(

@@ -34,9 +34,7 @@ import {
   camelCase,
   formats,
   hasFormat,
-  isSection,
   kebabCase,
-  knownNames,
   type Option,
   optionNamed,
   options,
@@ -724,6 +722,27 @@ export function flatten(root: object, where: (path: RawPath) => string): Setting
 
   visit(root, '', []);
   return { settings, problems };
+}
+
+const sections: ReadonlySet<string> = sectionsOf(options);
+
+/** True for `svc.broker`, which contains options. */
+function isSection(name: string): boolean {
+  return sections.has(name);
+}
+
+/** All names that users may write: options, sections and `svc.targets`. */
+function knownNames(): string[] {
+  return [...options.map(({ name }) => name), targetsName, ...sections];
+}
+
+/** Runs at each start: the loop takes a tenth of the time of splitting all names. */
+function sectionsOf(all: readonly Option[]): Set<string> {
+  const found = new Set<string>();
+  for (const { name } of all)
+    for (let dot = name.indexOf('.'); dot > 0; dot = name.indexOf('.', dot + 1))
+      found.add(name.slice(0, dot));
+  return found;
 }
 
 /** An invalid target and all its problems. The other targets are not affected. */

@@ -24,10 +24,9 @@ import {
   kindOfError,
   type Problem,
   type RawPath,
-  type Setting,
   unreadableValue,
 } from '../check/check.ts';
-import type { Config, OptionValues } from '../config.ts';
+import type { Config } from '../config.ts';
 import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
 import type { TargetConfig } from '../schema/target.ts';
 
@@ -79,7 +78,7 @@ export function loadConfig(options: LoadOptions = {}): LoadedConfig {
   const file = found && readSettings(found, cwd);
   const isFound = found !== undefined || code !== undefined || asksForSvc(env);
 
-  const settings = new Map<string, Setting>([
+  const settings = new Map([
     ...(file?.settings.settings ?? []),
     ...environment.settings,
     ...(code?.settings ?? []),
@@ -192,7 +191,7 @@ function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
     place(root, option, finish(option, values, baseDir));
   }
   // Its type is generated from the same table.
-  return { ...(root as OptionValues), targets, baseDir, file };
+  return { ...(root as Omit<Config, 'targets' | 'baseDir' | 'file'>), targets, baseDir, file };
 }
 
 function finish(option: Option, values: ConfigParts['values'], baseDir: string): unknown {
@@ -656,7 +655,7 @@ const fileVariable = 'SVC_CONFIG';
 
 /** Reads the settings in environment variables. An empty variable counts as unset. */
 export function readEnvironment(env: Environment): Settings & { readonly warnings: readonly Problem[] } {
-  const settings = new Map<string, Setting>();
+  const settings = new Map<string, ReturnType<typeof settingOf>>();
   for (const option of options) {
     const variable = [variableOf(option.name), ...(option.aliases ?? [])].find((name) => isSet(env[name]));
     if (variable !== undefined) {
@@ -685,7 +684,7 @@ export function readEnvironment(env: Environment): Settings & { readonly warning
  * Reads variables that the application may use itself. They count if nothing else sets the option, and are checked only if the option
  * is in use.
  */
-function readShared(env: Environment, settings: ReadonlyMap<string, Setting>): Setting[] {
+function readShared(env: Environment, settings: Settings['settings']) {
   return options.flatMap((option) => {
     const { name, shared } = option;
     const text = shared && env[shared.variable];
@@ -701,7 +700,7 @@ function asksForSvc(env: Environment): boolean {
   return [...own, targetsName].some((name) => isSet(env[variableOf(name)]));
 }
 
-function settingOf(name: string, variable: string, value: unknown): Setting {
+function settingOf(name: string, variable: string, value: unknown) {
   const where = () => `environment variable ${variable}`;
   return { name, value, where, whereItem: where };
 }

@@ -578,27 +578,6 @@ export const targetsName = 'svc.targets';
 
 const byName: ReadonlyMap<string, Option> = new Map(options.map((option) => [option.name, option]));
 
-const sections: ReadonlySet<string> = sectionsOf(options);
-
 export function optionNamed(name: string): Option | undefined {
   return byName.get(name);
-}
-
-/** True for `svc.broker`, which contains options. */
-export function isSection(name: string): boolean {
-  return sections.has(name);
-}
-
-/** All names that users may write: options, sections and `svc.targets`. */
-export function knownNames(): string[] {
-  return [...byName.keys(), targetsName, ...sections];
-}
-
-/** Runs at each start: the loop takes a tenth of the time of splitting all names. */
-function sectionsOf(all: readonly Option[]): Set<string> {
-  const found = new Set<string>();
-  for (const { name } of all)
-    for (let dot = name.indexOf('.'); dot > 0; dot = name.indexOf('.', dot + 1))
-      found.add(name.slice(0, dot));
-  return found;
 }

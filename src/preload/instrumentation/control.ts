@@ -8,8 +8,8 @@ import { loadConfig } from '../../config/read/load.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadChunk, shared } from '../../ground/lifecycle.ts';
 import { notStartedExitCode, unsupportedNode } from '../../ground/version.ts';
-import { consoleLogger, type LogFields, stderrLogger } from '../../observe/logger.ts';
-import { handOverMeters, handOverTracers, keepsNothing } from '../../observe/otel-api.ts';
+import { consoleLogger, stderrLogger } from '../../observe/logger.ts';
+import { handOverProviders } from '../../observe/otel-api.ts';
 import type * as Preload from '../preload.ts';
 
 /**
@@ -53,23 +53,76 @@ interface Around {
   readonly diag: DiagLogger | undefined;
 }
 
-/** Starts svc for this instrumentation, resumes a paused one, or joins the one that `svc/register` started. */
-export function enable(who: object, config: SvcInstrumentationConfig, { problem, diag }: Around): void {
-  if (isLauncher(process.argv)) return;
-  const code = codeOf(config);
+/** Switches svc for one instrumentation. */
+export function controlOf(who: object) {
   const given = givenTo(who);
-  given.diag = diag;
-  try {
-    const tooOld = unsupportedNode(process.versions.node);
-    if (problem !== undefined) sayNotStarted(problem.message, code, { code: problem.code });
-    else if (tooOld !== undefined) sayNotStarted(tooOld, code);
-    else if (getRunning(who, given, code)) {
-      takeCharge(who, given);
-      given.code = code;
-    }
-  } catch (error) {
-    sayNotStarted(`could not start: ${error instanceof Error ? error.message : 'unknown error'}`, code);
-  }
+  return {
+    /** Starts svc for this instrumentation, resumes a paused one, or joins the one that `svc/register` started. */
+    enable(config: SvcInstrumentationConfig, { problem, diag }: Around): void {
+      if (isLauncher(process.argv)) return;
+      const code = codeOf(config);
+      given.diag = diag;
+      try {
+        const tooOld = unsupportedNode(process.versions.node);
+        if (problem !== undefined) sayNotStarted(problem.message, code, { code: problem.code });
+        else if (tooOld !== undefined) sayNotStarted(tooOld, code);
+        else if (getRunning(who, given, code)) {
+          takeCharge(who, given);
+          given.code = code;
+        }
+      } catch (error) {
+        sayNotStarted(`could not start: ${error instanceof Error ? error.message : 'unknown error'}`, code);
+      }
+    },
+
+    /** Stops capture, also of an svc that was started otherwise. */
+    disable(): void {
+      if (state.inCharge !== who) return;
+      state.inCharge = undefined;
+      const current = running();
+      if (current === undefined || current.isPaused) return;
+      const { logger } = current;
+      const count = current.pending();
+      logger.info(
+        `switched off by disable()${count === 0 ? '' : `: ${count} ${count === 1 ? 'event' : 'events'} in flight continue`}`,
+      );
+      given.diag?.debug('disabled');
+      void current.pause().then(() => {
+        if (!current.hasEnded || ended.has(current)) return;
+        ended.add(current);
+        logger.info('ended after disable()');
+        if (state.inCharge === undefined) handOverProviders({});
+      });
+    },
+
+    configure(config: SvcInstrumentationConfig): void {
+      const current = running();
+      if (state.inCharge !== who || current === undefined) return;
+      const names = changedNames(given.code, codeOf(config));
+      if (names.length > 0)
+        warn(current, given, `setConfig(): ${names.join(', ')} takes effect after disable() and enable()`);
+    },
+
+    setTracerProvider(provider: TracerProvider): void {
+      given.tracers = provider;
+      if (state.inCharge === who) handOverProviders(given);
+    },
+
+    setMeterProvider(provider: MeterProvider): void {
+      // An SDK may set a no-op provider first: once another is registered, that one counts.
+      if (keepsNothing(provider)) delete given.meters;
+      else given.meters = provider;
+      if (state.inCharge === who) handOverProviders(given);
+    },
+
+    /** Absolute paths of files, and packages, that targets name. */
+    modulesOf(config: SvcInstrumentationConfig): string[] {
+      const code = codeOf(config);
+      const { targets, baseDir } = running()?.config ?? loadConfig(code === undefined ? {} : { code }).config;
+      const isFile = (module: string): boolean => /^\.{1,2}\//.test(module) || isAbsolute(module);
+      return [...new Set(targets.map(({ module }) => (isFile(module) ? resolve(baseDir, module) : module)))];
+    },
+  };
 }
 
 function getRunning(who: object, given: Given, code: object | undefined): boolean {
@@ -83,55 +136,13 @@ function getRunning(who: object, given: Given, code: object | undefined): boolea
   return true;
 }
 
-/** Stops capture, also of an svc that was started otherwise. */
-export function disable(who: object): void {
-  if (state.inCharge !== who) return;
-  state.inCharge = undefined;
-  const current = running();
-  if (current === undefined || current.isPaused) return;
-  const { logger } = current;
-  const { diag } = givenTo(who);
-  const count = current.pending();
-  logger.info(
-    `switched off by disable()${count === 0 ? '' : `: ${count} ${count === 1 ? 'event' : 'events'} in flight continue`}`,
-  );
-  diag?.debug('disabled');
-  void current.pause().then(() => {
-    if (!current.hasEnded || ended.has(current)) return;
-    ended.add(current);
-    logger.info('ended after disable()');
-    if (state.inCharge === undefined) setProviders({});
-  });
-}
-
-export function configure(who: object, config: SvcInstrumentationConfig): void {
-  const current = running();
-  if (state.inCharge !== who || current === undefined) return;
-  const given = givenTo(who);
-  const names = changedNames(given.code, codeOf(config));
-  if (names.length > 0)
-    warn(current, given, `setConfig(): ${names.join(', ')} takes effect after disable() and enable()`);
-}
-
-export function setTracerProvider(who: object, provider: TracerProvider): void {
-  givenTo(who).tracers = provider;
-  if (state.inCharge === who) handOverTracers(provider);
-}
-
-export function setMeterProvider(who: object, provider: MeterProvider): void {
-  const given = givenTo(who);
-  // An SDK may set a no-op provider first: once another is registered, that one counts.
-  if (keepsNothing(provider)) delete given.meters;
-  else given.meters = provider;
-  if (state.inCharge === who) handOverMeters(given.meters);
-}
-
-/** Absolute paths of files, and packages, that targets name. */
-export function modulesOf(config: SvcInstrumentationConfig): string[] {
-  const code = codeOf(config);
-  const { targets, baseDir } = running()?.config ?? loadConfig(code === undefined ? {} : { code }).config;
-  const isFile = (module: string): boolean => /^\.{1,2}\//.test(module) || isAbsolute(module);
-  return [...new Set(targets.map(({ module }) => (isFile(module) ? resolve(baseDir, module) : module)))];
+/** True for the API's no-op, which returns the same meter for every name. A starting SDK passes that first. */
+function keepsNothing(meters: MeterProvider): boolean {
+  // Only a likely no-op is called: a real provider keeps every name.
+  const isBare =
+    Object.keys(meters).length === 0 &&
+    Object.getOwnPropertyNames(Object.getPrototypeOf(meters)).length === 2;
+  return isBare && meters.getMeter('svc') === meters.getMeter('svc', 'none');
 }
 
 /** False if svc does not start; the reason is logged. */
@@ -171,12 +182,7 @@ function sayOccupied(who: object, current: Running, given: Given, code: object |
 
 function takeCharge(who: object, given: Given): void {
   state.inCharge = who;
-  setProviders(given);
-}
-
-function setProviders({ tracers, meters }: Given): void {
-  handOverTracers(tracers);
-  handOverMeters(meters);
+  handOverProviders(given);
 }
 
 function givenTo(who: object): Given {
@@ -212,7 +218,7 @@ function settingsOf(code: object | undefined): Map<string, unknown> {
   return new Map([...settings.values()].map(({ name, value }) => [name, value]));
 }
 
-function sayNotStarted(reason: string, code: object | undefined, fields?: LogFields): void {
+function sayNotStarted(reason: string, code: object | undefined, fields?: { readonly code: string }): void {
   const { isRequired, format } = lastResort(code);
   if (isRequired) {
     stderrLogger('error', format).error(

@@ -96,7 +96,7 @@ export abstract class StandIn {
 const { BaseClass: SvcInstrumentationBaseClass, problem } = findBaseClass();
 
 /** CommonJS, so that it loads synchronously and once per process, when the first instrumentation is enabled. */
-const control = () => loadChunk(import.meta.url, './control.ts') as typeof Engine;
+const control = (who: object) => (loadChunk(import.meta.url, './control.ts') as typeof Engine).controlOf(who);
 
 /** The instances in this process, of any copy of the package. */
 const made = shared('made-instrumentations', () => new WeakSet<object>());
@@ -126,35 +126,35 @@ export class SvcInstrumentation extends SvcInstrumentationBaseClass {
   /** Starts capture, also after `disable()`. */
   override enable(): void {
     super.enable();
-    control().enable(this, this.getConfig(), { problem, diag: this._diag });
+    control(this).enable(this.getConfig(), { problem, diag: this._diag });
   }
 
   /** Stops capture. Events in flight are published, then svc ends. */
   override disable(): void {
     super.disable();
-    control().disable(this);
+    control(this).disable();
   }
 
   /** While svc runs, changes take effect after `disable()` and `enable()`. */
   override setConfig(config: SvcInstrumentationConfig): void {
     super.setConfig(config);
     // The base class calls it before svc can run.
-    if (this._diag !== undefined) control().configure(this, config);
+    if (this._diag !== undefined) control(this).configure(config);
   }
 
   override setTracerProvider(provider: TracerProvider): void {
     super.setTracerProvider(provider);
-    control().setTracerProvider(this, provider);
+    control(this).setTracerProvider(provider);
   }
 
   override setMeterProvider(provider: MeterProvider): void {
     super.setMeterProvider(provider);
-    control().setMeterProvider(this, provider);
+    control(this).setMeterProvider(provider);
   }
 
   /** The files and packages of the targets. The definitions have no patches: svc captures by itself. */
   override getModuleDefinitions(): InstrumentationModuleDefinition[] {
-    return control()
+    return control(this)
       .modulesOf(this.getConfig())
       .map((name) => ({ name, supportedVersions: ['*'], files: [] }));
   }

@@ -11,7 +11,7 @@ import { defaultKeyId } from '../../ground/event-fields.ts';
 import { nearestManifest } from '../../ground/files.ts';
 import { clientOf } from '../../ground/management.ts';
 import { consoleLogger, type Logger } from '../../observe/logger.ts';
-import { apiFoundFrom, foreignApi, isolate } from '../../observe/otel-api.ts';
+import { foreignApiFrom, isolate } from '../../observe/otel-api.ts';
 import { toProviderError } from '../../protect/keys/key-provider.ts';
 import type { ConfiguredKey } from '../../protect/keys/key-ring.ts';
 import type { AccessReport } from '../../publish/broker.ts';
@@ -177,10 +177,10 @@ export function inspectManifest({ outbox, baseDir }: Config): string[] {
     ({ specifier, dialect }) => dialect === wanted && manifest.dependencies.includes(specifier),
   );
   const place = join(manifest.folder, 'package.json');
-  const versions = [...manifest.dependencies, ...manifest.devDependencies]
+  const lines = [...manifest.dependencies, ...manifest.devDependencies]
     .filter((name) => /^@opentelemetry\/(?:sdk-|auto-instrumentations-)|^@vercel\/otel$/.test(name))
-    .map((name) => apiFoundFrom(fileOf(name, place) ?? place)?.version);
-  const lines = versions.map((version) => foreignApi(version)).filter((line) => line !== undefined);
+    .map((name) => foreignApiFrom(fileOf(name, place) ?? place))
+    .filter((line) => line !== undefined);
   return [
     ...drivers.map(
       ({ specifier }) => `svc.outbox: package.json names ${specifier}; ${foreignText(specifier)}`,

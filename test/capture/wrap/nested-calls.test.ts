@@ -17,7 +17,7 @@ function captured<F extends Work>(work: F, eventType: string, plan: Partial<Capt
   const slot = recordingSlot(
     { id: `target${++count}`, eventType, key: ({ result }) => (result as Order | undefined)?.id, ...plan },
     ({ nest, plan: { key }, ...call }: Call) => {
-      if (nest !== undefined) told.push(...doubledCalls(nest, key?.(call)));
+      if (nest !== undefined) told.push(...doubledCalls.inside(nest, key?.(call)));
       return undefined;
     },
   );

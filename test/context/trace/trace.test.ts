@@ -6,7 +6,6 @@ import { type Context, context, createTraceState, ROOT_CONTEXT, TraceFlags, trac
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { AlwaysOffSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import {
-  activeTracer,
   contextStorage,
   createScope,
   currentTrace,
@@ -16,6 +15,7 @@ import {
   spanTrace,
 } from '../../../src/context/context-store.ts';
 import { runWithContext } from '../../../src/context/request.ts';
+import { activeTracer } from '../../../src/observe/otel-api.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const spanId = 'b7ad6b7169203331';

@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { lockDirectory } from '../../../../src/adapters/local-backup/backup-directory.ts';
 import { createLocalSource } from '../../../../src/adapters/local-backup/local-source.ts';
 import { createSnowflake, createUuidV7 } from '../../../../src/envelope/ids.ts';
-import { addClaim, ownStamp } from '../../../../src/ground/claims.ts';
+import { claimsIn, ownStamp } from '../../../../src/ground/claims.ts';
 import type { StoredBatch, StoredEvent } from '../../../../src/publish/recovery-source.ts';
 import { useClock } from '../../../support/fake-time.ts';
 import { backupEvent, backupIn, eventsIn, freshPath, namesIn } from '../backup-folder.ts';
@@ -242,7 +242,7 @@ describe('recovery from a backup folder', () => {
     await assert.rejects(recoverFrom(directory), { code: 'SVC_ADAPTERS_BACKUP_BUSY' });
     assert.equal((await eventsIn(directory)).length, 1, 'a list needs no lock');
     lock.release();
-    addClaim(join(directory, '.lock'), 'backup', { ...ownStamp(), pid: deadPid });
+    claimsIn(join(directory, '.lock'), { ...ownStamp(), pid: deadPid }).add('backup');
     assert.deepEqual((await recoverFrom(directory)).ids, ids(1, 1));
     assert.deepEqual(readdirSync(join(directory, '.lock')), []);
   });
