@@ -31,12 +31,17 @@ interface WaitingRecord {
 }
 
 /** Avro as configured, with the ids of a registry. */
-export function openAvro(config: Config, registry: SchemaRegistry, logger: Logger) {
+export function openAvro(
+  config: Config,
+  registry: SchemaRegistry,
+  logger: Logger,
+  clock: Clock = systemClock,
+) {
   const { subjectNameStrategy: strategy, autoRegister, onRegistryUnavailable } = config.serde;
   const where = onRegistryUnavailable === 'wait' ? 'wait for it' : 'go to the backup';
   const codecOf = codecsOf(config);
   const ids = createSchemaIds({
-    ...{ registry, strategy, autoRegister, clock: systemClock },
+    ...{ registry, strategy, autoRegister, clock },
     onAway: (message) => logger.error(`serde: events without a known schema id ${where}: ${message}`),
     onBack: () => logger.info('serde: the schema registry answers again'),
     onRefused: ({ code, message }) => logger.error(`serde: ${message}`, { code }),
@@ -70,7 +75,7 @@ interface AvroSerializerOptions {
 }
 
 /** Confluent's wire format: a magic byte, the schema's id, and the envelope as an Avro record. */
-export function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOptions): Serializer {
+function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOptions): Serializer {
   const forms = new WeakMap<EventCodec, { readonly avro: EventForm; readonly waiting: EventForm }>();
 
   function formsOf(codec: EventCodec): { readonly avro: EventForm; readonly waiting: EventForm } {
@@ -215,7 +220,7 @@ export function codecsOf({ serde: { schemas }, baseDir }: Config): (eventType: s
 }
 
 /** An envelope for encoding. Times in milliseconds since the epoch. */
-export interface AvroEvent {
+interface AvroEvent {
   readonly eventId: string;
   readonly eventType: string;
   readonly occurredAt: number;
@@ -255,14 +260,14 @@ interface EventCodec {
 /** Magic byte and schema id. */
 const prefixBytes = 5;
 
-export function prefixOf(id: number): string {
+function prefixOf(id: number): string {
   const prefix = Buffer.alloc(prefixBytes);
   prefix.writeUInt32BE(id, 1);
   return prefix.toString('latin1');
 }
 
 /** An Avro long: zigzag, seven bits per byte. */
-export function timeText(ms: number): string {
+function timeText(ms: number): string {
   // Exact within 2^52 ms, the year 144,000.
   let rest = ms < 0 ? -2 * ms - 1 : 2 * ms;
   let text = '';
@@ -274,7 +279,7 @@ export function timeText(ms: number): string {
 }
 
 /** @param payload the schema of a typed payload; default: the payload is JSON in a string */
-export function createEventCodec(eventType: string, given?: AvroSchema): EventCodec {
+function createEventCodec(eventType: string, given?: AvroSchema): EventCodec {
   const isText = given === undefined;
   const payload = given === undefined ? undefined : payloadSchema(eventType, given);
   const schema = recordSchema(eventType, given ?? 'string');
@@ -681,12 +686,7 @@ const refusedMs = 10_000;
 
 type Failed = { readonly error: SvcError; readonly untilMs: number };
 
-export function createSchemaIds({
-  registry,
-  strategy,
-  autoRegister,
-  ...options
-}: SchemaIdsOptions): SchemaIds {
+function createSchemaIds({ registry, strategy, autoRegister, ...options }: SchemaIdsOptions): SchemaIds {
   const { clock, onAway, onBack, onRefused } = options;
   const ids = new Map<string, number>();
   const failures = new Map<string, Failed>();
@@ -748,7 +748,7 @@ function asError(thrown: unknown, address: string): SvcError {
 const mostLevels = 64;
 
 /** Returned if only `JSON.parse(JSON.stringify(value))` itself can tell its result. */
-export const notPlain = Symbol('not plain');
+const notPlain = Symbol('not plain');
 
 /**
  * The payload as after a round trip through JSON, without making it; bytes (Buffer) and BigInt stay. Returns the value itself, or a
@@ -757,7 +757,7 @@ export const notPlain = Symbol('not plain');
  * Returns `notPlain` for `toJSON`, boxed values, NaN and Infinity, array items without JSON, and texts that look like svc's
  * ciphertexts, except those in `sealed`.
  */
-export function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
+function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
   switch (typeof value) {
     case 'string':
       return mayBeOurs(value) && markOwnText(value) !== value && !sealed.includes(value) ? notPlain : value;
@@ -823,7 +823,7 @@ function fieldsOf(object: object, sealed: readonly string[], level: number): unk
  * that JSON lacks are `{"type":"BigInt","data":"1"}` or `{"type":"Number","data":"NaN"}`. `undefined`: JSON omits the whole
  * payload.
  */
-export function typedJson(payload: unknown, sealed: readonly string[]): string | undefined {
+function typedJson(payload: unknown, sealed: readonly string[]): string | undefined {
   const ours = new Set(sealed);
   return JSON.stringify(payload, function (this: Record<string, unknown>, key: string, value: unknown) {
     const given = this[key];
