@@ -408,14 +408,9 @@ function metadataOf({ severity, metadata }: AvroEvent): string {
   return before + traceOf(metadata) + after;
 }
 
+/** The actor of an envelope is its whole origin: with it, ids, address and tags are the same. */
 function isSameOrigin(one: AvroEvent['metadata'], other: AvroEvent['metadata']): boolean {
-  return (
-    one.source === other.source &&
-    one.actor === other.actor &&
-    one.correlationId === other.correlationId &&
-    one.clientIp === other.clientIp &&
-    one.tags === other.tags
-  );
+  return one.source === other.source && one.actor === other.actor;
 }
 
 function traceOf(metadata: AvroEvent['metadata']): string {
