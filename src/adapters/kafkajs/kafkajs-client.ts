@@ -313,7 +313,7 @@ export function readBounded<T>(work: () => T): T {
  * package. Codecs that the application has added stay, and its own reads are unchanged.
  */
 export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor): Promise<void> {
-  const { compressionOf, expand, mostExpandedBytes } = await import('../kafka/compressors.ts');
+  const { compressionOf, expand } = await import('../kafka/compressors.ts');
   const table = CompressionCodecs as unknown as Record<number, () => Codec>;
   for (const [type, name] of [
     [CompressionTypes.GZIP, 'gzip'],
@@ -336,9 +336,8 @@ export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor)
         if (isOwn && records > mostRecords) throw tooManyRecords(records);
         const before = expanded.get(data.buffer);
         if (isOwn && before !== undefined && before.records + records > mostRecords) throw endOfAnswer();
-        const leftBytes = before && Math.max(0, mostExpandedBytes - before.bytes);
         try {
-          const bytes = await expand(name, data, isOwn ? leftBytes : undefined);
+          const bytes = await expand(name, data, isOwn ? before?.bytes : undefined);
           if (isOwn) addExpanded(data, bytes.length, records);
           return bytes;
         } catch (error) {
