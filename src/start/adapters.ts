@@ -11,7 +11,7 @@ import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
 import type { Names } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
-import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
+import type { WorkerIdLease } from '../envelope/ids.ts';
 import { systemClock } from '../ground/clock.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
@@ -161,9 +161,7 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
     const { createKafkaGroup, createGroupLease, groupRefusals } = await import('../adapters/kafka/group.ts');
     const access = createKafkaGroup(settings, adapterOf(client).transport as LoadTransport);
     const refusals = groupRefusals(group, settings);
-    return createGroupLease({
-      ...{ access, group, maxWorkerId, refusals, logger: settings.logger, clock: systemClock },
-    });
+    return createGroupLease({ access, group, refusals, logger: settings.logger, clock: systemClock });
   };
   return {
     start(onGrant) {

@@ -68,7 +68,6 @@ describe('createGroupLease', () => {
     const lease = createGroupLease({
       access,
       group: 'svc-workers',
-      maxWorkerId: 1023,
       refusals: groupRefusals('svc-workers', kafkaOptions(['kafka:9092'])),
       clock: { now: () => Date.now(), monotonic: () => Date.now() - startMs },
       logger: { debug() {}, info: log, warn: log, error: log },
