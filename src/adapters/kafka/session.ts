@@ -30,7 +30,6 @@ import {
 import {
   BrokerError,
   failed,
-  invalidTopic,
   isAnswer,
   NoAnswer,
   NoCommonVersion,
@@ -429,10 +428,8 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
       records: readonly BrokerRecord[],
       placedBy?: number,
     ): Promise<SendResult> {
-      if (!topicNamePattern.test(topic)) {
-        const { kind, message } = invalidTopic({ options, topic, written: false });
-        return failed({ kind, message, cause: 'INVALID_TOPIC_EXCEPTION' });
-      }
+      if (!topicNamePattern.test(topic))
+        return failed(toSendFailure(new ProtocolError(invalidTopic), { options, topic, written: false }));
       const one = (place?: BatchPlace, endOffset = 0) =>
         attempt(topic, partition, records, { place, placedBy, endOffset });
       try {
@@ -524,6 +521,7 @@ async function leaderOf(
 }
 
 const leaderNotAvailable = 5;
+const invalidTopic = 17;
 
 /**
  * The result of one try:
