@@ -4,7 +4,7 @@ import { nextTurn } from '../../ground/builtins.ts';
 import { systemClock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { KafkaCompression } from './kafka-client-options.ts';
-import { loadPlatformatic, type VendorCompression } from './platformatic-module.ts';
+import { loadPlatformatic } from './platformatic-module.ts';
 
 export interface Compression {
   /** Number of the codec: the lowest bits of the attributes of a batch. */
@@ -30,12 +30,14 @@ export async function compressionOf(name: KafkaCompression = 'none'): Promise<Co
   if (name === 'none') return undefined;
   const bitmask = codecNumbers[name];
   if (name === 'gzip' || name === 'zstd') return { bitmask, compress: compressed[name] };
-  return { bitmask, compress: (await ofPlatformatic(name)).compressSync };
+  const { compressionsAlgorithms } = await loadPlatformatic<Vendor>(`compression ${name}`);
+  return { bitmask, compress: compressionsAlgorithms[name].compressSync };
 }
 
-async function ofPlatformatic(name: Codec): Promise<VendorCompression> {
-  const { compressionsAlgorithms } = await loadPlatformatic(`compression ${name}`);
-  return compressionsAlgorithms[name] as VendorCompression;
+interface Vendor {
+  readonly compressionsAlgorithms: Readonly<
+    Record<Codec, { readonly compressSync: (data: Buffer) => Buffer }>
+  >;
 }
 
 /** A batch of records may expand to this many bytes, or to 16 times its own size if that is more. */

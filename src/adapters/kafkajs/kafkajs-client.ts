@@ -13,13 +13,13 @@ import type {
 import { SvcError } from '../../ground/errors.ts';
 import { shared } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
+import type { Compression } from '../kafka/compressors.ts';
 import {
   type KafkaClientOptions,
   type KafkaSaslOptions,
   type KafkaTokenOptions,
   readCertificates,
 } from '../kafka/kafka-client-options.ts';
-import type { VendorCompression } from '../kafka/platformatic-module.ts';
 import { isTokenRefused, type TokenSource } from '../kafka/token.ts';
 
 export interface KafkajsClientOptions extends KafkaClientOptions {
@@ -326,8 +326,8 @@ export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor)
     const codec: Codec = {
       async compress(encoder) {
         if (others !== undefined) return others.compress(encoder);
-        const { compress } = (await compressionOf(name)) as VendorCompression;
-        return (compress as NonNullable<typeof compress>)(encoder.buffer);
+        const { compress } = (await compressionOf(name)) as Compression;
+        return compress(encoder.buffer);
       },
       async decompress(data) {
         const isOwn = ownReading.getStore() === true;
