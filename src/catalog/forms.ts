@@ -477,41 +477,44 @@ export function filesOf(catalog: Catalog, baseDir: string): ReadonlyMap<string, 
 
 const pathsOf = (name: string) => ({ json: `json-schema/${name}.json`, avro: `avro/${name}.avsc` });
 
-/** The paths of the catalog's files that are missing or different. */
-export function outdated(folder: string, catalog: Catalog, baseDir: string): string[] {
-  return changedIn(folder, filesOf(catalog, baseDir)).map(([path]) => path);
+/** The files of catalogs in a folder. `baseDir`: of the application that they describe. */
+export function catalogFolder(folder: string, baseDir: string) {
+  const changedOf = (files: ReadonlyMap<string, string>): [path: string, text: string][] =>
+    [...files].filter(([path, text]) => textAt(join(folder, path)) !== text);
+
+  return {
+    /** The paths of the catalog's files that are missing or different. */
+    outdated: (catalog: Catalog): string[] => changedOf(filesOf(catalog, baseDir)).map(([path]) => path),
+    /**
+     * Writes changed files atomically, and deletes files of removed event types. Returns the paths that were written.
+     *
+     * @throws CatalogError
+     */
+    write(catalog: Catalog, before: Catalog): string[] {
+      const files = filesOf(catalog, baseDir);
+      const changed = changedOf(files);
+      try {
+        for (const [path, text] of changed) writeWhole(join(folder, path), text);
+        for (const name of namesFor(before.keys(), fileNameOf).values())
+          for (const path of Object.values(pathsOf(name)))
+            if (!files.has(path)) rmSync(join(folder, path), { force: true });
+      } catch (error) {
+        throw new CatalogError(`${folder} cannot be written (${(error as NodeJS.ErrnoException).code})`);
+      }
+      return changed.map(([path]) => path);
+    },
+  };
 }
 
-const changedIn = (folder: string, files: ReadonlyMap<string, string>): [path: string, text: string][] =>
-  [...files].filter(([path, text]) => textAt(join(folder, path)) !== text);
-
-/**
- * Writes changed files atomically, and deletes files of removed event types.
- *
- * @throws CatalogError
- */
-export function writeFolder(folder: string, catalog: Catalog, baseDir: string, before: Catalog): string[] {
-  const files = filesOf(catalog, baseDir);
-  const changed = changedIn(folder, files);
+function writeWhole(place: string, text: string): void {
+  const early = `${place}.${process.pid}.tmp`;
+  mkdirSync(dirname(place), { recursive: true });
   try {
-    for (const [path, text] of changed) {
-      const place = join(folder, path);
-      const early = `${place}.${process.pid}.tmp`;
-      mkdirSync(dirname(place), { recursive: true });
-      try {
-        writeFileSync(early, text);
-        renameSync(early, place);
-      } finally {
-        rmSync(early, { force: true });
-      }
-    }
-    for (const name of namesFor(before.keys(), fileNameOf).values())
-      for (const path of Object.values(pathsOf(name)))
-        if (!files.has(path)) rmSync(join(folder, path), { force: true });
-  } catch (error) {
-    throw new CatalogError(`${folder} cannot be written (${(error as NodeJS.ErrnoException).code})`);
+    writeFileSync(early, text);
+    renameSync(early, place);
+  } finally {
+    rmSync(early, { force: true });
   }
-  return changed.map(([path]) => path);
 }
 
 function textAt(path: string): string | undefined {

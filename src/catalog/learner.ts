@@ -20,7 +20,7 @@ import {
 } from './shape.ts';
 
 /** The application according to its sources. */
-export interface Application {
+interface Application {
   readonly config: Config;
   readonly declared: DeclaredTypes;
   /** Whether its sources contain this word. */

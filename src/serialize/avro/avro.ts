@@ -20,10 +20,12 @@ import {
   schemaHeader,
   toJson,
 } from '../serializer.ts';
-import { type AvroType, type Explaining, exactType, type LargeNumbers } from './exact-types.ts';
+import { exactType, type LargeNumbers } from './exact-types.ts';
 import type { SchemaRegistry, Subject } from './schema-registry.ts';
 
 const avroContentType = 'application/avro';
+
+type AvroType = ReturnType<typeof exactType>;
 
 interface WaitingRecord {
   readonly value: Buffer;
@@ -453,6 +455,11 @@ function textOf(type: AvroType, value: unknown): string {
   } catch {
     throw misfit(type, value);
   }
+}
+
+/** A type that explains why it rejects a value. */
+interface Explaining {
+  why?(value: unknown): string | undefined;
 }
 
 function misfit(type: AvroType, value: unknown): SvcError {
