@@ -111,14 +111,14 @@ interface AccessQuestion {
   readonly group: string | undefined;
 }
 
-export interface Access {
+interface Access {
   /** `undefined`: the broker does not report it. */
   readonly isAllowed: boolean | undefined;
   /** One line for an operator: why not, or another problem. */
   readonly problem: string | undefined;
 }
 
-export interface TopicAccess extends Access {
+interface TopicAccess extends Access {
   readonly topic: string;
   /** `undefined`: the topic does not exist, or this user cannot see it. */
   readonly partitionCount: number | undefined;
@@ -197,14 +197,6 @@ export function passingOf(cause = ''): Passing | undefined {
 /** Whether the topic's number of partitions may differ from the known one. */
 export function doubtsCount({ cause }: Pick<SendFailure, 'cause'>): boolean {
   return cause.startsWith('UNKNOWN_');
-}
-
-/**
- * Whether the topic does not exist, or its name is invalid.
- * @param cause as named by the client
- */
-export function isNoTopic(cause = ''): boolean {
-  return passingOf(cause) === 'unknown' || cause === 'INVALID_TOPIC_EXCEPTION';
 }
 
 export function faultOf({ kind, cause }: Pick<SendFailure, 'kind' | 'cause'>): Fault {

@@ -16,6 +16,7 @@ import { systemClock } from '../ground/clock.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
 import type { ClientName } from '../ground/management.ts';
+import { isolate } from '../observe/otel-api.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import {
   type EnvelopeKeyProvider,
@@ -304,11 +305,18 @@ const keyProviders = {
     (await import('../adapters/vault/vault-key-provider.ts')).createVaultKeyProvider(settings),
 };
 
-/** The schema registry, loaded at its first use. */
-export function openSchemaRegistry(options: SchemaRegistryOptions): () => Promise<SchemaRegistry> {
-  return loadOnce(async () =>
+/** The schema registry, loaded at its first use. Requests run isolated from the application's context. */
+export function openSchemaRegistry(options: SchemaRegistryOptions): SchemaRegistry {
+  const load = loadOnce(async () =>
     (await import('../adapters/schema-registry/schema-registry.ts')).createSchemaRegistry(options),
   );
+  return {
+    address: options.url,
+    register: (subject) => isolate(async () => (await load()).register(subject)),
+    lookUp: (subject) => isolate(async () => (await load()).lookUp(subject)),
+    isCompatible: (subject) => isolate(async () => (await load()).isCompatible(subject)),
+    schemaOf: (id) => isolate(async () => (await load()).schemaOf(id)),
+  };
 }
 
 /**

@@ -9,7 +9,7 @@
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import type { Access, AskAccess, Broker, SendFailure, TopicAccess } from '../../publish/broker.ts';
+import type { AskAccess, Broker, SendFailure } from '../../publish/broker.ts';
 import { groupRefusals, heartbeatRequest, refusalOf } from './group.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { metadataRequest, ProtocolError, type TopicMetadata } from './protocol.ts';
@@ -173,7 +173,7 @@ export function createKafkaAccess(options: KafkaClientOptions, load: LoadTranspo
   };
 
   /** Sends a heartbeat as a stranger. It is refused, and the reason says whether members would be allowed. */
-  async function groupAccess(connection: BrokerConnection, group: string): Promise<Access> {
+  async function groupAccess(connection: BrokerConnection, group: string) {
     try {
       await connection.ask(heartbeatRequest(group, { memberId: 'svc-check', generation: 0 }));
       return { isAllowed: true, problem: undefined };
@@ -223,11 +223,7 @@ const writeRight = 1 << 4;
 /** Numbers of Kafka's errors. */
 const codes = { missing: 3, leaderless: 5, invalidName: 17, refused: 29 } as const;
 
-function topicAccess(
-  topic: string,
-  metadata: TopicMetadata | undefined,
-  options: KafkaClientOptions,
-): TopicAccess {
+function topicAccess(topic: string, metadata: TopicMetadata | undefined, options: KafkaClientOptions) {
   const because = (code: number): string =>
     toSendFailure(new ProtocolError(code), { options, topic, written: false }).message;
   if (metadata === undefined || metadata.errorCode !== 0) {

@@ -5,7 +5,6 @@ import {
   type BrokerTraffic,
   type ClusterInfo,
   type HeldBack,
-  isNoTopic,
   makeRecords,
   partitionOf,
   partitionOfKey,
@@ -1399,6 +1398,10 @@ export function createTopics(
     },
   };
 }
+
+/** Whether the topic does not exist, or its name is invalid. `type`: Kafka's name of the error. */
+const isNoTopic = (type: string | undefined): boolean =>
+  passingOf(type) === 'unknown' || type === 'INVALID_TOPIC_EXCEPTION';
 
 /** Throws a `ProtocolError` if the one requested topic is refused. */
 function partitionsIn({ topics }: ClusterMetadata): TopicMetadata['partitions'] {

@@ -15,7 +15,6 @@ import {
   EventValue,
   jsonForm,
   payloadJson,
-  readJson,
   type Serializer,
   schemaHeader,
   toJson,
@@ -116,8 +115,7 @@ function avroFormOf(codec: EventCodec): EventForm {
 
 /** A typed payload keeps its types. */
 function jsonOf(envelope: ProtectedEnvelope, { isText }: EventCodec): string {
-  const { payload, sealed } = envelope;
-  return isText ? payloadJson(envelope) : readJson(() => typedJson(payload, sealed));
+  return payloadJson(envelope, isText ? undefined : typedJson);
 }
 
 function eventOf(envelope: ProtectedEnvelope, codec: EventCodec): AvroEvent {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createKafkaAccess } from '../../../../src/adapters/kafka/kafka-broker.ts';
-import type { TopicAccess } from '../../../../src/publish/broker.ts';
+import type { AccessReport } from '../../../../src/publish/broker.ts';
 import { type FakeKafka, startFakeKafka } from '../../../support/fake-kafka.ts';
 import { kafkaClients } from '../kafka-clients.ts';
 import { kafkaOptions } from '../kafka-options.ts';
@@ -15,11 +15,13 @@ for (const { name, load } of kafkaClients)
     });
     afterEach(() => kafka.close());
 
-    async function tell(its: Partial<FakeKafka>): Promise<TopicAccess> {
+    async function tell(its: Partial<FakeKafka>): Promise<AccessReport['topics'][number]> {
       Object.assign(kafka, its);
       const ask = createKafkaAccess(kafkaOptions([kafka.address]), load);
       const { topics } = await ask({ topics: ['orders'], group: undefined }, new AbortController().signal);
-      return topics[0] as TopicAccess;
+      const [orders] = topics;
+      assert.ok(orders);
+      return orders;
     }
 
     it('the right to write, or that there is none', async () => {
