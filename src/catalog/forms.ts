@@ -17,7 +17,6 @@ import {
   type CatalogEvent,
   catalogFileName,
   catalogText,
-  isKnown,
   isObject,
   type Kind,
   kindsOf,
@@ -77,7 +76,7 @@ function envelopeSchema(eventType: string, payload: Shape, metadata: object = me
 
 /** Every payload is an object. */
 function payloadSchema(payload: Shape): object {
-  if (!isKnown(payload)) return { type: 'object' };
+  if (payload.type === undefined) return { type: 'object' };
   return written(payload, (protection) => ({ description: protectionNotes[protection] }));
 }
 
@@ -202,8 +201,8 @@ export function typescriptText(catalog: Catalog): string {
 
 function declaration(name: string, payload: Shape): string {
   // Every payload is an object.
-  if (!isKnown(payload)) return `export interface ${name} ${objectText({}, 0)}\n`;
-  if (payload.type?.length === 1 && payload.type[0] === 'object')
+  if (payload.type === undefined) return `export interface ${name} ${objectText({}, 0)}\n`;
+  if (payload.type.length === 1 && payload.type[0] === 'object')
     return `export interface ${name} ${objectText(payload, 0)}\n`;
   return `export type ${name} = ${typeText(payload, 0)};\n`;
 }
@@ -391,7 +390,7 @@ function typeNameOf(eventType: string): string | undefined {
 }
 
 /** The publisher of a type that was seen in a topic, but is not declared in the sources. */
-export const seenIn = (topic: string): string => `topic ${topic}`;
+const seenIn = (topic: string): string => `topic ${topic}`;
 const isSeenOnly = ({ from }: CatalogEvent): boolean => from.every((each) => each.startsWith(seenIn('')));
 
 /**
@@ -406,7 +405,8 @@ export function madeCatalog(
 ): Catalog {
   const events = new Map<string, CatalogEvent>();
   for (const [eventType, event] of before)
-    if (!types.has(eventType) && isSeenOnly(event)) events.set(eventType, event);
+    if (!types.has(eventType) && isSeenOnly(event))
+      events.set(eventType, { ...event, from: event.topics.map(seenIn) });
   for (const [eventType, declared] of types)
     events.set(eventType, eventOf(eventType, declared, before.get(eventType), config));
   return new Map([...events].sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -477,41 +477,44 @@ export function filesOf(catalog: Catalog, baseDir: string): ReadonlyMap<string, 
 
 const pathsOf = (name: string) => ({ json: `json-schema/${name}.json`, avro: `avro/${name}.avsc` });
 
-/** The paths of the catalog's files that are missing or different. */
-export function outdated(folder: string, catalog: Catalog, baseDir: string): string[] {
-  return changedIn(folder, filesOf(catalog, baseDir)).map(([path]) => path);
+/** The files of catalogs in a folder. `baseDir`: of the application that they describe. */
+export function catalogFolder(folder: string, baseDir: string) {
+  const changedOf = (files: ReadonlyMap<string, string>): [path: string, text: string][] =>
+    [...files].filter(([path, text]) => textAt(join(folder, path)) !== text);
+
+  return {
+    /** The paths of the catalog's files that are missing or different. */
+    outdated: (catalog: Catalog): string[] => changedOf(filesOf(catalog, baseDir)).map(([path]) => path),
+    /**
+     * Writes changed files atomically, and deletes files of removed event types. Returns the paths that were written.
+     *
+     * @throws CatalogError
+     */
+    write(catalog: Catalog, before: Catalog): string[] {
+      const files = filesOf(catalog, baseDir);
+      const changed = changedOf(files);
+      try {
+        for (const [path, text] of changed) writeWhole(join(folder, path), text);
+        for (const name of namesFor(before.keys(), fileNameOf).values())
+          for (const path of Object.values(pathsOf(name)))
+            if (!files.has(path)) rmSync(join(folder, path), { force: true });
+      } catch (error) {
+        throw new CatalogError(`${folder} cannot be written (${(error as NodeJS.ErrnoException).code})`);
+      }
+      return changed.map(([path]) => path);
+    },
+  };
 }
 
-const changedIn = (folder: string, files: ReadonlyMap<string, string>): [path: string, text: string][] =>
-  [...files].filter(([path, text]) => textAt(join(folder, path)) !== text);
-
-/**
- * Writes changed files atomically, and deletes files of removed event types.
- *
- * @throws CatalogError
- */
-export function writeFolder(folder: string, catalog: Catalog, baseDir: string, before: Catalog): string[] {
-  const files = filesOf(catalog, baseDir);
-  const changed = changedIn(folder, files);
+function writeWhole(place: string, text: string): void {
+  const early = `${place}.${process.pid}.tmp`;
+  mkdirSync(dirname(place), { recursive: true });
   try {
-    for (const [path, text] of changed) {
-      const place = join(folder, path);
-      const early = `${place}.${process.pid}.tmp`;
-      mkdirSync(dirname(place), { recursive: true });
-      try {
-        writeFileSync(early, text);
-        renameSync(early, place);
-      } finally {
-        rmSync(early, { force: true });
-      }
-    }
-    for (const name of namesFor(before.keys(), fileNameOf).values())
-      for (const path of Object.values(pathsOf(name)))
-        if (!files.has(path)) rmSync(join(folder, path), { force: true });
-  } catch (error) {
-    throw new CatalogError(`${folder} cannot be written (${(error as NodeJS.ErrnoException).code})`);
+    writeFileSync(early, text);
+    renameSync(early, place);
+  } finally {
+    rmSync(early, { force: true });
   }
-  return changed.map(([path]) => path);
 }
 
 function textAt(path: string): string | undefined {
@@ -563,16 +566,16 @@ function leafOf({ type, protection }: Shape, rule: FieldRule | undefined): Shape
 
 /** Combines a declared shape with a learned one. If the declaration spells out the names, events add only the types behind them. */
 function completed(declared: Shape, learned: Shape | undefined): Shape {
-  if (learned === undefined || !isKnown(learned)) return open(declared);
+  if (learned?.type === undefined) return open(declared);
   const spelled = declared.properties;
-  if (spelled === undefined) return isKnown(declared) ? open(declared) : learned;
+  if (spelled === undefined) return declared.type === undefined ? learned : open(declared);
   const names = declared.isClosed
     ? namesOf(declared)
     : [...new Set([...namesOf(declared), ...namesOf(learned)])];
   const required = learned.required?.filter((name) => names.includes(name));
   const { additionalProperties, items } = declared.isClosed ? {} : learned;
   return {
-    type: declared.isClosed ? ['object'] : kindsOf([...(learned.type ?? []), 'object']),
+    type: declared.isClosed ? ['object'] : kindsOf([...learned.type, 'object']),
     properties: propertiesOf(
       names.map((name) => [
         name,

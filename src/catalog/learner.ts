@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import { readSource } from '../context/source.ts';
 import { cipherTexts } from '../protect/keys/key-ring.ts';
 import type { DeclaredTypes } from './declared.ts';
-import { madeCatalog, seenIn } from './forms.ts';
+import { madeCatalog } from './forms.ts';
 import {
   type Catalog,
   type CatalogEvent,
@@ -20,7 +20,7 @@ import {
 } from './shape.ts';
 
 /** The application according to its sources. */
-export interface Application {
+interface Application {
   readonly config: Config;
   readonly declared: DeclaredTypes;
   /** Whether its sources contain this word. */
@@ -77,7 +77,6 @@ export function createLearner(first: Application, before: Catalog) {
     const found = knownTopics ? event.topics : [...new Set([...event.topics, ...topics])].sort();
     return {
       ...event,
-      from: declared === undefined ? found.map(seenIn) : event.from,
       topics: found,
       payload: learned(payload, event.payload, application.isWord),
     };

@@ -31,7 +31,7 @@ type Properties = Readonly<Record<string, Shape>>;
 
 export const unknownShape: Shape = {};
 
-export const isKnown = ({ type }: Shape): boolean => type !== undefined;
+const isKnown = ({ type }: Shape): boolean => type !== undefined;
 
 export function propertyNamed({ properties = {} }: Shape, name: string): Shape | undefined {
   return Object.hasOwn(properties, name) ? properties[name] : undefined;

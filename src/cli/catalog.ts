@@ -2,8 +2,8 @@ import { relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { sourceOf, sourcesIn } from '../capture/source/source-files.ts';
 import { declaredTypes, isTest } from '../catalog/declared.ts';
-import { madeCatalog, outdated, writeFolder } from '../catalog/forms.ts';
-import { type Application, createLearner } from '../catalog/learner.ts';
+import { catalogFolder, madeCatalog } from '../catalog/forms.ts';
+import { createLearner } from '../catalog/learner.ts';
 import {
   type Catalog,
   CatalogError,
@@ -66,7 +66,7 @@ function write({ json }: CatalogOptions, { config, folder, before = new Map() }:
   const { unknown } = declared;
   const catalog = madeCatalog(declared, config, before);
   const changes = changesBetween(before, catalog);
-  const written = writeFolder(folder, catalog, config.baseDir, before);
+  const written = catalogFolder(folder, config.baseDir).write(catalog, before);
   if (json) {
     const document = { ok: true, folder, eventTypes: [...catalog.keys()], changes, written, unknown };
     process.stdout.write(`${printableJson(document, 2)}\n`);
@@ -89,7 +89,7 @@ function check({ against, json }: CatalogOptions, { config, folder, before: own 
   const { unknown } = declared;
   const catalog = madeCatalog(declared, config, own ?? new Map());
   const changes = changesBetween(before, catalog);
-  const old = outdated(folder, catalog, config.baseDir);
+  const old = catalogFolder(folder, config.baseDir).outdated(catalog);
   const breaking = changes.filter(({ breaks }) => breaks).length;
   const code = breaking === 0 ? 0 : 1;
   if (json) {
@@ -118,9 +118,9 @@ const saveEveryMs = 1_000;
 /** Reading the application again takes at most this fraction of the time, as 1/n. */
 const readingShare = 10;
 
-function readApplication(config: Config, folder: string): Application {
+function readApplication(config: Config, folder: string) {
   const words = sourceWords(config.baseDir, (path) => path.startsWith(folder));
-  return { config, declared: declaredTypes(config), isWord: (name) => words.has(name) };
+  return { config, declared: declaredTypes(config), isWord: (name: string) => words.has(name) };
 }
 
 /** Saves what was learned at most once a second, so that little is lost when the process ends. */
@@ -148,7 +148,7 @@ function createSaving(
     const catalog = learner.catalog();
     const text = catalogText(catalog);
     if (text === savedText) return catalog;
-    writeFolder(folder, catalog, config.baseDir, saved);
+    catalogFolder(folder, config.baseDir).write(catalog, saved);
     if (!json) process.stdout.write(changesBetween(saved, catalog).map(lineOf).join(''));
     [saved, savedText] = [catalog, text];
     return catalog;
@@ -328,7 +328,7 @@ function brokerOf(options: WatchOptions): Config {
   return config;
 }
 
-function topicsIn({ declared, config }: Application): string[] {
+function topicsIn({ declared, config }: ReturnType<typeof readApplication>): string[] {
   return [...topicsOf(config), ...[...declared.types.values()].flatMap(({ topics }) => topics)];
 }
 

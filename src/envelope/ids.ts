@@ -6,13 +6,12 @@ import { nodeCrypto } from '../ground/builtins.ts';
 import { claimsIn, spreadHash } from '../ground/claims.ts';
 import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import { bitsBelowMs, snowflakeEpochMs } from '../ground/event-fields.ts';
+import { bitsBelowMs, maxWorkerId, snowflakeEpochMs } from '../ground/event-fields.ts';
 import { makeFolders } from '../ground/files.ts';
 import type { Logger } from '../observe/logger.ts';
 
 /** Default of `maxBackwardMs`. NTP corrections stay below it; a wrong clock does not. */
 export const defaultMaxBackwardMs = 10_000;
-export const maxWorkerId = 1023;
 
 const idsPerMs = 4096;
 /** Beyond any sequence: no further id may carry the last worker id. */
@@ -241,9 +240,20 @@ function clockOutOfRangeOfUuidV7(): SvcError {
 /** The origin of a worker id. `derived`: another process may have the same one. */
 type WorkerIdSource = 'configured' | 'kafka' | 'host' | 'derived';
 
-export interface WorkerId {
+interface WorkerId {
   readonly workerId: number;
   readonly source: WorkerIdSource;
+}
+
+/**
+ * Snowflake ids with the worker id of this process, which is configured or leased on this host. While a `grant` lasts, ids carry
+ * the granted one. `release` is for the end of the process.
+ */
+export function createSnowflakeIds({ ...options }: WorkerLeaseOptions & {}) {
+  const { workerId, exclusive, release } = leaseWorkerId(options);
+  const ofHost = exclusive ? 'host' : 'derived';
+  const own: WorkerId = { workerId, source: options.workerId === undefined ? ofHost : 'configured' };
+  return { ...createLeasedIds({ own, source: 'kafka' }), release };
 }
 
 interface LeasedIds {

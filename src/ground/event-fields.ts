@@ -89,6 +89,8 @@ export function isAttributeText(text: string): boolean {
 
 /** The epoch of Snowflake ids: 2024-01-01T00:00:00Z. */
 export const snowflakeEpochMs = 1_704_067_200_000;
+/** Of Snowflake ids, from 0 on. */
+export const maxWorkerId = 1023;
 /** A UUID of any version, as text. */
 export const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 /** Worker and sequence of a Snowflake id; the counter of a UUID has as many bits. */

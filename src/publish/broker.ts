@@ -199,14 +199,6 @@ export function doubtsCount({ cause }: Pick<SendFailure, 'cause'>): boolean {
   return cause.startsWith('UNKNOWN_');
 }
 
-/**
- * Whether the topic does not exist, or its name is invalid.
- * @param cause as named by the client
- */
-export function isNoTopic(cause = ''): boolean {
-  return passingOf(cause) === 'unknown' || cause === 'INVALID_TOPIC_EXCEPTION';
-}
-
 export function faultOf({ kind, cause }: Pick<SendFailure, 'kind' | 'cause'>): Fault {
   if (kind === 'too_large') return 'record';
   return Object.hasOwn(faults, cause) ? (faults[cause] as Fault) : 'cluster';

@@ -1,4 +1,4 @@
-import { type EnvelopeTemplate, extensions, type Source } from '../envelope/envelope.ts';
+import { extensions, type Source } from '../envelope/envelope.ts';
 import { SvcError } from '../ground/errors.ts';
 import {
   attributePrefix,
@@ -48,6 +48,7 @@ function sourceOf(service: Source | undefined): string {
 }
 
 type Attribute = readonly [name: string, value: string];
+type Template = ProtectedEnvelope['template'];
 
 function binary(source: string): Serializer {
   const constants = perTemplate((template) => {
@@ -88,7 +89,7 @@ function jsonOf(attributes: readonly Attribute[]): string {
 
 /** The attributes of a template. Throws for a type that CloudEvents does not allow. */
 function ofTemplate(
-  { eventType, severity, source: service }: EnvelopeTemplate,
+  { eventType, severity, source: service }: Template,
   source: string,
 ): readonly Attribute[] {
   if (!isAttributeText(eventType))
@@ -148,8 +149,8 @@ function escaped(character: string): string {
   return text;
 }
 
-function perTemplate<T>(make: (template: EnvelopeTemplate) => T): (template: EnvelopeTemplate) => T {
-  const made = new WeakMap<EnvelopeTemplate, T>();
+function perTemplate<T>(make: (template: Template) => T): (template: Template) => T {
+  const made = new WeakMap<Template, T>();
   return (template) => {
     let found = made.get(template);
     if (found === undefined) {

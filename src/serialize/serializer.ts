@@ -229,13 +229,27 @@ function id(value: string | null): string {
   return value === null ? 'null' : `"${value}"`;
 }
 
-/** Throws `SVC_PROTECT_READ_ERROR`. */
-export function payloadJson({ payload, sealed }: Pick<ProtectedEnvelope, 'payload' | 'sealed'>): string {
-  return readJson(() => {
-    // `toJSON` can return undefined.
-    const json: string | undefined = JSON.stringify(payload);
-    return json === undefined || !mayHoldOwnText(json, sealed) ? json : markedJson(payload, sealed);
-  });
+/** Throws `SVC_PROTECT_READ_ERROR`. `write` returns `undefined` for an empty payload. */
+export function payloadJson(
+  { payload, sealed }: Pick<ProtectedEnvelope, 'payload' | 'sealed'>,
+  write: (payload: unknown, sealed: readonly string[]) => string | undefined = jsonOf,
+): string {
+  try {
+    const sent = write(payload, sealed);
+    if (sent !== undefined) return sent;
+  } catch {
+    // A getter or proxy may throw, with a value in its message.
+  }
+  throw new SvcError(
+    'SVC_PROTECT_READ_ERROR',
+    'a getter, toJSON or proxy of the payload threw, or gave nothing, while it was read',
+  );
+}
+
+function jsonOf(payload: unknown, sealed: readonly string[]): string | undefined {
+  // `toJSON` can return undefined.
+  const json: string | undefined = JSON.stringify(payload);
+  return json === undefined || !mayHoldOwnText(json, sealed) ? json : markedJson(payload, sealed);
 }
 
 /**
@@ -265,19 +279,5 @@ function markedJson(payload: unknown, sealed: readonly string[]): string | undef
   const ours = new Set(sealed);
   return JSON.stringify(payload, (_, value: unknown) =>
     typeof value === 'string' && !ours.has(value) ? ownText.mark(value) : value,
-  );
-}
-
-/** Throws `SVC_PROTECT_READ_ERROR` if `write` throws or returns `undefined`. */
-export function readJson(write: () => string | undefined): string {
-  try {
-    const sent = write();
-    if (sent !== undefined) return sent;
-  } catch {
-    // A getter or proxy may throw, with a value in its message.
-  }
-  throw new SvcError(
-    'SVC_PROTECT_READ_ERROR',
-    'a getter, toJSON or proxy of the payload threw, or gave nothing, while it was read',
   );
 }

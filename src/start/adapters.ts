@@ -11,10 +11,11 @@ import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
 import type { Names } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
-import { maxWorkerId, type WorkerIdLease } from '../envelope/ids.ts';
+import type { WorkerIdLease } from '../envelope/ids.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
 import type { clientNames } from '../ground/management.ts';
+import { isolate } from '../observe/otel-api.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import {
   type EnvelopeKeyProvider,
@@ -162,9 +163,7 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
     const { createKafkaGroup, createGroupLease, groupRefusals } = await import('../adapters/kafka/group.ts');
     const access = createKafkaGroup(settings, adapterOf(client).transport as LoadTransport);
     const refusals = groupRefusals(group, settings);
-    return createGroupLease({
-      ...{ access, group, maxWorkerId, refusals, logger: settings.logger },
-    });
+    return createGroupLease({ access, group, refusals, logger: settings.logger });
   };
   return {
     start(onGrant) {
@@ -312,11 +311,18 @@ const keyProviders = {
     (await import('../adapters/vault/vault-key-provider.ts')).createVaultKeyProvider(settings),
 };
 
-/** The schema registry, loaded at its first use. */
-export function openSchemaRegistry(options: SchemaRegistryOptions): () => Promise<SchemaRegistry> {
-  return loadOnce(async () =>
+/** The schema registry, loaded at its first use. Requests run isolated from the application's context. */
+export function openSchemaRegistry(options: SchemaRegistryOptions): SchemaRegistry {
+  const load = loadOnce(async () =>
     (await import('../adapters/schema-registry/schema-registry.ts')).createSchemaRegistry(options),
   );
+  return {
+    address: options.url,
+    register: (subject) => isolate(async () => (await load()).register(subject)),
+    lookUp: (subject) => isolate(async () => (await load()).lookUp(subject)),
+    isCompatible: (subject) => isolate(async () => (await load()).isCompatible(subject)),
+    schemaOf: (id) => isolate(async () => (await load()).schemaOf(id)),
+  };
 }
 
 /**

@@ -3,10 +3,8 @@ import type { Config } from '../config/config.ts';
 import type { Source } from '../envelope/envelope.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
-import { isolate } from '../observe/otel-api.ts';
 import { type Broker, encodingBroker } from '../publish/broker.ts';
 import type * as Avro from '../serialize/avro/avro.ts';
-import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import type * as CloudEvents from '../serialize/cloudevents.ts';
 import { jsonSerializer, needsAvro, type Serializer } from '../serialize/serializer.ts';
 import { openSchemaRegistry } from './adapters.ts';
@@ -40,24 +38,16 @@ export function openSerde(config: Config, logger: Logger): Serde {
   }
   if (config.serde.type === 'JSON') return json;
   const { openAvro } = loadChunk(import.meta.url, '../serialize/avro/avro.ts') as typeof Avro;
-  const { serializerOf, encode, prepare } = openAvro(config, openRegistry(config), logger);
+  const { serializerOf, encode, prepare } = openAvro(
+    config,
+    openSchemaRegistry(registryOptionsOf(config)),
+    logger,
+  );
   return {
     serializerOf,
     sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp),
     prepare() {
       for (const target of config.targets) prepare(eventTypeOf(target), target.topic ?? config.broker.topic);
     },
-  };
-}
-
-/** The schema registry of the configuration. Requests run isolated from the application's context. */
-export function openRegistry(config: Config): SchemaRegistry {
-  const registry = openSchemaRegistry(registryOptionsOf(config));
-  return {
-    address: config.serde.schemaRegistryUrl ?? '',
-    register: (subject) => isolate(async () => (await registry()).register(subject)),
-    lookUp: (subject) => isolate(async () => (await registry()).lookUp(subject)),
-    isCompatible: (subject) => isolate(async () => (await registry()).isCompatible(subject)),
-    schemaOf: (id) => isolate(async () => (await registry()).schemaOf(id)),
   };
 }

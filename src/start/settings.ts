@@ -2,13 +2,7 @@ import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import type { Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { extensions } from '../envelope/envelope.ts';
-import {
-  createLeasedIds,
-  createUuidV7,
-  leaseWorkerId,
-  type WorkerId,
-  type WorkerIdLease,
-} from '../envelope/ids.ts';
+import { createSnowflakeIds, createUuidV7, type WorkerIdLease } from '../envelope/ids.ts';
 import { attributePrefix, defaultKeyId, readKeyText } from '../ground/event-fields.ts';
 import { clientOf } from '../ground/management.ts';
 import { nearestNames } from '../ground/names.ts';
@@ -94,8 +88,8 @@ export interface EventIds {
   next(): string;
   /** Why no id can be made: the clock was set back. `undefined`: ids are made. */
   problem(): string | undefined;
-  /** The worker id of current event ids. `undefined`: ids carry no worker id. */
-  worker(): WorkerId | undefined;
+  /** The worker id of current event ids, and its origin. `undefined`: ids carry no worker id. */
+  worker(): { readonly workerId: number; readonly source: string } | undefined;
   /** Requests a worker id that is unique across hosts. Ids do not wait for it. */
   lease(): void;
   /** Releases the leases. */
@@ -112,8 +106,7 @@ export function startIds(config: Config, logger: Logger): EventIds {
       ...{ problem: () => undefined, worker: () => undefined, lease: () => {}, close: async () => {} },
     };
   const { workerId, leasePath: directory } = config.idGenerator;
-  const host = leaseWorkerId({ workerId, directory, logger });
-  const ids = createLeasedIds({ own: ownOf(config, host), source: 'kafka' });
+  const ids = createSnowflakeIds({ workerId, directory, logger });
   let lease: WorkerIdLease | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isClosed = false;
@@ -146,17 +139,9 @@ export function startIds(config: Config, logger: Logger): EventIds {
       isClosed = true;
       clearTimeout(timer);
       await lease?.close(deadlineMs);
-      host.release();
+      ids.release();
     },
   };
-}
-
-function ownOf(
-  { idGenerator }: Config,
-  { workerId, exclusive }: { workerId: number; exclusive: boolean },
-): WorkerId {
-  if (idGenerator.workerId !== undefined) return { workerId, source: 'configured' };
-  return { workerId, source: exclusive ? 'host' : 'derived' };
 }
 
 /** Whether the worker id is leased through Kafka. */

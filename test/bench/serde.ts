@@ -4,9 +4,10 @@ import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import { toRecord } from '../../src/publish/main/queue.ts';
-import { type AvroSchema, createAvroSerializer, createEventCodec } from '../../src/serialize/avro/avro.ts';
+import type { AvroSchema } from '../../src/serialize/avro/avro.ts';
 import { createCloudEventsSerializer } from '../../src/serialize/cloudevents.ts';
 import { jsonSerializer, type Serializer } from '../../src/serialize/serializer.ts';
+import { avroConfig, avroOf } from '../serialize/avro-of.ts';
 import { measure } from './measure.ts';
 import { payload } from './payload.ts';
 
@@ -31,10 +32,11 @@ const schema = record('Order', {
 
 class Order {}
 
-function avro(payloadSchema?: AvroSchema): Serializer {
-  const codec = createEventCodec(eventType, payloadSchema);
-  const ids = { known: () => 1, ask: async () => 1 };
-  return createAvroSerializer({ codecOf: () => codec, ids, mayWait: true });
+async function avro(payloadSchema?: AvroSchema): Promise<Serializer> {
+  const { prepare, serializerOf } = avroOf({ config: avroConfig({ [eventType]: payloadSchema }) });
+  prepare(eventType, 'orders');
+  await new Promise(setImmediate);
+  return serializerOf();
 }
 
 /** From the call to the bytes of the record: the way that both forms share is in it. */
@@ -65,10 +67,10 @@ export const bench: Bench = async (progress) => {
       bytesOf(createCloudEventsSerializer({ mode: 'structured', source: '/orders' })),
       json,
     ],
-    ['avro-text', bytesOf(avro()), json],
-    ['avro-typed', bytesOf(avro(schema)), json],
+    ['avro-text', bytesOf(await avro()), json],
+    ['avro-typed', bytesOf(await avro(schema)), json],
     // Beside JSON of the same object.
-    ['avro-typed-class', bytesOf(avro(schema), instance), bytesOf(jsonSerializer, instance)],
+    ['avro-typed-class', bytesOf(await avro(schema), instance), bytesOf(jsonSerializer, instance)],
   ];
   progress(`us per event, Node ${process.version}`);
   return [

@@ -9,7 +9,8 @@ import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import ts from 'typescript';
 import { asyncapiText, avroText, filesOf, jsonSchemaText, typescriptText } from '../../src/catalog/forms.ts';
 import type { Catalog, CatalogEvent, Shape } from '../../src/catalog/shape.ts';
-import { createDecoder, createEventCodec } from '../../src/serialize/avro/avro.ts';
+import { type AvroSchema, codecsOf, createDecoder } from '../../src/serialize/avro/avro.ts';
+import { avroConfig } from '../serialize/avro-of.ts';
 
 const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
 
@@ -119,8 +120,9 @@ describe('the forms of a catalog', function () {
 
   it('Avro schemas write and read the events as svc does', () => {
     const schema = avroText('ORDER_CREATED', event(order));
-    const fields = (JSON.parse(schema) as { fields: { name: string; type: never }[] }).fields;
-    const codec = createEventCodec('ORDER_CREATED', fields.find(({ name }) => name === 'payload')?.type);
+    const { fields } = JSON.parse(schema) as { fields: { name: string; type: AvroSchema }[] };
+    const ofPayload = fields.find(({ name }) => name === 'payload')?.type;
+    const codec = codecsOf(avroConfig({ ORDER_CREATED: ofPayload }))('ORDER_CREATED');
     assert.deepEqual(JSON.parse(codec.schema), JSON.parse(schema));
     const { occurredAt, publishedAt: _, ...rest } = envelope('ORDER_CREATED', payload);
     const { head, tail } = codec.encode({

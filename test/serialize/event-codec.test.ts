@@ -1,19 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { NativeValue } from '../../src/protect/own-text.ts';
-import {
-  type AvroEvent,
-  type AvroSchema,
-  createEventCodec,
-  notPlain,
-  plainJson,
-  prefixOf,
-  recordName,
-  timeText,
-  typedJson,
-} from '../../src/serialize/avro/avro.ts';
+import { createTemplate } from '../../src/envelope/envelope.ts';
+import { NativeValue, ownText } from '../../src/protect/own-text.ts';
+import { type AvroSchema, recordName } from '../../src/serialize/avro/avro.ts';
+import { avroConfig, avroOf, bytesAt, protectedEvent } from './avro-of.ts';
 
 const atMs = Date.UTC(2026, 10, 24);
+const orders = { topic: 'orders', trace: { traceparent: '' } };
+
 /** As the walk hands on what JSON has not. */
 function native(value: unknown): unknown {
   if (typeof value === 'bigint') return new NativeValue(String(value), 'bigint');
@@ -22,27 +16,27 @@ function native(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, native(each)]));
 }
 
-const eventWith = (given: unknown, payload = native(given), waits = false): AvroEvent => ({
-  ...{ eventId: '1', eventType: 'T', occurredAt: atMs, severity: 'INFO' },
-  metadata: {
-    source: { serviceName: 'orders', serviceVersion: null, hostname: null },
-    actor: { userId: 'ü', sessionId: null },
-    trace: { traceId: null, spanId: null, parentSpanId: null },
-    ...{ correlationId: null, clientIp: null, tags: {} },
-  },
-  payload: {
-    json: () => typedJson(payload, []) ?? '',
-    ...(!waits && { plain: () => plainJson(payload, []) }),
-  },
-});
-
-function passedThrough(payload: unknown, schema?: AvroSchema): unknown {
-  const codec = createEventCodec('T', schema);
-  const { head, tail } = codec.encode(eventWith(payload));
-  // The same while it waits for the id of its schema.
-  assert.deepEqual(codec.encode(eventWith(payload, native(payload), true)), { head, tail });
-  const bytes = Buffer.from(head + timeText(atMs) + tail, 'latin1');
-  return JSON.parse(JSON.stringify((codec.decode(bytes) as { payload: unknown }).payload));
+/** @param walked the payload, as the walk hands it on */
+async function passedThrough(
+  payload: unknown,
+  schema?: AvroSchema,
+  walked = native(payload),
+  sealed: readonly string[] = [],
+): Promise<unknown> {
+  const id = Promise.withResolvers<number>();
+  const avro = avroOf({ config: avroConfig({ T: schema }), registry: { register: () => id.promise } });
+  const serializer = avro.serializerOf();
+  const event = protectedEvent(walked, { sealed });
+  const waiting = serializer.serialize(event, orders);
+  assert.equal(waiting.form.encoding, 'utf8');
+  id.resolve(7);
+  const headers = { ...waiting.form.headers, eventType: 'T' };
+  const { value } = await avro.encode('orders', { value: bytesAt(atMs, waiting), headers });
+  const known = serializer.serialize(event, orders);
+  assert.equal(known.form.encoding, 'latin1');
+  assert.deepEqual(bytesAt(atMs, known), value, 'the same when it had to wait for the id of its schema');
+  const read = known.form.toJson?.(value) as { payload: unknown } | undefined;
+  return JSON.parse(JSON.stringify(read?.payload));
 }
 
 const record = (...fields: [string, AvroSchema][]): AvroSchema => ({
@@ -52,19 +46,23 @@ const record = (...fields: [string, AvroSchema][]): AvroSchema => ({
 });
 
 describe('events as records of Avro', () => {
-  it('carry any payload as JSON text, however large', () => {
-    fc.assert(
-      fc.property(fc.jsonValue(), (value) => {
-        assert.deepEqual(passedThrough(value), JSON.parse(JSON.stringify(value)));
+  it('carry any payload as JSON text, however large', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.jsonValue(), async (value) => {
+        assert.deepEqual(await passedThrough(value), JSON.parse(JSON.stringify(value)));
       }),
       { numRuns: 200 },
     );
     const large = { text: 'é漢😀'.repeat(50_000) };
-    assert.deepEqual(passedThrough(large), large);
+    assert.deepEqual(await passedThrough(large), large);
   });
 
-  it('write times as Avro does, before 1970 as well', () => {
-    const bytes = (ms: number) => [...Buffer.from(timeText(ms), 'latin1')];
+  it('write times as Avro does, before 1970 as well', async () => {
+    const avro = avroOf({ registry: { register: async () => 2 ** 32 - 1 } });
+    avro.prepare('T', 'orders');
+    await new Promise(setImmediate);
+    const value = avro.serializerOf().serialize(protectedEvent({}), orders);
+    const bytes = (ms: number) => [...Buffer.from(value.form.publishedAt(ms), 'latin1')];
     assert.deepEqual(bytes(0), [0]);
     assert.deepEqual(bytes(-1), [1]);
     assert.deepEqual(bytes(1), [2]);
@@ -76,7 +74,7 @@ describe('events as records of Avro', () => {
       const read = bytes(ms).reduceRight((sum, byte) => (sum << 7n) | BigInt(byte & 0x7f), 0n);
       assert.equal(read, zigzag);
     }
-    assert.deepEqual([...Buffer.from(prefixOf(2 ** 32 - 1), 'latin1')], [0, 255, 255, 255, 255]);
+    assert.deepEqual([...bytesAt(atMs, value).subarray(0, 5)], [0, 255, 255, 255, 255]);
   });
 
   it('have names that Avro allows', () => {
@@ -182,8 +180,8 @@ describe('events as records of Avro', () => {
     ['an enum', { type: 'enum', name: 'E', symbols: ['A', 'B'] }, 'B', 'B'],
   ];
   for (const [what, type, given, read] of cases)
-    it(`take ${what}`, () => {
-      assert.deepEqual(passedThrough({ a: given }, record(['a', type])), { a: read });
+    it(`take ${what}`, async () => {
+      assert.deepEqual(await passedThrough({ a: given }, record(['a', type])), { a: read });
     });
 
   const misfits: [what: string, type: AvroSchema, given: unknown, says: string][] = [
@@ -311,113 +309,141 @@ describe('events as records of Avro', () => {
     ['what is missing', 'string', undefined, 'payload.a is no string'],
   ];
   for (const [what, type, given, says] of misfits)
-    it(`refuse ${what}, with the path and without the value`, () => {
+    it(`refuse ${what}, with the path and without the value`, async () => {
       const message = `the payload does not fit its Avro schema: ${says}`;
-      assert.throws(() => passedThrough({ a: given }, record(['a', type])), {
+      await assert.rejects(passedThrough({ a: given }, record(['a', type])), {
         code: 'SVC_SERIALIZE_SCHEMA_MISFIT',
         message,
       });
     });
 
-  it('hold texts of any length and kind, as they were', () => {
+  it('hold texts of any length and kind, as they were', async () => {
     const parts = ['a', 'ü', '漢', '😀', '\0'];
     const type = record(['v', ['null', 'string']], ['map', { type: 'map', values: 'string' }]);
     for (const part of parts)
       for (const length of [0, 1, 15, 16, 46, 47, 48, 49, 63, 64, 65, 8_191, 8_192, 70_000]) {
         const v = `${'x'.repeat(Math.max(0, length - part.length))}${part}`;
         const payload = { v, map: { [v]: v } };
-        assert.deepEqual(passedThrough(payload, type), payload);
+        assert.deepEqual(await passedThrough(payload, type), payload);
       }
   });
 
-  it('hold the times of JSON, each day of a leap year and of others', () => {
+  it('hold the times of JSON, each day of a leap year and of others', async () => {
     const type = record(['at', { type: 'long', logicalType: 'timestamp-millis' }]);
     for (const year of ['0001', '1900', '1969', '1970', '2000', '2026', '2028', '9999'])
       for (let at = Date.parse(`${year}-01-01T23:59:59.999Z`), day = 0; day < 366; day += 5) {
         const payload = { at: new Date(at + day * 86_400_000).toISOString() };
-        if (payload.at.length === 24) assert.deepEqual(passedThrough(payload, type), payload);
+        if (payload.at.length === 24) assert.deepEqual(await passedThrough(payload, type), payload);
       }
   });
 
-  it('have the metadata of their own request, whatever that of the one before', () => {
-    const codec = createEventCodec('T');
+  it('have the metadata of their own request, whatever that of the one before', async () => {
+    const avro = avroOf();
+    avro.prepare('T', 'orders');
+    await new Promise(setImmediate);
+    const serializer = avro.serializerOf();
     const source = { serviceName: 'orders', serviceVersion: '1', hostname: 'ü' };
-    const actor = { userId: 'u-1', sessionId: null };
+    const origin = {
+      ...{ userId: 'u-1', sessionId: null, correlationId: 'c', clientIp: '10.0.0.1' },
+      tags: { a: 'b' },
+    };
     const trace = { traceId: 'ab', spanId: 'cd', parentSpanId: null };
-    const tags = { a: 'b' };
-    const first = { source, actor, trace, correlationId: 'c', clientIp: '10.0.0.1', tags };
+    const first = { source, origin, trace };
     const others = [
       first,
       { ...first, source: { ...source, serviceName: 'other' } },
-      { ...first, actor: { ...actor, userId: 'u-2' } },
+      { ...first, origin: { ...origin, userId: 'u-2' } },
       { ...first, trace: { ...trace, spanId: 'ef' } },
       { ...first, trace: { traceId: 'Zoë', spanId: null, parentSpanId: '' } },
-      { ...first, correlationId: null },
-      { ...first, clientIp: null },
-      { ...first, tags: { a: 'c' } },
+      { ...first, origin: { ...origin, correlationId: null } },
+      { ...first, origin: { ...origin, clientIp: null } },
+      { ...first, origin: { ...origin, tags: { a: 'c' } } },
       first,
     ];
-    for (const [index, metadata] of others.entries())
-      for (const severity of ['INFO', 'ERROR']) {
+    for (const [index, { source, origin, trace }] of others.entries())
+      for (const severity of ['INFO', 'ERROR'] as const) {
         const eventId = index % 2 === 0 ? String(index) : 'Zoë';
-        const { head, tail } = codec.encode({ ...eventWith({ index }), eventId, metadata, severity });
-        const read = codec.decode(Buffer.from(head + timeText(atMs) + tail, 'latin1'));
+        const template = createTemplate({ eventType: 'T', severity, source });
+        const value = serializer.serialize(
+          protectedEvent({ index }, { eventId, template, origin, trace }),
+          orders,
+        );
+        const read = value.form.toJson?.(bytesAt(atMs, value)) as object;
+        const { userId, sessionId, ...rest } = origin;
+        const metadata = { source, actor: { userId, sessionId }, trace, ...rest };
         assert.partialDeepStrictEqual(read, { eventId, severity, metadata, payload: { index } });
       }
-    const half = { ...first, actor: { ...actor, userId: '\ud83d' } };
+    const half = protectedEvent({}, { origin: { ...origin, userId: '\ud83d' } });
     for (let round = 0; round < 2; round++)
-      assert.throws(() => codec.encode({ ...eventWith({}), metadata: half }), {
+      assert.throws(() => serializer.serialize(half, orders), {
         code: 'SVC_SERIALIZE_SCHEMA_MISFIT',
         message: /metadata\.actor\.userId is no string/,
       });
   });
 
-  it('take a plain payload as its JSON would give it back, and know what is not plain', () => {
-    const plain = fc.anything({
-      withDate: true,
-      withNullPrototype: true,
-      withSparseArray: true,
-      withBigInt: true,
-      withBoxedValues: true,
-      withMap: true,
-      withSet: true,
-      withTypedArray: true,
+  describe('of a payload that JSON would change', () => {
+    /** A payload of any depth. */
+    const any = record([
+      'v',
+      [
+        ...['null', 'boolean', 'double', 'string'],
+        { type: 'array', items: ['null', 'P'] },
+        { type: 'map', values: ['null', 'P'] },
+      ],
+    ]);
+    const asJson = (value: unknown, sealed: readonly string[] = []): unknown =>
+      JSON.parse(
+        JSON.stringify(value, (_, each: unknown) =>
+          typeof each === 'string' && !sealed.includes(each) ? ownText.mark(each) : each,
+        ),
+      );
+    const check = async (value: unknown, sealed: readonly string[] = []): Promise<void> =>
+      assert.deepEqual(await passedThrough(value, any, value, sealed), asJson(value, sealed));
+
+    it('are the same as JSON would give it back', async () => {
+      const { payload } = fc.letrec((tie) => ({
+        payload: fc.record({ v: tie('value') }),
+        value: fc.oneof(
+          { depthSize: 'small' },
+          fc.constantFrom<unknown>(null, true, -0, 1.5, 'ENC(x)', '\\ENC(x)', 'HASH(x)'),
+          fc.string(),
+          fc.double({ noNaN: true, noDefaultInfinity: true }),
+          fc.date({ noInvalidDate: true }),
+          fc.constantFrom(1, 'a', true).map(Object),
+          fc.constantFrom(new Map([['a', 1]]), new Set([1])),
+          fc.sparseArray(tie('payload'), { maxLength: 5 }),
+          fc.array(fc.option(tie('payload'), { nil: undefined })),
+          fc.dictionary(fc.oneof(fc.string(), fc.constantFrom('__proto__', 'rawJSON')), tie('payload')),
+          tie('payload').map((v) => ({ toJSON: () => [v] })),
+        ),
+      }));
+      await fc.assert(
+        fc.asyncProperty(payload, (value) => check(value)),
+        { numRuns: 500 },
+      );
     });
-    fc.assert(
-      fc.property(plain, (value) => {
-        const copy = plainJson(value, []);
-        if (copy !== notPlain) assert.deepEqual(copy, JSON.parse(JSON.stringify(value)));
-      }),
-      { numRuns: 500 },
-    );
-    for (const odd of [
-      'ENC(x)',
-      '\\ENC(x)',
-      'HASH(x)',
-      Number.NaN,
-      new Date(),
-      { toJSON: () => 1 },
-      [undefined],
-      new Number(1),
-      { rawJSON: '1' },
-      1n,
-    ])
-      assert.equal(plainJson({ odd }, []), notPlain);
-    assert.deepEqual(plainJson({ a: 'ENC(x)', b: undefined }, ['ENC(x)']), { a: 'ENC(x)' });
-    class Line {
-      readonly sku = 'a';
-      get shown(): string {
-        return 'not in JSON';
+
+    it('with texts of svc beside those that only look so', () =>
+      check({ v: [{ v: 'ENC(x)' }, { v: 'ENC(y)' }] }, ['ENC(x)']));
+
+    it('with fields that are left out, and getters of a class', async () => {
+      class Line {
+        readonly v = 'a';
+        get shown(): string {
+          return 'not in JSON';
+        }
       }
-    }
-    assert.deepEqual(plainJson([new Line()], []), [{ sku: 'a' }]);
-    let deep: object = {};
-    for (let level = 0; level < 64; level++) deep = { deep };
-    assert.notEqual(plainJson(deep, []), notPlain);
-    assert.equal(plainJson({ deep }, []), notPlain);
+      await check({ v: [new Line()], b: undefined });
+    });
+
+    it('with more levels than are copied', async () => {
+      let deep: object = { v: 1 };
+      for (let level = 0; level < 40; level++) deep = { v: { deep } };
+      await check(deep);
+    });
   });
 
-  it('may leave out what may be null, and write what has a default', () => {
+  it('may leave out what may be null, and write what has a default', async () => {
     const schema = {
       type: 'record',
       name: 'P',
@@ -430,6 +456,6 @@ describe('events as records of Avro', () => {
         },
       ],
     };
-    assert.deepEqual(passedThrough({ c: [{}] }, schema), { a: null, b: 7, c: [{ d: null }] });
+    assert.deepEqual(await passedThrough({ c: [{}] }, schema), { a: null, b: 7, c: [{ d: null }] });
   });
 });

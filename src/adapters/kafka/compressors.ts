@@ -4,7 +4,7 @@ import { nextTurn } from '../../ground/builtins.ts';
 import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { KafkaCompression } from './kafka-client-options.ts';
-import { loadPlatformatic, type VendorCompression } from './platformatic-module.ts';
+import { loadPlatformatic } from './platformatic-module.ts';
 
 export interface Compression {
   /** Number of the codec: the lowest bits of the attributes of a batch. */
@@ -14,7 +14,7 @@ export interface Compression {
 
 type Codec = Exclude<KafkaCompression, 'none'>;
 /** The compression bits in the attributes of a batch. */
-export const codecNumbers = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const satisfies Record<
+const codecNumbers = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const satisfies Record<
   KafkaCompression,
   number
 >;
@@ -30,19 +30,18 @@ export async function compressionOf(name: KafkaCompression = 'none'): Promise<Co
   if (name === 'none') return undefined;
   const bitmask = codecNumbers[name];
   if (name === 'gzip' || name === 'zstd') return { bitmask, compress: compressed[name] };
-  return { bitmask, compress: (await ofPlatformatic(name)).compressSync };
+  const { compressionsAlgorithms } = await loadPlatformatic<Vendor>(`compression ${name}`);
+  return { bitmask, compress: compressionsAlgorithms[name].compressSync };
 }
 
-async function ofPlatformatic(name: Codec): Promise<VendorCompression> {
-  const { compressionsAlgorithms } = await loadPlatformatic(`compression ${name}`);
-  return compressionsAlgorithms[name] as VendorCompression;
+interface Vendor {
+  readonly compressionsAlgorithms: Readonly<
+    Record<Codec, { readonly compressSync: (data: Buffer) => Buffer }>
+  >;
 }
 
 /** A batch of records may expand to this many bytes, or to 16 times its own size if that is more. */
-export const mostExpandedBytes = 64 * 1024 * 1024;
-
-export const mayExpandTo = (compressedBytes: number): number =>
-  Math.max(mostExpandedBytes, 16 * compressedBytes);
+const mostExpandedBytes = 64 * 1024 * 1024;
 
 type Inflate<Options> = (data: Buffer, options: Options) => Promise<Buffer>;
 const unzipped = promisify<Buffer, ZlibOptions, Buffer>(unzip) as Inflate<ZlibOptions>;
@@ -50,14 +49,16 @@ const unzstd = promisify<Buffer, ZstdOptions, Buffer>(zstdDecompress) as Inflate
 
 /**
  * The records of a compressed batch. Node's thread pool expands gzip and zstd. This thread expands snappy and lz4, a few
- * milliseconds in one turn of the event loop. Any producer of the topic can make 400 KB that expand to 400 MB: above
- * `limitBytes`, it rejects with `SVC_ADAPTERS_BATCH_TOO_LARGE` before it takes the memory.
+ * milliseconds in one turn of the event loop. Any producer of the topic can make 400 KB that expand to 400 MB: it rejects with
+ * `SVC_ADAPTERS_BATCH_TOO_LARGE` before it takes the memory.
+ *
+ * @param takenBytes by other batches of the same answer: together they may expand to 64 MiB
  */
-export async function expand(
-  codec: Codec,
-  data: Buffer,
-  limitBytes: number = mayExpandTo(data.length),
-): Promise<Buffer> {
+export async function expand(codec: Codec, data: Buffer, takenBytes?: number): Promise<Buffer> {
+  const limitBytes =
+    takenBytes === undefined
+      ? Math.max(mostExpandedBytes, 16 * data.length)
+      : Math.max(0, mostExpandedBytes - takenBytes);
   try {
     if (codec === 'gzip') return await unzipped(data, { maxOutputLength: limitBytes });
     if (codec === 'zstd') return await unzstd(data, { maxOutputLength: limitBytes });

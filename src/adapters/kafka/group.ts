@@ -1,5 +1,6 @@
 import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../envelope/ids.ts';
 import { backoffMs, clock, inTime, within } from '../../ground/clock.ts';
+import { maxWorkerId } from '../../ground/event-fields.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
@@ -102,7 +103,6 @@ const quietFailureCount = 6;
 interface GroupLeaseOptions {
   readonly access: GroupAccess;
   readonly group: string;
-  readonly maxWorkerId: number;
   readonly refusals: GroupRefusals;
   readonly logger: Logger;
 }
@@ -117,7 +117,7 @@ interface Held {
  * member a number (`assignWorkerIds`), members bring the one that they hold, and Kafka removes silent members.
  */
 export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
-  const { access, group, maxWorkerId, refusals, logger } = options;
+  const { access, group, refusals, logger } = options;
   const settings = {
     ...{ group, protocolType: 'svc-workers', protocolName: 'worker-ids-v1' },
     ...{ sessionTimeoutMs, rebalanceTimeoutMs },
@@ -162,12 +162,9 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
     const joined = await pauses.limited(joinLimitMs, to.join(memberId, claim));
     ({ memberId, generation } = joined);
     const sent = now();
-    const answer = await pauses.limited(
-      joinLimitMs,
-      to.sync(joined, assignWorkerIds(joined.members, maxWorkerId)),
-    );
+    const answer = await pauses.limited(joinLimitMs, to.sync(joined, assignWorkerIds(joined.members)));
     isMember = true;
-    const { workerId, noWorkerId } = decodeAssignment(answer, maxWorkerId);
+    const { workerId, noWorkerId } = decodeAssignment(answer);
     hold(workerId, sent);
     if (workerId !== undefined) said.delete('none');
     else
@@ -399,7 +396,7 @@ function encodeClaim(claim: WorkerIdClaim | undefined): Buffer {
 }
 
 /** `undefined` for a new member, or an invalid claim. */
-function decodeClaim(bytes: Buffer, maxWorkerId: number): WorkerIdClaim | undefined {
+function decodeClaim(bytes: Buffer): WorkerIdClaim | undefined {
   if (bytes.length < claimBytes) return undefined;
   const workerId = bytes.readUInt16BE(0);
   if (workerId > maxWorkerId) return undefined;
@@ -412,7 +409,7 @@ interface Given {
   readonly noWorkerId?: string;
 }
 
-function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
+function decodeAssignment(bytes: Buffer): Given {
   if (bytes.length === 0) return {};
   if (bytes.length !== 2)
     return { noWorkerId: bytes.length === 1 ? 'a single byte' : `${bytes.length} bytes` };
@@ -424,9 +421,9 @@ function decodeAssignment(bytes: Buffer, maxWorkerId: number): Given {
  * A worker id for each member, independent of who leads. Members with a running lease keep theirs. If two claim one id, the
  * later generation wins, because the other member was away. Then come earlier owners, then the lowest free ids.
  */
-function assignWorkerIds(members: readonly GroupMember[], maxWorkerId: number): GroupAssignment[] {
+function assignWorkerIds(members: readonly GroupMember[]): GroupAssignment[] {
   const claims = members
-    .map(({ memberId, metadata }) => ({ memberId, claim: decodeClaim(metadata, maxWorkerId) }))
+    .map(({ memberId, metadata }) => ({ memberId, claim: decodeClaim(metadata) }))
     .sort((a, b) => byPrecedence(a.claim, b.claim) || (a.memberId < b.memberId ? -1 : 1));
   const taken = new Map<number, string>();
   for (const { memberId, claim } of claims)

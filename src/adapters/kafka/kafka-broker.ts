@@ -9,11 +9,11 @@
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import type { AccessReport, AskAccess, Broker, SendFailure } from '../../publish/broker.ts';
+import type { AskAccess, Broker, SendFailure } from '../../publish/broker.ts';
 import { groupRefusals, heartbeatRequest, refusalOf } from './group.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
-import { metadataRequest, type TopicMetadata } from './protocol.ts';
-import { type FailureScene, failed, protocolErrorIn, protocolReason, toSendFailure } from './send-failure.ts';
+import { metadataRequest, ProtocolError, type TopicMetadata } from './protocol.ts';
+import { failed, protocolErrorIn, toSendFailure } from './send-failure.ts';
 import { openSession } from './session.ts';
 import { type BrokerConnection, createConnections, type LoadTransport, parseAddress } from './transport.ts';
 
@@ -173,7 +173,7 @@ export function createKafkaAccess(options: KafkaClientOptions, load: LoadTranspo
   };
 
   /** Sends a heartbeat as a stranger. It is refused, and the reason says whether members would be allowed. */
-  async function groupAccess(connection: BrokerConnection, group: string): Promise<AccessReport['group']> {
+  async function groupAccess(connection: BrokerConnection, group: string) {
     try {
       await connection.ask(heartbeatRequest(group, { memberId: 'svc-check', generation: 0 }));
       return { isAllowed: true, problem: undefined };
@@ -220,40 +220,31 @@ export function createKafkaAccess(options: KafkaClientOptions, load: LoadTranspo
 const untold = -2_147_483_648;
 const writeRight = 1 << 4;
 
-const isMissing = 3;
-const errorNames: Readonly<Record<number, string>> = {
-  5: 'LEADER_NOT_AVAILABLE',
-  17: 'INVALID_TOPIC_EXCEPTION',
-  29: 'TOPIC_AUTHORIZATION_FAILED',
-};
+/** Numbers of Kafka's errors. */
+const codes = { missing: 3, leaderless: 5, invalidName: 17, refused: 29 } as const;
 
-function topicAccess(
-  topic: string,
-  metadata: TopicMetadata | undefined,
-  options: KafkaClientOptions,
-): AccessReport['topics'][number] {
-  const scene: FailureScene = { options, topic, written: false };
+function topicAccess(topic: string, metadata: TopicMetadata | undefined, options: KafkaClientOptions) {
+  const because = (code: number): string =>
+    toSendFailure(new ProtocolError(code), { options, topic, written: false }).message;
   if (metadata === undefined || metadata.errorCode !== 0) {
-    const code = metadata?.errorCode ?? isMissing;
-    const isAllowed = errorNames[code] === 'TOPIC_AUTHORIZATION_FAILED' ? false : undefined;
-    return { topic, partitionCount: undefined, isAllowed, problem: whyNot(code, scene) };
+    const code = metadata?.errorCode ?? codes.missing;
+    const isAllowed = code === codes.refused ? false : undefined;
+    return { topic, partitionCount: undefined, isAllowed, problem: whyNot(code) };
   }
   const { partitions, topicAuthorizedOperations: rights = untold } = metadata;
   const isAllowed = rights === untold ? undefined : (rights & writeRight) !== 0;
   return { topic, partitionCount: partitions.length, isAllowed, problem: problemOf() };
 
   function problemOf(): string | undefined {
-    if (isAllowed === false) return protocolReason('TOPIC_AUTHORIZATION_FAILED', scene).message;
-    const hasLeaders = partitions.every(({ leaderId }) => leaderId >= 0);
-    return hasLeaders ? undefined : protocolReason('LEADER_NOT_AVAILABLE', scene).message;
+    if (isAllowed === false) return because(codes.refused);
+    return partitions.every(({ leaderId }) => leaderId >= 0) ? undefined : because(codes.leaderless);
   }
-}
 
-function whyNot(code: number, scene: FailureScene): string {
-  const topic = `topic ${JSON.stringify(scene.topic)}`;
-  if (code === isMissing)
-    return `${topic} does not exist: create it (brokers with auto.create.topics.enable create it with its first event)`;
-  const name = errorNames[code];
-  if (name !== undefined) return protocolReason(name, scene).message;
-  return `Kafka does not describe ${topic} (error ${code})`;
+  function whyNot(code: number): string {
+    const name = `topic ${JSON.stringify(topic)}`;
+    if (code === codes.missing)
+      return `${name} does not exist: create it (brokers with auto.create.topics.enable create it with its first event)`;
+    const isKnown = Object.values<number>(codes).includes(code);
+    return isKnown ? because(code) : `Kafka does not describe ${name} (error ${code})`;
+  }
 }

@@ -138,7 +138,7 @@ export class NoCommonVersion extends Error {
   }
 }
 
-export interface FailureScene {
+interface FailureScene {
   readonly options: KafkaClientOptions;
   readonly topic?: string;
   /** Whether a produce request may have left for the broker. */
@@ -165,7 +165,7 @@ function withoutToken({ isRetriable, message, code }: TokenError): SendFailure {
   return { kind: isRetriable ? 'retriable' : 'fatal', cause: code, message };
 }
 
-export function invalidTopic(scene: FailureScene): Reason {
+function invalidTopic(scene: FailureScene): Reason {
   const message = topicNamePattern.test(scene.topic ?? '')
     ? `${topicName(scene)} is internal to Kafka: clients cannot write to it`
     : `Kafka refuses the name of ${topicName(scene)}: ${topicNameForm}`;
@@ -261,7 +261,7 @@ function untrusted(where: string, code: string): string {
 }
 
 /** By the name of an error of Kafka's protocol, such as `UNKNOWN_TOPIC_OR_PARTITION`. */
-export function protocolReason(type: string, scene: FailureScene): Reason {
+function protocolReason(type: string, scene: FailureScene): Reason {
   const topic = topicName(scene);
   const fatal = (message: string): Reason => ({ kind: 'fatal', message });
   const retriable = (message: string): Reason => ({ kind: 'retriable', message });

@@ -5,7 +5,6 @@ import {
   type BrokerTraffic,
   type ClusterInfo,
   type HeldBack,
-  isNoTopic,
   makeRecords,
   partitionOf,
   partitionOfKey,
@@ -30,7 +29,6 @@ import {
 import {
   BrokerError,
   failed,
-  invalidTopic,
   isAnswer,
   NoAnswer,
   NoCommonVersion,
@@ -429,10 +427,8 @@ export function createSends(parts: SendsParts, options: KafkaClientOptions) {
       records: readonly BrokerRecord[],
       placedBy?: number,
     ): Promise<SendResult> {
-      if (!topicNamePattern.test(topic)) {
-        const { kind, message } = invalidTopic({ options, topic, written: false });
-        return failed({ kind, message, cause: 'INVALID_TOPIC_EXCEPTION' });
-      }
+      if (!topicNamePattern.test(topic))
+        return failed(toSendFailure(new ProtocolError(invalidTopic), { options, topic, written: false }));
       const one = (place?: BatchPlace, endOffset = 0) =>
         attempt(topic, partition, records, { place, placedBy, endOffset });
       try {
@@ -524,6 +520,7 @@ async function leaderOf(
 }
 
 const leaderNotAvailable = 5;
+const invalidTopic = 17;
 
 /**
  * The result of one try:
@@ -1400,6 +1397,10 @@ export function createTopics(
     },
   };
 }
+
+/** Whether the topic does not exist, or its name is invalid. `type`: Kafka's name of the error. */
+const isNoTopic = (type: string | undefined): boolean =>
+  passingOf(type) === 'unknown' || type === 'INVALID_TOPIC_EXCEPTION';
 
 /** Throws a `ProtocolError` if the one requested topic is refused. */
 function partitionsIn({ topics }: ClusterMetadata): TopicMetadata['partitions'] {

@@ -13,13 +13,13 @@ import type {
 import { SvcError } from '../../ground/errors.ts';
 import { shared } from '../../ground/lifecycle.ts';
 import type { Logger } from '../../observe/logger.ts';
+import type { Compression } from '../kafka/compressors.ts';
 import {
   type KafkaClientOptions,
   type KafkaSaslOptions,
   type KafkaTokenOptions,
   readCertificates,
 } from '../kafka/kafka-client-options.ts';
-import type { VendorCompression } from '../kafka/platformatic-module.ts';
 import { isTokenRefused, type TokenSource } from '../kafka/token.ts';
 
 interface KafkajsClientOptions extends KafkaClientOptions {
@@ -313,7 +313,7 @@ export function readBounded<T>(work: () => T): T {
  * package. Codecs that the application has added stay, and its own reads are unchanged.
  */
 export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor): Promise<void> {
-  const { compressionOf, expand, mostExpandedBytes } = await import('../kafka/compressors.ts');
+  const { compressionOf, expand } = await import('../kafka/compressors.ts');
   const table = CompressionCodecs as unknown as Record<number, () => Codec>;
   for (const [type, name] of [
     [CompressionTypes.GZIP, 'gzip'],
@@ -326,8 +326,8 @@ export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor)
     const codec: Codec = {
       async compress(encoder) {
         if (others !== undefined) return others.compress(encoder);
-        const { compress } = (await compressionOf(name)) as VendorCompression;
-        return (compress as NonNullable<typeof compress>)(encoder.buffer);
+        const { compress } = (await compressionOf(name)) as Compression;
+        return compress(encoder.buffer);
       },
       async decompress(data) {
         const isOwn = ownReading.getStore() === true;
@@ -336,9 +336,8 @@ export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor)
         if (isOwn && records > mostRecords) throw tooManyRecords(records);
         const before = expanded.get(data.buffer);
         if (isOwn && before !== undefined && before.records + records > mostRecords) throw endOfAnswer();
-        const leftBytes = before && Math.max(0, mostExpandedBytes - before.bytes);
         try {
-          const bytes = await expand(name, data, isOwn ? leftBytes : undefined);
+          const bytes = await expand(name, data, isOwn ? before?.bytes : undefined);
           if (isOwn) addExpanded(data, bytes.length, records);
           return bytes;
         } catch (error) {

@@ -1,17 +1,33 @@
 // platformatic/: the connections of @platformatic/kafka, signed in.
 
+import type { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
 import {
   type KafkaClientOptions,
   type KafkaSaslOptions,
   readCertificates,
 } from '../kafka/kafka-client-options.ts';
-import {
-  loadPlatformatic,
-  type PlatformaticModule,
-  type VendorConnection,
-} from '../kafka/platformatic-module.ts';
+import { loadPlatformatic } from '../kafka/platformatic-module.ts';
 import { isTokenRefused, type TokenSource } from '../kafka/token.ts';
 import type { Address, Transport } from '../kafka/transport.ts';
+
+interface VendorConnection extends EventEmitter {
+  /** Set by `connect`, synchronously. */
+  readonly socket: Socket | undefined;
+  connect(host: string, port: number, callback: (error: Error | null) => void): void;
+}
+
+interface VendorSasl {
+  /** The last parameter is called with the broker's last answer. */
+  authenticate(...parameters: unknown[]): void;
+}
+
+interface Vendor {
+  readonly Connection: new (clientId: string, options: object) => VendorConnection;
+  readonly saslPlain: VendorSasl;
+  readonly saslScramSha: VendorSasl;
+  readonly saslOAuthBearer: VendorSasl;
+}
 
 const ignore = (): void => {};
 const keepAliveMs = 60_000;
@@ -22,7 +38,7 @@ const keepAliveMs = 60_000;
  * because their timers keep a process alive.
  */
 export async function loadPlatformaticTransport(options: KafkaClientOptions): Promise<Transport> {
-  const vendor = await loadPlatformatic('svc.broker.client: platformatic');
+  const vendor = await loadPlatformatic<Vendor>('svc.broker.client: platformatic');
   const signIn = options.sasl && (await createSignIn(vendor, options.sasl, options.connectionTimeoutMs));
   const certificates = options.tls && readCertificates(options.tls, options.logger);
 
@@ -100,7 +116,7 @@ type Done = (error: Error | null, answer?: SignedIn) => void;
  * the length of the session from it, and replaces the connection in time.
  */
 async function createSignIn(
-  vendor: PlatformaticModule,
+  vendor: Vendor,
   sasl: KafkaSaslOptions,
   timeoutMs: number,
 ): Promise<() => Promise<SignIn>> {

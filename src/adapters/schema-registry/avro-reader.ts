@@ -2,7 +2,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { optionsProblem } from '../../ground/names.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { createDecoder, splitRecord } from '../../serialize/avro/avro.ts';
-import { type LargeNumbers, largeNumberForms } from '../../serialize/avro/exact-types.ts';
+import type { LargeNumbers } from '../../serialize/avro/exact-types.ts';
 import { createSchemaRegistry, type SchemaRegistryOptions } from './schema-registry.ts';
 
 export type { SchemaRegistryOptions };
@@ -28,6 +28,8 @@ export interface AvroReaderOptions extends SchemaRegistryOptions {
 const optionNames: readonly (keyof AvroReaderOptions)[] = [
   ...(['url', 'username', 'password', 'token', 'tokenFile', 'caFile', 'timeoutMs', 'largeNumbers'] as const),
 ];
+
+const largeNumberForms: readonly LargeNumbers[] = ['text', 'bigint'];
 
 /**
  * Creates a reader of Avro records. Install the package `avsc`.

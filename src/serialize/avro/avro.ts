@@ -15,15 +15,16 @@ import {
   EventValue,
   jsonForm,
   payloadJson,
-  readJson,
   type Serializer,
   schemaHeader,
   toJson,
 } from '../serializer.ts';
-import { type AvroType, type Explaining, exactType, type LargeNumbers } from './exact-types.ts';
+import { exactType, type LargeNumbers } from './exact-types.ts';
 import type { SchemaRegistry, Subject } from './schema-registry.ts';
 
 const avroContentType = 'application/avro';
+
+type AvroType = ReturnType<typeof exactType>;
 
 interface WaitingRecord {
   readonly value: Buffer;
@@ -70,7 +71,7 @@ interface AvroSerializerOptions {
 }
 
 /** Confluent's wire format: a magic byte, the schema's id, and the envelope as an Avro record. */
-export function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOptions): Serializer {
+function createAvroSerializer({ codecOf, ids, mayWait }: AvroSerializerOptions): Serializer {
   const forms = new WeakMap<EventCodec, { readonly avro: EventForm; readonly waiting: EventForm }>();
 
   function formsOf(codec: EventCodec): { readonly avro: EventForm; readonly waiting: EventForm } {
@@ -109,8 +110,7 @@ function avroFormOf(codec: EventCodec): EventForm {
 
 /** A typed payload keeps its types. */
 function jsonOf(envelope: ProtectedEnvelope, { isText }: EventCodec): string {
-  const { payload, sealed } = envelope;
-  return isText ? payloadJson(envelope) : readJson(() => typedJson(payload, sealed));
+  return payloadJson(envelope, isText ? undefined : typedJson);
 }
 
 function eventOf(envelope: ProtectedEnvelope, codec: EventCodec): AvroEvent {
@@ -215,7 +215,7 @@ export function codecsOf({ serde: { schemas }, baseDir }: Config): (eventType: s
 }
 
 /** An envelope for encoding. Times in milliseconds since the epoch. */
-export interface AvroEvent {
+interface AvroEvent {
   readonly eventId: string;
   readonly eventType: string;
   readonly occurredAt: number;
@@ -255,14 +255,14 @@ interface EventCodec {
 /** Magic byte and schema id. */
 const prefixBytes = 5;
 
-export function prefixOf(id: number): string {
+function prefixOf(id: number): string {
   const prefix = Buffer.alloc(prefixBytes);
   prefix.writeUInt32BE(id, 1);
   return prefix.toString('latin1');
 }
 
 /** An Avro long: zigzag, seven bits per byte. */
-export function timeText(ms: number): string {
+function timeText(ms: number): string {
   // Exact within 2^52 ms, the year 144,000.
   let rest = ms < 0 ? -2 * ms - 1 : 2 * ms;
   let text = '';
@@ -274,7 +274,7 @@ export function timeText(ms: number): string {
 }
 
 /** @param payload the schema of a typed payload; default: the payload is JSON in a string */
-export function createEventCodec(eventType: string, given?: AvroSchema): EventCodec {
+function createEventCodec(eventType: string, given?: AvroSchema): EventCodec {
   const isText = given === undefined;
   const payload = given === undefined ? undefined : payloadSchema(eventType, given);
   const schema = recordSchema(eventType, given ?? 'string');
@@ -403,14 +403,9 @@ function metadataOf({ severity, metadata }: AvroEvent): string {
   return before + traceOf(metadata) + after;
 }
 
+/** The actor of an envelope is its whole origin: with it, ids, address and tags are the same. */
 function isSameOrigin(one: AvroEvent['metadata'], other: AvroEvent['metadata']): boolean {
-  return (
-    one.source === other.source &&
-    one.actor === other.actor &&
-    one.correlationId === other.correlationId &&
-    one.clientIp === other.clientIp &&
-    one.tags === other.tags
-  );
+  return one.source === other.source && one.actor === other.actor;
 }
 
 function traceOf(metadata: AvroEvent['metadata']): string {
@@ -453,6 +448,11 @@ function textOf(type: AvroType, value: unknown): string {
   } catch {
     throw misfit(type, value);
   }
+}
+
+/** A type that explains why it rejects a value. */
+interface Explaining {
+  why?(value: unknown): string | undefined;
 }
 
 function misfit(type: AvroType, value: unknown): SvcError {
@@ -680,12 +680,7 @@ const refusedMs = 10_000;
 
 type Failed = { readonly error: SvcError; readonly untilMs: number };
 
-export function createSchemaIds({
-  registry,
-  strategy,
-  autoRegister,
-  ...options
-}: SchemaIdsOptions): SchemaIds {
+function createSchemaIds({ registry, strategy, autoRegister, ...options }: SchemaIdsOptions): SchemaIds {
   const { onAway, onBack, onRefused } = options;
   const ids = new Map<string, number>();
   const failures = new Map<string, Failed>();
@@ -747,7 +742,7 @@ function asError(thrown: unknown, address: string): SvcError {
 const mostLevels = 64;
 
 /** Returned if only `JSON.parse(JSON.stringify(value))` itself can tell its result. */
-export const notPlain = Symbol('not plain');
+const notPlain = Symbol('not plain');
 
 /**
  * The payload as after a round trip through JSON, without making it; bytes (Buffer) and BigInt stay. Returns the value itself, or a
@@ -756,7 +751,7 @@ export const notPlain = Symbol('not plain');
  * Returns `notPlain` for `toJSON`, boxed values, NaN and Infinity, array items without JSON, and texts that look like svc's
  * ciphertexts, except those in `sealed`.
  */
-export function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
+function plainJson(value: unknown, sealed: readonly string[], level = 0): unknown {
   switch (typeof value) {
     case 'string':
       return mayBeOurs(value) && ownText.mark(value) !== value && !sealed.includes(value) ? notPlain : value;
@@ -822,7 +817,7 @@ function fieldsOf(object: object, sealed: readonly string[], level: number): unk
  * that JSON lacks are `{"type":"BigInt","data":"1"}` or `{"type":"Number","data":"NaN"}`. `undefined`: JSON omits the whole
  * payload.
  */
-export function typedJson(payload: unknown, sealed: readonly string[]): string | undefined {
+function typedJson(payload: unknown, sealed: readonly string[]): string | undefined {
   const ours = new Set(sealed);
   return JSON.stringify(payload, function (this: Record<string, unknown>, key: string, value: unknown) {
     const given = this[key];

@@ -37,11 +37,6 @@ interface InnerType {
 }
 type Class = new (...args: never[]) => InnerType;
 
-/** A type that explains why it rejects a value. */
-export interface Explaining {
-  why?(value: unknown): string | undefined;
-}
-
 /** avsc's limit of exact numbers, one less than JavaScript's. */
 const mostSafe = 2 ** 53 - 2;
 
@@ -75,8 +70,7 @@ function numberOf(value: unknown): number | undefined {
 }
 
 /** How integers are read that a JavaScript number cannot hold. */
-export const largeNumberForms = ['text', 'bigint'] as const;
-export type LargeNumbers = (typeof largeNumberForms)[number];
+export type LargeNumbers = 'text' | 'bigint';
 
 const longest = 2n ** 63n;
 /** avsc writes negative numbers exactly only above twice this value. */
@@ -852,8 +846,6 @@ function conversionOf(schema: LogicalTypesSchema): Conversion | undefined {
   const name = `${String(logicalType)} ${String(type)}`;
   return Object.hasOwn(conversions, name) ? conversions[name]?.(schema) : undefined;
 }
-
-export type AvroType = Avsc.Type;
 
 let loaded: typeof Avsc | undefined;
 

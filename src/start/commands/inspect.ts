@@ -18,11 +18,17 @@ import type { AccessReport } from '../../publish/broker.ts';
 import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { codecsOf, subjectOf } from '../../serialize/avro/avro.ts';
 import { type Dialect, dialectOf } from '../../transaction/driver.ts';
-import { adapterModules, openBrokerAccess, openProvider, openTopicTail, readsTopics } from '../adapters.ts';
+import {
+  adapterModules,
+  openBrokerAccess,
+  openProvider,
+  openSchemaRegistry,
+  openTopicTail,
+  readsTopics,
+} from '../adapters.ts';
 import { useOutbox } from '../outbox/outbox-commands.ts';
 import { foreignDrivers, foreignText } from '../outbox/outbox-health.ts';
 import { judge } from '../outbox/senders.ts';
-import { openRegistry } from '../serde.ts';
 import {
   brokerSettingsOf,
   configuredKeys,
@@ -260,7 +266,7 @@ interface SchemaReport {
 async function inspectSchemas(config: Config): Promise<SchemasReport | undefined> {
   const { type, subjectNameStrategy, autoRegister, schemaRegistryUrl = '' } = config.serde;
   if (type === 'JSON') return undefined;
-  const registry = openRegistry(config);
+  const registry = openSchemaRegistry(registryOptionsOf(config));
   const codecOf = codecsOf(config);
 
   async function ask(eventType: string, topic: string): Promise<SchemaReport> {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import kafkajs from 'kafkajs';
-import { type FailureScene, toSendFailure } from '../../../src/adapters/kafka/send-failure.ts';
+import { toSendFailure } from '../../../src/adapters/kafka/send-failure.ts';
 import type { SendFailureKind } from '../../../src/publish/broker.ts';
 import { kafkaOptions } from '../kafka/kafka-options.ts';
 
 const options = kafkaOptions(['one:9092', 'two:9092']);
-const unwritten: FailureScene = { options, topic: 'orders', written: false };
-const written: FailureScene = { options, topic: 'orders', written: true };
+const unwritten = { options, topic: 'orders', written: false };
+const written = { options, topic: 'orders', written: true };
 
 /** As the retrier of kafkajs hands out an error. */
 const wrapped = (cause: object): Error =>

@@ -7,7 +7,7 @@ import {
   TimeoutError,
   UserError,
 } from '@platformatic/kafka';
-import { BrokerError, type FailureScene, toSendFailure } from '../../../src/adapters/kafka/send-failure.ts';
+import { BrokerError, toSendFailure } from '../../../src/adapters/kafka/send-failure.ts';
 import { TokenError } from '../../../src/adapters/kafka/token.ts';
 import type { SendFailureKind } from '../../../src/publish/broker.ts';
 import { assertOneLine } from '../../contract/broker.ts';
@@ -15,8 +15,8 @@ import { kafkaOptions } from '../kafka/kafka-options.ts';
 
 const sasl = { mechanism: 'plain', username: 'me', password: 'sesame' } as const;
 const options = kafkaOptions(['one:9092', 'two:9092'], { sasl });
-const unwritten: FailureScene = { options, topic: 'orders', written: false };
-const written: FailureScene = { options, topic: 'orders', written: true };
+const unwritten = { options, topic: 'orders', written: false };
+const written = { options, topic: 'orders', written: true };
 
 const at = (cause: Error, broker = 'one:9092'): BrokerError => new BrokerError(broker, cause);
 const refused = (type: string): Error =>

@@ -3,9 +3,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
-import { createEventCodec } from '../../../src/serialize/avro/avro.ts';
+import { codecsOf } from '../../../src/serialize/avro/avro.ts';
 import { newTopic } from '../../contract/broker.ts';
 import { writeFiles } from '../../e2e/support/run-app.ts';
+import { avroConfig } from '../../serialize/avro-of.ts';
 import { startKafka } from '../../support/kafka.ts';
 import { requiring } from '../../support/requires.ts';
 import { runSvc } from '../../support/run-svc.ts';
@@ -18,7 +19,7 @@ requiring(['kafka', 'schema-registry'], 'svc catalog --watch with a schema regis
     const [kafka, registry] = await Promise.all([startKafka(), startSchemaRegistry()]);
     const topic = newTopic();
     await kafka.createTopic(topic, { partitions: 1 });
-    const codec = createEventCodec('ORDER_CREATED');
+    const codec = codecsOf(avroConfig())('ORDER_CREATED');
     const subject = `${topic}-${codec.name}`;
     const { id } = (await registry.call('POST', `/subjects/${subject}/versions`, {
       schema: codec.schema,

@@ -24,7 +24,6 @@ const event = (id: number): StoredEvent => ({
 function setUp(options: Partial<DrainOptions> = {}) {
   const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], now: 0 });
   useClock({ now: () => clock.now, monotonic: () => clock.now });
-  useClock({ now: () => clock.now, monotonic: () => clock.now });
   const state = {
     left: new Set<StoredEvent>(),
     inUse: [] as Unreadable[],

@@ -31,7 +31,6 @@ function tierOf(...strategies: EventBackupStrategy[]) {
   const errors: string[] = [];
   const time = { nowMs: 0 };
   useClock({ now: () => 1_780_000_002_000, monotonic: () => time.nowMs });
-  useClock({ now: () => 1_780_000_002_000, monotonic: () => time.nowMs });
   const tier = createBackupTier({
     strategies: () => strategies,
     logger: { debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) },

@@ -13,7 +13,6 @@ describe('dead letters that wait', () => {
   beforeEach(() => {
     [nowMs, opened, closed, counts] = [0, 0, 0, []];
     useClock({ monotonic: () => nowMs });
-    useClock({ monotonic: () => nowMs });
   });
 
   const waitingOf = () =>

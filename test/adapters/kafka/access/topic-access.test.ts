@@ -19,7 +19,9 @@ for (const { name, load } of kafkaClients)
       Object.assign(kafka, its);
       const ask = createKafkaAccess(kafkaOptions([kafka.address]), load);
       const { topics } = await ask({ topics: ['orders'], group: undefined }, new AbortController().signal);
-      return topics[0] as AccessReport['topics'][number];
+      const [orders] = topics;
+      assert.ok(orders);
+      return orders;
     }
 
     it('the right to write, or that there is none', async () => {

@@ -219,9 +219,16 @@ describe('topics of a cluster', () => {
   });
 
   it('counts no partitions of a topic that is not there', async () => {
-    answers['one:1'] = async () => answerOf([], 3);
-    assert.equal(await create().partitionCount('t'), undefined);
-    answers['one:1'] = async () => answerOf([], 29);
-    await assert.rejects(create().partitionCount('t'), { type: 'TOPIC_AUTHORIZATION_FAILED' });
+    for (const unknownOrInvalid of [3, 17]) {
+      answers['one:1'] = async () => answerOf([], unknownOrInvalid);
+      assert.equal(await create().partitionCount('t'), undefined);
+    }
+    for (const [code, type] of [
+      [5, 'LEADER_NOT_AVAILABLE'],
+      [29, 'TOPIC_AUTHORIZATION_FAILED'],
+    ] as const) {
+      answers['one:1'] = async () => answerOf([], code);
+      await assert.rejects(create().partitionCount('t'), { type });
+    }
   });
 });

@@ -69,7 +69,6 @@ describe('createGroupLease', () => {
     const lease = createGroupLease({
       access,
       group: 'svc-workers',
-      maxWorkerId: 1023,
       refusals: groupRefusals('svc-workers', kafkaOptions(['kafka:9092'])),
       logger: { debug() {}, info: log, warn: log, error: log },
     });

@@ -11,8 +11,6 @@ type GroupAccess = ReturnType<typeof createKafkaGroup>;
 type GroupConnection = Awaited<ReturnType<GroupAccess['open']>>;
 type Assignments = Parameters<GroupConnection['sync']>[1];
 
-const maxWorkerId = 1023;
-
 /** What a lease makes of one round: it joins these members, sends assignments, and gets the answer to them. */
 async function round(members: readonly { memberId: string; metadata: Buffer }[], answer = Buffer.alloc(0)) {
   const sent = Promise.withResolvers<Assignments>();
@@ -30,7 +28,7 @@ async function round(members: readonly { memberId: string; metadata: Buffer }[],
   };
   const lease = createGroupLease({
     access: { open: async () => connection, errorName: () => undefined, describe: String },
-    ...{ group: 'svc-workers', maxWorkerId, clock: { now: () => 0, monotonic: () => 0 } },
+    ...{ group: 'svc-workers', clock: { now: () => 0, monotonic: () => 0 } },
     refusals: groupRefusals('svc-workers', kafkaOptions(['kafka:9092'])),
     logger: { debug() {}, info: log, warn: log, error: log },
   });
@@ -106,7 +104,7 @@ describe('the worker ids that a leader assigns', () => {
       { memberId: 'c', metadata: Buffer.from([0]) },
     ];
     const given = (await round(members)).assignments.map(({ assignment }) => workerIdIn(assignment));
-    assert.ok(given.every((workerId) => workerId !== undefined && workerId <= maxWorkerId));
+    assert.ok(given.every((workerId) => workerId !== undefined && workerId <= 1023));
     assert.equal(new Set(given).size, 3);
   });
 
