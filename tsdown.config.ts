@@ -97,6 +97,8 @@ export default defineConfig([
   {
     ...shared,
     format: 'cjs',
+    // What svc loads by itself needs no types.
+    dts: { entry: Object.values(publicEntries) },
     checks: { legacyCjs: false },
     outputOptions: {
       codeSplitting: { groups },
