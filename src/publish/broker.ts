@@ -1,6 +1,7 @@
 import { systemClock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import type { SendFailureKind } from '../observe/outcomes.ts';
+import { schemaHeader } from '../serialize/serializer.ts';
 
 export type { SendFailureKind };
 
@@ -281,6 +282,56 @@ export function murmur2(bytes: Uint8Array, length: number = bytes.length): numbe
   hash ^= hash >>> 13;
   hash = Math.imul(hash, multiplier);
   return hash ^ (hash >>> 15);
+}
+
+/** The value and headers of a record that waited for its schema. */
+type Encode = (topic: string, record: BrokerRecord) => Promise<Pick<BrokerRecord, 'value' | 'headers'>>;
+
+/** Dead letters stay JSON around the original record. */
+const isWaiting = ({ headers }: BrokerRecord): boolean =>
+  headers[schemaHeader] !== undefined && headers.originalTopic === undefined;
+
+/**
+ * Encodes each record that waits for its schema before it is sent. `givesUp`: an unavailable registry fails the send for good;
+ * otherwise the send may be retried.
+ */
+export function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean): Broker {
+  /** The same record at each retry: brokers recognize a batch that they already have by its bytes. */
+  const made = new WeakMap<BrokerRecord, BrokerRecord>();
+  const encodedOnce = async (topic: string, record: BrokerRecord): Promise<BrokerRecord> => {
+    const known = made.get(record);
+    if (known !== undefined) return known;
+    // Without `writeValue`, which would write the former value.
+    const { key, timestamp } = record;
+    const encoded: BrokerRecord = { key, timestamp, ...(await encode(topic, record)) };
+    made.set(record, encoded);
+    return encoded;
+  };
+  return {
+    ...broker,
+    async send(topic, partition, records) {
+      if (!records.some(isWaiting)) return broker.send(topic, partition, records);
+      let encoded: BrokerRecord[];
+      try {
+        encoded = await Promise.all(
+          records.map((record) => (isWaiting(record) ? encodedOnce(topic, record) : record)),
+        );
+      } catch (error) {
+        return { ok: false, failure: failureOf(error, givesUp) };
+      }
+      return broker.send(topic, partition, encoded);
+    },
+  };
+}
+
+function failureOf(error: unknown, givesUp: boolean): SendFailure {
+  if (!(error instanceof SvcError)) {
+    const message = 'an unexpected error occurred while the event was encoded';
+    return { kind: 'fatal', cause: 'SVC_SERIALIZE_SCHEMA', message };
+  }
+  const { code, message } = error;
+  const passes = code === 'SVC_SERIALIZE_REGISTRY_AWAY' && !givesUp;
+  return { kind: passes ? 'retriable' : 'fatal', cause: code, message };
 }
 
 /** Limits concurrent sends. The others wait in FIFO order. */

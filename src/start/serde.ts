@@ -1,15 +1,14 @@
 import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import type { Config } from '../config/config.ts';
 import type { Source } from '../envelope/envelope.ts';
-import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
-import type { Broker, BrokerRecord, SendFailure } from '../publish/broker.ts';
+import { type Broker, encodingBroker } from '../publish/broker.ts';
 import type * as Avro from '../serialize/avro/avro.ts';
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import type * as CloudEvents from '../serialize/cloudevents.ts';
-import { jsonSerializer, needsAvro, type Serializer, schemaHeader } from '../serialize/serializer.ts';
+import { jsonSerializer, needsAvro, type Serializer } from '../serialize/serializer.ts';
 import { openSchemaRegistry } from './adapters.ts';
 import { registryOptionsOf } from './settings.ts';
 
@@ -49,56 +48,6 @@ export function openSerde(config: Config, logger: Logger): Serde {
       for (const target of config.targets) prepare(eventTypeOf(target), target.topic ?? config.broker.topic);
     },
   };
-}
-
-/** The value and headers of a record that waited for its schema. */
-type Encode = (topic: string, record: BrokerRecord) => Promise<Pick<BrokerRecord, 'value' | 'headers'>>;
-
-/** Dead letters stay JSON around the original record. */
-const isWaiting = ({ headers }: BrokerRecord): boolean =>
-  headers[schemaHeader] !== undefined && headers.originalTopic === undefined;
-
-/**
- * Encodes each record that waits for its schema before it is sent. `givesUp`: an unavailable registry fails the send for good;
- * otherwise the send may be retried.
- */
-function encodingBroker(broker: Broker, encode: Encode, givesUp: boolean): Broker {
-  /** The same record at each retry: brokers recognize a batch that they already have by its bytes. */
-  const made = new WeakMap<BrokerRecord, BrokerRecord>();
-  const encodedOnce = async (topic: string, record: BrokerRecord): Promise<BrokerRecord> => {
-    const known = made.get(record);
-    if (known !== undefined) return known;
-    // Without `writeValue`, which would write the former value.
-    const { key, timestamp } = record;
-    const encoded: BrokerRecord = { key, timestamp, ...(await encode(topic, record)) };
-    made.set(record, encoded);
-    return encoded;
-  };
-  return {
-    ...broker,
-    async send(topic, partition, records) {
-      if (!records.some(isWaiting)) return broker.send(topic, partition, records);
-      let encoded: BrokerRecord[];
-      try {
-        encoded = await Promise.all(
-          records.map((record) => (isWaiting(record) ? encodedOnce(topic, record) : record)),
-        );
-      } catch (error) {
-        return { ok: false, failure: failureOf(error, givesUp) };
-      }
-      return broker.send(topic, partition, encoded);
-    },
-  };
-}
-
-function failureOf(error: unknown, givesUp: boolean): SendFailure {
-  if (!(error instanceof SvcError)) {
-    const message = 'an unexpected error occurred while the event was encoded';
-    return { kind: 'fatal', cause: 'SVC_SERIALIZE_SCHEMA', message };
-  }
-  const { code, message } = error;
-  const passes = code === 'SVC_SERIALIZE_REGISTRY_AWAY' && !givesUp;
-  return { kind: passes ? 'retriable' : 'fatal', cause: code, message };
 }
 
 /** The schema registry of the configuration. Requests run isolated from the application's context. */
