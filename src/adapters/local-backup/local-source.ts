@@ -2,7 +2,7 @@ import { lstat, opendir, readdir, rename } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { nextTurn } from '../../ground/builtins.ts';
-import { isAlive, isRunning, ownStamp } from '../../ground/claims.ts';
+import { isAlive, ownStamp } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { orderOf } from '../../ground/event-fields.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
@@ -341,10 +341,12 @@ function missing(message: string): SvcError {
 /** Whether its process is gone, or, if it runs elsewhere, has not touched it for a minute. */
 async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
   const writer = segmentNames.writerOf(basename(path));
-  if (writer !== undefined && 'space' in writer) {
-    const own = ownStamp();
-    if (writer.space === own.space) return !isAlive(writer, own);
-  } else if (writer !== undefined && writer.pid !== process.pid && !isRunning(writer.pid)) return true;
+  const own = ownStamp();
+  if (writer !== undefined && (writer.space ?? own.space) === own.space) {
+    const isGone = !isAlive({ ...writer, space: own.space }, own);
+    // An older name does not tell the host, where another process may have this id.
+    if (isGone || writer.space !== undefined) return isGone;
+  }
   const found = await lstat(path).catch(() => undefined);
   // A time in the future is not from its writer.
   return found !== undefined && Math.abs(nowMs - found.mtimeMs) > abandonedMs;
@@ -359,8 +361,8 @@ const abandonedMs = 60_000;
 function createDoubt(): (path: string) => Promise<boolean> {
   const seen = new Map<string, number>();
   return async (path) => {
-    const writer = segmentNames.writerOf(basename(path));
-    if (writer === undefined || !('space' in writer) || writer.space === ownStamp().space) return false;
+    const space = segmentNames.writerOf(basename(path))?.space;
+    if (space === undefined || space === ownStamp().space) return false;
     const { mtimeMs = 0 } = (await lstat(path).catch(() => undefined)) ?? {};
     if (!seen.has(path)) seen.set(path, mtimeMs);
     return seen.get(path) === mtimeMs;

@@ -16,7 +16,7 @@ import { type FileHandle, link, lstat, open, rename, rm, unlink } from 'node:fs/
 import { basename, dirname, join } from 'node:path';
 import { createRanges, parseBounded, type Ranges, rangesWithin } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
-import { ownStamp, type ProcessStamp } from '../../ground/claims.ts';
+import { ownStamp } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import {
@@ -376,11 +376,11 @@ export const segmentNames = {
     return space === undefined ? 0 : Number(generation);
   },
   /** The thread that wrote it. Older names tell its `pid` only. */
-  writerOf(name: string): ProcessStamp | Pick<ProcessStamp, 'pid'> | undefined {
-    const [, , pid, , space, task, began] = segmentName.exec(name) ?? [];
-    if (pid === undefined) return undefined;
-    if (space === undefined) return { pid: Number(pid) };
-    return { space, pid: Number(pid), task: Number(task), began: Number(began) };
+  writerOf(name: string) {
+    const [, , pid, , space, task = 0, began = 0] = segmentName.exec(name) ?? [];
+    return pid === undefined
+      ? undefined
+      : { space, pid: Number(pid), task: Number(task), began: Number(began) };
   },
   /** Makes the names for one writer. Later writers have a greater generation. 0: there are event files as well. */
   from(generation: number): () => string {
