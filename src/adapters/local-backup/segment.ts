@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { type FileHandle, link, lstat, open, rename, rm, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { createRanges, parseBounded, type Ranges, rangesWithin } from '../../ground/bounds.ts';
+import { createRanges, parseBounded, type Ranges } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
 import { ownStamp } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
@@ -452,6 +452,19 @@ export function segmentAt(path: string) {
     },
     removeDone: () => unlink(note).catch(() => {}),
   };
+}
+
+/** Parses untrusted ranges: integers, ascending, disjoint, and within `lineCount`; else `undefined`. */
+function rangesWithin(from: unknown, lineCount: number): Ranges | undefined {
+  if (!Array.isArray(from)) return undefined;
+  let next = 0;
+  for (const range of from) {
+    const [first, last, more] = Array.isArray(range) ? range : [];
+    if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || more !== undefined) return undefined;
+    if (first < next || last < first || last >= lineCount) return undefined;
+    next = last + 1;
+  }
+  return createRanges(from);
 }
 
 /**
