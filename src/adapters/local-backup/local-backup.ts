@@ -407,8 +407,8 @@ function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions) {
     end,
     /** Names of the ended segments that still exist: a drain moves those that it has sent. */
     async names(): Promise<readonly string[]> {
-      const reasons = await Promise.all(ended.map(whyNot));
-      ended = ended.filter((_, index) => reasons[index] !== gone);
+      const refusals = await Promise.all(ended.map(whyNot));
+      ended = ended.filter((_, index) => refusals[index]?.reason !== gone);
       return ended.map((path) => basename(path));
     },
     /** Hands the ended segments to the readers. */
@@ -418,7 +418,7 @@ function createSegmentWriter({ usage, hasFiles, clock }: SegmentWriterOptions) {
           .finish()
           .catch(async () => {
             // Tries again at the next call. No other process takes it while this one lives.
-            if ((await whyNot(path)) !== gone) ended.push(path);
+            if ((await whyNot(path))?.reason !== gone) ended.push(path);
           });
       }
     },

@@ -24,7 +24,6 @@ import {
   isDiskFull,
   isEventFile,
   makeFolderSync,
-  notFile,
   openSuffix,
   reasonOf,
   routesFolder,
@@ -95,13 +94,12 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   /** A recovery takes over open segments of dead processes, and leaves those of live ones. */
   async function takeSegment(place: string): Promise<string | Unreadable> {
     const path = join(real, place);
-    const reason = await whyNot(path);
+    const refusal = await whyNot(path);
     const isOpen = lock !== undefined && place.endsWith(openSuffix);
     // A segment that its writer has ended meanwhile has another name.
-    if (reason !== undefined && !(isOpen && reason === gone))
-      return { place, reason, ...(reason !== notFile && { mayPass: true }) };
+    if (refusal !== undefined && !(isOpen && refusal.reason === gone)) return { place, ...refusal };
     if (!isOpen) return place;
-    if (reason === undefined && (await isAbandoned(path, now())))
+    if (refusal === undefined && (await isAbandoned(path, now())))
       return basename(await segmentAt(path).finish());
     const isDoubtful = await isInDoubt(path);
     return { place, reason: inUse, isInUse: true, ...(isDoubtful && { isDoubtful }) };
@@ -154,7 +152,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 
   async function move(name: string, to = recoveredFolder): Promise<string> {
     const final = finalName(name);
-    const isTaken = (await whyNot(join(real, to, final))) !== gone;
+    const isTaken = (await whyNot(join(real, to, final)))?.reason !== gone;
     const moved = isTaken ? `${now()}-${final}` : final;
     await rename(join(real, name), join(real, to, moved));
     return moved;
@@ -186,7 +184,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     name: `backup folder ${directory}`,
 
     async open(forRecovery) {
-      if ((await whyNot(directory)) === gone)
+      if ((await whyNot(directory))?.reason === gone)
         throw missing(`the backup folder "${directory}" does not exist`);
       real = openBackupDirectory(directory);
       eventFilesIn(real).checkRoutes();

@@ -258,8 +258,8 @@ interface StoredFile {
  */
 async function openStored(path: string, maxBytes: number): Promise<StoredFile | string> {
   // Only its name shows a link there.
-  const reason = constants.O_NOFOLLOW === undefined ? await whyNot(path) : undefined;
-  if (reason !== undefined) return reason;
+  const refusal = constants.O_NOFOLLOW === undefined ? await whyNot(path) : undefined;
+  if (refusal !== undefined) return refusal.reason;
   const file = await open(path, reading).catch(whyNotOpened);
   if (typeof file === 'string') return file;
   try {
@@ -319,13 +319,13 @@ function whyNotOpened(error: unknown): string {
 }
 
 export const gone = 'it no longer exists';
-export const notFile = 'it is not a file';
+const notFile = 'it is not a file';
 
 /** Why a path is not read, such as a link to another file. `undefined`: it is a file. */
-export async function whyNot(path: string): Promise<string | undefined> {
+export async function whyNot(path: string): Promise<Pick<Unreadable, 'reason' | 'mayPass'> | undefined> {
   const found = await lstat(path).catch(codeOf);
-  if (typeof found === 'string') return found === 'ENOENT' ? gone : `it cannot be read (${found})`;
-  return found.isFile() ? undefined : notFile;
+  if (typeof found !== 'string') return found.isFile() ? undefined : { reason: notFile };
+  return { reason: found === 'ENOENT' ? gone : `it cannot be read (${found})`, mayPass: true };
 }
 
 /** For messages about the folder. */
