@@ -468,10 +468,10 @@ async function runDebezium(options: DebeziumOptions): Promise<number> {
   const { table } = outbox;
   const headers = headersOf(config, options.header ?? []);
   const publication = text('publication', options.publication ?? 'svc_outbox', publicationPattern);
-  const { connectorConfig, connectorSql } = await adapterModules.debezium();
+  const { debezium } = await adapterModules.debezium();
   if (options.sql) {
     const dialect = kind === 'postgres' ? kind : 'mysql';
-    const sql = connectorSql({ dialect, table, headers, publication, erases: erasesRows(outbox) });
+    const sql = debezium.sql({ dialect, table, headers, publication, erases: erasesRows(outbox) });
     process.stdout.write(options.json ? `${printableJson({ dialect, table, sql }, 2)}\n` : sql);
     return 0;
   }
@@ -490,7 +490,7 @@ async function runDebezium(options: DebeziumOptions): Promise<number> {
     throw new WrongUse(
       `--password takes a reference for Kafka Connect, such as ${passwordReference}, never the password itself`,
     );
-  const connector = connectorConfig({
+  const connector = debezium.connector({
     ...{ kind, table, headers, publication, bootstrapServers, name },
     database: { ...database, password },
     topicPrefix: text('topic-prefix', options.topicPrefix ?? name, topicPattern),

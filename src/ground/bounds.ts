@@ -90,19 +90,6 @@ export interface Ranges {
   toJSON(): readonly (readonly [number, number])[];
 }
 
-/** Parses untrusted ranges: integers, ascending, disjoint, and within `lineCount`; else `undefined`. */
-export function rangesWithin(from: unknown, lineCount: number): Ranges | undefined {
-  if (!Array.isArray(from)) return undefined;
-  let next = 0;
-  for (const range of from) {
-    const [first, last, more] = Array.isArray(range) ? range : [];
-    if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || more !== undefined) return undefined;
-    if (first < next || last < first || last >= lineCount) return undefined;
-    next = last + 1;
-  }
-  return createRanges(from);
-}
-
 export function createRanges(from: unknown = []): Ranges {
   const ranges: [number, number][] = [];
   for (const range of Array.isArray(from) ? from : []) {

@@ -141,7 +141,7 @@ export function isAlive(stamp: ProcessStamp, own: ProcessStamp): boolean {
 }
 
 /** False only if no process of this host or container has this id. */
-export function isRunning(pid: number): boolean {
+function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

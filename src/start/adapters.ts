@@ -187,7 +187,7 @@ export const adapterModules = {
   sqlSchema: () => import('../adapters/sql/schema.ts'),
 };
 
-type LocalBackup = ReturnType<typeof LocalBackups.createLocalBackup>;
+type LocalBackup = ReturnType<typeof LocalBackups.localBackup.open>;
 
 const outboxStores: Readonly<Record<Dialect, (options: SqlStoreOptions) => Promise<OutboxStore>>> = {
   postgres: async (options) =>
@@ -239,7 +239,7 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
 const backupAfterMs = 50;
 
 /** Local backup files. The adapter is loaded after `backupAfterMs` or at its first use. Until then `state` returns `undefined`. */
-export function openLocalBackup(options: Parameters<typeof LocalBackups.createLocalBackup>[0]): Omit<
+export function openLocalBackup(options: Parameters<typeof LocalBackups.localBackup.open>[0]): Omit<
   LocalBackup,
   'state'
 > & {
@@ -247,8 +247,8 @@ export function openLocalBackup(options: Parameters<typeof LocalBackups.createLo
 } {
   let loaded: LocalBackup | undefined;
   const load = loadOnce(async () => {
-    const { createLocalBackup } = await import('../adapters/local-backup/local-backup.ts');
-    loaded ??= createLocalBackup(options);
+    const { localBackup } = await import('../adapters/local-backup/local-backup.ts');
+    loaded ??= localBackup.open(options);
     return loaded;
   });
   // An error reaches the caller of `store`.
@@ -258,7 +258,7 @@ export function openLocalBackup(options: Parameters<typeof LocalBackups.createLo
     store: async (event) => (loaded ?? (await load())).store(event),
     storeSync(events) {
       // The process ends in its first tick.
-      loaded ??= loadLocalBackups().createLocalBackup(options);
+      loaded ??= loadLocalBackups().localBackup.open(options);
       loaded.storeSync(events);
     },
     endSync: () => loaded?.endSync(),

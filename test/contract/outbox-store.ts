@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { connectorSql } from '../../src/adapters/debezium/connector.ts';
+import { debezium } from '../../src/adapters/debezium/connector.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
 import { dialects } from '../../src/adapters/sql/statement.ts';
 import { type DialectName, quoteTable } from '../../src/outbox/insert-row.ts';
@@ -238,7 +238,7 @@ export function testOutboxStore(get: () => OutboxStoreUnderTest): void {
       const kind = get().dialect;
       if (kind === 'sqlite') return;
       const sql = (erases: boolean) =>
-        connectorSql({ ...{ dialect: kind, table, headers: [], erases }, publication: `of_${table}` });
+        debezium.sql({ ...{ dialect: kind, table, headers: [], erases }, publication: `of_${table}` });
       const run = async (text: string): Promise<void> => {
         for (const statement of kind === 'postgres' ? [text] : text.split(/;\n+/).filter(Boolean))
           await query(statement);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
 import { sharedMemoryStore } from '../../src/adapters/memory/memory-broker.ts';
-import { openS3Store } from '../../src/adapters/s3-backup/s3-backup.ts';
 import type { Outcome } from '../../src/observe/outcomes.ts';
 import { assertSilent, canarySecrets, marked, throwing } from '../protect/canary.ts';
 import { type CanaryCage, eventCount, openCanaryCage } from '../protect/canary-cage.ts';
@@ -117,7 +117,7 @@ requiring(['own-kms', 'own-vault', 'own-s3'], 'canary: every sink, with keys of 
         const backup = { s3Enabled: true, s3Bucket, s3Endpoint: s3.endpoint, localEnabled: false };
         return { ...failingTopic(), backup };
       },
-      content: () => objectsOf({ bucket: `canary-${runs}`, prefix: '', endpoint: s3.endpoint }),
+      content: () => objectsOf(`canary-${runs}`, s3.endpoint),
     },
   };
 
@@ -233,16 +233,15 @@ requiring(['own-kms', 'own-vault', 'own-s3'], 'canary: every sink, with keys of 
   }
 });
 
-async function objectsOf(settings: Parameters<typeof openS3Store>[0]): Promise<string> {
-  const store = await openS3Store(settings);
+async function objectsOf(Bucket: string, endpoint: string): Promise<string> {
+  const client = new S3Client({ endpoint, forcePathStyle: true, region: 'us-east-1' });
   const objects: string[] = [];
-  for await (const { Key: key = '' } of store.list('')) {
-    const object = await store.get(key);
-    if (typeof object === 'string') throw new Error(`${key}: ${object}`);
-    const { body, metadata } = object;
-    objects.push(`${key}\n${JSON.stringify(metadata)}\n${body}`);
+  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket }));
+  for (const { Key } of Contents) {
+    const { Metadata, Body } = await client.send(new GetObjectCommand({ Bucket, Key }));
+    objects.push(`${Key}\n${JSON.stringify(Metadata)}\n${await Body?.transformToString()}`);
   }
-  store.close();
+  client.destroy();
   return objects.join('\n');
 }
 

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import kafkajs from 'kafkajs';
 import { bucketsFolder, type S3Server, startS3Server } from '../../scripts/services/s3.ts';
-import { connectorSql } from '../../src/adapters/debezium/connector.ts';
+import { debezium } from '../../src/adapters/debezium/connector.ts';
 import { ddl } from '../../src/adapters/sql/schema.ts';
 import { newTopic } from '../contract/broker.ts';
 import { hostEnvironment } from '../e2e/support/run-app.ts';
@@ -345,7 +345,7 @@ requiring('postgres', 'svc check --online, with an outbox', function () {
       publication: 'svc_outbox',
       erases: true,
     } as const;
-    await server.query(url, connectorSql(printed));
+    await server.query(url, debezium.sql(printed));
     const erasing = await asked();
     assert.equal(erasing.code, 1, erasing.stdout);
     assert.match(erasing.online, /^error: a trigger of the table svc_outbox_events deletes each row/m);

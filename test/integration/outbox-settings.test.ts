@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { rmSync, symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { connectorSql } from '../../src/adapters/debezium/connector.ts';
+import { debezium } from '../../src/adapters/debezium/connector.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { runApp, writeFiles } from '../e2e/support/run-app.ts';
@@ -203,7 +203,7 @@ requiring('own-postgres', 'a table that is set up for other settings', function 
   const query = (sql: string) => server.query(scene.url, sql);
   const sql = async (erases: boolean): Promise<void> => {
     const printed = { dialect: 'postgres', table, headers: [], publication: 'svc_outbox', erases } as const;
-    await query(connectorSql(printed));
+    await query(debezium.sql(printed));
   };
   const check = (outbox: Record<string, string> = {}) =>
     runSvc(['outbox', 'check'], {

@@ -11,6 +11,9 @@ import {
 } from '../../outbox/insert-row.ts';
 import { badTable } from '../../outbox/store-error.ts';
 
+/** What prepares a connector: its configuration, and statements for its table. */
+export const debezium = { connector: connectorConfig, sql: connectorSql };
+
 type ConnectorKind = 'postgres' | 'mysql' | 'mariadb';
 
 interface ConnectorOptions {
@@ -36,13 +39,8 @@ interface ConnectorOptions {
   readonly bootstrapServers: readonly string[];
 }
 
-interface Connector {
-  readonly name: string;
-  readonly config: Readonly<Record<string, string>>;
-}
-
 /** The body of `POST /connectors` of Kafka Connect. */
-export function connectorConfig(options: ConnectorOptions): Connector {
+function connectorConfig(options: ConnectorOptions) {
   const { name, kind, database, topicPrefix } = options;
   return {
     name,
@@ -183,7 +181,7 @@ interface ConnectorSqlOptions {
 }
 
 /** Statements for the owner of the table. They add a column for each header that has no column yet. */
-export function connectorSql(options: ConnectorSqlOptions): string {
+function connectorSql(options: ConnectorSqlOptions): string {
   if (partsOfTable(options.table) === undefined) throw badTable();
   const columns = headerColumns(options.headers);
   const statements = options.dialect === 'mysql' ? inMysql(options, columns) : inPostgres(options, columns);

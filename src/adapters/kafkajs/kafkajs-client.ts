@@ -35,8 +35,10 @@ interface KafkajsClientOptions extends KafkaClientOptions {
  */
 const reauthenticateBeforeMs = 1_000;
 
-export interface KafkajsClient {
+interface KafkajsClient {
   readonly kafka: Kafka;
+  /** All reads that `work` starts are bounded. A batch that expands too far is replaced by the records of `standIn`. */
+  readBounded<T>(work: () => T): T;
   /** Drops every connection at once, for good. Requests in flight fail. */
   destroySockets(): void;
 }
@@ -75,6 +77,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<() => 
     };
     return {
       kafka: new vendor.Kafka({ ...config, ...sasl, socketFactory }),
+      readBounded: (work) => ownReading.run(true, work),
       destroySockets() {
         destroyed = true;
         for (const socket of sockets) socket.destroy(new Error('closed by svc'));
@@ -303,16 +306,11 @@ interface Codec {
 /** Marks svc's own reads, because the application shares the table of codecs. */
 const ownReading = shared('kafkajs-reading', () => new AsyncLocalStorage<true>());
 
-/** All reads that `work` starts are bounded. A batch that expands too far is replaced by the records of `standIn`. */
-export function readBounded<T>(work: () => T): T {
-  return ownReading.run(true, work);
-}
-
 /**
  * kafkajs reads gzip only. This adds zstd from Node, and snappy and lz4, which only `@platformatic/kafka` writes, from that
  * package. Codecs that the application has added stay, and its own reads are unchanged.
  */
-export async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor): Promise<void> {
+async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor): Promise<void> {
   const { compressionOf, expand } = await import('../kafka/compressors.ts');
   const table = CompressionCodecs as unknown as Record<number, () => Codec>;
   for (const [type, name] of [

@@ -9,7 +9,7 @@ import type { TailRange, TopicReader, TopicRecord, TopicTail } from '../../publi
 import type { KafkaClientOptions } from '../kafka/kafka-client-options.ts';
 import { passingRefusals, protocolErrorIn, toSendFailure } from '../kafka/send-failure.ts';
 import { countPartitions } from '../kafka/session.ts';
-import { clusterOf, type KafkajsClient, loadKafkajs, readBounded } from './kafkajs-client.ts';
+import { clusterOf, loadKafkajs } from './kafkajs-client.ts';
 import { loadKafkajsTransport } from './kafkajs-transport.ts';
 
 /** Reads a topic once, and follows it. */
@@ -36,6 +36,13 @@ interface Fetched {
 
 /** About 10 s of tries: a new cluster may need that long to find the coordinator of a group. */
 const retry = { retries: 5 };
+
+type Client = Awaited<ReturnType<typeof openClient>>;
+
+async function openClient(options: KafkaClientOptions) {
+  return (await loadKafkajs({ ...options, ...retry, readsAll: true }))();
+}
+
 /** And another 10 s to load its offsets. */
 const longestLoadingMs = 10_000;
 const loadingPauseMs = 250;
@@ -53,7 +60,7 @@ const renewalMs = 10_000;
 function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): TopicReader {
   const { topic } = options;
   const parts = new Map<number, Part>();
-  let client: KafkajsClient | undefined;
+  let client: Client | undefined;
   let admin: Admin | undefined;
   let consumer: Consumer | undefined;
   let channel: ReturnType<typeof createChannel<Fetched>> | undefined;
@@ -106,7 +113,8 @@ function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): TopicRead
     groupId: string,
     to: ReturnType<typeof createChannel<Fetched>>,
   ): Promise<void> {
-    const opened = (client as KafkajsClient).kafka.consumer({
+    const { kafka, readBounded } = client as Client;
+    const opened = kafka.consumer({
       groupId,
       maxWaitTimeInMs: 500,
       retry,
@@ -150,7 +158,7 @@ function createKafkajsTopicReader(options: KafkajsTopicReaderOptions): TopicRead
         if (options.keepsAlive !== false) hold = setInterval(() => {}, 60_000);
         listGroup = forRecovery ? undefined : `${options.group}-list-${randomBytes(4).toString('hex')}`;
         await checkTopic();
-        client = (await loadKafkajs({ ...options, retries: retry.retries, readsAll: true }))();
+        client = await openClient(options);
         admin = client.kafka.admin({ retry });
         await admin.connect();
         await readState(admin);
@@ -315,7 +323,6 @@ type Batch = new (
   part: FetchedPart,
 ) => { readonly messages: readonly KafkaMessage[]; lastOffset(): string };
 
-const tailRetry = { retries: 5 };
 /** A broker answers after this, with or without records. */
 const maxWaitMs = 500;
 const partBytes = 1024 * 1024;
@@ -333,7 +340,7 @@ function createKafkajsTopicTail(options: KafkaClientOptions & TailRange): TopicT
   const ends = new Map<number, number>();
   /** Partition -> offsets that `older` has not read yet. */
   const left = new Map<number, { readonly low: number; readonly high: number }>();
-  let client: KafkajsClient | undefined;
+  let client: Client | undefined;
   let admin: Admin | undefined;
   let cluster: Cluster | undefined;
 
@@ -350,8 +357,8 @@ function createKafkajsTopicTail(options: KafkaClientOptions & TailRange): TopicT
   async function start(): Promise<void> {
     if ((await countPartitions(loadKafkajsTransport, options, topic)) === undefined)
       throw new SvcError('SVC_ADAPTERS_NOT_REACHABLE', `Kafka has no topic "${topic}"`);
-    client = (await loadKafkajs({ ...options, retries: tailRetry.retries, readsAll: true }))();
-    admin = client.kafka.admin({ retry: tailRetry });
+    client = await openClient(options);
+    admin = client.kafka.admin({ retry });
     await admin.connect();
     const stored = await admin.fetchTopicOffsets(topic);
     for (const { partition, high } of stored) positions.set(partition, Number(high));
@@ -384,7 +391,7 @@ function createKafkajsTopicTail(options: KafkaClientOptions & TailRange): TopicT
     const asked = partitions.map((partition) => ({
       ...{ partition, fetchOffset: String(positions.get(partition)), maxBytes: partBytes },
     }));
-    const fetched = await readBounded(() =>
+    const fetched = await (client as Client).readBounded(() =>
       broker.fetch({
         ...{ isolationLevel: readCommitted, maxWaitTime: maxWaitMs, minBytes: 1, maxBytes: 8 * partBytes },
         topics: [{ topic, partitions: asked }],
@@ -478,12 +485,8 @@ async function loadBatch(): Promise<Batch> {
   return (await import('kafkajs/src/consumer/batch.js')).default;
 }
 
-interface Connectable {
-  disconnect(): Promise<void>;
-}
-
 /** kafkajs waits for answers that may never come before it disconnects. Never rejects. */
-async function disconnectWithin(client: Connectable, limitMs: number): Promise<void> {
+async function disconnectWithin(client: Admin | Consumer, limitMs: number): Promise<void> {
   const leaving = client.disconnect().catch(() => {});
   await within(limitMs, leaving);
 }

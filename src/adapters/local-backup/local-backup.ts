@@ -35,6 +35,9 @@ import {
   whyNot,
 } from './segment.ts';
 
+/** Stores the events of this process, and copies of events in a folder of their own. */
+export const localBackup = { open: createLocalBackup, eventFiles: openEventFiles };
+
 interface LocalBackupOptions extends DirectoryOptions {
   readonly directory: string;
   /** `journal`: all events go to segments, many a file. */
@@ -62,7 +65,7 @@ const [recountMs, recountSoonMs] = [60_000, 10_000];
  * stored. They are appended to a segment, with one fsync a batch. If the format has a file for each event, segments take large
  * batches and events beyond `maxFiles` only. Stored events never change their form.
  */
-export function createLocalBackup(options: LocalBackupOptions) {
+function createLocalBackup(options: LocalBackupOptions) {
   const { logger, format, maxFiles, maxBytes, isJournal = false } = options;
   const usage = createUsage(() => clock.monotonic());
   const waiting: Waiting[] = [];
@@ -329,11 +332,7 @@ function takeBatch<One extends Pick<Waiting, 'event'>>(waiting: One[]): One[] {
 }
 
 interface SegmentWriterOptions {
-  readonly usage: {
-    /** Sets the figures of a segment that this process has written. */
-    learn(segment: string, bytes: number, lines: number): void;
-    add(what: { segments?: number; lines?: number }): void;
-  };
+  readonly usage: ReturnType<typeof createUsage>;
   /** The folder has event files as well, so ids alone give the order. */
   readonly hasFiles: boolean;
 }
@@ -406,8 +405,8 @@ function createSegmentWriter({ usage, hasFiles }: SegmentWriterOptions) {
     end,
     /** Names of the ended segments that still exist: a drain moves those that it has sent. */
     async names(): Promise<readonly string[]> {
-      const reasons = await Promise.all(ended.map(whyNot));
-      ended = ended.filter((_, index) => reasons[index] !== gone);
+      const refusals = await Promise.all(ended.map(whyNot));
+      ended = ended.filter((_, index) => refusals[index]?.reason !== gone);
       return ended.map((path) => basename(path));
     },
     /** Hands the ended segments to the readers. */
@@ -417,7 +416,7 @@ function createSegmentWriter({ usage, hasFiles }: SegmentWriterOptions) {
           .finish()
           .catch(async () => {
             // Tries again at the next call. No other process takes it while this one lives.
-            if ((await whyNot(path)) !== gone) ended.push(path);
+            if ((await whyNot(path))?.reason !== gone) ended.push(path);
           });
       }
     },
@@ -448,23 +447,10 @@ const segmentTaken = 'SEGMENT_TAKEN';
 const newSegmentFlags =
   constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0);
 
-/** One file of newline-delimited records that is written to. */
-interface Segment {
-  readonly path: string;
-  bytes(): number;
-  lines(): number;
-  /**
-   * Appends whole lines and syncs them: all of them or none. After a failure, further appends are refused. Fails with the code
-   * `SEGMENT_TAKEN` if the file was moved or removed meanwhile: a reader took this process for dead, and may have missed these
-   * lines.
-   */
-  append(text: string, lineCount: number): Promise<void>;
-  /** Ends the writing. The file keeps the suffix `.open`. */
-  end(): Promise<void>;
-}
+type Segment = Awaited<ReturnType<typeof createSegment>>;
 
-/** @param name its final name */
-async function createSegment(directory: string, name: string): Promise<Segment> {
+/** One file of newline-delimited records that is written to. @param name its final name */
+async function createSegment(directory: string, name: string) {
   const path = join(directory, name + openSuffix);
   const file = await open(path, newSegmentFlags, 0o600);
   let bytes = 0;
@@ -483,7 +469,12 @@ async function createSegment(directory: string, name: string): Promise<Segment> 
     path,
     bytes: () => (isBroken ? Number.POSITIVE_INFINITY : bytes),
     lines: () => lines,
-    async append(text, lineCount) {
+    /**
+     * Appends whole lines and syncs them: all of them or none. After a failure, further appends are refused. Fails with the code
+     * `SEGMENT_TAKEN` if the file was moved or removed meanwhile: a reader took this process for dead, and may have missed these
+     * lines.
+     */
+    async append(text: string, lineCount: number): Promise<void> {
       try {
         await file.writeFile(text);
         await file.datasync();
@@ -500,6 +491,7 @@ async function createSegment(directory: string, name: string): Promise<Segment> 
         throw error;
       }
     },
+    /** The file keeps the suffix `.open`. */
     end: () => file.close(),
   };
 }
@@ -509,7 +501,7 @@ async function createSegment(directory: string, name: string): Promise<Segment> 
  *
  * @throws SvcError `SVC_ADAPTERS_BACKUP_DIRECTORY`; rejects with `SVC_ADAPTERS_BACKUP_FAILED`
  */
-export function openEventFiles(path: string, format: 'event' | 'record') {
+function openEventFiles(path: string, format: 'event' | 'record') {
   const directory = openBackupDirectory(path, { isExact: true });
   if (readdirSync(directory).length > 0)
     throw new SvcError(

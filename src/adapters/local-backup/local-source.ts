@@ -2,7 +2,7 @@ import { lstat, opendir, readdir, rename } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createRanges, type Ranges } from '../../ground/bounds.ts';
 import { nextTurn } from '../../ground/builtins.ts';
-import { isAlive, isRunning, ownStamp } from '../../ground/claims.ts';
+import { isAlive, ownStamp } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { orderOf } from '../../ground/event-fields.ts';
 import type { RecoverySource, StoredBatch, StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
@@ -24,7 +24,6 @@ import {
   isDiskFull,
   isEventFile,
   makeFolderSync,
-  notFile,
   openSuffix,
   reasonOf,
   routesFolder,
@@ -95,13 +94,12 @@ function createSource(options: LocalSourceOptions): RecoverySource {
   /** A recovery takes over open segments of dead processes, and leaves those of live ones. */
   async function takeSegment(place: string): Promise<string | Unreadable> {
     const path = join(real, place);
-    const reason = await whyNot(path);
+    const refusal = await whyNot(path);
     const isOpen = lock !== undefined && place.endsWith(openSuffix);
     // A segment that its writer has ended meanwhile has another name.
-    if (reason !== undefined && !(isOpen && reason === gone))
-      return { place, reason, ...(reason !== notFile && { mayPass: true }) };
+    if (refusal !== undefined && !(isOpen && refusal.reason === gone)) return { place, ...refusal };
     if (!isOpen) return place;
-    if (reason === undefined && (await isAbandoned(path, now())))
+    if (refusal === undefined && (await isAbandoned(path, now())))
       return basename(await segmentAt(path).finish());
     const isDoubtful = await isInDoubt(path);
     return { place, reason: inUse, isInUse: true, ...(isDoubtful && { isDoubtful }) };
@@ -154,7 +152,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
 
   async function move(name: string, to = recoveredFolder): Promise<string> {
     const final = finalName(name);
-    const isTaken = (await whyNot(join(real, to, final))) !== gone;
+    const isTaken = (await whyNot(join(real, to, final)))?.reason !== gone;
     const moved = isTaken ? `${now()}-${final}` : final;
     await rename(join(real, name), join(real, to, moved));
     return moved;
@@ -186,7 +184,7 @@ function createSource(options: LocalSourceOptions): RecoverySource {
     name: `backup folder ${directory}`,
 
     async open(forRecovery) {
-      if ((await whyNot(directory)) === gone)
+      if ((await whyNot(directory))?.reason === gone)
         throw missing(`the backup folder "${directory}" does not exist`);
       real = openBackupDirectory(directory);
       eventFilesIn(real).checkRoutes();
@@ -341,10 +339,12 @@ function missing(message: string): SvcError {
 /** Whether its process is gone, or, if it runs elsewhere, has not touched it for a minute. */
 async function isAbandoned(path: string, nowMs: number): Promise<boolean> {
   const writer = segmentNames.writerOf(basename(path));
-  if (writer !== undefined && 'space' in writer) {
-    const own = ownStamp();
-    if (writer.space === own.space) return !isAlive(writer, own);
-  } else if (writer !== undefined && writer.pid !== process.pid && !isRunning(writer.pid)) return true;
+  const own = ownStamp();
+  if (writer !== undefined && (writer.space ?? own.space) === own.space) {
+    const isGone = !isAlive({ ...writer, space: own.space }, own);
+    // An older name does not tell the host, where another process may have this id.
+    if (isGone || writer.space !== undefined) return isGone;
+  }
   const found = await lstat(path).catch(() => undefined);
   // A time in the future is not from its writer.
   return found !== undefined && Math.abs(nowMs - found.mtimeMs) > abandonedMs;
@@ -359,8 +359,8 @@ const abandonedMs = 60_000;
 function createDoubt(): (path: string) => Promise<boolean> {
   const seen = new Map<string, number>();
   return async (path) => {
-    const writer = segmentNames.writerOf(basename(path));
-    if (writer === undefined || !('space' in writer) || writer.space === ownStamp().space) return false;
+    const space = segmentNames.writerOf(basename(path))?.space;
+    if (space === undefined || space === ownStamp().space) return false;
     const { mtimeMs = 0 } = (await lstat(path).catch(() => undefined)) ?? {};
     if (!seen.has(path)) seen.set(path, mtimeMs);
     return seen.get(path) === mtimeMs;

@@ -14,9 +14,9 @@ import {
 } from 'node:fs';
 import { type FileHandle, link, lstat, open, rename, rm, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { createRanges, parseBounded, type Ranges, rangesWithin } from '../../ground/bounds.ts';
+import { createRanges, parseBounded, type Ranges } from '../../ground/bounds.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
-import { ownStamp, type ProcessStamp } from '../../ground/claims.ts';
+import { ownStamp } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
 import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import {
@@ -258,8 +258,8 @@ interface StoredFile {
  */
 async function openStored(path: string, maxBytes: number): Promise<StoredFile | string> {
   // Only its name shows a link there.
-  const reason = constants.O_NOFOLLOW === undefined ? await whyNot(path) : undefined;
-  if (reason !== undefined) return reason;
+  const refusal = constants.O_NOFOLLOW === undefined ? await whyNot(path) : undefined;
+  if (refusal !== undefined) return refusal.reason;
   const file = await open(path, reading).catch(whyNotOpened);
   if (typeof file === 'string') return file;
   try {
@@ -319,13 +319,13 @@ function whyNotOpened(error: unknown): string {
 }
 
 export const gone = 'it no longer exists';
-export const notFile = 'it is not a file';
+const notFile = 'it is not a file';
 
 /** Why a path is not read, such as a link to another file. `undefined`: it is a file. */
-export async function whyNot(path: string): Promise<string | undefined> {
+export async function whyNot(path: string): Promise<Pick<Unreadable, 'reason' | 'mayPass'> | undefined> {
   const found = await lstat(path).catch(codeOf);
-  if (typeof found === 'string') return found === 'ENOENT' ? gone : `it cannot be read (${found})`;
-  return found.isFile() ? undefined : notFile;
+  if (typeof found !== 'string') return found.isFile() ? undefined : { reason: notFile };
+  return { reason: found === 'ENOENT' ? gone : `it cannot be read (${found})`, mayPass: true };
 }
 
 /** For messages about the folder. */
@@ -376,11 +376,11 @@ export const segmentNames = {
     return space === undefined ? 0 : Number(generation);
   },
   /** The thread that wrote it. Older names tell its `pid` only. */
-  writerOf(name: string): ProcessStamp | Pick<ProcessStamp, 'pid'> | undefined {
-    const [, , pid, , space, task, began] = segmentName.exec(name) ?? [];
-    if (pid === undefined) return undefined;
-    if (space === undefined) return { pid: Number(pid) };
-    return { space, pid: Number(pid), task: Number(task), began: Number(began) };
+  writerOf(name: string) {
+    const [, , pid, , space, task = 0, began = 0] = segmentName.exec(name) ?? [];
+    return pid === undefined
+      ? undefined
+      : { space, pid: Number(pid), task: Number(task), began: Number(began) };
   },
   /** Makes the names for one writer. Later writers have a greater generation. 0: there are event files as well. */
   from(generation: number): () => string {
@@ -452,6 +452,19 @@ export function segmentAt(path: string) {
     },
     removeDone: () => unlink(note).catch(() => {}),
   };
+}
+
+/** Parses untrusted ranges: integers, ascending, disjoint, and within `lineCount`; else `undefined`. */
+function rangesWithin(from: unknown, lineCount: number): Ranges | undefined {
+  if (!Array.isArray(from)) return undefined;
+  let next = 0;
+  for (const range of from) {
+    const [first, last, more] = Array.isArray(range) ? range : [];
+    if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || more !== undefined) return undefined;
+    if (first < next || last < first || last >= lineCount) return undefined;
+    next = last + 1;
+  }
+  return createRanges(from);
 }
 
 /**

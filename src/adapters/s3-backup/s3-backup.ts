@@ -312,7 +312,7 @@ const packageName = '@aws-sdk/client-s3';
 const usualTimeoutMs = 5_000;
 
 /** The requests of svc. They reject with a one-line `SvcError`. */
-export async function openS3Store(settings: S3Settings) {
+async function openS3Store(settings: S3Settings) {
   const { bucket: Bucket, timeoutMs = usualTimeoutMs, attempts = 1 } = settings;
   const vendor = await load();
   const own = ownS3Client();
@@ -597,7 +597,7 @@ class EndlessList extends Error {
 }
 
 /** The pages of a list. It always ends, whatever tokens come. */
-export async function* listPages(page: (token: string | undefined) => Promise<Page>): AsyncGenerator<Page> {
+async function* listPages(page: (token: string | undefined) => Promise<Page>): AsyncGenerator<Page> {
   let token: string | undefined;
   // One kept token detects a cycle. It is replaced at ever longer distances.
   let kept: string | undefined;

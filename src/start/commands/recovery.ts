@@ -207,8 +207,8 @@ export async function exportBackup(request: ExportRequest): Promise<ExportReport
   const report: ExportReport = { exported: 0, skipped: 0, unreadable: [], isInterrupted: false };
   await source.open(false);
   try {
-    const { openEventFiles } = await adapterModules.localBackup();
-    const files = openEventFiles(request.out, request.format);
+    const { localBackup } = await adapterModules.localBackup();
+    const files = localBackup.eventFiles(request.out, request.format);
     const total = await source.count();
     for await (const { events, unreadable } of source.read(exportedAtOnce)) {
       const accepted = events.filter(accept);

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createLocalBackup } from '../../../src/adapters/local-backup/local-backup.ts';
+import { localBackup } from '../../../src/adapters/local-backup/local-backup.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 import type { BackupEvent } from '../../../src/publish/tier.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 import { silentLog } from '../../support/log.ts';
 
-type LocalBackupOptions = Parameters<typeof createLocalBackup>[0];
-export type LocalBackup = ReturnType<typeof createLocalBackup>;
+type LocalBackupOptions = Parameters<typeof localBackup.open>[0];
+export type LocalBackup = ReturnType<typeof localBackup.open>;
 
 /** A folder that is not there yet. */
 export function freshPath(): string {
@@ -16,7 +16,7 @@ export function freshPath(): string {
 }
 
 export function backupIn(directory: string, options: Partial<LocalBackupOptions> = {}): LocalBackup {
-  return createLocalBackup({
+  return localBackup.open({
     directory,
     format: options.isJournal === true ? 'journal' : 'event',
     maxFiles: 10_000,

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { bucketsFolder, type S3Server, startS3Server } from '../../../scripts/services/s3.ts';
-import { openS3Store, s3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
+import { s3Backup } from '../../../src/adapters/s3-backup/s3-backup.ts';
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { keepEnvironment } from '../../support/environment.ts';
 import { requiring } from '../../support/requires.ts';
@@ -80,11 +81,12 @@ requiring('own-s3', 'S3 backup on a real server', function () {
     await source.open(true);
     const { value } = await source.read(2)[Symbol.asyncIterator]().next();
     const { events } = value as { events: StoredEvent[] };
-    const store = await openS3Store(settings());
     const place = events[0]?.place as string;
-    await store.delete(place);
-    await store.put(place, Buffer.from('{"eventId":"3"}'), {});
-    store.close();
+    const client = new S3Client({ endpoint: server.endpoint, forcePathStyle: true, region: 'us-east-1' });
+    await client.send(
+      new PutObjectCommand({ Bucket: settings().bucket, Key: place, Body: '{"eventId":"3"}' }),
+    );
+    client.destroy();
     await source.done(events);
     const left: unknown[] = [];
     for await (const batch of source.read(9)) left.push(...batch.events, ...batch.unreadable);
