@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { createInbox, defaultInboxTable, inboxDdl } from '../consume/inbox.ts';
+import { createInbox, inboxTable } from '../consume/inbox.ts';
 import { SvcError } from '../ground/errors.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { partsOfTable } from '../outbox/insert-row.ts';
@@ -19,7 +19,7 @@ interface InboxOptions {
 
 export function addInbox(svc: Command): void {
   const inbox = group(svc, 'inbox').description('the inbox table of consumers: ddl, cleanup');
-  const ofTable = ['--table <name>', `the table (default: ${defaultInboxTable})`] as const;
+  const ofTable = ['--table <name>', `the table (default: ${inboxTable.defaultName})`] as const;
   does<InboxOptions>(
     inbox
       .command('ddl')
@@ -44,14 +44,14 @@ export function addInbox(svc: Command): void {
 
 async function runInboxDdl({
   dialect: name,
-  table = defaultInboxTable,
+  table = inboxTable.defaultName,
   json,
 }: InboxOptions): Promise<number> {
   const dialect = dialectOf(`${name}:`);
   if (dialect === undefined) throw new WrongUse('--dialect takes postgres, mysql or sqlite');
   if (partsOfTable(table) === undefined)
     throw new WrongUse('--table takes a name of letters, digits and _, with or without schema and dot');
-  const sql = inboxDdl(dialect, table).map((statement) => `${statement};\n`);
+  const sql = inboxTable.ddl(dialect, table).map((statement) => `${statement};\n`);
   process.stdout.write(
     json ? `${printableJson({ dialect, table, sql: sql.join('') }, 2)}\n` : sql.join('\n'),
   );

@@ -22,35 +22,37 @@ import {
   timeOfMs,
 } from '../outbox/insert-row.ts';
 
-export const defaultInboxTable = 'svc_inbox_events';
-
 /** The longest event id and consumer name of the table, in characters. */
 const longestEventId = 255;
 const longestConsumer = 100;
 
-/** Creates the table. Each statement is idempotent. */
-export function inboxDdl(dialect: DialectName, table: string): readonly string[] {
-  const name = quoteTable(dialect, table);
-  const plain = partsOfTable(table)?.name ?? table;
-  const handled = quoteName(dialect, besideTable(plain, '_handled'));
-  const key = 'PRIMARY KEY (consumer, event_id)';
-  switch (dialect) {
-    case 'postgres':
-      return [
-        `CREATE TABLE IF NOT EXISTS ${name} (consumer text NOT NULL, event_id text NOT NULL, handled_at timestamptz NOT NULL DEFAULT statement_timestamp(), ${key})`,
-        `CREATE INDEX IF NOT EXISTS ${handled} ON ${name} (consumer, handled_at)`,
-      ];
-    case 'mysql':
-      return [
-        `CREATE TABLE IF NOT EXISTS ${name} (consumer varchar(${longestConsumer}) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, event_id varchar(${longestEventId}) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, handled_at datetime(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)), ${key}, INDEX ${handled} (consumer, handled_at)) ENGINE=InnoDB`,
-      ];
-    case 'sqlite':
-      return [
-        `CREATE TABLE IF NOT EXISTS ${name} (consumer TEXT NOT NULL, event_id TEXT NOT NULL, handled_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000 AS INTEGER)), ${key}) WITHOUT ROWID`,
-        `CREATE INDEX IF NOT EXISTS ${handled} ON ${name} (consumer, handled_at)`,
-      ];
-  }
-}
+export const inboxTable = {
+  defaultName: 'svc_inbox_events',
+
+  /** Creates the table. Each statement is idempotent. */
+  ddl(dialect: DialectName, table: string): readonly string[] {
+    const name = quoteTable(dialect, table);
+    const plain = partsOfTable(table)?.name ?? table;
+    const handled = quoteName(dialect, besideTable(plain, '_handled'));
+    const key = 'PRIMARY KEY (consumer, event_id)';
+    switch (dialect) {
+      case 'postgres':
+        return [
+          `CREATE TABLE IF NOT EXISTS ${name} (consumer text NOT NULL, event_id text NOT NULL, handled_at timestamptz NOT NULL DEFAULT statement_timestamp(), ${key})`,
+          `CREATE INDEX IF NOT EXISTS ${handled} ON ${name} (consumer, handled_at)`,
+        ];
+      case 'mysql':
+        return [
+          `CREATE TABLE IF NOT EXISTS ${name} (consumer varchar(${longestConsumer}) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, event_id varchar(${longestEventId}) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, handled_at datetime(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)), ${key}, INDEX ${handled} (consumer, handled_at)) ENGINE=InnoDB`,
+        ];
+      case 'sqlite':
+        return [
+          `CREATE TABLE IF NOT EXISTS ${name} (consumer TEXT NOT NULL, event_id TEXT NOT NULL, handled_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000 AS INTEGER)), ${key}) WITHOUT ROWID`,
+          `CREATE INDEX IF NOT EXISTS ${handled} ON ${name} (consumer, handled_at)`,
+        ];
+    }
+  },
+};
 
 /** In PostgreSQL concurrent CREATE TABLE statements conflict; the lock ends with the transaction. */
 const lockForDdl = 'SELECT 1 AS locked FROM pg_advisory_xact_lock(1937138944, 1768843636)';
@@ -196,7 +198,7 @@ export function createInbox(
       `consumer must be a name of letters, digits, ".", "_" and "-", at most ${longestConsumer} characters`,
     );
   if ('store' in options) return { consumer, once: onceIn(options.store, consumer) };
-  const { pool, table = defaultInboxTable, retentionDays = 30 } = options;
+  const { pool, table = inboxTable.defaultName, retentionDays = 30 } = options;
   if (partsOfTable(table) === undefined)
     throw badOption('table must be a name of letters, digits and _, with or without schema and dot');
   if (!(retentionDays > 0)) throw badOption('retentionDays must be a number above 0');
@@ -244,7 +246,7 @@ export function createInbox(
     migrate: () =>
       withExecutor(async (executor) => {
         if (executor.dialect === 'postgres') await executor.execute(lockForDdl, []);
-        for (const sql of inboxDdl(executor.dialect, table)) await executor.execute(sql, []);
+        for (const sql of inboxTable.ddl(executor.dialect, table)) await executor.execute(sql, []);
       }),
     check: () =>
       withExecutor(async (executor) => {

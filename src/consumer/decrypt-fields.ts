@@ -16,9 +16,8 @@ import {
   type EventCalls,
   type KeyCache,
   type KeyCacheOptions,
-  mostTelling,
 } from '../protect/keys/key-cache.ts';
-import type { KeyProvider } from '../protect/keys/key-provider.ts';
+import { type KeyProvider, mostTelling } from '../protect/keys/key-provider.ts';
 import {
   type ConfiguredKey,
   checkKeyId,

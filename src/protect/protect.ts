@@ -39,8 +39,8 @@ export interface ProtectorOptions {
   /** The rules of an event type. Called once per event. */
   readonly policyOf: (eventType: string) => Policy;
   readonly sealer: Sealer;
-  /** Called for unmarked values: `svc.pii.detect: report`. */
-  readonly detect?: Detect | undefined;
+  /** `svc.pii.detect: report`: is warned of unmarked values that look like personal data. */
+  readonly reportTo?: Pick<Logger, 'warn'> | undefined;
   /** Called for marked fields that hold objects whose text only their class can read. */
   readonly onUnreadable?: ((eventType: string, field: string) => void) | undefined;
   /** False: class marks have no effect. Default: true. */
@@ -56,7 +56,8 @@ type Detect = (eventType: string, value: string | number, keys: readonly Step[])
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
-  const { policyOf, detect, onUnreadable, keepsTypes, usesMarks = true } = options;
+  const { policyOf, reportTo, onUnreadable, keepsTypes, usesMarks = true } = options;
+  const detect = reportTo && createDetector(reportTo);
   return (envelope, clearTexts) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
@@ -780,7 +781,7 @@ const longestSearched = 1024;
  * The report mode: warns about paths of unmarked values that look like personal data. Each path of an event type is named once,
  * values never.
  */
-export function createDetector(logger: Pick<Logger, 'warn'>): Detect {
+function createDetector(logger: Pick<Logger, 'warn'>): Detect {
   const reported = new Set<string>();
   return (eventType, value, keys) => {
     const kind = personalDataIn(String(value), typeof value);

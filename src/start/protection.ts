@@ -10,7 +10,7 @@ import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type * as Keys from '../protect/keys/create-sealer.ts';
 import type { KeyUse } from '../protect/keys/key-ring.ts';
 import { classMarks, createPolicies } from '../protect/marks/policy.ts';
-import { createDetector, createProtector, type Protect } from '../protect/protect.ts';
+import { createProtector, type Protect } from '../protect/protect.ts';
 import type { Sealer } from '../protect/sealer.ts';
 import { openProvider } from './adapters.ts';
 import { configuredKeys } from './settings.ts';
@@ -134,7 +134,7 @@ export function startProtection(config: Config, logger: Logger): Protection {
       },
       keepsTypes,
       defers: pii.kms.enabled && pii.kms.onUnavailable === 'hold',
-      detect: pii.detect === 'report' ? createDetector(logger) : undefined,
+      reportTo: pii.detect === 'report' ? logger : undefined,
       onUnreadable: sayUnreadable(logger),
     }),
     addRules,

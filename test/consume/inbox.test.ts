@@ -5,7 +5,7 @@ import { drizzle } from 'drizzle-orm/node-postgres';
 import mysql from 'mysql2/promise';
 import pg from 'pg';
 import postgres from 'postgres';
-import { createInbox, type Inbox, inboxDdl } from '../../src/consume/inbox.ts';
+import { createInbox, type Inbox, inboxTable } from '../../src/consume/inbox.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startMariadb } from '../support/mariadb.ts';
@@ -278,7 +278,7 @@ async function settled(work: Promise<unknown>): Promise<void> {
 }
 
 function inboxDdlOf({ pool }: Scene): 'postgres' | 'mysql' | 'sqlite' {
-  assert.match(inboxDdl('postgres', 'svc_inbox_events').join(), /timestamptz/);
+  assert.match(inboxTable.ddl('postgres', 'svc_inbox_events').join(), /timestamptz/);
   if ('exec' in pool && 'prepare' in pool) return 'sqlite';
   return 'getConnection' in pool ? 'mysql' : 'postgres';
 }

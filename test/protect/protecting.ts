@@ -18,21 +18,31 @@ export const testSealer: Sealer = createSealer({
 export function publishes(
   payload: unknown,
   rules: unknown = [],
+  options: Parameters<typeof publisher>[1] = {},
+): unknown {
+  return publisher(rules, options)(payload);
+}
+
+/** The same for several payloads of one protector. */
+export function publisher(
+  rules: unknown,
   options: Partial<ProtectorOptions> & {
     readonly key?: string | readonly string[];
     readonly headers?: Readonly<Record<string, string>>;
-  } = {},
-): unknown {
+  },
+): (payload: unknown) => unknown {
   const checked = checkRulesOf(rules, true);
   if (!checked.ok) throw new TypeError(checked.message);
   const policy = compilePolicy(checked.value);
   const { key, headers, ...rest } = options;
   const protect = createProtector({ policyOf: () => policy, sealer: testSealer, ...rest });
-  const envelope = { template: { eventType: 'E' }, payload } as Envelope;
   const texts: ClearText[] = [key ?? []].flat().map((text) => ({ of: 'key', text }));
   for (const text of Object.values(headers ?? {})) texts.push({ of: 'header', text });
   const inClear = texts.length === 0 ? undefined : texts;
-  return JSON.parse(payloadJson(protect(envelope, inClear)));
+  return (payload) => {
+    const envelope = { template: { eventType: 'E' }, payload } as Envelope;
+    return JSON.parse(payloadJson(protect(envelope, inClear)));
+  };
 }
 
 /** The event is refused with this code, and nothing of `secret` can be seen in the error. */

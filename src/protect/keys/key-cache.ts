@@ -8,6 +8,7 @@ import {
   type EnvelopeKeyProvider,
   type KeyProvider,
   keyProviderError,
+  mostTelling,
   toProviderError,
 } from './key-provider.ts';
 import {
@@ -464,15 +465,6 @@ function createDataKeys(
 /** A hash: forged keys may be 32 KB long. */
 function failureName(keyId: string, name: string): string {
   return nodeCrypto().createHash('sha256').update(`${keyId}:${name}`).digest('base64');
-}
-
-/** A key that could not be requested might have been the right one, so that error precedes "no key opens it". */
-export function mostTelling(errors: readonly SvcError[]): SvcError {
-  const of = (code: string) => errors.find((error) => error.code === code);
-  return (of('SVC_PROTECT_KEY_UNAVAILABLE') ??
-    of('SVC_PROTECT_KEY_REFUSED') ??
-    of('SVC_PROTECT_DECRYPT_FAILED') ??
-    errors[0]) as SvcError;
 }
 
 function notAsked(provider: string): SvcError {

@@ -67,6 +67,15 @@ export function toProviderError(error: unknown, provider: string): SvcError {
   return keyProviderError('SVC_PROTECT_KEY_UNAVAILABLE', `the key provider ${provider} failed unexpectedly`);
 }
 
+/** A key that could not be requested might have been the right one, so that error precedes "no key opens it". */
+export function mostTelling(errors: readonly SvcError[]): SvcError {
+  const of = (code: string) => errors.find((error) => error.code === code);
+  return (of('SVC_PROTECT_KEY_UNAVAILABLE') ??
+    of('SVC_PROTECT_KEY_REFUSED') ??
+    of('SVC_PROTECT_DECRYPT_FAILED') ??
+    errors[0]) as SvcError;
+}
+
 const providers = ownParts<KeyProvider>({
   registration: 'registerKeyProvider',
   reserved: ['aws', 'vault'],

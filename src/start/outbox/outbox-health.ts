@@ -201,21 +201,6 @@ export function breakerOf(
   };
 }
 
-export interface ManagedOutbox extends OutboxControls {
-  /** False while this process makes its tables: calls fail until they exist. */
-  isReady(): boolean;
-  /** Never rejects, and answers within half a second. */
-  health(): Promise<OutboxHealth>;
-  /** Age of the oldest pending row, as last counted; `null`: unknown. */
-  oldestPendingMs(): number | null;
-  /** FAILED rows, as last counted; `null`: unknown. */
-  failed(): number | null;
-  /** Rows wait, and the relay of this process neither claims nor sends. Never rejects, and answers within half a second. */
-  standsStill(): Promise<boolean>;
-  /** Stops a running replay. */
-  close(): void;
-}
-
 interface OutboxFitness {
   /** Makes health DOWN: one line. */
   problem(): string | undefined;
@@ -231,7 +216,20 @@ export function manageOutbox(
   logger: Logger,
   relay: () => RelayState | undefined,
   fitness: OutboxFitness,
-): ManagedOutbox {
+): OutboxControls & {
+  /** False while this process makes its tables: calls fail until they exist. */
+  isReady(): boolean;
+  /** Never rejects, and answers within half a second. */
+  health(): Promise<OutboxHealth>;
+  /** Age of the oldest pending row, as last counted; `null`: unknown. */
+  oldestPendingMs(): number | null;
+  /** FAILED rows, as last counted; `null`: unknown. */
+  failed(): number | null;
+  /** Rows wait, and the relay of this process neither claims nor sends. Never rejects, and answers within half a second. */
+  standsStill(): Promise<boolean>;
+  /** Stops a running replay. */
+  close(): void;
+} {
   const statistics = createStatistics({ store });
   const countPending = (): Promise<number> => isolate(() => store.countPending());
   const health = createOutboxHealth({

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { inboxDdl } from '../../../src/consume/inbox.ts';
+import { inboxTable } from '../../../src/consume/inbox.ts';
 import { freshFolder, writeFiles } from '../../e2e/support/run-app.ts';
 import type { OwnDatabase } from '../../support/database.ts';
 import { type OwnKafka, startOwnKafka } from '../../support/kafka.ts';
@@ -100,7 +100,7 @@ requiring('own-kafka', 'ledger of a consumer', () => {
           };
           return killableApp(own, program, env);
         };
-        for (const sql of inboxDdl('postgres', 'bills.svc_inbox_events')) await query(sql);
+        for (const sql of inboxTable.ddl('postgres', 'bills.svc_inbox_events')) await query(sql);
         const consumers = [appOf('bills', 'consumer.mjs'), appOf('bills', 'consumer.mjs')];
         return { producer: appOf('shop', 'producer.mjs'), consumers, query, topics };
       }

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { createDetector } from '../../../src/protect/protect.ts';
-import { publishes } from '../protecting.ts';
+import { publisher } from '../protecting.ts';
 
 function reportOf(payload: unknown, rules: unknown = []): string[] {
   const lines: string[] = [];
-  const detect = createDetector({ warn: (line) => void lines.push(line) });
-  publishes(payload, rules, { detect });
-  publishes(payload, rules, { detect });
+  const publish = publisher(rules, { reportTo: { warn: (line) => void lines.push(line) } });
+  publish(payload);
+  publish(payload);
   return lines;
 }
 
