@@ -1,6 +1,11 @@
 import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import { type Token, tokenize } from '../capture/expression/compile.ts';
-import { type DeclaredEvent, findDeclared, spelledByText } from '../capture/source/declared.ts';
+import {
+  type DeclaredEvent,
+  findDeclared,
+  type SpelledObject,
+  spelledByText,
+} from '../capture/source/declared.ts';
 import { checkRulesOf } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
@@ -95,8 +100,6 @@ function rulesOf(pii: unknown): readonly PathRule[] {
   const checked = pii === undefined ? undefined : checkRulesOf(pii, true);
   return checked?.ok ? checked.value : [];
 }
-
-type SpelledObject = NonNullable<ReturnType<typeof spelledByText>>;
 
 function shapeOf({ properties, isWhole }: SpelledObject): Shape {
   return {

@@ -31,7 +31,7 @@ export interface Source {
 
 type Functions = ReturnType<typeof ownFunctions>['functions'];
 
-interface OwnSource extends Source {
+export interface OwnSource extends Source {
   readonly text: string;
   readonly functions: Functions;
   /** Private methods, which no target can name. */

@@ -223,7 +223,7 @@ async function runManifest(options: ManifestOptions, paths: readonly string[]): 
   return isWell ? 0 : 1;
 }
 
-interface ScriptEntry {
+export interface ScriptEntry {
   readonly name: string;
   readonly command: string;
 }

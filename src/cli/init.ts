@@ -25,13 +25,10 @@ import { nextTurn } from '../ground/builtins.ts';
 import { isFile, type Manifest, nearestManifest } from '../ground/files.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { inspectTargets } from '../start/commands/inspect-targets.ts';
-import { annotationOf, importedFrom, isAboutSame, type Source, Sources } from './calls.ts';
-import { scriptEntryOf, startOf } from './check.ts';
+import { annotationOf, importedFrom, isAboutSame, type OwnSource, type Source, Sources } from './calls.ts';
+import { type ScriptEntry, scriptEntryOf, startOf } from './check.ts';
 import { repeated } from './recovery.ts';
 import { does, onStopSignal, program, WrongUse } from './terminal.ts';
-
-type OwnSource = NonNullable<ReturnType<Sources['read']>>;
-type ScriptEntry = NonNullable<ReturnType<typeof scriptEntryOf>>;
 
 interface InitOptions {
   readonly json?: true;

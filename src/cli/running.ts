@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { loadConfig } from '../config/read/load.ts';
 import { sleep } from '../ground/builtins.ts';
 import { stampText } from '../ground/claims.ts';
-import { readBoundedSync, readProcessFiles } from '../ground/files.ts';
+import { type ProcessEntry, readBoundedSync, readProcessFiles } from '../ground/files.ts';
 import {
   ask,
   clientProof,
@@ -235,8 +235,6 @@ function urlGiven(text: string): string {
   const { origin, pathname } = new URL(url);
   return `${origin}${pathname}`.replace(/\/+$/, '');
 }
-
-type ProcessEntry = ReturnType<typeof readProcessFiles>[number];
 
 /** A wildcard address is reached through loopback. */
 function urlOf({

@@ -16,7 +16,7 @@ export interface Config extends OptionValues {
 }
 
 /** The options of the table as nested values: `svc.broker.client-id` at `broker.clientId`. */
-type OptionValues = Nested<Omit<ByPath, keyof FoundByPath> & FoundByPath>;
+export type OptionValues = Nested<Omit<ByPath, keyof FoundByPath> & FoundByPath>;
 
 /** Options that always have a value, although they have no default. */
 interface FoundByPath {

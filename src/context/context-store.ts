@@ -44,7 +44,7 @@ interface ScopeTrace {
 }
 
 /** What the application added. `undefined`: not set; `null`: cleared. */
-interface AddedContext {
+export interface AddedContext {
   readonly userId: string | null | undefined;
   readonly sessionId: string | null | undefined;
   readonly correlationId: string | null | undefined;
@@ -379,7 +379,7 @@ function randomHex(digitCount: number): string {
 }
 
 /** The trace of one event: the ids of its envelope, its W3C record headers, and its span, which ends with the outcome. */
-interface EventTrace {
+export interface EventTrace {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId: string | null;

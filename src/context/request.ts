@@ -9,6 +9,7 @@ import { shared } from '../ground/lifecycle.ts';
 import { isNamedValues, plainObject, unknownName } from '../ground/names.ts';
 import { registeredContextManager } from '../observe/otel-api.ts';
 import {
+  type AddedContext,
   type ContextOptions,
   type ContextScope,
   type ContextStore,
@@ -421,8 +422,6 @@ function copyWith(store: ContextStore | undefined, values: ContextValues): Conte
     setIn: outer ?? null,
   };
 }
-
-type AddedContext = NonNullable<ContextStore['added']>;
 
 function namesAnother(old: AddedContext | null, values: ContextValues): boolean {
   return (['userId', 'sessionId', 'correlationId'] as const).some((name) => {

@@ -3,7 +3,7 @@ import { hostname, networkInterfaces, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { nodeCrypto } from '../ground/builtins.ts';
-import { claimsIn, spreadHash } from '../ground/claims.ts';
+import { type Claim, claimsIn, spreadHash } from '../ground/claims.ts';
 import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { bitsBelowMs, maxWorkerId, snowflakeEpochMs } from '../ground/event-fields.ts';
@@ -432,8 +432,6 @@ function openLeaseFolder(folder: string, ownOnly: boolean): void {
 }
 
 type Claims = ReturnType<typeof claimsIn>;
-type Claim = ReturnType<Claims['add']>;
-
 function claimFreeId(claims: Claims, startAt: number): Claim | undefined {
   let wanted: number | undefined = startAt;
   for (let attempt = 0; attempt < maxAttemptCount && wanted !== undefined; attempt++) {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 // files that record which thread holds something: a worker id, a backup folder.
 
 /** An empty file that holds everything in its name: `<subject>.<space>.<pid>.<task>.<began>.<random>`. */
-interface Claim {
+export interface Claim {
   readonly file: string;
   /** The claimed object, unique in this folder. */
   readonly subject: string;

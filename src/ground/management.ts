@@ -8,6 +8,7 @@ export const endpointIds = [
   ...(['health', 'info', 'metrics', 'prometheus', 'svc-metrics', 'svc-outbox'] as const),
   'svc-console',
 ] as const;
+export type EndpointId = (typeof endpointIds)[number];
 
 /** Actions on a process; `management.actions.exclude` disables single ones. */
 export const actionIds = [
@@ -20,6 +21,7 @@ export const actionIds = [
 
 /** Access to the details of the health endpoint. `when-authorized`: requests with the token; others get the bare status. */
 export const showDetails = ['always', 'never', 'when-authorized'] as const;
+export type ShowDetails = (typeof showDetails)[number];
 
 /** As reports show them; `svc.circuit.state` is the index in this list. */
 export const circuitStates = ['CLOSED', 'OPEN', 'HALF-OPEN'] as const;
@@ -59,7 +61,7 @@ export const clients = {
   file: { ...ownClient, isFiles: true, addresses: ({ file }) => [file.path] },
   memory: { ...ownClient, staysInMemory: true },
 } as const satisfies Readonly<Record<string, ClientTraits>>;
-type ClientName = keyof typeof clients;
+export type ClientName = keyof typeof clients;
 export const clientNames = Object.keys(clients) as readonly ClientName[];
 
 /** @param name may be that of an application's own broker */

@@ -85,7 +85,7 @@ interface OutboxReplay {
   readonly after?: number;
 }
 
-interface OutboxReplayRequest {
+export interface OutboxReplayRequest {
   readonly since: string;
   readonly limit?: number;
   readonly after?: number;
@@ -163,7 +163,7 @@ export interface RecoveryControls {
 }
 
 /** The body of `GET /actuator/svc/dlq`. Holds no event content. */
-interface DeadLetters {
+export interface DeadLetters {
   /** In the topic, as last counted; `null`: unknown. */
   readonly waiting: number | null;
   /** Sent by this process since its start, newest first. */
@@ -267,7 +267,7 @@ export interface Controls {
 }
 
 /** A metric of one event type, as the specification describes it. */
-interface MetricDescriptor {
+export interface MetricDescriptor {
   readonly name: string;
   readonly description: string;
   readonly baseUnit: string;
@@ -291,7 +291,7 @@ export interface OutboxSummary {
 }
 
 /** Connections to the broker. `null`: none, or unknown. */
-interface BrokerView {
+export interface BrokerView {
   readonly connectionCount: number | null;
   readonly inFlightRequests: number | null;
   /** Milliseconds. */

@@ -287,7 +287,7 @@ const operations = {
 
 type RouteName = keyof typeof operations;
 
-interface DocumentedRoute {
+export interface DocumentedRoute {
   /** Unique among all routes. */
   readonly name: RouteName;
   readonly path: string;

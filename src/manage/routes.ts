@@ -2,17 +2,18 @@ import { readFile } from 'node:fs/promises';
 import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { isoSeconds, parseInstant, parsePast } from '../ground/event-fields.ts';
-import type { endpointIds } from '../ground/management.ts';
+import type { EndpointId } from '../ground/management.ts';
 import {
   type Controls,
   type DeadLetterAsk,
   type Health,
   mostDeadLetters,
   type OutboxControls,
+  type OutboxReplayRequest,
   type RecoveryAsk,
   type RecoveryControls,
 } from './controls.ts';
-import type { openapiDocument } from './openapi.ts';
+import type { DocumentedRoute } from './openapi.ts';
 import { type JsonBody, problem, type Reply } from './reply.ts';
 
 // the actions of requests: their checks, and their limits against repeated or concurrent runs.
@@ -165,7 +166,7 @@ function replayOutbox(context: ActionContext): Promise<Reply> {
   return withOutbox(context, async (outbox) => {
     const body = await readFields(context, checks);
     if ('refusal' in body) return body.refusal;
-    const request = body.fields as unknown as Parameters<OutboxControls['replay']>[0];
+    const request = body.fields as unknown as OutboxReplayRequest;
     const what = `replay ${request.dryRun === true}`;
     const tooOftenFor = context.limits.take(what);
     if (tooOftenFor !== undefined) return tooOften(tooOftenFor);
@@ -372,11 +373,9 @@ interface RouteContext extends RequestContext {
   readonly routes: readonly ExposedRoute[];
 }
 
-type DocumentedRoute = Parameters<typeof openapiDocument>[0][number];
-
 interface RouteFor<Context> extends DocumentedRoute {
   /** Exposed if one of these ids is; without ids always. */
-  readonly ids: readonly (typeof endpointIds)[number][];
+  readonly ids: readonly EndpointId[];
   /** A page for browsers: links on other sites may lead here. Holds no data. */
   readonly isPage?: true;
   /** Name in the index of links. */
@@ -385,7 +384,7 @@ interface RouteFor<Context> extends DocumentedRoute {
 }
 
 type Route = RouteFor<RouteContext>;
-type ExposedRoute = RouteFor<RequestContext>;
+export type ExposedRoute = RouteFor<RequestContext>;
 
 // the console page `/actuator/svc`. Its files are built from `console/`, and read on request.
 

@@ -25,13 +25,11 @@ import {
   serverProof,
 } from '../ground/http.ts';
 import { startOwnWork } from '../ground/lifecycle.ts';
-import { minTokenLength, type showDetails } from '../ground/management.ts';
+import { minTokenLength, type ShowDetails } from '../ground/management.ts';
 import { type Logger, printable, type QuietLog, throttledLog } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
 import { type JsonBody, problem, type Reply, versionedJsonType } from './reply.ts';
-import { exposedRoutes } from './routes.ts';
-
-type Route = ReturnType<typeof exposedRoutes>[number];
+import { type ExposedRoute, exposedRoutes } from './routes.ts';
 
 export interface ManagementOptions {
   /** 0 takes a free port. */
@@ -52,7 +50,7 @@ export interface ManagementOptions {
   readonly excludedActions?: readonly string[];
   /** Endpoint ids, or `*`. Without any there is no server. */
   readonly exposure: readonly string[];
-  readonly showDetails: (typeof showDetails)[number];
+  readonly showDetails: ShowDetails;
   /** Whether `/actuator/health/readiness` includes the broker. Default: false. */
   readonly readinessNeedsBroker?: boolean;
 }
@@ -204,11 +202,11 @@ function close(server: Server): Promise<void> {
 }
 
 interface RespondOptions {
-  readonly routes: readonly Route[];
+  readonly routes: readonly ExposedRoute[];
   readonly policy: GuardPolicy;
   readonly prover: Prover;
   readonly excludedActions: readonly string[];
-  readonly showDetails: ManagementOptions['showDetails'];
+  readonly showDetails: ShowDetails;
   readonly readinessNeedsBroker: boolean;
   readonly controls: Controls;
   readonly logger: Logger;
@@ -271,7 +269,7 @@ async function answer(
 
 async function handled(
   request: IncomingMessage,
-  route: Route,
+  route: ExposedRoute,
   rights: Rights,
   options: RespondOptions,
   askForBody: () => void,
@@ -306,7 +304,7 @@ function pathOf({ url }: IncomingMessage): string {
   return (url as string).split('?', 1)[0] as string;
 }
 
-function allowed(routes: readonly Route[]): string {
+function allowed(routes: readonly ExposedRoute[]): string {
   return [...new Set(routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])))].join(
     ', ',
   );

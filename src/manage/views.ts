@@ -14,11 +14,14 @@ import {
 import { isolate } from '../observe/otel-api.ts';
 import { durationBoundsSeconds, type EventCounts } from '../observe/outcomes.ts';
 import type {
+  BrokerView,
   Controls,
+  DeadLetters,
   Health,
   HealthDetails,
   Info,
   KeyHealth,
+  MetricDescriptor,
   MetricsReport,
   OutboxHealth,
   OutboxSummary,
@@ -26,19 +29,13 @@ import type {
 } from './controls.ts';
 import { watchHealth } from './health.ts';
 
-// the answers of the endpoints that only read: health, both reports and the console page, from the counts of this process.
-
-type DeadLetters = ReturnType<Controls['deadLetters']>;
-type Connections = MetricsReport['broker'];
-type MetricOfType = MetricsReport['events']['published'][number];
-
-/** What this process tells of itself. */
+// the answers of the endpoints that only read: health, both reports and the console page, from the counts of this process./** What this process tells of itself. */
 export interface ViewParts {
   /** Connections, and the last throttling by a broker; `untilMs` is on the monotonic clock. */
   readonly broker: {
     /** Rejects with a one-line message if the cluster is unreachable. */
     describe(): Promise<Pick<HealthDetails, 'clusterId' | 'nodeCount'>>;
-    traffic?(): Connections | undefined;
+    traffic?(): BrokerView | undefined;
     heldBack?(): { readonly untilMs: number; readonly message: string } | undefined;
   };
   /** The broker has been asked since `sinceMs` and does not answer. */
@@ -144,7 +141,7 @@ interface ConsoleParts {
   readonly health: Health;
   readonly info: Info;
   readonly environment: string | null;
-  readonly traffic: Connections | undefined;
+  readonly traffic: BrokerView | undefined;
   readonly runs: Pick<Controls, 'deadLetterRecovery' | 'backupDrain'>;
   readonly nowMs: number;
 }
@@ -216,7 +213,7 @@ export interface ConsoleDocument {
   readonly queue: BufferState;
   readonly backup: BackupState;
   readonly breakers: { readonly broker: CircuitState; readonly outbox: CircuitState | null };
-  readonly connections: Connections;
+  readonly connections: BrokerView;
   /** The busiest, {@link mostTypes} at most. */
   readonly types: readonly TypeFacts[];
   readonly typeCount: number;
@@ -403,7 +400,7 @@ export interface ReportParts {
   readonly sources: MetricSources;
   /** Missing without an outbox. */
   readonly outbox: OutboxSummary | undefined;
-  readonly traffic: Connections | undefined;
+  readonly traffic: BrokerView | undefined;
   readonly nowMs: number;
 }
 
@@ -488,16 +485,16 @@ function eventsByType(name: string, sources: MetricSources): Map<string, number>
   return found;
 }
 
-function publishedByType(sources: MetricSources): MetricOfType[] {
+function publishedByType(sources: MetricSources): MetricDescriptor[] {
   const instrument = instrumentOf('svc.events.published');
-  const descriptors: MetricOfType[] = [];
+  const descriptors: MetricDescriptor[] = [];
   instrument.read(sources, (value, { eventType = '' }) =>
     descriptors.push(describe(instrument, eventType, [{ statistic: 'COUNT', value }])),
   );
   return descriptors;
 }
 
-function durationsByType({ durations }: MetricSources): MetricOfType[] {
+function durationsByType({ durations }: MetricSources): MetricDescriptor[] {
   return [...durations.rows()].map(({ attributes, histogram: { count, sum, max } }) =>
     describe(publishDuration, attributes.eventType, [
       { statistic: 'COUNT', value: count },
@@ -512,8 +509,8 @@ const units: Readonly<Record<string, string>> = { '{event}': 'events', s: 'secon
 function describe(
   { name, description, unit }: Pick<ObservedInstrument, 'name' | 'description' | 'unit'>,
   eventType: string,
-  measurements: MetricOfType['measurements'],
-): MetricOfType {
+  measurements: MetricDescriptor['measurements'],
+): MetricDescriptor {
   return { name, description, baseUnit: units[unit] ?? unit, eventType, measurements };
 }
 

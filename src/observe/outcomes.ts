@@ -91,7 +91,7 @@ interface LedgerSnapshot extends EventCounts {
   readonly brokerErrors: Readonly<Record<SendFailureKind, number>>;
 }
 
-interface LedgerEntry {
+export interface LedgerEntry {
   /** Counts the outcome. Only the first call counts; later ones return `false`. */
   close(outcome: Outcome): boolean;
 }

@@ -96,7 +96,7 @@ export interface ExceptRows {
   readonly ids: readonly number[];
 }
 
-interface ClaimOptions {
+export interface ClaimOptions {
   /** Shards that are not given back if `owner` holds them. They count towards its share. */
   readonly keeps?: readonly number[];
   /** Leaves shards to their owners whose lease has run out, unless they are gone. Default: takes them. */

@@ -3,13 +3,13 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Context } from '@opentelemetry/api';
 import type { Call, CapturePlan, ExpressionScope, Nest, OnCall } from '../capture/call.ts';
-import type { createTraceStarter } from '../context/context-store.ts';
+import type { createTraceStarter, EventTrace } from '../context/context-store.ts';
 import type { createEnvelopes } from '../envelope/envelope.ts';
 import { clock } from '../ground/clock.ts';
 import { type ErrorCode, SvcError } from '../ground/errors.ts';
 import type { Severity } from '../ground/event-fields.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
-import type { Ledger, Outcome, PublishDurations } from '../observe/outcomes.ts';
+import type { Ledger, LedgerEntry, Outcome, PublishDurations } from '../observe/outcomes.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type { createOutboxJoin } from '../outbox/join.ts';
 import { classMarks } from '../protect/marks/policy.ts';
@@ -65,10 +65,6 @@ export interface Pipeline {
   /** Resolves when each event begun before the call has its outcome. */
   soFar(): Promise<void>;
 }
-
-type EventTrace = ReturnType<PipelineParts['startTrace']>;
-type Entry = ReturnType<Ledger['open']>;
-
 /** Without the payload, which can then be garbage-collected while the event is in flight. */
 interface Prepared extends Pick<EventDraft, 'eventType' | 'aggregateType' | 'aggregateId'> {
   readonly eventId: string;
@@ -126,7 +122,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   async function publishAfter(
     ended: Promise<TransactionEnd>,
     prepared: Prepared,
-    entry: Entry,
+    entry: LedgerEntry,
   ): Promise<void> {
     if ((await ended) !== 'rolled_back') return void (await publish(prepared, entry));
     prepared.trace.end('rolled_back');
@@ -137,7 +133,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   function store(
     draft: () => EventDraft,
     scope: Scope | undefined,
-    entry: Entry,
+    entry: LedgerEntry,
     target?: string,
   ): Promise<void> | undefined {
     const { outbox } = parts;
@@ -171,7 +167,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
    * Never rejects, because an unhandled rejection in async mode would end the process. The promise keeps the context of the call.
    * An `async` function would retain all its variables for each event in flight.
    */
-  function publish({ event, trace, eventType }: Prepared, entry: Entry): Promise<Outcome> {
+  function publish({ event, trace, eventType }: Prepared, entry: LedgerEntry): Promise<Outcome> {
     let generation: Generation | undefined;
     let started = 0;
     const end = (outcome: Outcome): Outcome => {
@@ -199,7 +195,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     }
   }
 
-  function refuse(eventType: string, entry: Entry, error: unknown): SvcError {
+  function refuse(eventType: string, entry: LedgerEntry, error: unknown): SvcError {
     entry.close('refused');
     const reason = reasonOf(error);
     onRefused(eventType, reason);

@@ -29,9 +29,7 @@ import { runningService } from '../publish/api/publish.ts';
 import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
 import type * as Sdk from './sdk/node-sdk.ts';
-
-type RunningSdk = Exclude<ReturnType<typeof Sdk.startNodeSdk>, Error | undefined>;
-type Finish = ReturnType<RunningSdk['finishAfter']>;
+import type { Finish, RunningSdk } from './sdk/node-sdk.ts';
 
 const loading = shared('preload', () => ({ done: false }));
 

@@ -2,10 +2,11 @@ import fs from 'node:fs';
 import type { AwsKmsOptions } from '../adapters/aws-kms/aws-kms-key-provider.ts';
 import type { KafkaClientOptions } from '../adapters/kafka/kafka-client-options.ts';
 import type { LoadTransport } from '../adapters/kafka/transport.ts';
-import type { kafkajsTopics } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
+import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topic-reader.ts';
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
-import type { createLocalSource } from '../adapters/local-backup/local-source.ts';
-import type { s3Backup } from '../adapters/s3-backup/s3-backup.ts';
+import type { LocalBackupOptions } from '../adapters/local-backup/local-backup.ts';
+import type { LocalSourceOptions } from '../adapters/local-backup/local-source.ts';
+import type { S3Settings } from '../adapters/s3-backup/s3-backup.ts';
 import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
@@ -14,7 +15,7 @@ import type { Config } from '../config/config.ts';
 import type { WorkerIdLease } from '../envelope/ids.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
-import type { clientNames } from '../ground/management.ts';
+import type { ClientName } from '../ground/management.ts';
 import { isolate } from '../observe/otel-api.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import {
@@ -30,6 +31,9 @@ import type { EventBackupStrategy } from '../publish/tier.ts';
 import type { TailRange, TopicReader, TopicTail } from '../publish/topic-reader.ts';
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
+
+export type { OwnSegments } from '../adapters/local-backup/local-source.ts';
+export type { S3Settings } from '../adapters/s3-backup/s3-backup.ts';
 
 /** The settings of all broker adapters. */
 export interface BrokerSettings extends KafkaClientOptions {
@@ -52,7 +56,7 @@ function lazy<Port extends object, const Name extends keyof Port>(
   return Object.fromEntries(methods) as Pick<Port, Name>;
 }
 
-type TopicReaderSettings = BrokerSettings & Parameters<typeof kafkajsTopics.reader>[0];
+type TopicReaderSettings = BrokerSettings & KafkajsTopicReaderOptions;
 
 interface TopicAccess {
   reader(settings: TopicReaderSettings): Promise<TopicReader>;
@@ -69,8 +73,6 @@ interface ClientAdapter {
   /** Kafka only: the connection below its producers. */
   readonly transport?: LoadTransport;
 }
-
-type ClientName = (typeof clientNames)[number];
 
 /** kafkajs reads the topics of every Kafka client. */
 const kafkaAdapter = (name: ClientName, transport: LoadTransport): ClientAdapter => ({
@@ -239,10 +241,7 @@ export function openOutboxStore(options: SqlStoreOptions): OutboxStore {
 const backupAfterMs = 50;
 
 /** Local backup files. The adapter is loaded after `backupAfterMs` or at its first use. Until then `state` returns `undefined`. */
-export function openLocalBackup(options: Parameters<typeof LocalBackups.localBackup.open>[0]): Omit<
-  LocalBackup,
-  'state'
-> & {
+export function openLocalBackup(options: LocalBackupOptions): Omit<LocalBackup, 'state'> & {
   state(): ReturnType<LocalBackup['state']> | undefined;
 } {
   let loaded: LocalBackup | undefined;
@@ -272,13 +271,9 @@ function loadLocalBackups(): typeof LocalBackups {
   return loadChunk(import.meta.url, '../adapters/local-backup/local-backup.ts') as typeof LocalBackups;
 }
 
-export async function openLocalSource(
-  options: Parameters<typeof createLocalSource>[0],
-): Promise<RecoverySource> {
+export async function openLocalSource(options: LocalSourceOptions): Promise<RecoverySource> {
   return (await import('../adapters/local-backup/local-source.ts')).createLocalSource(options);
 }
-
-export type S3Settings = Parameters<typeof s3Backup.open>[0];
 
 /** Backup to S3, loaded at the first event that needs it. */
 export function openS3Backup(settings: S3Settings): EventBackupStrategy {

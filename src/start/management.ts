@@ -24,7 +24,7 @@ import { tellThreads } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { Breaker } from '../publish/main/cluster-state.ts';
 import type { RecoverReport } from '../publish/recovery/recover.ts';
-import { headOfDlqRecord } from '../publish/tiers/dlq-message.ts';
+import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-message.ts';
 import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
 import { openTopicTail, readsTopics } from './adapters.ts';
 import type { RecoveryPlace, RecoveryResult } from './commands/recovery.ts';
@@ -374,8 +374,6 @@ export function createNewestDeadLetters(
 
 type Row = DeadLettersOfTopic['deadLetters'][number] & { readonly atMs: number };
 
-type Head = Exclude<ReturnType<typeof headOfDlqRecord>, string>;
-
 type Found = ReturnType<typeof collect>;
 
 /** Collects matching rows up to the limit. Records do not stay in memory. */
@@ -383,7 +381,7 @@ function collect({ types, reasons, topics, since, until, limit }: DeadLetterAsk)
   let rows: Row[] = [];
   /** Partition -> time of the oldest record read. */
   const oldest = new Map<number, number>();
-  const isWanted = ({ eventType, topic, storedAt }: Head, reason: string | null): boolean =>
+  const isWanted = ({ eventType, topic, storedAt }: DeadLetterHead, reason: string | null): boolean =>
     (types === undefined || types.includes(eventType)) &&
     (reasons === undefined || (reason !== null && reasons.includes(reason))) &&
     (topics === undefined || (topic !== undefined && topics.includes(topic))) &&
@@ -431,7 +429,7 @@ function newestOf(rows: readonly Row[], limit: number): Row[] {
 }
 
 function rowOf(
-  { eventId, eventType, topic, storedAt }: Head,
+  { eventId, eventType, topic, storedAt }: DeadLetterHead,
   failureReason: string | null,
   partition: number,
   offset: number,

@@ -1,5 +1,6 @@
 import { isolate } from '../observe/otel-api.ts';
 import type {
+  Admission,
   Connections,
   DriverSession,
   RowsBeforeCommit,
@@ -10,7 +11,6 @@ import type {
 import { kindOf, type StatementKind } from './statements.ts';
 import { type CallbackResult, currentScope, Scope, Transaction } from './transaction.ts';
 
-type Admission = ReturnType<WatchedConnection['sends']>;
 type AdmissionOrRows = Admission | RowsBeforeCommit;
 
 /** One connection of the application and its consecutive transactions. The patch of a driver reports to it. */

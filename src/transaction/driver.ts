@@ -42,7 +42,7 @@ export interface DriverSession {
 }
 
 /** When a statement may be sent: now, or after the promise; not at all if it rejects. */
-type Admission = Promise<void> | undefined;
+export type Admission = Promise<void> | undefined;
 
 /** Rows of svc that precede a COMMIT, in one write with it. */
 export interface RowsBeforeCommit {

@@ -15,7 +15,7 @@ import { loadKafkajsTransport } from './kafkajs-transport.ts';
 /** Reads a topic once, and follows it. */
 export const kafkajsTopics = { reader: createKafkajsTopicReader, tail: createKafkajsTopicTail };
 
-interface KafkajsTopicReaderOptions extends KafkaClientOptions {
+export interface KafkajsTopicReaderOptions extends KafkaClientOptions {
   readonly topic: string;
   /** Consumer group under which Kafka remembers handled records. */
   readonly group: string;

@@ -38,7 +38,7 @@ import {
 /** Stores the events of this process, and copies of events in a folder of their own. */
 export const localBackup = { open: createLocalBackup, eventFiles: openEventFiles };
 
-interface LocalBackupOptions extends DirectoryOptions {
+export interface LocalBackupOptions extends DirectoryOptions {
   readonly directory: string;
   /** `journal`: all events go to segments, many a file. */
   readonly format: 'event' | 'record' | 'journal';

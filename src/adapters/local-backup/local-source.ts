@@ -35,7 +35,7 @@ import {
 
 // the way back: reads the events of a backup folder, whichever process wrote them.
 
-interface LocalSourceOptions {
+export interface LocalSourceOptions {
   readonly directory: string;
   /** Only these segments. */
   readonly own?: (() => Promise<OwnSegments>) | undefined;
@@ -488,7 +488,7 @@ const maxNamed = 100;
 const mostLines = 10_000_000;
 
 /** The journal of this process: its ended segments. Events before `from` are not wanted. */
-interface OwnSegments {
+export interface OwnSegments {
   readonly names: readonly string[];
   /** `orderOf` an event id. */
   readonly from: bigint;

@@ -264,7 +264,7 @@ function limitBytes(body: Readable, maxBytes: number): Readable {
   return limited;
 }
 
-interface S3Settings {
+export interface S3Settings {
   readonly bucket: string;
   readonly prefix: string;
   /** Default: the region that the AWS SDK finds. */

@@ -14,6 +14,7 @@ import {
 import { columns, shardCount } from '../../outbox/outbox-row.ts';
 import {
   type Aggregate,
+  type ClaimOptions,
   type ExceptRows,
   type OutboxStatistics,
   type OutboxStore,
@@ -645,8 +646,6 @@ function oneLine(text: string): string {
   // PostgreSQL stores no NUL.
   return text.replace(lineBreaks(), ' ').slice(0, longestError);
 }
-
-type ClaimOptions = NonNullable<Parameters<OutboxStore['claim']>[2]>;
 
 interface Claim {
   readonly shards: readonly number[];

@@ -28,13 +28,13 @@ import {
 } from '../sql/statement.ts';
 
 /** One connection to a file, with either driver. Synchronous. */
-interface SqliteHandle {
+export interface SqliteHandle {
   run(statement: SqlStatement): StatementResult;
   exec(sql: string): void;
   close(): void;
 }
 
-interface SqliteDriver {
+export interface SqliteDriver {
   open(path: string): SqliteHandle;
 }
 

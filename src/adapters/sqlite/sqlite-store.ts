@@ -17,11 +17,9 @@ import {
   type SqlStoreOptions,
 } from '../sql/sql-store.ts';
 import { runWorkAtOnce, type Work } from '../sql/statement.ts';
-import { sqliteFile } from './sqlite-driver.ts';
+import { type SqliteDriver, type SqliteHandle, sqliteFile } from './sqlite-driver.ts';
 
 type SqliteFile = ReturnType<typeof sqliteFile>;
-type SqliteDriver = Awaited<ReturnType<SqliteFile['load']>>;
-type SqliteHandle = ReturnType<SqliteDriver['open']>;
 
 /** Between two tries while another connection has the file: the first and the longest wait. */
 const firstWaitMs = 2;

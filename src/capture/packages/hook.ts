@@ -11,7 +11,7 @@ import { parameterNames } from '../declare/parameter-names.ts';
 import { addNote } from '../report.ts';
 import type { CaptureSlot } from '../slot.ts';
 import { runtimePatches } from '../source/capture-runtime.ts';
-import { parseFunctionPath } from '../source/function-path.ts';
+import { type FunctionPath, parseFunctionPath } from '../source/function-path.ts';
 import type { PackageWork } from '../source/hook-source.ts';
 import { hasSoundSyncHooks } from '../source/node-hooks.ts';
 import { packageName } from '../source/resolve-specifier.ts';
@@ -20,8 +20,6 @@ import { messageOf } from '../source/wrapper-place.ts';
 import { canHaveProperties, findPlace, hasPrivateStatics, putInPlace } from '../wrap/imitate.ts';
 import { wrapFunction } from '../wrap/wrap.ts';
 import { type WrapResult, wrapFactory } from '../wrap/wrap-property.ts';
-
-type FunctionPath = Exclude<ReturnType<typeof parseFunctionPath>, { problem: string }>;
 
 interface PackageHookOptions {
   /**

@@ -192,7 +192,7 @@ function addRequired(id: Node, init: Node | null, locals: Map<string, string>): 
 /** The shape of a payload in code. Of a value that is not a literal, only the name is known. */
 type SpelledValue = 'string' | 'integer' | 'number' | 'boolean' | 'null' | 'unknown' | SpelledObject;
 
-interface SpelledObject {
+export interface SpelledObject {
   readonly properties: Readonly<Record<string, SpelledValue>>;
   /** `false`: it also has spread or computed properties. */
   readonly isWhole: boolean;

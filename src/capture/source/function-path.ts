@@ -1,5 +1,5 @@
 /** A parsed `function` of a target: `Orders.open().save` has names `Orders`, `open` and result `save`. */
-interface FunctionPath {
+export interface FunctionPath {
   readonly names: readonly string[];
   /** The path after `()`, inside the factory's result; empty for the result itself. `undefined` without `()`. */
   readonly result: readonly string[] | undefined;

@@ -6,7 +6,7 @@ import { finder, findPaths, scan, wordsOf } from './find.ts';
 import type { Insertion } from './insert-calls.ts';
 import { lineAt, parse, type TextKind } from './parse-text.ts';
 import { rewrite, type SourceEvents, type SourceTarget } from './rewrite-text.ts';
-import { lineStarts, readMap, sourcesAt } from './source-map.ts';
+import { lineStarts, type MappedSource, type Mapping, readMap, sourcesAt } from './source-map.ts';
 import {
   type AnyFunction,
   beforeStatics,
@@ -27,11 +27,9 @@ interface Built {
   readonly definitions: Definitions;
 }
 
-type Definitions = ReturnType<typeof scan>;
-type MappedSource = ReturnType<typeof sourcesAt>[number];
-type Mapping = NonNullable<ReturnType<MappedSource['mappings']>>[number];
-
-/** Inserts the calls of targets whose sources the map names, and of the file's `own`; returns the text itself without any. */
+type Definitions = ReturnType<
+  typeof scan
+>; /** Inserts the calls of targets whose sources the map names, and of the file's `own`; returns the text itself without any. */
 export function rewriteMapped(
   file: string,
   text: string,

@@ -94,7 +94,7 @@ function damaged(reason: string): Error {
 }
 
 /** One mapping: an offset of the text, and its position in the source. Lines and columns count from 0. */
-interface Mapping {
+export interface Mapping {
   readonly at: number;
   readonly line: number;
   readonly column: number;
@@ -102,7 +102,7 @@ interface Mapping {
   readonly name: number;
 }
 
-interface MappedSource {
+export interface MappedSource {
   content(): string | undefined;
   /** In text order. `undefined`: the map does not fit the text. */
   mappings(): Mapping[] | undefined;

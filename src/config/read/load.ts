@@ -24,9 +24,10 @@ import {
   kindOfError,
   type Problem,
   type RawPath,
+  type Setting,
   unreadableValue,
 } from '../check/check.ts';
-import type { Config } from '../config.ts';
+import type { Config, OptionValues } from '../config.ts';
 import { camelCase, type Option, optionNamed, options, targetsName, variableOf } from '../schema/schema.ts';
 import type { TargetConfig } from '../schema/target.ts';
 
@@ -191,7 +192,7 @@ function buildConfig({ values, targets, baseDir, file }: ConfigParts): Config {
     place(root, option, finish(option, values, baseDir));
   }
   // Its type is generated from the same table.
-  return { ...(root as Omit<Config, 'targets' | 'baseDir' | 'file'>), targets, baseDir, file };
+  return { ...(root as OptionValues), targets, baseDir, file };
 }
 
 function finish(option: Option, values: ConfigParts['values'], baseDir: string): unknown {
@@ -655,7 +656,7 @@ const fileVariable = 'SVC_CONFIG';
 
 /** Reads the settings in environment variables. An empty variable counts as unset. */
 export function readEnvironment(env: Environment): Settings & { readonly warnings: readonly Problem[] } {
-  const settings = new Map<string, ReturnType<typeof settingOf>>();
+  const settings = new Map<string, Setting>();
   for (const option of options) {
     const variable = [variableOf(option.name), ...(option.aliases ?? [])].find((name) => isSet(env[name]));
     if (variable !== undefined) {

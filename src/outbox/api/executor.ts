@@ -285,7 +285,7 @@ function answered<R>(call: (callback: (error: unknown, result: R) => void) => vo
  * Runs `work` in a new transaction: commits when it resolves, rolls back when it rejects. Rejects when the database rolled back
  * instead of the COMMIT.
  */
-type RunTransaction = <R>(work: (executor: unknown) => Promise<R>) => Promise<R>;
+export type RunTransaction = <R>(work: (executor: unknown) => Promise<R>) => Promise<R>;
 
 /** @throws SvcError `SVC_OUTBOX_DATA_SOURCE` */
 export function transactionsOf(source: unknown): RunTransaction {

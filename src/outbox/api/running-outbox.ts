@@ -1,5 +1,5 @@
 import { shared } from '../../ground/lifecycle.ts';
-import type { transactionsOf } from './executor.ts';
+import type { RunTransaction } from './executor.ts';
 import type { OutboxEvent } from './outbox-event.ts';
 
 /** The transaction that an event made here and now would join. */
@@ -21,10 +21,7 @@ export interface RunningOutbox {
   readonly isEnabled: boolean;
   save(executor: unknown, events: readonly OutboxEvent[]): Promise<void>;
   withTransaction<R>(executor: unknown, work: () => R | PromiseLike<R>): Promise<R>;
-  runInTransaction<R>(
-    run: ReturnType<typeof transactionsOf>,
-    work: (executor: unknown) => R | PromiseLike<R>,
-  ): Promise<R>;
+  runInTransaction<R>(run: RunTransaction, work: (executor: unknown) => R | PromiseLike<R>): Promise<R>;
   current(): CurrentTransaction;
   /** Throws if svc does not support the driver. */
   watch(driver: unknown): void;

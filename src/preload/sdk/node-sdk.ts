@@ -18,9 +18,9 @@ import { otelApi } from '../../observe/otel-api.ts';
  * Waits until every event has its outcome, at most for the deadline; resolves to whether each has. Events are still
  * accepted. `handled`: the application has listeners for the signal, and decides when to end.
  */
-type Finish = (deadlineMs: number, end: 'handled' | 'signal' | 'natural') => Promise<boolean>;
+export type Finish = (deadlineMs: number, end: 'handled' | 'signal' | 'natural') => Promise<boolean>;
 
-interface RunningSdk {
+export interface RunningSdk {
   /** Lets instrumentations see imports of ES modules. Call it after svc has set its own hooks: Node takes the loader once. */
   hookImports(): void;
   /** False after it is shut down. */

@@ -5,7 +5,7 @@ import { SvcError } from '../../ground/errors.ts';
 import { defaultKeyId as ownDefault } from '../../ground/event-fields.ts';
 import type { Logger } from '../../observe/logger.ts';
 import type { Sealer } from '../sealer.ts';
-import { createKeyCache, type KeyCache, type KeyCacheOptions } from './key-cache.ts';
+import { createKeyCache, type EncryptionKeyState, type KeyCache, type KeyCacheOptions } from './key-cache.ts';
 import type { KeyProvider } from './key-provider.ts';
 import {
   type ConfiguredKey,
@@ -41,7 +41,7 @@ interface ManagedSealer extends Sealer {
    */
   ready(): Promise<void>;
   /** Keys that were requested from a provider; empty for configured keys. */
-  keyStates(): ReturnType<KeyCache['states']>;
+  keyStates(): readonly EncryptionKeyState[];
   /** For health: whether fields whose rule names this key can be encrypted now. Sends no request. */
   keyState(keyId: string | undefined): KeyState;
   /** The ids of configured keys that may encrypt and are not random. */

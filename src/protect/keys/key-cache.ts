@@ -129,7 +129,7 @@ interface EncryptionKeys {
   close(): void;
 }
 
-interface EncryptionKeyState {
+export interface EncryptionKeyState {
   readonly keyId: string;
   /** `undefined`: there is no key. */
   readonly ageMs: number | undefined;

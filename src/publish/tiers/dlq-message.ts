@@ -205,12 +205,12 @@ function placeIn(headers: DlqRecord['headers']): string {
     : `it is in ${topic}, partition ${number(originalPartition)}, offset ${number(originalOffset)}`;
 }
 
+export type DeadLetterHead = Pick<StoredEvent, 'eventId' | 'eventType' | 'topic' | 'storedAt' | 'reason'>;
+
 /**
  * A dead letter without its event. svc's own letters have all of it in headers; otherwise the value is parsed. A string: not a dead
  * letter.
  */
-type DeadLetterHead = Pick<StoredEvent, 'eventId' | 'eventType' | 'topic' | 'storedAt' | 'reason'>;
-
 export function headOfDlqRecord(record: DlqRecord): DeadLetterHead | string {
   const { eventId, eventType, [originalTopic]: topic, [exceptionType]: reason } = record.headers;
   if (eventId && eventType && topic && reason)

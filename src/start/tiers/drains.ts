@@ -6,9 +6,7 @@ import { isolate } from '../../observe/otel-api.ts';
 import { type Broker, partitionOf } from '../../publish/broker.ts';
 import type { createBackupOrder } from '../../publish/order/backup-order.ts';
 import { createDrain, type Drain, lazySource } from '../../publish/recovery/recover.ts';
-import { type openLocalBackup, openLocalSource } from '../adapters.ts';
-
-type OwnSegments = Awaited<ReturnType<NonNullable<Parameters<typeof openLocalSource>[0]['own']>>>;
+import { type OwnSegments, type openLocalBackup, openLocalSource } from '../adapters.ts';
 
 interface DrainParts {
   readonly broker: Broker;
