@@ -494,7 +494,7 @@ async function disconnectWithin(client: Admin | Consumer, limitMs: number): Prom
 const heartbeatMs = 1_000;
 
 /** From a producer that calls back to a consumer that asks, one item at a time. All waits are unref'd. */
-export function createChannel<T>(idleMs: number) {
+function createChannel<T>(idleMs: number) {
   let waiting: { thing: T; taken: () => void } | undefined;
   let release: (() => void) | undefined;
   let wake: (() => void) | undefined;
