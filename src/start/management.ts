@@ -28,14 +28,14 @@ import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-messa
 import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
 import { openTopicTail, readsTopics } from './adapters.ts';
 import type { RecoveryPlace, RecoveryResult } from './commands/recovery.ts';
-import type { manageOutbox } from './outbox/outbox-health.ts';
+import type { ManagedOutbox } from './outbox/outbox-health.ts';
 import { brokerSettingsOf } from './settings.ts';
 import { recoveryGroup } from './tiers/start-tiers.ts';
 
 export interface Managed extends ViewParts {
   readonly broker: Broker;
   readonly invalidateKeys: () => Promise<void>;
-  readonly outbox: ReturnType<typeof manageOutbox> | undefined;
+  readonly outbox: ManagedOutbox | undefined;
   readonly breakers: ManagedBreakers;
   /** Makes the open files of the local backup readable for others. `undefined`: only this process empties its backup. */
   readonly finishBackup?: (() => Promise<void>) | undefined;

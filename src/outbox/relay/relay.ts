@@ -161,6 +161,7 @@ export function createRelay(parts: RelayParts): Relay {
   const breaker: Breaker = createCircuit({
     threshold: settings.circuitBreaker ? defaultBreaker.threshold : Number.POSITIVE_INFINITY,
     probeIntervalMs: openMs,
+    // Faults of single rows never get here.
     countsFatal: true,
     onChange(to, _, why) {
       if (to === 'CLOSED') logger.info(`outbox: Circuit breaker is CLOSED${why}: rows are sent again`);

@@ -209,14 +209,7 @@ interface OutboxFitness {
   isReady?(): boolean;
 }
 
-export function manageOutbox(
-  config: Config,
-  store: OutboxStore,
-  broker: Broker,
-  logger: Logger,
-  relay: () => RelayState | undefined,
-  fitness: OutboxFitness,
-): OutboxControls & {
+export interface ManagedOutbox extends OutboxControls {
   /** False while this process makes its tables: calls fail until they exist. */
   isReady(): boolean;
   /** Never rejects, and answers within half a second. */
@@ -229,7 +222,16 @@ export function manageOutbox(
   standsStill(): Promise<boolean>;
   /** Stops a running replay. */
   close(): void;
-} {
+}
+
+export function manageOutbox(
+  config: Config,
+  store: OutboxStore,
+  broker: Broker,
+  logger: Logger,
+  relay: () => RelayState | undefined,
+  fitness: OutboxFitness,
+): ManagedOutbox {
   const statistics = createStatistics({ store });
   const countPending = (): Promise<number> => isolate(() => store.countPending());
   const health = createOutboxHealth({
