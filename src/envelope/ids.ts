@@ -249,7 +249,7 @@ interface WorkerId {
  * Snowflake ids with the worker id of this process, which is configured or leased on this host. While a `grant` lasts, ids carry
  * the granted one. `release` is for the end of the process.
  */
-export function createSnowflakeIds({ ...options }: WorkerLeaseOptions & {}) {
+export function createSnowflakeIds(options: WorkerLeaseOptions) {
   const { workerId, exclusive, release } = leaseWorkerId(options);
   const ofHost = exclusive ? 'host' : 'derived';
   const own: WorkerId = { workerId, source: options.workerId === undefined ? ofHost : 'configured' };
