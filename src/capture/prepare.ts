@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import { clock } from '../ground/clock.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
-import { inLines, type Logger } from '../observe/logger.ts';
+import { inLines, logger } from '../observe/logger.ts';
 import type { OnCall } from './call.ts';
 import type * as Packages from './packages/hook.ts';
 import type { PackagePatch, PackageTarget } from './packages/hook.ts';
@@ -39,7 +39,6 @@ interface Capture {
 interface PrepareOptions {
   /** Absolute: relative paths of targets start here. */
   readonly baseDir: string;
-  readonly logger: Logger;
   /** Packages to change when they are loaded, through the same hooks. */
   readonly patches?: readonly PackagePatch[];
   /** Called after the state of a target has changed. */
@@ -63,7 +62,7 @@ export function prepare(targets: readonly CaptureTarget[], options: PrepareOptio
   }
   const records = new Map<string, TargetRecord>();
   const doubles: TargetRecord[] = [];
-  const failures = createFailureLog(options.logger);
+  const failures = createFailureLog();
   for (const target of targets) {
     const record = new TargetRecord(target, () => {
       failures.changed(record);
@@ -280,7 +279,7 @@ function hookFiles(
   missing: ReadonlyMap<string, SourceTarget[]>,
   packages: PackageWork | undefined,
   records: ReadonlyMap<string, TargetRecord>,
-  { baseDir, logger }: PrepareOptions,
+  { baseDir }: PrepareOptions,
 ): ReturnType<typeof hookSource> | undefined {
   const work: PackageWork = packages ?? { pending: [], ran() {} };
   if (files.size + missing.size + work.pending.length === 0) return undefined;
@@ -340,7 +339,7 @@ function hookFiles(
 const withoutBuilds = (target: SourceTarget): SourceTarget => ({ ...target, id: buildsOf(target.id).id });
 
 /** Logs once for each target that it is not captured, and why. Delayed, because another file or a later load may have it. */
-function createFailureLog(logger: Logger): { changed(record: TargetRecord): void; tell(): void } {
+function createFailureLog(): { changed(record: TargetRecord): void; tell(): void } {
   const told = new Set<TargetRecord>();
   const waiting = new Set<TargetRecord>();
   const tell = (): void => {

@@ -20,7 +20,7 @@ import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { sleep } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { clientOf } from '../ground/management.ts';
-import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
+import { consoleLogger, printable, printableJson, useLogger } from '../observe/logger.ts';
 import { type TailRange, type TopicRecord, tailTopic, valueReader } from '../start/commands/inspect.ts';
 import { topicsOf } from '../start/settings.ts';
 import { onRequest, recoveryConfig, repeated, sinceText, timeOf } from './recovery.ts';
@@ -343,7 +343,7 @@ async function follow(
   learn: (topic: string, records: readonly TopicRecord[]) => Promise<void>,
 ): Promise<FollowEnd> {
   const beganMs = Date.now();
-  const logger = consoleLogger(broker.log.level === 'debug' ? 'debug' : 'warn');
+  useLogger(consoleLogger(broker.log.level === 'debug' ? 'debug' : 'warn'));
   let told = '';
   const read = new Map<number, number>();
   const isNew = ({ partition, offset }: TopicRecord): boolean => {
@@ -354,7 +354,7 @@ async function follow(
   for (let fromMs = since; ; fromMs ??= beganMs) {
     try {
       const range = { topic, fromMs, untilMs: until };
-      await tailTopic(broker, logger, range, signal, (records) => learn(topic, records.filter(isNew)));
+      await tailTopic(broker, range, signal, (records) => learn(topic, records.filter(isNew)));
       return 'read';
     } catch (error) {
       if (!(error instanceof SvcError)) throw error;

@@ -10,7 +10,7 @@ import { isFile, type Manifest, nearestManifest } from '../ground/files.ts';
 import { clientOf } from '../ground/management.ts';
 import { piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
-import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
+import { consoleLogger, printable, printableJson, useLogger } from '../observe/logger.ts';
 import { scriptsBelow, writeList } from '../start/commands/bundlers.ts';
 import {
   inspectManifest,
@@ -677,9 +677,9 @@ async function checkOnline(config: Config, problems: readonly Problem[]): Promis
   const [wrong] = problems.filter(isInTheWay);
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
-  const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
+  useLogger(consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'));
   const [services, outbox, unjoined] = await Promise.all([
-    inspectServices(config, logger),
+    inspectServices(config),
     tablesOf(config),
     lookAtProcesses(config),
   ]);

@@ -1,11 +1,13 @@
 // cli/: the commands of `svc`, one file each; commands.ts names them all.
 
 import { type Command, CommanderError } from 'commander';
+import { consoleLogger, useLogger } from '../observe/logger.ts';
 import { commandTree } from './commands.ts';
 import { WrongUse } from './terminal.ts';
 
 /** Exit codes: 0 success, 1 the command found a problem, 2 usage error. */
 async function main(args: readonly string[]): Promise<void> {
+  useLogger(consoleLogger('warn'));
   const svc = commandTree();
   try {
     await svc.parseAsync(asOptions(args), { from: 'user' });

@@ -5,7 +5,7 @@ import { loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { nextTurn } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
-import { consoleLogger, type Logger, printable, printableJson } from '../observe/logger.ts';
+import { consoleLogger, logger, printable, printableJson, useLogger } from '../observe/logger.ts';
 import { pagesOf } from '../outbox/batches.ts';
 import { erasesRows } from '../outbox/insert-row.ts';
 import {
@@ -45,7 +45,7 @@ async function answered(command: () => Promise<number>): Promise<number> {
 
 async function runStats(options: OutboxOptions): Promise<number> {
   const config = outboxConfig(options);
-  const found = await useOutbox(config, consoleLogger('warn'), (store) => store.statistics());
+  const found = await useOutbox(config, (store) => store.statistics());
   const { total, pending, published, failed, oldestPendingMs } = found;
   const avgProcessingTimeMs = found.avgProcessingTimeMs ?? 0;
   if (options.json) {
@@ -199,7 +199,7 @@ async function changeRows(
   let count = 0;
   const isInterrupted = await stoppable(async (isStopped) => {
     try {
-      await useOutbox(config, consoleLogger('warn'), async (store) => {
+      await useOutbox(config, async (store) => {
         for await (const rows of pagesOf(store, filter, limit)) {
           await nextTurn();
           if (isStopped()) return;
@@ -234,7 +234,7 @@ async function listRows(options: OutboxOptions, filter: RowFilter, limit: number
   const table = createColumns(rowHead, (text) => process.stdout.write(text));
   await stoppable(
     async (isStopped) => {
-      await useOutbox(config, consoleLogger('warn'), async (store) => {
+      await useOutbox(config, async (store) => {
         // One row more than shown tells whether there are more.
         for await (const rows of pagesOf(store, filter, limit + 1, options.after)) {
           // With SQLite everything is synchronous, so signals arrive only between pages.
@@ -279,9 +279,9 @@ async function runReplay(options: OutboxOptions): Promise<number> {
   const config = sendingConfig(options);
   const counter = createProgress(process.stderr);
   let isInterrupted = false;
+  useLogger(consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'));
   const running = replayOutbox(
     config,
-    consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'),
     { since: new Date(sinceMs).toISOString(), limit, after: afterId, filter },
     (sentCount, failedCount) =>
       counter.show(sentCount + failedCount, undefined, failedCount > 0 ? `${failedCount} failed` : undefined),
@@ -376,11 +376,10 @@ async function runMigrate(options: OutboxOptions): Promise<number> {
   const info = (): void => {
     isChanged = true;
   };
-  const logger: Logger = { ...consoleLogger('warn'), info };
+  useLogger({ ...consoleLogger('warn'), info });
   const keepMs = cleanupEnabled ? retentionDays * dayMs : Number.POSITIVE_INFINITY;
   const isPartitioned = await useOutbox(
     config,
-    logger,
     async (store) => {
       await store.prepare();
       sayUnguarded(table, await store.missingGuard());
@@ -747,12 +746,12 @@ interface RelayOptions {
 
 async function runRelayCommand(options: RelayOptions): Promise<number> {
   const config = relayConfig(options);
-  const logger = consoleLogger(config.log.level, config.log.format);
+  useLogger(consoleLogger(config.log.level, config.log.format));
   const stopping = new AbortController();
   // A second signal ends the process. Rows in flight are then sent again after the leases expire.
   onStopSignal(() => stopping.abort());
   try {
-    return (await relayAlone(config, logger, stopping.signal)) ? 0 : 1;
+    return (await relayAlone(config, stopping.signal)) ? 0 : 1;
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;
     logger.error(`relay: ${error.message}`, { code: error.code });

@@ -7,7 +7,7 @@ import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { SvcError } from '../ground/errors.ts';
 import { parsePast } from '../ground/event-fields.ts';
 import { clientOf, usualClient } from '../ground/management.ts';
-import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
+import { consoleLogger, printable, printableJson, useLogger } from '../observe/logger.ts';
 import {
   acceptedBy,
   createTopicRefusal,
@@ -53,7 +53,7 @@ async function runRecoveryCommand(
   const { config, checkBroker } = recoveryConfig(options);
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   const place = placeOf(config);
-  const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
+  useLogger(consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'));
   const isSending = action === 'send' && options.dryRun !== true;
   const isListing = action === 'list' || options.dryRun === true;
   if (isSending || place.kind === 'dlq') checkBroker();
@@ -78,7 +78,7 @@ async function runRecoveryCommand(
       )
     : undefined;
   try {
-    const result = await runRecovery(config, logger, {
+    const result = await runRecovery(config, {
       place,
       isSending,
       accept,

@@ -15,7 +15,7 @@ import { SvcError } from '../ground/errors.ts';
 import { isEventId } from '../ground/event-fields.ts';
 import { clientOf } from '../ground/management.ts';
 import { parseRulePath } from '../ground/pii-rule.ts';
-import { consoleLogger, printable, printableJson } from '../observe/logger.ts';
+import { consoleLogger, printable, printableJson, useLogger } from '../observe/logger.ts';
 import {
   newestOf,
   openDecryption,
@@ -82,7 +82,7 @@ async function runTail(options: TailOptions, topic: string): Promise<number> {
   const counts = { shown: 0, leftOut: 0, failed: 0 };
   try {
     const show = opener(options, config);
-    const logger = consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn');
+    useLogger(consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'));
     const isWanted = (record: TopicRecord): boolean => {
       const isAccepted = accept(record.headers);
       if (!isAccepted) counts.leftOut++;
@@ -98,11 +98,11 @@ async function runTail(options: TailOptions, topic: string): Promise<number> {
     const isOfNewest = limit < Number.POSITIVE_INFINITY && !options.follow && (since ?? until) === undefined;
     if (isOfNewest) {
       const asked = { topic, count: limit, accept: isWanted };
-      for (const record of await newestOf(config, logger, asked, stopping.signal)) await print(record);
+      for (const record of await newestOf(config, asked, stopping.signal)) await print(record);
     } else {
       const isEnding = limit < Number.POSITIVE_INFINITY && !options.follow;
       const untilMs = until ?? (isEnding ? Date.now() : undefined);
-      await tailTopic(config, logger, { topic, fromMs: since, untilMs }, stopping.signal, async (records) => {
+      await tailTopic(config, { topic, fromMs: since, untilMs }, stopping.signal, async (records) => {
         for (const record of records) {
           if (stopping.signal.aborted) return;
           if (isWanted(record)) await print(record);

@@ -15,7 +15,6 @@ import { nodeCrypto } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
 import { lazyPattern } from '../ground/names.ts';
-import type { Logger } from '../observe/logger.ts';
 import { activeTracer, otelApi, registeredContextManager } from '../observe/otel-api.ts';
 import { type Outcome, outcomeTable } from '../observe/outcomes.ts';
 
@@ -118,7 +117,6 @@ export interface ContextOptions {
   /** Sources of `actor.sessionId`, in order. Default: none. */
   readonly sessionId?: ActorSource | readonly ActorSource[] | undefined;
   readonly baggageTags?: readonly string[] | undefined;
-  readonly logger?: Logger | undefined;
 }
 
 /**

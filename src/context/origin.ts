@@ -6,7 +6,7 @@ import { readTrustedProxy, trustedProxyForm } from '../ground/addresses.ts';
 import { nodeNet } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { runOwnWork } from '../ground/lifecycle.ts';
-import type { Logger } from '../observe/logger.ts';
+import { logger } from '../observe/logger.ts';
 import { otelApi } from '../observe/otel-api.ts';
 import {
   boundedText,
@@ -39,8 +39,8 @@ const nobody: Origin = Object.freeze({
  * events of one request get the same object, so that it is serialized once.
  */
 export function createOriginReader(options: ContextOptions = {}): ReadOrigin {
-  const readUserId = createActorReader('userId', options.userId, options.logger);
-  const readSessionId = createActorReader('sessionId', options.sessionId, options.logger);
+  const readUserId = createActorReader('userId', options.userId);
+  const readSessionId = createActorReader('sessionId', options.sessionId);
   const readCorrelationId = createCorrelationReader(options);
   const readClientIp = createClientAddressReader(options);
   const tagNames = (options.baggageTags ?? []).filter((name) => name !== '__proto__');
@@ -108,10 +108,10 @@ function canAnswerOutside(sources: ContextOptions['userId']): boolean {
 type ReadActor = (store: ContextStore | undefined, active: Context | undefined) => string | null;
 
 /** Throws `SVC_CONTEXT_BAD_ACTOR_SOURCE` for a text in none of the three forms. */
-function createActorReader(field: string, sources: ContextOptions['userId'], logger?: Logger): ReadActor {
+function createActorReader(field: string, sources: ContextOptions['userId']): ReadActor {
   const list = sources === undefined ? [] : [sources].flat();
   const readers = list.map((source) =>
-    typeof source === 'function' ? fromFunction(field, source, logger) : fromText(field, source),
+    typeof source === 'function' ? fromFunction(field, source) : fromText(field, source),
   );
   if (readers.length === 1) return readers[0] as ReadActor;
   return (store, active) => {
@@ -143,17 +143,13 @@ function fromText(field: string, source: string): ReadActor {
   throw new SvcError('SVC_CONTEXT_BAD_ACTOR_SOURCE', `${field}: "${source}" is not ${forms}`);
 }
 
-function fromFunction(
-  field: string,
-  source: (request: unknown) => unknown,
-  logger: Logger | undefined,
-): ReadActor {
+function fromFunction(field: string, source: (request: unknown) => unknown): ReadActor {
   let told = false;
   return (store) => {
     try {
       return runOwnWork(() => scalarText(source(requestObject(store?.scope))));
     } catch {
-      if (!told) logger?.warn(`the function that provides ${field} threw an error: events carry null`);
+      if (!told) logger.warn(`the function that provides ${field} threw an error: events carry null`);
       told = true;
       return null;
     }
@@ -199,7 +195,7 @@ function createWalk(options: ContextOptions): Walk {
     const other = isTold ? undefined : others.find((name) => requestHeader.raw(scope, name) !== null);
     if (other !== undefined) {
       isTold = true;
-      options.logger?.warn(
+      logger.warn(
         `a request through a trusted proxy has the header ${other} and no ${header}. Events name the proxy as the client. If your proxies write ${other}, set svc.security.forwarded-header: ${other}`,
       );
     }

@@ -8,7 +8,7 @@ import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { bitsBelowMs, maxWorkerId, snowflakeEpochMs } from '../ground/event-fields.ts';
 import { makeFolders } from '../ground/files.ts';
-import type { Logger } from '../observe/logger.ts';
+import { logger } from '../observe/logger.ts';
 
 /** Default of `maxBackwardMs`. NTP corrections stay below it; a wrong clock does not. */
 export const defaultMaxBackwardMs = 10_000;
@@ -377,7 +377,6 @@ interface WorkerLeaseOptions {
   readonly workerId?: number | undefined;
   /** Folder for the leases of this host's processes. Default: `svc-workers-<uid>` in the system's temporary folder. */
   readonly directory?: string | undefined;
-  readonly logger?: Logger | undefined;
   /** For tests. Default: `deriveWorkerId`. */
   readonly startAt?: number | undefined;
 }
@@ -408,13 +407,13 @@ export function leaseWorkerId(options: WorkerLeaseOptions = {}): WorkerLease {
   try {
     openLeaseFolder(folder, options.directory === undefined);
     const claims = claimsIn(folder);
-    if (configured !== undefined) return keepConfigured(claims, configured, options.logger);
+    if (configured !== undefined) return keepConfigured(claims, configured);
     const claim = claimFreeId(claims, wanted);
     if (claim !== undefined) return held(claims, claim, true);
-    options.logger?.warn(`no worker id is free on this host; svc uses ${wanted}: ${risk}`);
+    logger.warn(`no worker id is free on this host; svc uses ${wanted}: ${risk}`);
   } catch (error) {
     const reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message;
-    options.logger?.warn(`worker ids cannot be leased in ${folder} (${reason}); using ${wanted}: ${risk}`);
+    logger.warn(`worker ids cannot be leased in ${folder} (${reason}); using ${wanted}: ${risk}`);
   }
   return { workerId: wanted, exclusive: false, release: () => {} };
 }
@@ -461,11 +460,11 @@ function believedIn({ own, ageOf }: Claims): (claim: Claim) => boolean {
   return (claim) => claim.stamp.space === own.space || ageOf(claim, clock.now()) < foreignClaimMs;
 }
 
-function keepConfigured(claims: Claims, id: number, logger: Logger | undefined): WorkerLease {
+function keepConfigured(claims: Claims, id: number): WorkerLease {
   const claim = claims.add(String(id));
   const [other] = claims.rivalsOf(claim, believedIn(claims));
   if (other !== undefined) {
-    logger?.warn(
+    logger.warn(
       `worker id ${id} is configured, but process ${other.stamp.pid} uses it too: event ids can repeat`,
     );
   }

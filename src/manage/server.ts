@@ -26,7 +26,7 @@ import {
 } from '../ground/http.ts';
 import { startOwnWork } from '../ground/lifecycle.ts';
 import { minTokenLength, type ShowDetails } from '../ground/management.ts';
-import { type Logger, printable, type QuietLog, throttledLog } from '../observe/logger.ts';
+import { logger, printable, type QuietLog, throttledLog } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
 import { type JsonBody, problem, type Reply, versionedJsonType } from './reply.ts';
 import { type ExposedRoute, exposedRoutes } from './routes.ts';
@@ -80,7 +80,7 @@ const mostRequests = 1_000;
 export async function startManagementServer(
   options: ManagementOptions,
   controls: Controls,
-  logger: Logger,
+
   mainThread: boolean = isMainThread,
 ): Promise<ManagementServer | undefined> {
   if (!mainThread || options.exposure.length === 0) return undefined;
@@ -105,8 +105,8 @@ export async function startManagementServer(
     showDetails: options.showDetails,
     readinessNeedsBroker: options.readinessNeedsBroker ?? false,
     controls,
-    logger,
-    sayRefused: throttledLog(logger, { level: 'warn' }),
+
+    sayRefused: throttledLog({ level: 'warn' }),
   });
   try {
     await listenNear(server, options);
@@ -209,7 +209,6 @@ interface RespondOptions {
   readonly showDetails: ShowDetails;
   readonly readinessNeedsBroker: boolean;
   readonly controls: Controls;
-  readonly logger: Logger;
   readonly sayRefused: QuietLog;
 }
 
@@ -295,7 +294,7 @@ async function handled(
       jsonType: acceptsVersioned(request.headers.accept) ? versionedJsonType : 'application/json',
     });
   } catch (error) {
-    options.logger.error('a management endpoint failed', { path, error: (error as Error)?.message });
+    logger.error('a management endpoint failed', { path, error: (error as Error)?.message });
     return problem(500, 'The endpoint failed; see the log of the application.');
   }
 }

@@ -16,6 +16,19 @@ export interface Logger {
   error(message: string, fields?: LogFields | LogLines): void;
 }
 
+/** svc's log of this thread. */
+export const logger: Logger = {
+  debug: (message, fields) => thread.logger.debug(message, fields),
+  info: (message, fields) => thread.logger.info(message, fields),
+  warn: (message, fields) => thread.logger.warn(message, fields),
+  error: (message, fields) => thread.logger.error(message, fields),
+};
+
+/** `logger` writes there from now on. */
+export function useLogger(target: Logger): void {
+  thread.logger = target;
+}
+
 const order: Record<LogLevel, number> = { debug: 0, info: 1, warn: 2, error: 3, off: 4 };
 
 /** Writes to the logger that the application has set, else to standard error. */
@@ -198,6 +211,8 @@ const state = shared<{ current: OwnLogger | undefined; isSaying: boolean }>('log
   isSaying: false,
 }));
 
+const thread = shared<{ logger: Logger }>('log', () => ({ logger: consoleLogger('info') }));
+
 const levels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly LineLevel[];
 const done = Promise.resolve();
 
@@ -281,11 +296,12 @@ export interface ThrottledLogOptions {
 
 export type QuietLog = (key: string, message: string, fields?: LogFields | LogLines) => void;
 
-/** A logger for messages that any call may cause. */
-export function throttledLog(
-  logger: Logger,
-  { level = 'error', intervalMs = quietMs, saysLeftOut = true }: ThrottledLogOptions = {},
-): QuietLog {
+/** For messages that any call may cause. */
+export function throttledLog({
+  level = 'error',
+  intervalMs = quietMs,
+  saysLeftOut = true,
+}: ThrottledLogOptions = {}): QuietLog {
   const lines = new Map<string, { saidAtMs: number; leftOut: number }>();
   return (key, message, fields) => {
     const known = lines.has(key) || lines.size < maxKeys ? key : '';

@@ -1,7 +1,7 @@
 import type * as OpenTelemetry from '@opentelemetry/api';
 import { clock } from '../ground/clock.ts';
 import { version } from '../ground/version.ts';
-import type { Logger } from './logger.ts';
+import { logger } from './logger.ts';
 import { listenToMeters } from './otel-api.ts';
 import {
   allConsumed,
@@ -521,7 +521,6 @@ export interface MeterBinding {
 
 interface MeterOptions {
   readonly version: string;
-  readonly logger: Logger;
 }
 
 /**
@@ -545,8 +544,7 @@ export function bindMeter(
     try {
       work();
     } catch (error) {
-      if (!failed)
-        options.logger.warn("the application's meter provider failed", { error: (error as Error)?.name });
+      if (!failed) logger.warn("the application's meter provider failed", { error: (error as Error)?.name });
       failed = true;
     }
   };

@@ -1,7 +1,7 @@
 import { backoffMs, clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { shared } from '../ground/lifecycle.ts';
-import type { Logger } from '../observe/logger.ts';
+import { logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import type { Dialect, DriverSession, Statement, TransactionEnd } from '../transaction/driver.ts';
 import { currentScope, findTransactions, type Scope } from '../transaction/transaction.ts';
@@ -317,7 +317,6 @@ interface SameTableOptions {
   readonly table: string;
   /** Sent rows are deleted at once, so a missing row proves nothing. */
   readonly deletesAtOnce: boolean;
-  readonly logger: Logger;
 }
 
 /** Ids that other transactions may take between the query for the last id and the INSERT. */
@@ -342,7 +341,7 @@ interface Known {
  * permission.
  */
 export function createSameTable(options: SameTableOptions) {
-  const { store, dialect, table, deletesAtOnce, logger } = options;
+  const { store, dialect, table, deletesAtOnce } = options;
   const connections = new WeakMap<DriverSession, Known>();
   let hasSame = false;
   let hasOther = false;

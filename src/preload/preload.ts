@@ -21,8 +21,10 @@ import {
   inLines,
   type LogFormat,
   type Logger,
+  logger,
   stderrLogger,
   structured,
+  useLogger,
 } from '../observe/logger.ts';
 import { runningOutbox } from '../outbox/api/running-outbox.ts';
 import { runningService } from '../publish/api/publish.ts';
@@ -49,7 +51,6 @@ export function lastResort(code?: object): { readonly isRequired: boolean; reado
 
 export interface Running {
   readonly config: Config;
-  readonly logger: Logger;
   /** After `pause`: events in flight are published, and then svc ends. */
   readonly isPaused: boolean;
   readonly hasEnded: boolean;
@@ -83,24 +84,24 @@ export function running(): Running | undefined {
 /** Starts svc; `undefined` if it does not start, with the reason in the log. */
 export function run(loaded: LoadedConfig, options: RunOptions = {}): Running | undefined {
   const { config } = loaded;
-  const logger = loggerOf(config, options);
+  useLogger(loggerOf(config, options));
   if (isDisabledInstrumentation(loaded, process.env)) {
     logger.info('not started, because OTEL_NODE_DISABLED_INSTRUMENTATIONS names svc');
     // The variable names one instrumentation, not the SDK.
-    if (loaded.problems.length === 0) startSdk(config, options, logger)?.hookImports();
+    if (loaded.problems.length === 0) startSdk(config, options)?.hookImports();
     return undefined;
   }
-  if (!isFit(loaded, logger)) return undefined;
-  const sdk = startSdk(config, options, logger);
+  if (!isFit(loaded)) return undefined;
+  const sdk = startSdk(config, options);
   // Loaded late: an application with svc disabled loads nothing else.
   const { start } = loadChunk(import.meta.url, '../start/start.ts') as typeof Start;
-  const current = keepRunning(start(config, logger), config, logger);
+  const current = keepRunning(start(config), config);
   sdk?.hookImports();
   state.current = current;
   return current;
 }
 
-function keepRunning(service: Start.Service, config: Config, logger: Logger): Running {
+function keepRunning(service: Start.Service, config: Config): Running {
   let phase: 'running' | 'paused' | 'ended' = 'running';
   let hasEnded = false;
   let pauses = 0;
@@ -115,7 +116,7 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
     runningOutbox.current = service.outbox;
   };
   offer();
-  const report = reportProcess(service, config, logger);
+  const report = reportProcess(service, config);
 
   async function close(deadlineMs: number): Promise<void> {
     await guarded(() => service.stop(deadlineMs));
@@ -133,7 +134,7 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
   }
   const current: Running = {
     config,
-    logger,
+
     get isPaused() {
       return phase !== 'running';
     },
@@ -176,19 +177,19 @@ function keepRunning(service: Start.Service, config: Config, logger: Logger): Ru
 function loggerOf({ log }: Config, { onDebug }: RunOptions): Logger {
   // The main thread logs everything below warnings for its worker threads.
   const level = !isMainThread && log.level === 'info' ? 'warn' : log.level;
-  const logger = consoleLogger(level, log.format);
-  if (onDebug === undefined) return logger;
+  const console = consoleLogger(level, log.format);
+  if (onDebug === undefined) return console;
   return {
-    ...logger,
+    ...console,
     debug(message, fields) {
-      logger.debug(message, fields);
+      console.debug(message, fields);
       onDebug(structured(message).message);
     },
   };
 }
 
 /** Whether svc is enabled and can start; logs the problems. */
-function isFit(loaded: LoadedConfig, logger: Logger): boolean {
+function isFit(loaded: LoadedConfig): boolean {
   const { config, notFound, problems, warnings, targetProblems } = loaded;
   if (notFound !== undefined) {
     logger.info(notFound);
@@ -207,7 +208,7 @@ function isFit(loaded: LoadedConfig, logger: Logger): boolean {
     return false;
   }
   // The main thread has checked them for its worker threads.
-  if (config.required && isMainThread) checkTargets(config, logger, targetProblems.length);
+  if (config.required && isMainThread) checkTargets(config, targetProblems.length);
   return true;
 }
 
@@ -221,14 +222,14 @@ function isDisabledInstrumentation(
 }
 
 /** Once per process, before svc's own start, whose spans it exports. */
-function startSdk(config: Config, { isInSdk }: RunOptions, logger: Logger): RunningSdk | undefined {
+function startSdk(config: Config, { isInSdk }: RunOptions): RunningSdk | undefined {
   if (config.telemetry.sdk === 'none' || state.hasSdk) return undefined;
   if (isInSdk) {
     logger.warn('svc.telemetry.sdk: node has no effect, because SvcInstrumentation already has an SDK');
     return undefined;
   }
   const { startNodeSdk } = loadChunk(import.meta.url, './sdk/node-sdk.ts') as typeof Sdk;
-  const sdk = startNodeSdk(config, logger);
+  const sdk = startNodeSdk(config);
   if (sdk instanceof Error) {
     logger.error(sdk.message, { code: sdk.code });
     if (config.required && isMainThread) refuse(config, 'the OpenTelemetry SDK cannot be started');
@@ -241,7 +242,7 @@ function startSdk(config: Config, { isInSdk }: RunOptions, logger: Logger): Runn
 }
 
 /** Checks what is known before modules load. The report covers the rest: package exports, imports with computed names. */
-function checkTargets(config: Config, logger: Logger, refusedCount: number): void {
+function checkTargets(config: Config, refusedCount: number): void {
   const { targetsUnloaded } = loadChunk(
     import.meta.url,
     '../start/commands/inspect-targets.ts',
@@ -454,7 +455,7 @@ const reportAfterMs = 1_000;
 /** The interval of checks whether a pending target's module is loaded. */
 const lookAgainMs = 5_000;
 
-function reportProcess(service: Start.Service, config: Config, logger: Logger) {
+function reportProcess(service: Start.Service, config: Config) {
   const told = new Set<string>();
   // In tests, events stay in memory, and each test loads only the modules under test.
   const level = clientOf(config.broker.client).staysInMemory ? 'info' : 'warn';
@@ -484,7 +485,7 @@ function reportProcess(service: Start.Service, config: Config, logger: Logger) {
   return {
     drop: () => clearTimeout(timer),
     end() {
-      sayUnsent(service, logger);
+      sayUnsent(service);
       const text = formatReport.end(
         // A target that is pending in a worker thread may be loaded in another thread.
         look(true).filter(({ state }) => isMainThread || state !== 'pending'),
@@ -495,7 +496,7 @@ function reportProcess(service: Start.Service, config: Config, logger: Logger) {
   };
 }
 
-function sayUnsent(service: Start.Service, logger: Logger): void {
+function sayUnsent(service: Start.Service): void {
   const left = service.pending();
   const stored = service.storeSync();
   if (left === 0) return;

@@ -10,7 +10,7 @@ import { type ErrorCode, SvcError } from '../ground/errors.ts';
 import { uuidForm } from '../ground/event-fields.ts';
 import { lazyPattern } from '../ground/names.ts';
 import type { FieldRule } from '../ground/pii-rule.ts';
-import type { Logger } from '../observe/logger.ts';
+import { logger } from '../observe/logger.ts';
 import { type ClassMarks, classMarks, deadState, type PathState, type Policy } from './marks/policy.ts';
 import { mask, strictest } from './mask.ts';
 import { elementPath, memberPath, NativeValue } from './own-text.ts';
@@ -39,8 +39,8 @@ export interface ProtectorOptions {
   /** The rules of an event type. Called once per event. */
   readonly policyOf: (eventType: string) => Policy;
   readonly sealer: Sealer;
-  /** `svc.pii.detect: report`: is warned of unmarked values that look like personal data. */
-  readonly reportTo?: Pick<Logger, 'warn'> | undefined;
+  /** `svc.pii.detect: report`: warns of unmarked values that look like personal data. Default: false. */
+  readonly detects?: boolean;
   /** Called for marked fields that hold objects whose text only their class can read. */
   readonly onUnreadable?: ((eventType: string, field: string) => void) | undefined;
   /** False: class marks have no effect. Default: true. */
@@ -56,8 +56,8 @@ type Detect = (eventType: string, value: string | number, keys: readonly Step[])
 
 /** Protects payloads by the marks of their classes and by the rules of their event type. */
 export function createProtector(options: ProtectorOptions): Protect {
-  const { policyOf, reportTo, onUnreadable, keepsTypes, usesMarks = true } = options;
-  const detect = reportTo && createDetector(reportTo);
+  const { policyOf, detects, onUnreadable, keepsTypes, usesMarks = true } = options;
+  const detect = detects ? createDetector() : undefined;
   return (envelope, clearTexts) => {
     const { payload: given } = envelope;
     const { eventType } = envelope.template;
@@ -781,7 +781,7 @@ const longestSearched = 1024;
  * The report mode: warns about paths of unmarked values that look like personal data. Each path of an event type is named once,
  * values never.
  */
-function createDetector(logger: Pick<Logger, 'warn'>): Detect {
+function createDetector(): Detect {
   const reported = new Set<string>();
   return (eventType, value, keys) => {
     const kind = personalDataIn(String(value), typeof value);

@@ -2,6 +2,7 @@ import { inTime } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { clientNames } from '../ground/management.ts';
 import { ownParts } from '../ground/own-parts.ts';
+import { logger } from '../observe/logger.ts';
 import { sendFailureKinds } from '../observe/outcomes.ts';
 import type { Broker, SendFailure, SendResult } from './broker.ts';
 
@@ -44,12 +45,12 @@ export function registerBroker(name: string, factory: BrokerFactory): () => void
   return factories.register(name, factory);
 }
 
-type Given = Omit<OwnBrokerSettings, 'bootstrapServers'> & { readonly brokers: readonly string[] };
+type Given = Omit<OwnBrokerSettings, 'bootstrapServers' | 'logger'> & { readonly brokers: readonly string[] };
 
 /** Waits for its registration. Rejects when none comes, or when the object is not a broker. */
 export async function openOwnBroker(
   name: string,
-  { brokers, clientId, requestTimeoutMs, connectionTimeoutMs, logger }: Given,
+  { brokers, clientId, requestTimeoutMs, connectionTimeoutMs }: Given,
 ): Promise<Broker> {
   const factory = await factories.wait(name).catch((error: Error) => {
     // Callers report another reason, because events have gone to the next tier meanwhile.

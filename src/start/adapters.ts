@@ -16,6 +16,7 @@ import type { WorkerIdLease } from '../envelope/ids.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk, loadOnce } from '../ground/lifecycle.ts';
 import type { ClientName } from '../ground/management.ts';
+import { logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import {
@@ -165,14 +166,14 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
     const { createKafkaGroup, createGroupLease, groupRefusals } = await import('../adapters/kafka/group.ts');
     const access = createKafkaGroup(settings, adapterOf(client).transport as LoadTransport);
     const refusals = groupRefusals(group, settings);
-    return createGroupLease({ access, group, refusals, logger: settings.logger });
+    return createGroupLease({ access, group, refusals });
   };
   return {
     start(onGrant) {
       opening = open();
       opening.then(
         (lease) => lease.start(onGrant),
-        (error: Error) => settings.logger.warn(`no worker id from Kafka: ${error.message}`),
+        (error: Error) => logger.warn(`no worker id from Kafka: ${error.message}`),
       );
     },
     close: async (deadlineMs) => (await opening?.catch(() => undefined))?.close(deadlineMs),

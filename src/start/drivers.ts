@@ -6,7 +6,7 @@ import { sqliteDrivers } from '../adapters/sqlite/sqlite-driver.ts';
 import type { PackagePatch } from '../capture/packages/hook.ts';
 import type { Config } from '../config/config.ts';
 import { isOwnWork, runOwnWork, shared } from '../ground/lifecycle.ts';
-import type { Logger } from '../observe/logger.ts';
+import { logger } from '../observe/logger.ts';
 import { watchDriver } from '../outbox/api/functions.ts';
 import { createConnections } from '../transaction/connection.ts';
 import { type Connections, type Dialect, type DriverPatch, dialectOf } from '../transaction/driver.ts';
@@ -28,15 +28,14 @@ export function followedSpecifiers(): string[] {
 
 /** A driver is patched once in a process: the state is shared with later starts of svc. */
 const followed = shared('followed', () => {
-  const state: { logger: Logger | undefined; isFollowing: boolean; readonly connections: Connections } = {
-    logger: undefined,
+  const state: { isFollowing: boolean; readonly connections: Connections } = {
     isFollowing: false,
     connections: createConnections(
       () =>
-        state.logger?.error(
+        logger.error(
           'a transaction was committed before its event was stored, in a way that svc cannot see. Send COMMIT as a separate statement',
         ),
-      (error) => sayOnce(state.logger, `transactions on a connection cannot be followed: ${reasonOf(error)}`),
+      (error) => sayOnce(`transactions on a connection cannot be followed: ${reasonOf(error)}`),
     ),
   };
   return state;
@@ -46,11 +45,10 @@ const followed = shared('followed', () => {
  * Follows the transactions of the application: of the driver of its outbox, or of all known drivers. In the main thread it also
  * makes the tables of an embedded outbox.
  */
-export function followDrivers(outbox: Config['outbox'], logger: Logger) {
+export function followDrivers(outbox: Config['outbox']) {
   if (outbox.enabled && isMainThread) prepareEmbedded(outbox);
   const dialect = outbox.enabled ? dialectOf(outbox.datasource.url ?? '') : undefined;
   const { connections } = followed;
-  followed.logger = logger;
   const wanted = dialect === undefined ? all : drivers[dialect];
   const foreign = new Set<string>();
   const ofDrivers = wanted.map(({ specifier, patch }) => ({
@@ -63,17 +61,17 @@ export function followDrivers(outbox: Config['outbox'], logger: Logger) {
         // A driver that svc loads for its own work does not count.
         if (!isOwnWork()) followed.isFollowing = true;
       } catch (error) {
-        sayOnce(logger, `transactions through ${specifier} cannot be followed: ${reasonOf(error)}`);
-        bindCallbacks(specifier, exports, logger);
+        sayOnce(`transactions through ${specifier} cannot be followed: ${reasonOf(error)}`);
+        bindCallbacks(specifier, exports);
       }
     },
   }));
   const others = foreignDrivers
     .filter((one) => dialect === undefined || one.dialect === dialect)
-    .map((driver) => foreignPatch(driver, foreign, logger));
+    .map((driver) => foreignPatch(driver, foreign));
   return {
     /** Applied as the packages are loaded. */
-    patches: [...ofDrivers, ...others, ...ormPatches.map((orm) => ormPatch(orm, logger))],
+    patches: [...ofDrivers, ...others, ...ormPatches.map((orm) => ormPatch(orm))],
     connections,
     /** Follows a driver that no hook has seen. Throws if the driver is unknown or cannot be followed. */
     watch(driver: unknown): void {
@@ -92,14 +90,13 @@ export function followDrivers(outbox: Config['outbox'], logger: Logger) {
  * Binds callbacks of a driver that svc does not follow to their callers. Otherwise an event made in a callback would name
  * the user whose request opened the connection. Never throws.
  */
-export function bindCallbacks(specifier: string, exports: object, logger: Logger): void {
+export function bindCallbacks(specifier: string, exports: object): void {
   // As in `followDrivers`.
   if ('default' in exports) return;
   try {
     all.find((driver) => driver.specifier === specifier)?.bindCallbacks?.(exports);
   } catch (error) {
     sayOnce(
-      logger,
       `callbacks of ${specifier} are not bound to their callers (${reasonOf(error)}). Their events may name another user: bind the callbacks with AsyncResource.bind, or use promises`,
     );
   }
@@ -109,7 +106,6 @@ export function bindCallbacks(specifier: string, exports: object, logger: Logger
 function foreignPatch(
   { specifier, dialect }: (typeof foreignDrivers)[number],
   foreign: Set<string>,
-  logger: Logger,
 ): PackagePatch {
   return {
     specifier,
@@ -143,7 +139,7 @@ function prepareEmbedded({ datasource, table, initializeSchema }: Config['outbox
 /**
  * Patches an ORM. Without the patch, svc still finds transactions, but not a call that runs beside others and sends no statement itself.
  */
-function ormPatch({ specifier, patch }: (typeof ormPatches)[number], logger: Logger): PackagePatch {
+function ormPatch({ specifier, patch }: (typeof ormPatches)[number]): PackagePatch {
   const say = (reason: string): void =>
     logger.debug(`transactions of ${specifier} are followed through the driver only: ${reason}`);
   return {
@@ -164,10 +160,10 @@ function ormPatch({ specifier, patch }: (typeof ormPatches)[number], logger: Log
 const said = new Set<string>();
 
 /** One line for all connections and copies of a driver. */
-function sayOnce(logger: Logger | undefined, line: string): void {
+function sayOnce(line: string): void {
   if (said.has(line)) return;
   said.add(line);
-  logger?.error(line);
+  logger.error(line);
 }
 
 function reasonOf(error: unknown): string {

@@ -11,7 +11,7 @@ import { isoSeconds } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { circuitStates, clientOf } from '../ground/management.ts';
 import { version } from '../ground/version.ts';
-import { inLines, type Logger, throttledLog } from '../observe/logger.ts';
+import { inLines, logger, throttledLog } from '../observe/logger.ts';
 import { bindMeter, type MetricSources } from '../observe/metrics.ts';
 import { isolate, meterProvider } from '../observe/otel-api.ts';
 import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
@@ -46,24 +46,23 @@ export function startEngine(
   ledger: Ledger,
   report: () => readonly TargetReport[],
   workers: ReturnType<typeof listenToWorkers> | undefined,
-  logger: Logger,
 ) {
   const durations = createPublishDurations();
-  const alert = createLossAlert(logger);
-  const sayRefused = throttledLog(logger);
+  const alert = createLossAlert();
+  const sayRefused = throttledLog();
   const eventTypes = config.targets.map(eventTypeOf);
   // Their counters start at 0.
   ledger.declare(eventTypes);
-  const serde = openSerde(config, logger);
-  const opened = openBroker(config.broker.client, brokerSettingsOf(config, logger));
+  const serde = openSerde(config);
+  const opened = openBroker(config.broker.client, brokerSettingsOf(config));
   const broker = serde.sends(opened);
   const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
   const onAnswered = (): void => queue.breaker.answered();
-  const tiers = startTiers(config, { broker, ledger, alert, logger, isAway, onAnswered });
+  const tiers = startTiers(config, { broker, ledger, alert, isAway, onAnswered });
   const queue: ReturnType<typeof createQueue> = createQueue({
     ...queueSettingsOf(config),
     broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
-    logger,
+
     next: tiers.next,
     order: tiers.order,
     onPublished: alert.recovered,
@@ -71,12 +70,12 @@ export function startEngine(
     onSendFailed: ledger.brokerFailed,
     onRetried: ledger.retried,
   });
-  const protection = startProtection(config, logger);
+  const protection = startProtection(config);
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
-  const ids = startIds(config, logger);
+  const ids = startIds(config);
   const outbox = config.outbox.enabled
-    ? outboxParts().startOutbox(config, broker, { ledger, durations }, logger)
+    ? outboxParts().startOutbox(config, broker, { ledger, durations })
     : undefined;
   const { kms } = config.pii;
   const pipeline = createPipeline({
@@ -131,7 +130,7 @@ export function startEngine(
     dlqWaiting: workers === undefined ? () => null : tiers.dlqWaiting,
     recentDlqEvents: tiers.recentDlqEvents,
   };
-  const meter = bindMeter(meterProvider, sources, { version, logger });
+  const meter = bindMeter(meterProvider, sources, { version });
   logger.info(whereTo(config));
   for (const each of unusedSchemas(config, eventTypes, false)) logger.warn(formatProblem(each));
   const info = { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } };
@@ -147,7 +146,7 @@ export function startEngine(
       : undefined;
   const all = workers === undefined ? sources : workers.withCounts(sources);
   const refusals = createRefusalAlert(all.ledger.rows);
-  const management = manageLater(config, logger, {
+  const management = manageLater(config, {
     broker,
     onAway: queue.clusterAway,
     problem: () => alert.state() ?? ids.problem() ?? refusals.state(),
@@ -163,7 +162,7 @@ export function startEngine(
   });
   let isClosing = false;
   // The lease of a worker id starts afterwards, so that a connection error is logged once.
-  void connectEarly(broker, queue, logger, () => isClosing).then(ids.lease);
+  void connectEarly(broker, queue, () => isClosing).then(ids.lease);
   serde.prepare();
 
   return {
@@ -238,7 +237,7 @@ function brokenQueue(error: unknown): SendFailure {
 async function connectEarly(
   broker: Broker,
   queue: ReturnType<typeof createQueue>,
-  logger: Logger,
+
   isClosing: () => boolean,
 ): Promise<void> {
   const sinceMs = clock.monotonic();

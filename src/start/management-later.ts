@@ -1,6 +1,6 @@
 import { isMainThread } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
-import type { Logger } from '../observe/logger.ts';
+import { logger } from '../observe/logger.ts';
 import type { Managed } from './management.ts';
 
 const managementAfterMs = 50;
@@ -9,10 +9,10 @@ const managementAfterMs = 50;
 let closing: Promise<void> | undefined;
 
 /** Starts the management server after the application's own start. A script that ends earlier starts no server. */
-export function manageLater(config: Config, logger: Logger, managed: Managed) {
+export function manageLater(config: Config, managed: Managed) {
   const open = async () => {
     await closing;
-    return (await import('./management.ts')).startManagement(config, logger, managed);
+    return (await import('./management.ts')).startManagement(config, managed);
   };
   let opening: ReturnType<typeof open> | undefined;
   let opened: Awaited<ReturnType<typeof open>>;

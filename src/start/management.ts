@@ -18,7 +18,7 @@ import type {
 } from '../manage/controls.ts';
 import { type ManagementServer, startManagementServer } from '../manage/server.ts';
 import { createViews, type ViewParts } from '../manage/views.ts';
-import { type Logger, printable } from '../observe/logger.ts';
+import { logger, printable } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { tellThreads } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
@@ -75,7 +75,7 @@ function portsOf(named: number | undefined) {
 /** Starts the management server and logs its address. `undefined`: it cannot listen. */
 export async function startManagement(
   config: Config,
-  logger: Logger,
+
   managed: Managed,
 ): Promise<RunningManagement | undefined> {
   const { server, endpoints, endpoint, actions } = config.management;
@@ -83,10 +83,10 @@ export async function startManagement(
     endpoints.web.exposure.include ??
     endpointIds.filter((id) => id !== 'svc-console' || isLoopback(server.address));
   const deadLetterRecovery = createRecoveryRuns({
-    ...{ config, logger, name: 'dead letters', placeOf: () => deadLetterPlace(config) },
+    ...{ config, name: 'dead letters', placeOf: () => deadLetterPlace(config) },
   });
   const backupDrain = createRecoveryRuns({
-    ...{ config, logger, name: 'backup', placeOf: (ask) => backupPlace(config, ask) },
+    ...{ config, name: 'backup', placeOf: (ask) => backupPlace(config, ask) },
     ...(managed.finishBackup && { prepare: managed.finishBackup }),
   });
   const { topic, dlqTopic = null } = config.broker;
@@ -101,7 +101,7 @@ export async function startManagement(
     },
     {
       ...views,
-      deadLetterTopic: deadLetterTopicOf(config, logger),
+      deadLetterTopic: deadLetterTopicOf(config),
       resetBreakers(by) {
         tellThreads('resetBreakers');
         const { broker, outbox } = managed.breakers;
@@ -123,11 +123,10 @@ export async function startManagement(
       },
       ...{ outbox: managed.outbox, deadLetterRecovery, backupDrain },
     },
-    logger,
   );
   if (started === undefined) return void views.close();
   logger.info(`management on http://${hostOf(started)}/metrics`);
-  const takeBack = nameProcess(started, managed.info, logger);
+  const takeBack = nameProcess(started, managed.info);
   const stopRuns = async (deadlineMs: number): Promise<void> =>
     void (await Promise.all([deadLetterRecovery.stop(deadlineMs), backupDrain.stop(deadlineMs)]));
   return {
@@ -145,7 +144,7 @@ export async function startManagement(
  * Registers the process for other programs of the same user. Returns a function that removes the entry; the exit of the process does so
  * too.
  */
-function nameProcess({ address, port }: ManagementServer, info: Info, logger: Logger): () => void {
+function nameProcess({ address, port }: ManagementServer, info: Info): () => void {
   try {
     const { name } = info.service;
     const remove = writeProcessFile({
@@ -178,7 +177,6 @@ function reset(breaker: ResettableBreaker | undefined) {
 
 interface RecoveryRunsOptions {
   readonly config: Config;
-  readonly logger: Logger;
   /** For log lines: `dead letters`, `backup`. */
   readonly name: string;
   /** The source of the recovery, or one line on why recovery is impossible. */
@@ -195,7 +193,7 @@ interface RecoveryRuns extends RecoveryControls {
 
 /** Recoveries within an application. They do not keep the process alive. */
 function createRecoveryRuns(options: RecoveryRunsOptions): RecoveryRuns {
-  const { config, logger, name } = options;
+  const { config, name } = options;
   const latest: { run: RecoveryRun | null; dryRun: RecoveryRun | null } = { run: null, dryRun: null };
   const inFlight = new Set<Promise<void>>();
   /** A counter, because a process may go on after `stop`. */
@@ -207,7 +205,7 @@ function createRecoveryRuns(options: RecoveryRunsOptions): RecoveryRuns {
     const { types, topics, since, until, to, limit, rate = 0, dryRun } = ask;
     const deadLetters = [config.broker.dlqTopic];
     if (place.kind === 'local' && !dryRun) await options.prepare?.();
-    return runRecovery(config, logger, {
+    return runRecovery(config, {
       ...{ place, isSending: !dryRun, keepsAlive: false, fallbackTopic: to, ratePerSecond: rate, limit },
       accept: acceptedBy({ types, topics, since, until }),
       refusalOf: createTopicRefusal(config, [...(topics ?? []), to], deadLetters, '"topic":'),
@@ -295,13 +293,13 @@ function deadLetterPlace(config: Config): RecoveryPlace | string {
 }
 
 /** The dead letter topic for queries. */
-function deadLetterTopicOf(config: Config, logger: Logger): Controls['deadLetterTopic'] {
+function deadLetterTopicOf(config: Config): Controls['deadLetterTopic'] {
   const place = deadLetterPlace(config);
   const { client, dlqTopic: topic = '' } = config.broker;
   return {
     missing: () => (typeof place === 'string' ? place : undefined),
     ...createNewestDeadLetters(topic, (fromMs) =>
-      openTopicTail(client, { ...brokerSettingsOf(config, logger), topic, fromMs, untilMs: undefined }),
+      openTopicTail(client, { ...brokerSettingsOf(config), topic, fromMs, untilMs: undefined }),
     ),
   };
 }

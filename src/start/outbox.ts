@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import { nextTurn } from '../ground/builtins.ts';
 import { backoffMs, clock, inTime, within } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
-import type { Logger } from '../observe/logger.ts';
+import { logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { openChannel } from '../observe/thread-counts.ts';
 import { erasesRows, rowStatements } from '../outbox/insert-row.ts';
@@ -19,7 +19,7 @@ import { breakerOf, manageOutbox, outboxState } from './outbox/outbox-health.ts'
 import { tellUnjoined, watchSenders } from './outbox/senders.ts';
 
 /** The outbox of a process: it writes events within the application's transactions, and relays the rows. */
-export function startOutbox(config: Config, broker: Broker, counters: RelayCounters, logger: Logger) {
+export function startOutbox(config: Config, broker: Broker, counters: RelayCounters) {
   const { enabled, datasource, table, initializeSchema, onNoTransaction, publisherEnabled, retentionDays } =
     config.outbox;
   if (!enabled || datasource.url === undefined) return undefined;
@@ -34,14 +34,14 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
   ) as Record<Dialect, ReturnType<typeof rowStatements>>;
   const dialect = dialectOf(datasource.url) ?? 'postgres';
   const senders = watchSenders({
-    ...{ store, isRelay: publisherEnabled, logger },
+    ...{ store, isRelay: publisherEnabled },
     settings: { dialect, table, publisherEnabled, retentionDays },
   });
   const { maxWaitMs } = config.broker;
   const makesTables = initializeSchema === 'always';
-  const preparation = prepareStore({ store, senders, makesTables, maxWaitMs, logger });
+  const preparation = prepareStore({ store, senders, makesTables, maxWaitMs });
   let unconfirmed = 0;
-  const unjoined = tellUnjoined(logger);
+  const unjoined = tellUnjoined();
   // One relay serves all threads.
   const relay =
     publisherEnabled && isMainThread
@@ -49,7 +49,7 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
           async () => {
             await preparation.tried;
             const { openRelay } = await import('../outbox/relay/relay.ts');
-            return openRelay(config, store, broker, counters, logger);
+            return openRelay(config, store, broker, counters);
           },
           (error) => logger.error(`outbox: ${error.message}`),
         )
@@ -74,7 +74,7 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
   // A connector reads the log of the database, so nothing listens for notices.
   const stored = tellOfRows(relay, erases ? undefined : store.notices);
   const sameTable = createSameTable({
-    ...{ store, table, logger, deletesAtOnce: retentionDays === 0 },
+    ...{ store, table, deletesAtOnce: retentionDays === 0 },
     dialect,
   });
   const join = createOutboxJoin({
@@ -89,7 +89,7 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
     onUnjoined: unjoined.tell,
     onUnconfirmed: () => void unconfirmed++,
   });
-  const managed = manageOutbox(config, store, broker, logger, () => relay?.state(), {
+  const managed = manageOutbox(config, store, broker, () => relay?.state(), {
     problem: () => sameTable.problem() ?? senders.refusal()?.message,
     remark: () => senders.remark() ?? unjoined.remark(),
     isReady: preparation.isReady,
@@ -268,7 +268,6 @@ export function prepareStore({
   senders,
   makesTables,
   maxWaitMs,
-  logger,
 }: {
   readonly store: Pick<OutboxStore, 'prepare'>;
   /** Checks that the tables fit the settings, once they exist. */
@@ -277,7 +276,6 @@ export function prepareStore({
   readonly makesTables: boolean;
   /** The longest wait of an event for the tables. */
   readonly maxWaitMs: number;
-  readonly logger: Logger;
 }) {
   let failures = 0;
   let failedAtMs = 0;

@@ -5,7 +5,7 @@ import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
 import type { KeyHealth } from '../manage/controls.ts';
-import type { Logger } from '../observe/logger.ts';
+import { logger } from '../observe/logger.ts';
 import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
 import type * as Keys from '../protect/keys/create-sealer.ts';
 import type { KeyUse } from '../protect/keys/key-ring.ts';
@@ -34,7 +34,7 @@ export interface Protection {
 const maxLines = 20;
 
 /** Builds rules, keys and salt from the configuration. Starts to fetch the keys of a key service. */
-export function startProtection(config: Config, logger: Logger): Protection {
+export function startProtection(config: Config): Protection {
   const { pii } = config;
   const keepsTypes = config.serde.type === 'AVRO';
   if (!pii.enabled) {
@@ -67,8 +67,8 @@ export function startProtection(config: Config, logger: Logger): Protection {
   const { salt: chosenSalt, requireSalt = process.env.NODE_ENV === 'production' } = pii.crypto;
   let opened: ReturnType<typeof open> | undefined;
   const open = () => {
-    const salt = keysModule().openSalt({ salt: chosenSalt, requireSalt, logger });
-    return { salt, sealer: openSealer(config, logger, salt.value) };
+    const salt = keysModule().openSalt({ salt: chosenSalt, requireSalt });
+    return { salt, sealer: openSealer(config, salt.value) };
   };
   const inUse = () => {
     opened ??= open();
@@ -134,8 +134,8 @@ export function startProtection(config: Config, logger: Logger): Protection {
       },
       keepsTypes,
       defers: pii.kms.enabled && pii.kms.onUnavailable === 'hold',
-      reportTo: pii.detect === 'report' ? logger : undefined,
-      onUnreadable: sayUnreadable(logger),
+      detects: pii.detect === 'report',
+      onUnreadable: sayUnreadable(),
     }),
     addRules,
     addSavedRules: savedRules(config, addRules),
@@ -165,7 +165,7 @@ function keysModule(): typeof Keys {
 /** Limit of logged fields. */
 const maxUnreadable = 100;
 
-function sayUnreadable(logger: Logger): (eventType: string, field: string) => void {
+function sayUnreadable(): (eventType: string, field: string) => void {
   const said = new Set<string>();
   return (eventType, field) => {
     const id = `${eventType} ${field}`;
@@ -177,11 +177,11 @@ function sayUnreadable(logger: Logger): (eventType: string, field: string) => vo
   };
 }
 
-function openSealer({ pii, targets }: Config, logger: Logger, salt: string | undefined) {
+function openSealer({ pii, targets }: Config, salt: string | undefined) {
   const { crypto, kms } = pii;
   const { createSealer } = keysModule();
   const format = crypto.format === 'v1' ? 'v1' : 'v0';
-  const onWorn = (use: KeyUse) => sayWorn(use, logger);
+  const onWorn = (use: KeyUse) => sayWorn(use);
   if (!kms.enabled || kms.type === undefined)
     return createSealer({ keys: configuredKeys(crypto), format, salt, use: { onWorn } });
   const rules = [...pii.fields, ...targets.flatMap((target) => target.pii ?? [])];
@@ -214,7 +214,7 @@ function weakLine(id: string): string {
   return `SECURITY: the encryption key "${id}" is not random and can be guessed: make one with openssl rand -base64 32`;
 }
 
-function sayWorn({ keyId, messages, isUsedUp }: KeyUse, logger: Logger): void {
+function sayWorn({ keyId, messages, isUsedUp }: KeyUse): void {
   if (isUsedUp)
     logger.error(`personal data: the key "${keyId}" has encrypted ${messages} values, the limit of one key`, {
       code: 'SVC_PROTECT_KEY_USED_UP',

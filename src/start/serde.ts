@@ -2,7 +2,6 @@ import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import type { Config } from '../config/config.ts';
 import type { Source } from '../envelope/envelope.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
-import type { Logger } from '../observe/logger.ts';
 import { type Broker, encodingBroker } from '../publish/broker.ts';
 import type * as Avro from '../serialize/avro/avro.ts';
 import type * as CloudEvents from '../serialize/cloudevents.ts';
@@ -28,7 +27,7 @@ const json: Serde = {
 };
 
 /** JSON loads nothing of the other forms. */
-export function openSerde(config: Config, logger: Logger): Serde {
+export function openSerde(config: Config): Serde {
   if (config.serde.envelope === 'cloudevents') {
     const cloudEvents = () => loadChunk(import.meta.url, '../serialize/cloudevents.ts') as typeof CloudEvents;
     return {
@@ -38,11 +37,7 @@ export function openSerde(config: Config, logger: Logger): Serde {
   }
   if (config.serde.type === 'JSON') return json;
   const { openAvro } = loadChunk(import.meta.url, '../serialize/avro/avro.ts') as typeof Avro;
-  const { serializerOf, encode, prepare } = openAvro(
-    config,
-    openSchemaRegistry(registryOptionsOf(config)),
-    logger,
-  );
+  const { serializerOf, encode, prepare } = openAvro(config, openSchemaRegistry(registryOptionsOf(config)));
   return {
     serializerOf,
     sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp),

@@ -6,7 +6,6 @@ import { createSnowflakeIds, createUuidV7, type WorkerIdLease } from '../envelop
 import { attributePrefix, defaultKeyId, readKeyText } from '../ground/event-fields.ts';
 import { clientOf } from '../ground/management.ts';
 import { nearestNames } from '../ground/names.ts';
-import type { Logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import type { ConfiguredKey } from '../protect/keys/key-ring.ts';
 import { createRetryPolicy, defaultBreaker } from '../publish/main/cluster-state.ts';
@@ -41,7 +40,7 @@ export function placeOf({ broker }: Config): string | undefined {
   return isKafka ? `Kafka at ${where} through ${broker.client}` : undefined;
 }
 
-export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSettings {
+export function brokerSettingsOf({ broker }: Config): BrokerSettings {
   return {
     brokers: broker.bootstrapServers,
     clientId: broker.clientId,
@@ -53,7 +52,6 @@ export function brokerSettingsOf({ broker }: Config, logger: Logger): BrokerSett
     idempotence: broker.idempotence,
     compression: broker.compression,
     directory: broker.file.path,
-    logger,
   };
 }
 
@@ -99,24 +97,20 @@ export interface EventIds {
 /** A process that ends earlier does not make the others of its group rebalance. */
 const leaseAfterMs = 1_000;
 
-export function startIds(config: Config, logger: Logger): EventIds {
+export function startIds(config: Config): EventIds {
   if (config.idGenerator.type === 'uuidv7')
     return {
       ...createUuidV7(),
       ...{ problem: () => undefined, worker: () => undefined, lease: () => {}, close: async () => {} },
     };
   const { workerId, leasePath: directory } = config.idGenerator;
-  const ids = createSnowflakeIds({ workerId, directory, logger });
+  const ids = createSnowflakeIds({ workerId, directory });
   let lease: WorkerIdLease | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isClosed = false;
 
   function start(): void {
-    lease = openWorkerIdLease(
-      config.broker.client,
-      brokerSettingsOf(config, logger),
-      config.idGenerator.group,
-    );
+    lease = openWorkerIdLease(config.broker.client, brokerSettingsOf(config), config.idGenerator.group);
     void isolate(async () => lease?.start(ids.grant));
   }
 

@@ -16,7 +16,7 @@ import type { ContextOptions } from '../context/context-store.ts';
 import { installRequestContext } from '../context/request.ts';
 import { SvcError } from '../ground/errors.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
-import { inLines, type Logger } from '../observe/logger.ts';
+import { inLines, logger } from '../observe/logger.ts';
 import { sayWhereSdkIsForeign } from '../observe/otel-api.ts';
 import { createLedger } from '../observe/outcomes.ts';
 import { listenToWorkers, shareRow } from '../observe/thread-counts.ts';
@@ -74,16 +74,16 @@ function engineParts(): typeof Engines {
   return parts;
 }
 
-export function start(config: Config, logger: Logger): Service {
+export function start(config: Config): Service {
   const ledger = createLedger(isMainThread ? undefined : shareRow);
-  const contextOptions = contextOptionsOf(config, logger);
+  const contextOptions = contextOptionsOf(config);
   const uninstallContext = installRequestContext(contextOptions);
   sayWhereSdkIsForeign((text) => logger.warn(text));
   const workers = isMainThread ? listenToWorkers() : undefined;
-  const following = followTransactions(config, logger);
+  const following = followTransactions(config);
   const followed = following?.patches ?? [];
-  const patches = config.aop.enabled ? [...followed, ...callbackPatches(config, followed, logger)] : [];
-  const capture = startCapture(config, patches, logger);
+  const patches = config.aop.enabled ? [...followed, ...callbackPatches(config, followed)] : [];
+  const capture = startCapture(config, patches);
   const declared: CaptureSlot[] = [];
   const report = (isOver?: boolean) => [...capture.report(isOver), ...declared.map(reportOf)];
   const early: Parameters<Protection['addRules']>[] = [];
@@ -96,7 +96,7 @@ export function start(config: Config, logger: Logger): Service {
   const running = () => {
     if (engine === undefined) {
       engine = outside.runInAsyncScope(() =>
-        engineParts().startEngine(config, contextOptions, ledger, report, workers, logger),
+        engineParts().startEngine(config, contextOptions, ledger, report, workers),
       );
       for (const rules of early) engine.protection.addRules(...rules);
       if (isOver) engine.storeSync();
@@ -208,7 +208,7 @@ type Capture = ReturnType<typeof Preparing.prepare>;
 
 const noTargets: Capture = { setOnCall() {}, report: () => [], close() {} };
 
-function startCapture(config: Config, patches: readonly PackagePatch[], logger: Logger): Capture {
+function startCapture(config: Config, patches: readonly PackagePatch[]): Capture {
   const { aop, targets, baseDir } = config;
   if (!aop.enabled || targets.length + patches.length === 0) return noTargets;
   const { prepare } = loadChunk(import.meta.url, '../capture/prepare.ts') as typeof Preparing;
@@ -218,24 +218,20 @@ function startCapture(config: Config, patches: readonly PackagePatch[], logger: 
     functionPath: target.function,
     makePlan: (names: readonly string[] | undefined) => engineParts().planOfTarget(target, names, config),
   }));
-  return prepare(captured, { baseDir, logger, patches });
+  return prepare(captured, { baseDir, patches });
 }
 
 /** Transactions are followed only if an event may belong to one. */
-function followTransactions({ outbox, targets }: Config, logger: Logger) {
+function followTransactions({ outbox, targets }: Config) {
   if (!outbox.enabled && !targets.some(({ afterCommit }) => afterCommit)) return undefined;
-  return driverParts().followDrivers(outbox, logger);
+  return driverParts().followDrivers(outbox);
 }
 
 /** Drivers that call back from a socket, which another request may have opened. */
 const callingBack = ['pg', 'mysql2', 'mysql2/promise'];
 
 /** For drivers that svc does not follow. Without an installed driver, nothing is hooked. */
-function callbackPatches(
-  { baseDir }: Config,
-  followed: readonly PackagePatch[],
-  logger: Logger,
-): PackagePatch[] {
+function callbackPatches({ baseDir }: Config, followed: readonly PackagePatch[]): PackagePatch[] {
   const folders = createRequire(path.join(baseDir, 'noop.js')).resolve.paths('pg') ?? [];
   return callingBack
     .filter((name) =>
@@ -244,7 +240,7 @@ function callbackPatches(
     .filter((name) => followed.every(({ specifier }) => specifier !== name))
     .map((specifier) => ({
       specifier,
-      patch: (exports) => driverParts().bindCallbacks(specifier, exports, logger),
+      patch: (exports) => driverParts().bindCallbacks(specifier, exports),
     }));
 }
 
@@ -271,7 +267,7 @@ function reportOf({ plan, calls, failed, skipped }: CaptureSlot): TargetReport {
   };
 }
 
-function contextOptionsOf({ context, security }: Config, logger: Logger): ContextOptions {
+function contextOptionsOf({ context, security }: Config): ContextOptions {
   return {
     correlationHeaders: context.correlationId.headers,
     generateCorrelationId: context.correlationId.generate,
@@ -282,6 +278,5 @@ function contextOptionsOf({ context, security }: Config, logger: Logger): Contex
     userId: context.actor.userId,
     sessionId: context.actor.sessionId,
     baggageTags: context.tags.baggage,
-    logger,
   };
 }

@@ -15,6 +15,7 @@ import { createOriginReader } from '../../src/context/origin.ts';
 import { runWithContext } from '../../src/context/request.ts';
 import { createEnvelopes } from '../../src/envelope/envelope.ts';
 import { createSnowflake } from '../../src/envelope/ids.ts';
+import { useLogger } from '../../src/observe/logger.ts';
 import { bindMeter } from '../../src/observe/metrics.ts';
 import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
@@ -122,7 +123,8 @@ export const bench: Bench = async (progress) => {
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
   metrics.setGlobalMeterProvider(new MeterProvider({ readers: [reader] }));
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
-  const meter = bindMeter(() => metrics.getMeterProvider(), sources, { version: 'bench', logger });
+  useLogger(logger);
+  const meter = bindMeter(() => metrics.getMeterProvider(), sources, { version: 'bench' });
   const parent = tracers.getTracer('bench').startSpan('request');
   const on = await context.with(trace.setSpan(context.active(), parent), () =>
     runWithContext({ userId: 'u-17', correlationId: 'c-1' }, () => cpuPerCall(fn)),

@@ -1,5 +1,5 @@
 import { startManagementServer } from '../../src/manage/server.ts';
-import { consoleLogger } from '../../src/observe/logger.ts';
+import { consoleLogger, useLogger } from '../../src/observe/logger.ts';
 import { renderMetrics } from '../../src/observe/prometheus.ts';
 import { fakeControls } from '../manage/fake-controls.ts';
 import { filledSources } from '../observe/metric-sources.ts';
@@ -16,13 +16,13 @@ for (let type = 0; type < Number(types) - 2; type++)
   }
 const text = () => renderMetrics(sources, { name: 'orders', version: '1.0.0' });
 const registry = what === 'prom-client' ? await registryLike(await text()) : undefined;
+useLogger(consoleLogger('warn'));
 const server =
   what === 'nothing'
     ? undefined
     : await startManagementServer(
         { port: 0, address: '127.0.0.1', token: undefined, exposure: ['*'], showDetails: 'always' },
         fakeControls({ metricsText: registry === undefined ? text : () => registry.metrics() }),
-        consoleLogger('warn'),
       );
 process.on('message', () => {
   const { user, system } = process.cpuUsage();

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { publishEvent } from '../../src/capture/declare/publish-event.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
+import { useLogger } from '../../src/observe/logger.ts';
 import { start } from '../../src/start/start.ts';
 import { payload } from './payload.ts';
 
@@ -59,7 +60,8 @@ function startSvc(): void {
   const complain = (message: string): void => {
     throw new Error(message);
   };
-  start(config, { debug() {}, info() {}, warn: complain, error: complain });
+  useLogger({ debug() {}, info() {}, warn: complain, error: complain });
+  start(config);
 }
 
 if (kind !== 'plain') startSvc();

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Figure } from '../../scripts/bench.ts';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
+import { useLogger } from '../../src/observe/logger.ts';
 import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
@@ -68,6 +69,7 @@ export async function drainCases(
 }
 
 const logger = { debug() {}, info() {}, warn: console.error, error: console.error };
+useLogger(logger);
 
 async function filled(postgres: Postgres, count: number): Promise<{ url: string; store: OutboxStore }> {
   const url = await postgres.freshDatabase();
@@ -117,7 +119,7 @@ async function drained(postgres: Postgres, { batchSize, relays }: Drain): Promis
   };
   const all = stores.map((each, index) =>
     createRelay({
-      ...{ store: each, broker, logger, settings, owner: `bench-${index}` },
+      ...{ store: each, broker, settings, owner: `bench-${index}` },
       counters: { ledger: createLedger(), durations: createPublishDurations() },
     }),
   );

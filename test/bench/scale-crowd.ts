@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { WorkerIdGrant } from '../../src/envelope/ids.ts';
+import { useLogger } from '../../src/observe/logger.ts';
 import { createLedger, createPublishDurations } from '../../src/observe/outcomes.ts';
 import { createRelay } from '../../src/outbox/relay/relay.ts';
 import type { Broker } from '../../src/publish/broker.ts';
@@ -9,6 +10,7 @@ import { openWorkerIdLease } from '../../src/start/adapters.ts';
 import { brokerSettingsOf } from '../../src/start/settings.ts';
 
 const logger = { debug() {}, info() {}, warn: console.error, error: console.error };
+useLogger(logger);
 /** So many begin at the same time: a deployment does not start all in one millisecond. */
 const atOnce = 20;
 
@@ -34,7 +36,7 @@ export async function startRelays(url: string, count: number): Promise<{ stop():
     const initializeSchema = 'always' as const;
     const store = createPostgresStore({ url, table: 'svc_outbox_events', initializeSchema, logger });
     const relay = createRelay({
-      ...{ store, broker, logger, settings, owner: `host-${index}:1` },
+      ...{ store, broker, settings, owner: `host-${index}:1` },
       counters: { ledger: createLedger(), durations: createPublishDurations() },
     });
     return { store, relay };
@@ -77,7 +79,7 @@ export async function startMembers(
       },
     },
   });
-  const settings = brokerSettingsOf(config, logger);
+  const settings = brokerSettingsOf(config);
   const grants = new Map<number, WorkerIdGrant | undefined>();
   const leases = Array.from({ length: count }, () => openWorkerIdLease('kafkajs', settings, group));
   // Nothing of a lease holds a process.

@@ -1,5 +1,6 @@
 import { publishEvent } from '../../src/capture/declare/publish-event.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
+import { useLogger } from '../../src/observe/logger.ts';
 import { type Service, start } from '../../src/start/start.ts';
 import type { Target } from './bench-client.ts';
 import { payload } from './payload.ts';
@@ -29,7 +30,8 @@ export function svcOnKafka({ brokers, topic, client, asyncMode }: SvcOptions): S
   const complain = (message: string): void => {
     throw new Error(message);
   };
-  const service = start(config, { debug() {}, info() {}, warn: complain, error: complain });
+  useLogger({ debug() {}, info() {}, warn: complain, error: complain });
+  const service = start(config);
   const createOrder = publishEvent({ eventType: 'ORDER_CREATED' }, async () => payload);
   return { createOrder, service };
 }

@@ -10,7 +10,7 @@ import { prepare } from '../../src/capture/prepare.ts';
 import type { CaptureTarget } from '../../src/capture/target-record.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { useClock } from '../support/fake-time.ts';
-import { logInto } from '../support/log.ts';
+import { logInto, useLogger } from '../support/log.ts';
 import { writeApp } from './source/run-app.ts';
 
 interface Made {
@@ -48,7 +48,8 @@ type Capture = ReturnType<typeof prepare>;
 describe('capture: prepare', () => {
   const open: Capture[] = [];
   const start = (baseDir: string, targets: readonly CaptureTarget[], onChange?: () => void): Capture => {
-    const capture = prepare(targets, { baseDir, logger, ...(onChange ? { onChange } : {}) });
+    useLogger(logger);
+    const capture = prepare(targets, { baseDir, ...(onChange ? { onChange } : {}) });
     open.push(capture);
     return capture;
   };
@@ -122,7 +123,8 @@ describe('capture: prepare', () => {
     let nowMs = 5;
     useClock({ monotonic: () => nowMs });
     const targets = ['./src/late.cjs#run', './src/orders.cts#create', 'pad#left'].map((id) => target(id));
-    const capture = prepare(targets, { baseDir: folder, logger });
+    useLogger(logger);
+    const capture = prepare(targets, { baseDir: folder });
     open.push(capture);
     const states = () => capture.report().map(({ state }) => state);
     nowMs += 100_000;

@@ -1,6 +1,7 @@
 import type { Controls } from '../../src/manage/controls.ts';
 import { type ManagementOptions, startManagementServer } from '../../src/manage/server.ts';
 import type { ConsoleDocument, History } from '../../src/manage/views.ts';
+import { useLogger } from '../../src/observe/logger.ts';
 import { type Outcome, outcomes } from '../../src/observe/outcomes.ts';
 import { fakeControls } from '../manage/fake-controls.ts';
 import { defaultOptions } from '../manage/server-harness.ts';
@@ -164,10 +165,11 @@ export async function startBusyService({ server: options, controls, change }: Bu
   const log = (): void => {};
   const shown = (document: object): object => change?.(document as ConsoleDocument) ?? document;
   const logger = { debug: log, info: log, warn: log, error: log };
+  useLogger(logger);
   const server = await startManagementServer(
     { ...defaultOptions, ...options },
     fakeControls({ console: async (afterMs) => shown(busyDocument(Date.now(), afterMs)), ...controls }),
-    logger,
+
     true,
   );
   if (server === undefined) throw new Error('no management server');

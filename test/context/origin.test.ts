@@ -7,6 +7,7 @@ import { createOriginReader } from '../../src/context/origin.ts';
 import { runWithContext, setContext } from '../../src/context/request.ts';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
 import type { Logger } from '../../src/observe/logger.ts';
+import { useLogger } from '../support/log.ts';
 
 function inRequest<T>(headers: IncomingHttpHeaders, fn: () => T, request: object = {}): T {
   return contextStorage().run({ scope: createScope(request, headers, '192.0.2.1'), added: null }, fn);
@@ -172,7 +173,8 @@ describe('actor sources', () => {
       if (request === undefined) throw new Error('secret');
       return (request as { id: number }).id;
     };
-    const readOrigin = createOriginReader({ userId, logger });
+    useLogger(logger);
+    const readOrigin = createOriginReader({ userId });
     const asked = inRequest({}, () => readOrigin().userId, { id: 3 });
     assert.equal(asked, '3');
     assert.equal(readOrigin().userId, null);

@@ -22,7 +22,6 @@ for (const { name, create } of kafkaClients) {
           clientId: 'svc-contract',
           requestTimeoutMs: 10_000,
           connectionTimeoutMs: 3000,
-          logger: consoleLogger('off'),
         }),
       createTopic: (name, partitions) => kafka.createTopic(name, { partitions }),
       read: async (topic, count) =>

@@ -10,6 +10,7 @@ import { leaseWorkerId, type WorkerLease } from '../../src/envelope/ids.ts';
 import { claimsIn, ownStamp } from '../../src/ground/claims.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { temporaryFolder } from '../support/folders.ts';
+import { useLogger } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
 
 const childFile = fileURLToPath(new URL('./fixtures/lease-child.ts', import.meta.url));
@@ -32,7 +33,8 @@ describe('leaseWorkerId', function () {
   });
 
   function lease(options: Parameters<typeof leaseWorkerId>[0] = {}): WorkerLease {
-    const made = leaseWorkerId({ directory: folder, logger, ...options });
+    useLogger(logger);
+    const made = leaseWorkerId({ directory: folder, ...options });
     leases.push(made);
     return made;
   }

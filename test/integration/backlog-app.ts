@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { loadConfig } from '../../src/config/read/load.ts';
+import { useLogger } from '../../src/observe/logger.ts';
 import { start } from '../../src/start/start.ts';
 
 // An application of a test that kills it: publishes numbered events as it is told to, and says how many of them have their outcome.
@@ -40,7 +41,8 @@ function run({ name, firstNumber, brokers, topic, backupFolder }: BacklogSetup):
     },
   });
   const quiet = (): void => {};
-  const service = start(config, { debug: quiet, info: quiet, warn: quiet, error: quiet });
+  useLogger({ debug: quiet, info: quiet, warn: quiet, error: quiet });
+  const service = start(config);
   let next = firstNumber;
 
   async function publish(count: number): Promise<void> {

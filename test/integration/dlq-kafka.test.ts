@@ -15,7 +15,6 @@ import { failedEvent } from '../publish/failed-event.ts';
 import { fakeCluster } from '../publish/fake-cluster.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
-import { silentLog as logger } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
 
@@ -37,14 +36,13 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       clientId: 'test',
       requestTimeoutMs: 10_000,
       connectionTimeoutMs: 3_000,
-      logger,
     });
     const tier = createDlqTier({
       leastTimeMs: 1_000,
       broker,
       topic: dead,
       format: 'recovery',
-      logger,
+
       partitionOf: (key, partitions) => partitionOfKey(key ?? '', partitions),
       isAway: () => false,
       onSendFailed: () => {},
@@ -78,7 +76,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
     const broker = { client: 'kafkajs', bootstrapServers: kafka.brokers, topic: orders, dlqTopic, backup };
     const { config } = loadConfig({ env: {}, code: { svc: { broker } } });
     const { dlqWaiting: ask, close } = startTiers(config, {
-      ...{ broker: fakeCluster().broker, ledger: createLedger(), alert: { lost() {} }, logger },
+      ...{ broker: fakeCluster().broker, ledger: createLedger(), alert: { lost() {} } },
       ...{ isAway: () => false, onAnswered() {} },
     });
     for (let tries = 0; ask() === null && tries < 50; tries++) await sleep(100);

@@ -13,7 +13,6 @@ import { kafkaOptions, textRecord } from '../adapters/kafka/kafka-options.ts';
 import { event, usualRetry } from '../publish/fake-cluster.ts';
 import { useClock } from '../support/fake-time.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
-import { silentLog } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
 
 const partitionCount = 6;
@@ -56,7 +55,7 @@ for (const { name, create, load } of kafkaClients) {
         onLost: () => {},
         retry: createRetryPolicy(usualRetry),
         breaker: defaultBreaker,
-        logger: silentLog,
+
         onPublished() {},
         onSendFailed() {},
         onRetried() {},

@@ -5,9 +5,10 @@ import type { Relay } from '../../src/outbox/relay/relay.ts';
 import { openOutboxStore } from '../../src/start/adapters.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
 import { kafkaOptions } from '../adapters/kafka/kafka-options.ts';
-import { collectLines, relayOver, rowOf, until } from '../outbox/relay/relay-under-test.ts';
+import { relayOver, rowOf, until } from '../outbox/relay/relay-under-test.ts';
 import { useClock } from '../support/fake-time.ts';
 import { startKafka } from '../support/kafka.ts';
+import { useLogger } from '../support/log.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 
@@ -42,15 +43,20 @@ for (const { name, create } of kafkaClients)
           };
           const writer = open();
           await writer.prepare();
-          // Each relay has the clock of the machine that it stands for.
+          // Each relay has the clock and the log of the machine that it stands for.
           const machine = new AsyncLocalStorage<number>();
           useClock({ now: () => Date.now() + (machine.getStore() ?? 0) });
+          const linesOf = new Map<number | undefined, string[]>();
+          const say = (level: string) => (line: string) =>
+            void linesOf.get(machine.getStore())?.push(`${level} ${line}`);
+          useLogger({ info: say('info'), warn: say('warn'), error: say('error') });
           const startRelay = (offMs: number): { relay: Relay; lines: string[] } => {
             const broker = create(kafkaOptions(kafka.brokers));
             closing.push(() => broker.close(1_000));
-            const { lines, logger } = collectLines();
+            const lines: string[] = [];
+            linesOf.set(offMs, lines);
             const relay = relayOver(
-              { store: open(), broker, logger },
+              { store: open(), broker },
               { pollIntervalMs: 100, leaseMs: 3_000, sendTimeoutMs: 1_500 },
             );
             closing.push(() => relay.stop(2_000));

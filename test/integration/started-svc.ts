@@ -7,6 +7,7 @@ import type { Logger } from '../../src/observe/logger.ts';
 import { type Service, start } from '../../src/start/start.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
 import { temporaryFolder } from '../support/folders.ts';
+import { useLoggerInAll } from '../support/log.ts';
 
 /** svc as `start` makes it, with a folder of its own and the warnings and errors that it writes. */
 export interface StartedSvc {
@@ -64,7 +65,8 @@ export function startSvc(broker: object, options: StartOptions = {}): StartedSvc
     warn: say('warn'),
     error: say('error'),
   };
-  const service = start(config, options.logger ?? own);
+  useLoggerInAll(options.logger ?? own);
+  const service = start(config);
   return {
     service,
     folder,

@@ -9,7 +9,6 @@ import { backupEvent, backupIn, freshPath } from '../adapters/local-backup/backu
 import { outboxFolder, outboxRow } from '../cli/outbox-folder.ts';
 import { failedEvent } from '../publish/failed-event.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
-import { silentLog as logger } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
 import { runSvc } from '../support/run-svc.ts';
 
@@ -75,7 +74,6 @@ requiring('kafka', 'a command that Ctrl-C stops in the middle of what it sends',
       await kafka.createTopic(dead, { partitions: 1 });
       const broker = createKafkajsBroker({
         ...{ brokers: kafka.brokers, clientId: 'test', requestTimeoutMs: 10_000, connectionTimeoutMs: 3_000 },
-        logger,
       });
       const letters = Array.from({ length: count }, (_, n) =>
         toDlqRecord(failedEvent(String(1_000 + n), { topic }), 'operations', Date.now()),

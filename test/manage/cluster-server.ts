@@ -2,7 +2,6 @@ import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { startManagementServer } from '../../src/manage/server.ts';
-import { consoleLogger } from '../../src/observe/logger.ts';
 import { fakeControls } from './fake-controls.ts';
 
 // Run as a process of its own: two workers of a cluster want the same port. Prints who got it.
@@ -10,7 +9,6 @@ const start = (port: number) =>
   startManagementServer(
     { port, address: '127.0.0.1', token: undefined, exposure: ['*'], showDetails: 'always' },
     fakeControls(),
-    consoleLogger('off'),
   );
 
 if (cluster.isPrimary) {

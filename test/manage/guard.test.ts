@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { startManagementServer } from '../../src/manage/server.ts';
+import { useLogger } from '../support/log.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask, sendRaw, statusOf } from './http-client.ts';
 import { defaultOptions, serverHarness } from './server-harness.ts';
@@ -140,7 +141,8 @@ describe('management guard', () => {
 
       it('does not start without a token', async () => {
         const options = { ...defaultOptions, publicUrl };
-        assert.equal(await startManagementServer(options, fakeControls(), logger, true), undefined);
+        useLogger(logger);
+        assert.equal(await startManagementServer(options, fakeControls(), true), undefined);
         assert.deepEqual(lines[0]?.[1], { code: 'SVC_MANAGE_TOKEN_REQUIRED' });
       });
     });
@@ -307,10 +309,11 @@ describe('management guard', () => {
       ['a token of 15 characters', 'x'.repeat(15)],
     ] as const) {
       it(`does not start on another address with ${what}`, async () => {
+        useLogger(logger);
         const refused = await startManagementServer(
           { ...defaultOptions, address: '0.0.0.0', token: given },
           fakeControls(),
-          logger,
+
           true,
         );
         assert.equal(refused, undefined);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { endpointIds } from '../../src/ground/management.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
 import { startManagementServer } from '../../src/manage/server.ts';
+import { useLogger } from '../support/log.ts';
 import { downHealth, fakeControls, upHealth } from './fake-controls.ts';
 import { ask } from './http-client.ts';
 import { defaultOptions, serverHarness } from './server-harness.ts';
@@ -226,8 +227,9 @@ describe('management routes', () => {
     }
 
     it('nothing included: no server', async () => {
+      useLogger(logger);
       assert.equal(
-        await startManagementServer({ ...defaultOptions, exposure: [] }, fakeControls(), logger, true),
+        await startManagementServer({ ...defaultOptions, exposure: [] }, fakeControls(), true),
         undefined,
       );
     });

@@ -6,6 +6,7 @@ import {
   startManagementServer,
 } from '../../src/manage/server.ts';
 import type { LogFields, Logger } from '../../src/observe/logger.ts';
+import { useLogger } from '../support/log.ts';
 import { fakeControls } from './fake-controls.ts';
 
 export const defaultOptions: ManagementOptions = {
@@ -45,7 +46,8 @@ export function serverHarness(): ServerHarness {
     stop,
     async start(options = {}, controls = fakeControls()) {
       await stop();
-      server = await startManagementServer({ ...defaultOptions, ...options }, controls, logger, true);
+      useLogger(logger);
+      server = await startManagementServer({ ...defaultOptions, ...options }, controls, true);
       assert.ok(server, lines.join());
       return server.port;
     },

@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { freePorts } from '../../scripts/services/ports.ts';
 import { startManagementServer } from '../../src/manage/server.ts';
+import { useLogger } from '../support/log.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask, sendRaw, statusOf } from './http-client.ts';
 import { defaultOptions, serverHarness } from './server-harness.ts';
@@ -19,10 +20,8 @@ describe('management server', () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
-    assert.equal(
-      await startManagementServer({ ...defaultOptions, port }, fakeControls(), logger, true),
-      undefined,
-    );
+    useLogger(logger);
+    assert.equal(await startManagementServer({ ...defaultOptions, port }, fakeControls(), true), undefined);
     assert.deepEqual(lines, [
       [
         `management server not started: port ${port} of 127.0.0.1 is in use (management.server.port; 0 takes a free one)`,
@@ -35,7 +34,8 @@ describe('management server', () => {
   it('an address that this machine does not have is one warning that names it', async () => {
     // Of TEST-NET-3, which is nobody's.
     const options = { ...defaultOptions, address: '203.0.113.7', token };
-    assert.equal(await startManagementServer(options, fakeControls(), logger, true), undefined);
+    useLogger(logger);
+    assert.equal(await startManagementServer(options, fakeControls(), true), undefined);
     assert.equal(lines.length, 1);
     assert.match(lines[0]?.[0] ?? '', /^management server not started: .*203\.0\.113\.7/);
     assert.deepEqual(lines[0]?.[1], { code: 'SVC_MANAGE_LISTEN_FAILED' });
@@ -78,7 +78,8 @@ describe('management server', () => {
     it('does not start where all of them are taken', async () => {
       const port = await taken(2);
       const options = { ...defaultOptions, port, portTries: 2 };
-      assert.equal(await startManagementServer(options, fakeControls(), logger, true), undefined);
+      useLogger(logger);
+      assert.equal(await startManagementServer(options, fakeControls(), true), undefined);
       assert.equal(
         lines[0]?.[0],
         `management server not started: ports ${port} to ${port + 1} of 127.0.0.1 are in use (management.server.port; 0 takes a free one)`,
@@ -92,8 +93,9 @@ describe('management server', () => {
     { address: '192.0.2.1', token, port: 0 },
   ]) {
     it(`cannot listen on ${JSON.stringify(wrong)}: one warning`, async () => {
+      useLogger(logger);
       assert.equal(
-        await startManagementServer({ ...defaultOptions, ...wrong }, fakeControls(), logger, true),
+        await startManagementServer({ ...defaultOptions, ...wrong }, fakeControls(), true),
         undefined,
       );
       assert.equal(lines.length, 1);
@@ -105,7 +107,8 @@ describe('management server', () => {
   }
 
   it('worker threads have none', async () => {
-    assert.equal(await startManagementServer(defaultOptions, fakeControls(), logger, false), undefined);
+    useLogger(logger);
+    assert.equal(await startManagementServer(defaultOptions, fakeControls(), false), undefined);
     assert.deepEqual(lines, []);
   });
 

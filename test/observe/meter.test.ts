@@ -12,7 +12,7 @@ import {
   publishDuration,
 } from '../../src/observe/metrics.ts';
 import { consumedBy, durationBoundsSeconds } from '../../src/observe/outcomes.ts';
-import { silentLog as silent } from '../support/log.ts';
+import { silentLog as silent, useLogger } from '../support/log.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
 
 class TestReader extends MetricReader {
@@ -48,7 +48,8 @@ describe('meter', () => {
     return reader;
   }
   const bind = (sources = filledSources(), logger: Logger = silent) => {
-    binding = bindMeter(() => api.metrics.getMeterProvider(), sources, { version: '1.2.3', logger });
+    useLogger(logger);
+    binding = bindMeter(() => api.metrics.getMeterProvider(), sources, { version: '1.2.3' });
     return sources;
   };
 
@@ -134,7 +135,6 @@ describe('meter', () => {
     const sources = filledSources();
     binding = bindMeter(() => loaded?.metrics.getMeterProvider(), sources, {
       version: '1.2.3',
-      logger: silent,
     });
     sources.durations.record('ORDER_CREATED', 0.1);
     assert.equal((await reader.values()).size, 0);

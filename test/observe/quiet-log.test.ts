@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type LogFields, quietMs, type ThrottledLogOptions, throttledLog } from '../../src/observe/logger.ts';
 import { useClock } from '../support/fake-time.ts';
+import { useLogger } from '../support/log.ts';
 
 describe('quiet log', () => {
   function quietLog(options?: ThrottledLogOptions) {
@@ -13,7 +14,8 @@ describe('quiet log', () => {
       error: (text: string, fields?: LogFields) => lines.push([text, fields]),
     };
     const clock = useClock({ time: 0, monotonic: (): number => clock.time });
-    return { say: throttledLog(logger, options), lines, clock };
+    useLogger(logger);
+    return { say: throttledLog(options), lines, clock };
   }
 
   it('says the first line of a key at once, and the next one after ten seconds with the number left out', () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createSameTable, type SameTable } from '../../src/outbox/join.ts';
 import type { DriverSession } from '../../src/transaction/driver.ts';
 import { clockOfEach } from '../support/fake-time.ts';
+import { useLogger } from '../support/log.ts';
 
 function connection(dialect: DriverSession['dialect'] = 'postgres'): DriverSession {
   return { dialect, status: () => 'open', run: () => undefined };
@@ -25,9 +26,10 @@ describe('the table of the application and that of svc', () => {
 
   const checkOf = (deletesAtOnce = false): SameTable => {
     const say = (message: string): void => void said.push(message);
+    useLogger({ debug: say, info: say, warn: say, error: say });
     return createSameTable({
       ...{ dialect: 'postgres', table: 'events', deletesAtOnce },
-      logger: { debug: say, info: say, warn: say, error: say },
+
       store: {
         lastId: async () => 20_000,
         async holds(eventId, afterId) {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { startSdk } from '../../src/preload/sdk/node-sdk.ts';
+import { useLogger } from '../support/log.ts';
 
 describe('startSdk', () => {
   afterEach(() => {
@@ -25,7 +26,8 @@ describe('startSdk', () => {
         }
         async shutdown(): Promise<void> {}
       }
-      startSdk({ NodeSDK }, { serviceName: 'orders', instrumentations: [] }, logger);
+      useLogger(logger);
+      startSdk({ NodeSDK }, { serviceName: 'orders', instrumentations: [] });
       assert.deepEqual(starts, [{ serviceName: 'orders', instrumentations: [] }]);
       assert.equal(
         lines.filter((line) => line.startsWith('OTEL_CONFIG_FILE has no effect')).length,

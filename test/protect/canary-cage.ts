@@ -9,7 +9,7 @@ import { formatProblem } from '../../src/config/check/check.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import * as consumer from '../../src/consumer.ts';
 import * as everything from '../../src/index.ts';
-import type { Logger } from '../../src/observe/logger.ts';
+import { type Logger, useLogger } from '../../src/observe/logger.ts';
 import { type Outcome, outcomes } from '../../src/observe/outcomes.ts';
 import type { Producer } from '../../src/publish/publisher.ts';
 import { type Service, start } from '../../src/start/start.ts';
@@ -100,7 +100,8 @@ export function openCanaryCage(): CanaryCage {
         },
       });
       assert.deepEqual(problems.map(formatProblem), []);
-      service = start(config, logger);
+      useLogger(logger);
+      service = start(config);
       return service;
     },
 

@@ -93,7 +93,7 @@ describe('the own text of an application', () => {
     assert.deepEqual(publishes(payload, ['other']), published);
     assert.deepEqual(publishes(payload, ['**.other']), published);
     assert.deepEqual(publishes(payload, ['other=CUSTOM:HASH']), published);
-    assert.deepEqual(publishes(payload, [], { reportTo: { warn() {} } }), published);
+    assert.deepEqual(publishes(payload, [], { detects: true }), published);
     assert.deepEqual(publishes(own), { value: sent });
     assert.deepEqual(publishes([own]), { value: [sent] });
     assert.equal(payload.a, own);

@@ -3,7 +3,7 @@ import { createRetryPolicy } from '../../src/publish/main/cluster-state.ts';
 import { createQueue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { EventValue, jsonForm, type SerializedEvent } from '../../src/serialize/serializer.ts';
-import { logInto } from '../support/log.ts';
+import { logInto, useLogger } from '../support/log.ts';
 
 export interface Sent {
   readonly topic: string;
@@ -100,6 +100,7 @@ export function queueOver(
   const failed: FailedEvent[] = [];
   const lines: string[] = [];
   const counts = { published: 0, retried: 0, sendsFailed: [] as string[] };
+  useLogger(logInto(lines));
   const queue = createQueue({
     broker,
     topic: 'main',
@@ -109,7 +110,7 @@ export function queueOver(
     deliveryTimeoutMs: 30_000,
     retry: createRetryPolicy(usualRetry),
     breaker: patientBreaker,
-    logger: logInto(lines),
+
     next: async (one) => {
       failed.push(one);
       return 'dlq';

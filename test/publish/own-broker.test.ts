@@ -7,9 +7,8 @@ describe('a broker of the application', () => {
   it('keeps no process alive while it does not answer', async () => {
     const hanging = { ...createFakeBroker(Date.now), send: () => new Promise<never>(() => {}) };
     const takeOut = registerBroker('hanging', () => hanging);
-    const logger = { info() {}, warn() {}, error() {} };
     const broker = await openOwnBroker('hanging', {
-      ...{ brokers: [], clientId: 'svc', requestTimeoutMs: 30_000, connectionTimeoutMs: 1_000, logger },
+      ...{ brokers: [], clientId: 'svc', requestTimeoutMs: 30_000, connectionTimeoutMs: 1_000 },
     });
     takeOut();
     const timers = (): number => process.getActiveResourcesInfo().filter((one) => one === 'Timeout').length;

@@ -9,7 +9,7 @@ import { type AvroSchema, openAvro } from '../../src/serialize/avro/avro.ts';
 import type { SchemaRegistry } from '../../src/serialize/avro/schema-registry.ts';
 import type { EventValue } from '../../src/serialize/serializer.ts';
 import { temporaryFolder } from '../support/folders.ts';
-import { silentLog } from '../support/log.ts';
+import { silentLog, useLogger } from '../support/log.ts';
 
 let loaded: Config | undefined;
 let folder: string | undefined;
@@ -54,7 +54,8 @@ export function avroOf({
     ...{ address: 'http://registry', register: async () => 7, lookUp: async () => 7 },
     ...{ isCompatible: async () => true, schemaOf: async () => '' },
   };
-  return openAvro(config, { ...seven, ...registry }, logger);
+  useLogger(logger);
+  return openAvro(config, { ...seven, ...registry });
 }
 
 const source = { serviceName: 'orders', serviceVersion: null, hostname: null };

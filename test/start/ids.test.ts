@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../src/config/config.ts';
-import { consoleLogger } from '../../src/observe/logger.ts';
 import { type EventIds, startIds } from '../../src/start/settings.ts';
 import { useClock } from '../support/fake-time.ts';
 import { temporaryFolder } from '../support/folders.ts';
@@ -38,7 +37,7 @@ describe('startIds', function () {
       ...{ tls: { enabled: false }, sasl: {}, file: { path: folder } },
     };
     const ids = { type: 'snowflake', leasePath: folder, lease: 'auto', group: 'svc-workers', ...idGenerator };
-    return startIds({ broker, idGenerator: ids } as unknown as Config, consoleLogger('off'));
+    return startIds({ broker, idGenerator: ids } as unknown as Config);
   }
 
   const sourceOf = (ids: EventIds): string | undefined => ids.worker()?.source;

@@ -8,7 +8,7 @@ import { type Managed, startManagement } from '../../src/start/management.ts';
 import { ask } from '../manage/http-client.ts';
 import { metricSources } from '../observe/metric-sources.ts';
 import { temporaryFolder } from '../support/folders.ts';
-import { logInto, silentLog } from '../support/log.ts';
+import { logInto, useLogger } from '../support/log.ts';
 
 describe('the process file of a management server', () => {
   const { TMPDIR } = process.env;
@@ -23,7 +23,8 @@ describe('the process file of a management server', () => {
   } as unknown as Managed;
   const start = () => {
     const code = { svc: { broker: { topic: 't' } }, management: { server: { port: 0 } } };
-    return startManagement(loadConfig({ env: {}, code }).config, logger, managed);
+    useLogger(logger);
+    return startManagement(loadConfig({ env: {}, code }).config, managed);
   };
 
   beforeEach(() => {
@@ -81,7 +82,8 @@ describe('keys that are invalidated over HTTP', () => {
       ...{ keys: () => keys, invalidateKeys: async () => void own++, breakers: {} },
     } as unknown as Managed;
     const code = { svc: { broker: { topic: 't' } }, management: { server: { port: 0, token } } };
-    const server = await startManagement(loadConfig({ env: {}, code }).config, logger, managed);
+    useLogger(logger);
+    const server = await startManagement(loadConfig({ env: {}, code }).config, managed);
     assert.ok(server);
     try {
       const { status, body } = await ask(server.port, '/actuator/svc/keys/invalidate', {
@@ -111,7 +113,7 @@ describe('the console of a management server', () => {
       svc: { broker: { topic: 't' } },
       management: { server: { port: 0, ...server }, endpoints },
     };
-    const started = await startManagement(loadConfig({ env: {}, code }).config, silentLog, managed);
+    const started = await startManagement(loadConfig({ env: {}, code }).config, managed);
     assert.ok(started);
     const { status } = await ask(started.port, '/actuator/svc');
     await started.close();

@@ -14,6 +14,7 @@ import {
 } from '../../src/publish/api/publish.ts';
 import { type Protection, startProtection } from '../../src/start/protection.ts';
 import { forgetMarks } from '../protect/forget-marks.ts';
+import { useLogger } from '../support/log.ts';
 
 const key = createHash('sha256').update('a key').digest('base64');
 
@@ -39,7 +40,8 @@ describe('protection as it is configured', () => {
     return config;
   }
   function startWith(pii: object): Protection {
-    protection = startProtection(configOf(pii), logger);
+    useLogger(logger);
+    protection = startProtection(configOf(pii));
     return protection;
   }
   function publish(payload: unknown, eventType = 'E'): Record<string, unknown> {

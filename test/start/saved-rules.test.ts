@@ -3,14 +3,13 @@ import { loadConfig } from '../../src/config/read/load.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import { startProtection } from '../../src/start/protection.ts';
-import { silentLog } from '../support/log.ts';
 
 const event = { eventType: 'SAVED', aggregateType: 'Order', aggregateId: 7, payload: {} };
 
 describe('rules of saved events', () => {
   const start = () => {
     const code = { svc: { broker: { topic: 't' } } };
-    return startProtection(loadConfig({ env: {}, code }).config, silentLog);
+    return startProtection(loadConfig({ env: {}, code }).config);
   };
 
   it('are taken in once for each type and content', async () => {

@@ -7,7 +7,7 @@ const real: Clock = { ...clock };
 
 /** svc measures time with this clock until the test ends. What `fake` leaves out is real. */
 export function useClock<Fake extends Partial<Clock>>(fake: Fake): Fake {
-  Object.assign(clock, real);
+  realClock();
   if (fake.now !== undefined) clock.now = () => (fake as Clock).now();
   if (fake.monotonic !== undefined) clock.monotonic = () => (fake as Clock).monotonic();
   return fake;
@@ -16,8 +16,9 @@ export function useClock<Fake extends Partial<Clock>>(fake: Fake): Fake {
 /** The clock of the globals that sinon fakes. svc itself reads the time in another way. */
 export const clockOfGlobals: Clock = { now: () => Date.now(), monotonic: () => performance.now() };
 
-// The first file of tests that imports this one gives it to all files of the same run.
-afterEach('the real clock', () => void Object.assign(clock, real));
+export function realClock(): void {
+  Object.assign(clock, real);
+}
 
 /** Fake timers, and the clock that svc measures with. */
 export function fakeTime(options?: Parameters<typeof sinon.useFakeTimers>[0]): sinon.SinonFakeTimers {

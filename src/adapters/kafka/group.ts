@@ -2,7 +2,7 @@ import type { Instant, WorkerIdGrant, WorkerIdLease } from '../../envelope/ids.t
 import { backoffMs, clock, inTime, within } from '../../ground/clock.ts';
 import { maxWorkerId } from '../../ground/event-fields.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';
 import { AnswerReader, checkCode, int32, type KafkaRequest, list, ProtocolError, text } from './protocol.ts';
 import { protocolErrorIn, toSendFailure, who } from './send-failure.ts';
@@ -104,7 +104,6 @@ interface GroupLeaseOptions {
   readonly access: GroupAccess;
   readonly group: string;
   readonly refusals: GroupRefusals;
-  readonly logger: Logger;
 }
 
 interface Held {
@@ -117,7 +116,7 @@ interface Held {
  * member a number (`assignWorkerIds`), members bring the one that they hold, and Kafka removes silent members.
  */
 export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
-  const { access, group, refusals, logger } = options;
+  const { access, group, refusals } = options;
   const settings = {
     ...{ group, protocolType: 'svc-workers', protocolName: 'worker-ids-v1' },
     ...{ sessionTimeoutMs, rebalanceTimeoutMs },

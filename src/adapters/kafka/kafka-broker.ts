@@ -1,3 +1,4 @@
+import { logger } from '../../observe/logger.ts';
 // kafka/: Kafka through any of its clients. A client is a transport: it connects and signs in. The rest is here.
 //
 // A client's port is transport.ts: from an address to a signed-in socket.
@@ -82,7 +83,7 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
       try {
         return await (await session()).partitionCount(topic);
       } catch (error) {
-        options.logger.debug(toSendFailure(error, { ...asking, topic }).message);
+        logger.debug(toSendFailure(error, { ...asking, topic }).message);
         return undefined;
       }
     },

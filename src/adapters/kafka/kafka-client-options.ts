@@ -3,7 +3,7 @@ import { type ConnectionOptions, createSecureContext } from 'node:tls';
 import { SvcError } from '../../ground/errors.ts';
 import { readBoundedSync } from '../../ground/files.ts';
 import type { KafkaCompression, passwordMechanisms } from '../../ground/management.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 
 export interface KafkaTlsOptions {
   /** PEM files, read at the first connection. Default of `caFile`: the authorities that Node trusts. */
@@ -58,7 +58,6 @@ export interface KafkaClientOptions {
   readonly compression?: KafkaCompression | undefined;
   /** `false`: never let Kafka create a missing topic. Default: as the brokers are configured. */
   readonly makesTopics?: false | undefined;
-  readonly logger: Logger;
 }
 
 /**
@@ -67,7 +66,7 @@ export interface KafkaClientOptions {
  *
  * @throws SvcError that names the setting, if the first read fails
  */
-export function readCertificates(tls: KafkaTlsOptions, logger: Logger): () => ConnectionOptions {
+export function readCertificates(tls: KafkaTlsOptions): () => ConnectionOptions {
   let good = readOnce(tls);
   let said: string | undefined;
   return () => {

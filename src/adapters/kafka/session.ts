@@ -1,5 +1,6 @@
 import { backoffMs, clock, inTime } from '../../ground/clock.ts';
 import { topicNamePattern } from '../../ground/event-fields.ts';
+import { logger } from '../../observe/logger.ts';
 import {
   type BrokerRecord,
   type BrokerTraffic,
@@ -106,7 +107,7 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
   };
 }
 
-function isIdempotent({ idempotence = true, acks = 'all', logger }: KafkaClientOptions): boolean {
+function isIdempotent({ idempotence = true, acks = 'all' }: KafkaClientOptions): boolean {
   if (idempotence && acks !== 'all')
     logger.info(
       `Kafka may store a retried event twice: svc.broker.idempotence needs svc.broker.acks: all, but it is ${acks}`,
@@ -758,7 +759,7 @@ function newProducerOf(
 ): () => Promise<ProducerId | undefined> {
   let isSaid = false;
   const none = (why: string): undefined => {
-    if (!isSaid) options.logger.warn(`Kafka may store a retried event twice: ${why}`);
+    if (!isSaid) logger.warn(`Kafka may store a retried event twice: ${why}`);
     isSaid = true;
   };
   return async () => {

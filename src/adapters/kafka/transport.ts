@@ -357,9 +357,9 @@ const sayMs = 60_000;
 /** A longer throttle is in another unit. */
 const longestMs = 3_600_000;
 
-function createThrottle(options: Pick<KafkaClientOptions, 'logger' | 'clientId' | 'sasl'>): Throttle {
+function createThrottle(options: Pick<KafkaClientOptions, 'clientId' | 'sasl'>): Throttle {
   const held = new Map<string, HeldBack>();
-  const say = throttledLog(options.logger, {
+  const say = throttledLog({
     level: 'warn',
     intervalMs: sayMs,
     saysLeftOut: false,

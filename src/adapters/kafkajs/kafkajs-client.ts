@@ -12,7 +12,7 @@ import type {
 } from 'kafkajs';
 import { SvcError } from '../../ground/errors.ts';
 import { shared } from '../../ground/lifecycle.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import type { Compression } from '../kafka/compressors.ts';
 import {
   type KafkaClientOptions,
@@ -46,8 +46,8 @@ interface KafkajsClient {
 /** Loads and patches kafkajs and reads the certificates. The result opens clients, which share nothing. */
 export async function loadKafkajs(options: KafkajsClientOptions): Promise<() => KafkajsClient> {
   const vendor = (await import('kafkajs')).default;
-  await patchRequestQueue(options.logger);
-  const certificates = options.tls && readCertificates(options.tls, options.logger);
+  await patchRequestQueue();
+  const certificates = options.tls && readCertificates(options.tls);
   const signIn = options.sasl && (await createSignIn(options.sasl, options.connectionTimeoutMs));
   if (options.readsAll) await addCodecs(vendor);
   const config: KafkaConfig = {
@@ -59,7 +59,7 @@ export async function loadKafkajs(options: KafkajsClientOptions): Promise<() => 
     // svc retries by itself, because it can keep the order and tell what was stored.
     retry: { retries: options.retries ?? 0 },
     logLevel: vendor.logLevel.WARN,
-    logCreator: () => (entry) => logLine(options.logger, entry),
+    logCreator: () => (entry) => logLine(entry),
     ssl: certificates !== undefined,
   };
   return () => {
@@ -104,7 +104,7 @@ function openSocket(
 }
 
 /** At debug level: the adapter reports final failures itself, in one line. */
-function logLine(logger: Logger, { namespace, log }: LogEntry): void {
+function logLine({ namespace, log }: LogEntry): void {
   const broker = typeof log.broker === 'string' ? log.broker : undefined;
   logger.debug(`kafkajs: ${log.message}`, { namespace: namespace || undefined, broker });
 }
@@ -138,11 +138,11 @@ async function versionOfKafkajs(): Promise<string | undefined> {
 const said = new Set<string>();
 
 /** Once per process, because all clients use the same kafkajs. `effect`: what svc cannot do. */
-function sayUnknown(logger: Logger | undefined, version: string | undefined, effect: string): void {
+function sayUnknown(version: string | undefined, effect: string): void {
   if (said.has(effect)) return;
   said.add(effect);
   const found = version === knownVersion ? 'that is installed' : (version ?? 'of an unknown version');
-  logger?.warn(`kafkajs ${found} is not the version that svc knows (${knownVersion}): ${effect}`);
+  logger.warn(`kafkajs ${found} is not the version that svc knows (${knownVersion}): ${effect}`);
 }
 
 type Sasl = SASLOptions | Mechanism;
@@ -227,14 +227,13 @@ const methods = [
  * keeps a process alive. Other versions of kafkajs are not patched.
  */
 export async function patchRequestQueue(
-  logger: Logger,
   parts: () => Promise<readonly [string | undefined, RequestQueue]> = installed,
 ): Promise<void> {
   const [version, prototype] = await parts().catch(() => []);
   const isKnown =
     version === knownVersion && methods.every((name) => typeof prototype?.[name] === 'function');
   if (!isKnown || prototype === undefined) {
-    sayUnknown(logger, version, 'an idle process may use more CPU, and may not exit');
+    sayUnknown(version, 'an idle process may use more CPU, and may not exit');
     return;
   }
   const patched = shared('kafkajs-request-queues', () => new WeakSet<object>());

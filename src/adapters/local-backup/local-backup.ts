@@ -6,7 +6,7 @@ import { basename, join } from 'node:path';
 import { nextTurn, sleep } from '../../ground/builtins.ts';
 import { clock, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import type { StoredEvent, Unreadable } from '../../publish/recovery-source.ts';
 import type { BackupEvent } from '../../publish/tier.ts';
 import {
@@ -48,7 +48,6 @@ export interface LocalBackupOptions extends DirectoryOptions {
   readonly maxBytes: number;
   /** Only this process reads its segments while it lives, because its sender keeps their order. */
   readonly isJournal?: boolean;
-  readonly logger: Logger;
 }
 
 /** Up to this many events at once are written as files, if the format has files. More go to one segment with one fsync. */
@@ -66,7 +65,7 @@ const [recountMs, recountSoonMs] = [60_000, 10_000];
  * batches and events beyond `maxFiles` only. Stored events never change their form.
  */
 function createLocalBackup(options: LocalBackupOptions) {
-  const { logger, format, maxFiles, maxBytes, isJournal = false } = options;
+  const { format, maxFiles, maxBytes, isJournal = false } = options;
   const usage = createUsage(() => clock.monotonic());
   const waiting: Waiting[] = [];
   let waitingBytes = 0;

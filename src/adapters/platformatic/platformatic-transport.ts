@@ -40,7 +40,7 @@ const keepAliveMs = 60_000;
 export async function loadPlatformaticTransport(options: KafkaClientOptions): Promise<Transport> {
   const vendor = await loadPlatformatic<Vendor>('svc.broker.client: platformatic');
   const signIn = options.sasl && (await createSignIn(vendor, options.sasl, options.connectionTimeoutMs));
-  const certificates = options.tls && readCertificates(options.tls, options.logger);
+  const certificates = options.tls && readCertificates(options.tls);
 
   return async (address, signal) => {
     const signedIn = await signIn?.();

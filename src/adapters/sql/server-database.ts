@@ -265,7 +265,7 @@ export function blockerText(row: SqlRow | undefined): string | undefined {
 
 function sayBlocked(database: string, logger: Logger | undefined): (blocker: string) => void {
   if (logger === undefined) return () => {};
-  const say = throttledLog(logger);
+  const say = throttledLog();
   return (blocker) =>
     say('blocked', `outbox: a statement waits for a lock in ${database}, which ${blocker} holds`);
 }

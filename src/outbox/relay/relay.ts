@@ -6,7 +6,7 @@ import type { Config } from '../../config/config.ts';
 import { isAlive, ownStamp, type ProcessStamp, wholeSpace } from '../../ground/claims.ts';
 import { backoffMs, clock, inTime, within } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
-import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
+import { logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { Ledger, PublishDurations } from '../../observe/outcomes.ts';
 import {
@@ -54,7 +54,6 @@ export interface RelayParts {
   /** The caller prepares and closes it. */
   readonly store: OutboxStore;
   readonly broker: Broker;
-  readonly logger: Logger;
   readonly settings: RelaySettings;
   readonly counters: RelayCounters;
   /** Unique among all relays that ever share the table. */
@@ -129,10 +128,9 @@ export function openRelay(
   store: OutboxStore,
   broker: Broker,
   counters: RelayCounters,
-  logger: Logger,
 ): Relay {
   return createRelay({
-    ...{ store: takingOver(store, logger), broker, logger, counters },
+    ...{ store: takingOver(store), broker, counters },
     owner: newOwner(),
     settings: {
       batchSize: outbox.batchSize,
@@ -150,13 +148,13 @@ export function openRelay(
 }
 
 export function createRelay(parts: RelayParts): Relay {
-  const { store, broker, logger, settings, owner, counters } = parts;
-  const say = throttledLog(logger, { level: 'warn' });
+  const { store, broker, settings, owner, counters } = parts;
+  const say = throttledLog({ level: 'warn' });
   const counts = createPartitionCounts((topic) => broker.partitionsFor(topic));
   const refusals = createTopicRefusals();
-  const time = createDatabaseTime(logger);
+  const time = createDatabaseTime();
   const statistics = createStatistics({ store });
-  const cleanup = createCleanup({ store, settings, logger, rests: () => lease.standsBy });
+  const cleanup = createCleanup({ store, settings, rests: () => lease.standsBy });
   /** OPEN after 5 consecutive failures of the cluster. HALF-OPEN 60 s later, when one send decides. Rows wait in their table. */
   const breaker: Breaker = createCircuit({
     threshold: settings.circuitBreaker ? defaultBreaker.threshold : Number.POSITIVE_INFINITY,
@@ -176,7 +174,7 @@ export function createRelay(parts: RelayParts): Relay {
     },
   });
   const lease = createShardLease({
-    ...{ owner, leaseMs: leaseMsFor(settings), say, logger },
+    ...{ owner, leaseMs: leaseMsFor(settings), say },
     store: {
       isFull: (owner) => store.isFull(owner),
       release: (owner) => store.release(owner),
@@ -191,11 +189,11 @@ export function createRelay(parts: RelayParts): Relay {
     listen,
   });
   const pipeline = createPipeline({
-    ...{ store, broker, counts, owner, settings, breaker, refusals, lease, time, logger, say, counters },
+    ...{ store, broker, counts, owner, settings, breaker, refusals, lease, time, say, counters },
     onRoom: () => reader.recheck(),
     onNextPassIn: (ms) => reader.nextPassIn(ms),
   });
-  const reader = createReader({ store, settings, pipeline, lease, breaker, say, logger });
+  const reader = createReader({ store, settings, pipeline, lease, breaker, say });
   let listening: { readonly end: AbortController; readonly done: Promise<unknown> } | undefined;
   let running: Promise<unknown>[] = [];
   let stopped: Promise<boolean> | undefined;
@@ -412,7 +410,6 @@ interface ShardLeaseOptions {
   readonly owner: string;
   readonly leaseMs: number;
   readonly say: QuietLog;
-  readonly logger: Logger;
   /** Runs a claim while nothing is sent. So shards that it gives back have no rows in flight, as far as sends end in time. */
   readonly withoutSends: <T>(claim: () => Promise<T>, maxWaitMs: number) => Promise<T>;
   /** A claim was answered, or failed. */
@@ -425,7 +422,7 @@ type ShardLease = ReturnType<typeof createShardLease>;
 
 /** The shards whose rows this relay may send, and until when. */
 function createShardLease(options: ShardLeaseOptions) {
-  const { store, owner, leaseMs, say, logger, withoutSends, onClaim, listen } = options;
+  const { store, owner, leaseMs, say, withoutSends, onClaim, listen } = options;
   const renewMs = leaseMs / 3;
   const epochs = new Map<number, number>();
   const pause = createWakeup();
@@ -545,7 +542,7 @@ function createShardLease(options: ShardLeaseOptions) {
 const maxNamed = 5;
 
 /** Takes over the leases of ended processes of this host. At the start, logs which other relays hold shards. */
-function takingOver(store: OutboxStore, logger: Logger): OutboxStore {
+function takingOver(store: OutboxStore): OutboxStore {
   const taken = new Set<string>();
   let isFirst = true;
 
@@ -801,7 +798,6 @@ interface PipelineOptions {
   readonly refusals: TopicRefusals;
   readonly lease: Pick<ShardLease, 'epochOf' | 'lasts' | 'lost'>;
   readonly time: DatabaseTime;
-  readonly logger: Logger;
   readonly say: QuietLog;
   readonly counters: RelayCounters;
   /** Memory was freed, or nothing is in flight. */
@@ -814,8 +810,7 @@ type Pipeline = ReturnType<typeof createPipeline>;
 
 /** Rows between read and acknowledgment, in the order of their aggregates. */
 function createPipeline(options: PipelineOptions) {
-  const { store, broker, counts, owner, settings, breaker, refusals, lease, time, logger, say, onRoom } =
-    options;
+  const { store, broker, counts, owner, settings, breaker, refusals, lease, time, say, onRoom } = options;
   const order = createAggregateOrder();
   const topics = createPauses(topicPauses);
   const partitions = createPauses(partitionPauses);
@@ -855,7 +850,7 @@ function createPipeline(options: PipelineOptions) {
   });
 
   /** For problems that only an operator can solve. */
-  const sayError = throttledLog(logger);
+  const sayError = throttledLog();
   /** Rows of the last failed send without a known fault of their own, if none has succeeded since. */
   let lastFailedRows: readonly StoredRow[] = [];
   /** The last log line says that events cannot be sent. The breaker logs its own changes. */
@@ -1459,7 +1454,6 @@ interface ReaderOptions {
   readonly lease: Pick<ShardLease, 'shards' | 'epochOf' | 'hasNone' | 'failure'>;
   readonly breaker: Breaker;
   readonly say: QuietLog;
-  readonly logger: Logger;
 }
 
 /**
@@ -1468,7 +1462,7 @@ interface ReaderOptions {
  * retries deferred rows.
  */
 function createReader(options: ReaderOptions) {
-  const { store, settings, pipeline, lease, breaker, say, logger } = options;
+  const { store, settings, pipeline, lease, breaker, say } = options;
   const size = createBatchSize(settings);
   const signal = createWakeup();
   let isStopped = false;
@@ -1681,15 +1675,14 @@ const dayMs = 86_400_000;
 interface CleanupOptions {
   readonly store: Pick<OutboxStore, 'cleanup' | 'partition'>;
   readonly settings: Pick<RelaySettings, 'cleanupEnabled' | 'retentionDays' | 'failedRetentionDays'>;
-  readonly logger: Logger;
   /** True: another relay does it. */
   readonly rests?: () => boolean;
 }
 
 /** Deletes old rows, one instance at a time. */
-export function createCleanup({ store, settings, logger, rests }: CleanupOptions) {
+export function createCleanup({ store, settings, rests }: CleanupOptions) {
   const { retentionDays, failedRetentionDays } = settings;
-  const say = throttledLog(logger, { level: 'warn' });
+  const say = throttledLog({ level: 'warn' });
   const pause = createWakeup();
   let isStopped = !settings.cleanupEnabled;
 
@@ -1749,8 +1742,8 @@ interface DatabaseTime {
 const toleranceMs = 10_000;
 const sayMs = 60_000;
 
-function createDatabaseTime(logger: Logger): DatabaseTime {
-  const say = throttledLog(logger, { intervalMs: sayMs, saysLeftOut: false });
+function createDatabaseTime(): DatabaseTime {
+  const say = throttledLog({ intervalMs: sayMs, saysLeftOut: false });
   /** Added to the monotonic clock it gives the database's time. */
   let offsetMs: number | undefined;
 

@@ -8,7 +8,7 @@ import { loadConfig } from '../../config/read/load.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadChunk, shared } from '../../ground/lifecycle.ts';
 import { notStartedExitCode, unsupportedNode } from '../../ground/version.ts';
-import { consoleLogger, stderrLogger } from '../../observe/logger.ts';
+import { consoleLogger, logger, stderrLogger } from '../../observe/logger.ts';
 import { handOverProviders } from '../../observe/otel-api.ts';
 import type * as Preload from '../preload.ts';
 
@@ -81,7 +81,6 @@ export function controlOf(who: object) {
       state.inCharge = undefined;
       const current = running();
       if (current === undefined || current.isPaused) return;
-      const { logger } = current;
       const count = current.pending();
       logger.info(
         `switched off by disable()${count === 0 ? '' : `: ${count} ${count === 1 ? 'event' : 'events'} in flight continue`}`,
@@ -100,7 +99,7 @@ export function controlOf(who: object) {
       if (state.inCharge !== who || current === undefined) return;
       const names = changedNames(given.code, codeOf(config));
       if (names.length > 0)
-        warn(current, given, `setConfig(): ${names.join(', ')} takes effect after disable() and enable()`);
+        warn(given, `setConfig(): ${names.join(', ')} takes effect after disable() and enable()`);
     },
 
     setTracerProvider(provider: TracerProvider): void {
@@ -129,10 +128,10 @@ function getRunning(who: object, given: Given, code: object | undefined): boolea
   const current = running();
   if (current === undefined || current.isPaused) return startOrGoOn(current, given, code);
   if (state.inCharge !== undefined) {
-    sayOccupied(who, current, given, code);
+    sayOccupied(who, given, code);
     return false;
   }
-  join(current, given, code);
+  join(given, code);
   return true;
 }
 
@@ -148,7 +147,7 @@ function keepsNothing(meters: MeterProvider): boolean {
 /** False if svc does not start; the reason is logged. */
 function startOrGoOn(current: Running | undefined, given: Given, code: object | undefined): boolean {
   if (current !== undefined && isDeepStrictEqual(code, given.code) && current.resume()) {
-    current.logger.info('goes on after enable()');
+    logger.info('goes on after enable()');
     given.diag?.debug('enabled again');
     return true;
   }
@@ -159,25 +158,24 @@ function startOrGoOn(current: Running | undefined, given: Given, code: object | 
   return started !== undefined;
 }
 
-function join(current: Running, given: Given, code: object | undefined): void {
+function join(given: Given, code: object | undefined): void {
   const names = changedNames(undefined, code);
   if (names.length > 0)
     warn(
-      current,
       given,
       `SvcInstrumentation joins the svc that svc/register started, and ignores its own ${names.join(', ')}. Put these settings into svc.config.*, or remove svc/register`,
     );
   given.diag?.debug('joins the svc that svc/register started');
 }
 
-function sayOccupied(who: object, current: Running, given: Given, code: object | undefined): void {
+function sayOccupied(who: object, given: Given, code: object | undefined): void {
   if (state.inCharge === who) {
-    warn(current, given, 'enable() was called, but svc already runs');
+    warn(given, 'enable() was called, but svc already runs');
     return;
   }
   const names = changedNames(undefined, code);
   const loss = names.length === 0 ? '' : `, and ignores its own ${names.join(', ')}`;
-  warn(current, given, `there is more than one SvcInstrumentation; this one does nothing${loss}`);
+  warn(given, `there is more than one SvcInstrumentation; this one does nothing${loss}`);
 }
 
 function takeCharge(who: object, given: Given): void {
@@ -192,7 +190,7 @@ function givenTo(who: object): Given {
 }
 
 /** Writes to svc's log and, by `OTEL_LOG_LEVEL`, to OpenTelemetry's. */
-function warn({ logger }: Running, { diag }: Given, message: string): void {
+function warn({ diag }: Given, message: string): void {
   logger.warn(message);
   diag?.warn(message);
 }

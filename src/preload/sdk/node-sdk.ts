@@ -11,7 +11,7 @@ import type { Config } from '../../config/config.ts';
 import { readSource } from '../../context/source.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { type Manifest, nearestManifest } from '../../ground/files.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import { otelApi } from '../../observe/otel-api.ts';
 
 /**
@@ -36,7 +36,7 @@ const packageNameOfNodeSdk = '@opentelemetry/sdk-node';
 const versions = { least: 200, before: 400 } as const;
 
 /** Starts the application's own SDK, configured by `OTEL_*`. `undefined`, with the reason in the log, or a `SvcError`. */
-export function startNodeSdk(config: Config, logger: Logger): RunningSdk | SvcError | undefined {
+export function startNodeSdk(config: Config): RunningSdk | SvcError | undefined {
   if (process.env.OTEL_SDK_DISABLED?.trim().toLowerCase() === 'true') {
     logger.info('svc.telemetry.sdk: node has no effect, because OTEL_SDK_DISABLED is true');
     return undefined;
@@ -51,23 +51,22 @@ export function startNodeSdk(config: Config, logger: Logger): RunningSdk | SvcEr
   const problem = problemOf(application.versionOf(packageNameOfNodeSdk));
   if (problem !== undefined) return new SvcError('SVC_PRELOAD_SDK', problem);
   try {
-    return started(application, config, logger);
+    return started(application, config);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     return new SvcError('SVC_PRELOAD_SDK', `the OpenTelemetry SDK could not be started: ${reason}`);
   }
 }
 
-function started(application: Application, config: Config, logger: Logger): RunningSdk {
-  const instruments = findInstrumentations(application, logger);
+function started(application: Application, config: Config): RunningSdk {
+  const instruments = findInstrumentations(application);
   const { instrumentations } = instruments;
   const { serviceName } = readSource(config.service);
   const options = { ...instruments, ...(serviceName !== null && { serviceName }) };
-  const sdk = startSdk(application.load(packageNameOfNodeSdk) as SdkModule, options, logger);
+  const sdk = startSdk(application.load(packageNameOfNodeSdk) as SdkModule, options);
   const hookImports = hookSdkImports(
     instrumentations,
     application.fileOf(packageNameOfNodeSdk) ?? packageNameOfNodeSdk,
-    logger,
   );
   watchLaterSdks(() =>
     logger.error(
@@ -84,7 +83,7 @@ function started(application: Application, config: Config, logger: Logger): Runn
     hookImports,
     isRunning: () => isRunning,
     deadlineMs: config.shutdown.timeoutMs,
-    finishAfter: (finish) => finishBeforeSdk(finish, shutDown, collector, logger),
+    finishAfter: (finish) => finishBeforeSdk(finish, shutDown, collector),
   };
 }
 
@@ -118,10 +117,10 @@ interface SdkModule {
 }
 
 /** Configured by `OTEL_*`, or by the file in `OTEL_CONFIG_FILE`, which the class ignores. */
-export function startSdk(sdkModule: SdkModule, options: SdkOptions, logger: Logger): StartedSdk {
+export function startSdk(sdkModule: SdkModule, options: SdkOptions): StartedSdk {
   if (process.env.OTEL_CONFIG_FILE?.trim()) {
     const start = sdkModule.startNodeSdk ?? sdkModule.startNodeSDK;
-    if (start !== undefined) return startFromFile(start, options, logger);
+    if (start !== undefined) return startFromFile(start, options);
     logger.warn(
       'OTEL_CONFIG_FILE has no effect: the installed @opentelemetry/sdk-node does not read it. Install a later version, or set the variables OTEL_* instead',
     );
@@ -134,7 +133,6 @@ export function startSdk(sdkModule: SdkModule, options: SdkOptions, logger: Logg
 function startFromFile(
   start: NonNullable<SdkModule['startNodeSdk']>,
   { instrumentations }: Instruments,
-  logger: Logger,
 ): StartedSdk {
   const sdk = start({ instrumentations });
   if (!isSdkRegistered()) {
@@ -168,7 +166,7 @@ const packagePrefix = '@opentelemetry/instrumentation-';
  * All of `@opentelemetry/auto-instrumentations-node` if installed; else the instrumentations in the application's
  * package.json. Add svc's own instrumentations here.
  */
-function findInstrumentations(application: Application, logger: Logger): Instruments {
+function findInstrumentations(application: Application): Instruments {
   if (application.fileOf(autoPackage) !== undefined) {
     const auto = application.load(autoPackage) as AutoInstrumentations;
     const instrumentations = auto.getNodeAutoInstrumentations();
@@ -179,7 +177,7 @@ function findInstrumentations(application: Application, logger: Logger): Instrum
   const named = namesIn(application.manifest).filter((name) => name.startsWith(packagePrefix));
   const instrumentations = named
     .filter((name) => isWanted(name.slice(packagePrefix.length)))
-    .flatMap((name) => instancesOf(name, application, logger));
+    .flatMap((name) => instancesOf(name, application));
   if (named.length === 0)
     logger.warn(
       `svc.telemetry.sdk: node finds no instrumentations, so requests and queries have no spans: npm install ${autoPackage}`,
@@ -204,7 +202,7 @@ function isWanted(shortName: string): boolean {
 }
 
 /** One instance of each exported instrumentation class. Empty, with a warning, if the package cannot be loaded. */
-function instancesOf(name: string, application: Application, logger: Logger): unknown[] {
+function instancesOf(name: string, application: Application): unknown[] {
   try {
     const exported = application.load(name) as Record<string, unknown>;
     const classes = Object.keys(exported)
@@ -229,7 +227,7 @@ type SyncHooks = { register(options: { shouldInclude(url: string, specifier: str
  * Instrumentations hook `require` themselves. For imports they need the loader of `import-in-the-middle`, in the copy
  * that they use. Returns the function that installs it: call it after svc has set its own hooks.
  */
-function hookSdkImports(instrumentations: readonly unknown[], sdkFile: string, logger: Logger): () => void {
+function hookSdkImports(instrumentations: readonly unknown[], sdkFile: string): () => void {
   const names = new Set(
     (instrumentations as readonly Definitions[])
       .flatMap((each) => each.getModuleDefinitions?.() ?? [])
@@ -400,7 +398,6 @@ function finishBeforeSdk(
   finish: Finish,
   shutDown: () => Promise<void>,
   collector: { hasFailed: boolean },
-  logger: Logger,
 ): Finish {
   return async (deadlineMs, end) => {
     const startedAt = performance.now();

@@ -3,7 +3,7 @@
 import { nodeCrypto } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { defaultKeyId as ownDefault } from '../../ground/event-fields.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import type { Sealer } from '../sealer.ts';
 import { createKeyCache, type EncryptionKeyState, type KeyCache, type KeyCacheOptions } from './key-cache.ts';
 import type { KeyProvider } from './key-provider.ts';
@@ -212,14 +212,13 @@ interface SaltOptions {
   readonly salt: string | undefined;
   /** Refuses the default salt. Callers set it when `NODE_ENV` is `production`. */
   readonly requireSalt: boolean;
-  readonly logger: Pick<Logger, 'warn'>;
 }
 
 /**
  * The salt; `undefined` if an empty one, or the default, is refused. `announce` logs a warning about it, once: call it when
  * something is hashed.
  */
-export function openSalt({ salt, requireSalt, logger }: SaltOptions) {
+export function openSalt({ salt, requireSalt }: SaltOptions) {
   const isRefused = salt === undefined ? requireSalt : salt === '';
   const value = isRefused ? undefined : (salt ?? defaultSalt);
   let warning = isRefused ? undefined : aboutSalt(salt);

@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { shared } from '../../ground/lifecycle.ts';
-import { type Logger, throttledLog } from '../../observe/logger.ts';
+import { logger, throttledLog } from '../../observe/logger.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { SendFailure } from '../broker.ts';
@@ -202,8 +202,8 @@ function lostError(): SvcError {
 }
 
 /** The alert of the last tier: an error line, each `onEventLost` listener, and health DOWN until an event is published. */
-export function createLossAlert(logger: Logger) {
-  const say = throttledLog(logger);
+export function createLossAlert() {
+  const say = throttledLog();
   let state: string | undefined;
 
   return {

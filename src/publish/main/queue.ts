@@ -3,7 +3,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { clock, within } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
-import { type Logger, throttledLog } from '../../observe/logger.ts';
+import { logger, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { Outcome } from '../../observe/outcomes.ts';
 import type { EventForm, EventValue, SerializedEvent } from '../../serialize/serializer.ts';
@@ -65,7 +65,6 @@ export interface QueueOptions {
   readonly deliveryTimeoutMs: number;
   readonly retry: ReturnType<typeof createRetryPolicy>;
   readonly breaker: typeof defaultBreaker;
-  readonly logger: Logger;
   /**
    * Gives an event that was not published to the tiers in their order. Called in the context of the event's call. Resolves with
    * where it ended; never rejects.
@@ -127,8 +126,8 @@ const maxIdleTopics = 100;
  * (client), `createEventOutcomes`. This function handles all events at once: deadlines, giving up, the end.
  */
 export function createQueue(options: QueueOptions): Queue {
-  const { broker, logger, deliveryTimeoutMs, order = noOrder } = options;
-  const breaker = createBreaker({ ...options.breaker, logger, onOpen: giveUpWaiting });
+  const { broker, deliveryTimeoutMs, order = noOrder } = options;
+  const breaker = createBreaker({ ...options.breaker, onOpen: giveUpWaiting });
   const admission = createAdmission({
     ...{ ...options, breaker, onProbeFailed: giveUpWaiting },
     onFirst: () => sender.outside(watch.waiting),
@@ -886,7 +885,6 @@ interface BatchSenderOptions {
   readonly watch: Pick<ReturnType<typeof createClusterWatch>, 'heard' | 'pausing'>;
   readonly retry: ReturnType<typeof createRetryPolicy>;
   readonly refusals: TopicRefusals;
-  readonly logger: Logger;
   readonly onSendFailed: (kind: SendFailureKind) => void;
   readonly onRetried: (eventType: string) => void;
 }
@@ -896,7 +894,7 @@ export type BatchSender = ReturnType<typeof createBatchSender>;
 /** Sends the batches of all partitions of all topics. */
 function createBatchSender(options: BatchSenderOptions) {
   const { broker, counts, breaker, watch, retry, onSendFailed, onRetried } = options;
-  const { refusals, logger } = options;
+  const { refusals } = options;
   const context = new AsyncResource('svc.queue');
   let storedAtMs = Number.NEGATIVE_INFINITY;
   let lastStoredMs: number | null = null;
@@ -1440,7 +1438,6 @@ interface EventOutcomesOptions {
   readonly admission: Pick<Admission, 'release' | 'free'>;
   readonly next: QueueOptions['next'];
   readonly order: Pick<KeyOrder, 'leaving' | 'decided'>;
-  readonly logger: Logger;
   readonly onPublished: () => void;
   /** Puts an event that found the backup full back into its queue. False: no space; the event is lost. */
   readonly putBack: (queued: QueuedEvent) => boolean;
@@ -1453,7 +1450,7 @@ type EventOutcomes = ReturnType<typeof createEventOutcomes>;
 
 /** From the end of an event in the queue to its outcome: published, or the tier that stored it. */
 function createEventOutcomes(options: EventOutcomesOptions) {
-  const { admission, next, order, logger, onPublished } = options;
+  const { admission, next, order, onPublished } = options;
   const onTheirWay = new Set<FailedEvent>();
   let takenOver: FailedEvent[] | undefined;
   /** In the queue, or with the next tier. */
@@ -1587,7 +1584,6 @@ interface AdmissionOptions {
   readonly held?: MemoryLimits | undefined;
   readonly deliveryTimeoutMs: number;
   readonly breaker: Breaker;
-  readonly logger: Logger;
   /** The probe has ended, and the cluster is still away. */
   readonly onProbeFailed: () => void;
   /** The first event to send, after none. */
@@ -1601,10 +1597,10 @@ type Admission = ReturnType<typeof createAdmission>;
 
 /** Admits or refuses events, by memory and breaker. */
 export function createAdmission(options: AdmissionOptions) {
-  const { deliveryTimeoutMs, breaker, logger, onProbeFailed, onFirst } = options;
+  const { deliveryTimeoutMs, breaker, onProbeFailed, onFirst } = options;
   const memory = createMemory(options.buffer);
   const held = createMemory(options.held ?? usualHeld);
-  const warnFull = throttledLog(logger, { level: 'warn', saysLeftOut: false });
+  const warnFull = throttledLog({ level: 'warn', saysLeftOut: false });
   /** The event that tests the cluster now. */
   let probe: QueuedEvent | undefined;
 
@@ -1672,13 +1668,12 @@ export function createAdmission(options: AdmissionOptions) {
 }
 
 type BreakerOptions = typeof defaultBreaker & {
-  readonly logger: Logger;
   /** Called when it opens, not when a probe failed. */
   readonly onOpen: () => void;
 };
 
 /** The publisher's circuit, with log messages. */
-export function createBreaker({ logger, onOpen, ...options }: BreakerOptions): Breaker {
+export function createBreaker({ onOpen, ...options }: BreakerOptions): Breaker {
   return createCircuit({
     ...options,
     countsFatal: false,

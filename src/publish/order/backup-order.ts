@@ -2,14 +2,13 @@
 
 import { clock } from '../../ground/clock.ts';
 import { orderOf } from '../../ground/event-fields.ts';
-import { type Logger, throttledLog } from '../../observe/logger.ts';
+import { logger, throttledLog } from '../../observe/logger.ts';
 import { createInFlight, type Generation } from '../api/caller-wait.ts';
 import type { SendFailure } from '../broker.ts';
 import type { FailedEvent } from '../tier.ts';
 
 interface BackupOrderOptions {
   readonly partitionOfKey: (key: string, partitionCount: number) => number;
-  readonly logger: Logger;
 }
 
 /** The part of `KeyOrder` for the backup and its drain. */
@@ -38,11 +37,10 @@ type EarlierRun = 'first' | { readonly topics: ReadonlySet<string> };
 const lastEvents = 1_000;
 
 export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
-  const { logger } = options;
   const backlogs = createPartitionBacklogs(options.partitionOfKey);
   const inFlight = createInFlight();
   const onTheirWay = new Map<FailedEvent, { backlog: PartitionBacklog; generation: Generation }>();
-  const say = throttledLog(logger, { level: 'warn', saysLeftOut: false });
+  const say = throttledLog({ level: 'warn', saysLeftOut: false });
   const topicsSaid = new Set<string>();
   let queue: OrderedQueue | undefined;
   /** For all topics: not known yet, behind the backlog of an earlier process, or decided for each topic. */

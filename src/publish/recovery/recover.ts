@@ -3,7 +3,7 @@
 import { backoffMs, clock, isAnswered } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
-import { type Logger, throttledLog } from '../../observe/logger.ts';
+import { logger, throttledLog } from '../../observe/logger.ts';
 import {
   type BrokerRecord,
   clusterPollMs,
@@ -361,7 +361,6 @@ export interface DrainOptions
   readonly onAnswered: () => void;
   /** Called when a run has sent events or set some aside. */
   readonly onDrained: () => Promise<void>;
-  readonly logger: Logger;
 }
 
 /** The events that this process has stored. */
@@ -392,8 +391,8 @@ const saySentMs = 10_000;
 
 /** Shared by the drains of the journal and of `left`. */
 function createDraining(options: DrainOptions) {
-  const { journal, logger } = options;
-  const say = throttledLog(logger, { level: 'warn', intervalMs: sayMs, saysLeftOut: false });
+  const { journal } = options;
+  const say = throttledLog({ level: 'warn', intervalMs: sayMs, saysLeftOut: false });
   const uncertain = new Map<RecoverySource, UncertainBatches>();
   let isClosed = false;
   let drained = 0;

@@ -2,7 +2,7 @@
 
 import { clock, inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { type Logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
+import { logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../observe/outcomes.ts';
 import {
@@ -37,15 +37,14 @@ interface TiersOptions extends Pick<TierChainOptions, 'onDlqFailed' | 'onLost'> 
   /** `undefined`: there is no dead letter topic. */
   readonly dlq: Omit<DlqOptions, 'clock' | 'logger'> | undefined;
   readonly backup: Omit<BackupTierOptions, 'clock' | 'logger'>;
-  readonly logger: Logger;
 }
 
 /** The tiers behind the main topic: dead letter topic, backup, lost. */
-export function createTiers({ dlq, backup, logger, onDlqFailed, onLost }: TiersOptions) {
-  const backupTier = createBackupTier({ ...backup, logger });
-  const { kept, recentDlq } = createKeptEvents(logger);
+export function createTiers({ dlq, backup, onDlqFailed, onLost }: TiersOptions) {
+  const backupTier = createBackupTier({ ...backup });
+  const { kept, recentDlq } = createKeptEvents();
   const { next, inFlight, close } = createTierChain({
-    tiers: dlq === undefined ? [backupTier] : [createDlqTier({ ...dlq, logger }), backupTier],
+    tiers: dlq === undefined ? [backupTier] : [createDlqTier({ ...dlq }), backupTier],
     ...{ onKept: kept, onDlqFailed, onLost },
   });
   return { next, inFlight, recentDlq, storeSync: backupTier.storeSync, close };
@@ -175,9 +174,9 @@ export function createEntrance(limits = usualLimits) {
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
 
 /** Logs events that did not reach their topic, without payloads. */
-export function createKeptEvents(logger: Logger) {
-  const warn = throttledLog(logger, { level: 'warn' });
-  const sayError = throttledLog(logger);
+export function createKeptEvents() {
+  const warn = throttledLog({ level: 'warn' });
+  const sayError = throttledLog();
   let recent: readonly RecentDlqEvent[] = [];
   return {
     /** Throttled: a few lines, however many events there are. */
@@ -200,7 +199,6 @@ export interface DlqOptions {
   readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
   readonly topic: string;
   readonly format: DlqFormat;
-  readonly logger: Logger;
   readonly partitionOf: (key: string | null, partitionCount: number) => number;
   /** The single try takes the rest of its events' delivery time, at least this. */
   readonly leastTimeMs: number;
@@ -228,7 +226,7 @@ const pauseMs = 5_000;
  */
 export function createDlqTier(options: DlqOptions): Tier {
   const { broker, topic } = options;
-  const say = throttledLog(options.logger, { intervalMs: pauseMs, saysLeftOut: false });
+  const say = throttledLog({ intervalMs: pauseMs, saysLeftOut: false });
   let waiting: Letter[] = [];
   let count = 0;
   let bytes = 0;
@@ -362,7 +360,6 @@ interface BackupTierOptions {
   readonly drained?: EventBackupStrategy | undefined;
   /** The drained strategy has stored an event. */
   readonly onDrainable?: ((failed: FailedEvent) => void) | undefined;
-  readonly logger: Logger;
 }
 
 interface BackupTier extends Tier {
@@ -395,7 +392,6 @@ interface StrategyState {
 
 /** Tries backup strategies in order. The first one that stores an event keeps it. */
 export function createBackupTier(options: BackupTierOptions): BackupTier {
-  const { logger } = options;
   const states = new WeakMap<EventBackupStrategy, StrategyState>();
   const secondTries = createSendSlots(maxSecondTries);
   const waiting = createMemory({ maxEvents: maxWaiting, maxBytes });
@@ -407,7 +403,7 @@ export function createBackupTier(options: BackupTierOptions): BackupTier {
     if (state === undefined) {
       state = {
         inFlight: createMemory({ maxEvents: Number.POSITIVE_INFINITY, maxBytes }),
-        say: throttledLog(logger, { intervalMs: backupPauseMs, saysLeftOut: false }),
+        say: throttledLog({ intervalMs: backupPauseMs, saysLeftOut: false }),
         pausedUntilMs: Number.NEGATIVE_INFINITY,
       };
       states.set(strategy, state);

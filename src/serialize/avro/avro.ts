@@ -7,7 +7,7 @@ import type { EventMetadata } from '../../envelope/envelope.ts';
 import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { readBoundedSync } from '../../ground/files.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import { NativeValue, ownText } from '../../protect/own-text.ts';
 import type { ProtectedEnvelope } from '../../protect/protect.ts';
 import {
@@ -32,7 +32,7 @@ interface WaitingRecord {
 }
 
 /** Avro as configured, with the ids of a registry. */
-export function openAvro(config: Config, registry: SchemaRegistry, logger: Logger) {
+export function openAvro(config: Config, registry: SchemaRegistry) {
   const { subjectNameStrategy: strategy, autoRegister, onRegistryUnavailable } = config.serde;
   const where = onRegistryUnavailable === 'wait' ? 'wait for it' : 'go to the backup';
   const codecOf = codecsOf(config);

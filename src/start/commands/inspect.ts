@@ -10,7 +10,6 @@ import { SvcError } from '../../ground/errors.ts';
 import { defaultKeyId } from '../../ground/event-fields.ts';
 import { nearestManifest } from '../../ground/files.ts';
 import { clientOf } from '../../ground/management.ts';
-import { consoleLogger, type Logger } from '../../observe/logger.ts';
 import { foreignApiFrom, isolate } from '../../observe/otel-api.ts';
 import { toProviderError } from '../../protect/keys/key-provider.ts';
 import type { ConfiguredKey } from '../../protect/keys/key-ring.ts';
@@ -70,7 +69,7 @@ const longestMs = 15_000;
  */
 export async function inspectBroker(
   config: Config,
-  logger: Logger,
+
   limitMs = longestMs,
 ): Promise<BrokerReport> {
   const { broker, idGenerator } = config;
@@ -82,7 +81,7 @@ export async function inspectBroker(
     throw new Error(`no answer from Kafka (${where}) within ${limitMs} ms`);
   };
   try {
-    const ask = await openBrokerAccess(broker.client, brokerSettingsOf(config, logger));
+    const ask = await openBrokerAccess(broker.client, brokerSettingsOf(config));
     // Connections are unref'd.
     const report = await inTime(ask({ topics, group }, ending.signal), { limitMs, keepsAlive: true, late });
     return { ...report, groupName: group };
@@ -227,7 +226,7 @@ export async function inspectOutbox(config: Config): Promise<TablesReport> {
   const scene = { dialect: dialectOf(datasource.url ?? '') ?? null, table };
   const settings = { ...config.outbox, dialect: scene.dialect ?? 'postgres' };
   try {
-    return await useOutbox(config, consoleLogger('warn'), async (store) => {
+    return await useOutbox(config, async (store) => {
       await store.prepare();
       await store.checkRows();
       const { refusal, remark: warning } = judge(settings, await store.senders(), false);
@@ -299,9 +298,9 @@ async function inspectSchemas(config: Config): Promise<SchemasReport | undefined
 }
 
 /** Checks broker, backup bucket, schema registry, key service and folders side by side. Never rejects. */
-export async function inspectServices(config: Config, logger: Logger) {
+export async function inspectServices(config: Config) {
   const [broker, backup, serde, keys, folders] = await Promise.all([
-    inspectBroker(config, logger).catch(({ message }: Error) => ({ problem: message })),
+    inspectBroker(config).catch(({ message }: Error) => ({ problem: message })),
     inspectBackup(config),
     inspectSchemas(config),
     inspectKeys(config),
@@ -315,12 +314,12 @@ export type { TailRange, TopicRecord };
 /** Follows a topic, batch by batch, until the signal or `range.untilMs`. Rejects with one-line errors. */
 export function tailTopic(
   config: Config,
-  logger: Logger,
+
   range: TailRange,
   signal: AbortSignal,
   onRecords: (records: readonly TopicRecord[]) => Promise<void>,
 ): Promise<void> {
-  return withTail(config, logger, range, async (tail) => {
+  return withTail(config, range, async (tail) => {
     for await (const records of tail.read(signal)) await onRecords(records);
   });
 }
@@ -328,14 +327,14 @@ export function tailTopic(
 /** The newest `count` records that `accept` takes, oldest first. Rejects with one-line errors. */
 export async function newestOf(
   config: Config,
-  logger: Logger,
+
   { topic, count, accept }: { topic: string; count: number; accept: (record: TopicRecord) => boolean },
   signal: AbortSignal,
 ): Promise<readonly TopicRecord[]> {
   let newest: TopicRecord[] = [];
   const byTime = (a: TopicRecord, b: TopicRecord): number =>
     a.partition === b.partition ? a.offset - b.offset : a.timestamp - b.timestamp;
-  await withTail(config, logger, { topic, fromMs: 0, untilMs: undefined }, async (tail) => {
+  await withTail(config, { topic, fromMs: 0, untilMs: undefined }, async (tail) => {
     while (newest.length < count && tail.partitionsLeft().length > 0 && !signal.aborted) {
       for await (const records of tail.older(Math.min(count, newestAtOnce), signal)) {
         newest.push(...records.filter(accept));
@@ -351,7 +350,7 @@ const newestAtOnce = 1_000;
 
 async function withTail(
   config: Config,
-  logger: Logger,
+
   range: TailRange,
   work: (tail: TopicTail) => Promise<void>,
 ): Promise<void> {
@@ -363,7 +362,7 @@ async function withTail(
     );
   // Keeps the process alive, because connections are unref'd.
   const hold = setInterval(() => {}, 60_000);
-  const tail = await openTopicTail(client, { ...brokerSettingsOf(config, logger), ...range });
+  const tail = await openTopicTail(client, { ...brokerSettingsOf(config), ...range });
   try {
     await isolate(() => tail.open());
     await work(tail);

@@ -4,7 +4,6 @@ import type { Config } from '../../config/config.ts';
 import { sleep } from '../../ground/builtins.ts';
 import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { Logger } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { type Broker, partitionOf } from '../../publish/broker.ts';
 import { type RecoverReport, recover } from '../../publish/recovery/recover.ts';
@@ -76,22 +75,22 @@ const holdMs = 60_000;
 /** Runs one recovery command. Rejects with one-line errors. */
 export async function runRecovery(
   config: Config,
-  logger: Logger,
+
   request: RecoveryRequest,
 ): Promise<RecoveryResult> {
   // Keeps the process alive, because connections are unref'd.
   const hold = request.keepsAlive === false ? undefined : setInterval(() => {}, holdMs);
   try {
-    return await openAndRun(config, logger, request);
+    return await openAndRun(config, request);
   } finally {
     clearInterval(hold);
   }
 }
 
-async function openAndRun(config: Config, logger: Logger, request: RecoveryRequest): Promise<RecoveryResult> {
-  const source = await openSource(config, logger, request);
-  const settings = { ...brokerSettingsOf(config, logger), makesTopics: false as const };
-  const broker = openSerde(config, logger).sends(openBroker(config.broker.client, settings));
+async function openAndRun(config: Config, request: RecoveryRequest): Promise<RecoveryResult> {
+  const source = await openSource(config, request);
+  const settings = { ...brokerSettingsOf(config), makesTopics: false as const };
+  const broker = openSerde(config).sends(openBroker(config.broker.client, settings));
   try {
     await source.open(request.isSending);
     const total = await source.count();
@@ -153,7 +152,7 @@ function run(
 
 async function openSource(
   config: Config,
-  logger: Logger,
+
   { place, keepsAlive = true }: RecoveryRequest,
 ): Promise<RecoverySource> {
   const { client, backup } = config.broker;
@@ -172,7 +171,7 @@ async function openSource(
     );
   const { topic, group } = place;
   const reader = await openTopicReader(client, {
-    ...{ ...brokerSettingsOf(config, logger), topic, group, keepsAlive },
+    ...{ ...brokerSettingsOf(config), topic, group, keepsAlive },
   });
   return createDlqSource(topic, reader);
 }

@@ -6,7 +6,7 @@ import { backoffMs } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOwnCopy } from '../../ground/files.ts';
 import { version } from '../../ground/version.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import type { MetricSources, OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { createLedger, createPublishDurations } from '../../observe/outcomes.ts';
@@ -31,20 +31,18 @@ const closeMs = 5_000;
  * Resolves to whether everything in flight was sent and acknowledged. Rejects with a one-line error if it cannot start: tables are
  * missing, or the user lacks permissions.
  */
-export async function relayAlone(config: Config, logger: Logger, stopping: AbortSignal): Promise<boolean> {
+export async function relayAlone(config: Config, stopping: AbortSignal): Promise<boolean> {
   // Keeps the process alive, because connections are unref'd.
   const hold = setInterval(() => {}, holdMs);
   const { datasource, table, initializeSchema } = config.outbox;
   const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger });
-  const broker = openSerde(config, logger).sends(
-    openBroker(config.broker.client, brokerSettingsOf(config, logger)),
-  );
+  const broker = openSerde(config).sends(openBroker(config.broker.client, brokerSettingsOf(config)));
   let relay: Relay | undefined;
   const counters = { ledger: createLedger(), durations: createPublishDurations() };
   counters.ledger.declare(storedTypesOf(config));
   const { publisherEnabled, retentionDays } = config.outbox;
   const senders = watchSenders({
-    ...{ store, isRelay: true, logger },
+    ...{ store, isRelay: true },
     settings: {
       dialect: dialectOf(datasource.url ?? '') ?? 'postgres',
       table,
@@ -52,12 +50,12 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
       retentionDays,
     },
   });
-  const outbox = manageOutbox(config, store, broker, logger, () => relay?.state(), {
+  const outbox = manageOutbox(config, store, broker, () => relay?.state(), {
     problem: () => senders.refusal()?.message,
     remark: senders.remark,
   });
   const source = readSource(config.service);
-  const management = manageLater(config, logger, {
+  const management = manageLater(config, {
     ...{ broker, outbox, problem: () => undefined },
     onAway: () => {},
     breakers: { outbox: () => breakerOf(relay) },
@@ -77,18 +75,18 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
     info: { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } },
   });
   try {
-    await prepare(store, logger, stopping);
+    await prepare(store, stopping);
     await senders.look();
     const refusal = senders.refusal();
     if (refusal !== undefined) throw refusal;
     if (stopping.aborted) return true;
     const { openRelay } = await import('../../outbox/relay/relay.ts');
-    relay = openRelay(config, store, broker, counters, logger);
+    relay = openRelay(config, store, broker, counters);
     relay.start();
     logger.info(
       `relay: sends the rows of ${table} (${store.name}) to ${placeOf(config) ?? config.broker.client}`,
     );
-    void sayBroker(broker, logger);
+    void sayBroker(broker);
     if (!stopping.aborted) await once(stopping, 'abort');
     logger.info('relay: stops after the current batch');
     const { timeoutMs } = config.shutdown;
@@ -103,7 +101,7 @@ export async function relayAlone(config: Config, logger: Logger, stopping: Abort
 }
 
 /** Retries while the database is away or read-only, since it may become the primary. Other errors need an operator. */
-async function prepare(store: OutboxStore, logger: Logger, stopping: AbortSignal): Promise<void> {
+async function prepare(store: OutboxStore, stopping: AbortSignal): Promise<void> {
   for (let failures = 1; !stopping.aborted; failures++) {
     try {
       return await isolate(() => store.prepare());
@@ -117,7 +115,7 @@ async function prepare(store: OutboxStore, logger: Logger, stopping: AbortSignal
 }
 
 /** Reports a wrong password at the start rather than at the first row. */
-async function sayBroker(broker: Broker, logger: Logger): Promise<void> {
+async function sayBroker(broker: Broker): Promise<void> {
   const result = await isolate(() => broker.connect());
   if (!result.ok) logger.error(`broker: ${result.failure.message}`, { cause: result.failure.cause });
 }
@@ -156,7 +154,7 @@ interface UseOptions {
 /** Opens the outbox of a configuration for one command. Rejects with one-line errors, or as `work` does. */
 export async function useOutbox<T>(
   { outbox: { datasource, table } }: Config,
-  logger: Logger,
+
   work: (store: OutboxStore) => Promise<T>,
   { makesTables = false, partitioned = false }: UseOptions = {},
 ): Promise<T> {
@@ -183,15 +181,13 @@ interface RunningReplay {
 /** Replays rows from the command line. */
 export function replayOutbox(
   config: Config,
-  logger: Logger,
+
   request: ReplayRequest,
   onProgress: (sentCount: number, failedCount: number) => void,
 ): RunningReplay {
   const stopping = new AbortController();
-  const result = useOutbox(config, logger, async (store) => {
-    const broker = openSerde(config, logger).sends(
-      openBroker(config.broker.client, brokerSettingsOf(config, logger)),
-    );
+  const result = useOutbox(config, async (store) => {
+    const broker = openSerde(config).sends(openBroker(config.broker.client, brokerSettingsOf(config)));
     try {
       const replay = await openReplay(config, store, broker, onProgress);
       if (stopping.signal.aborted) replay.stop();

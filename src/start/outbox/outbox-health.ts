@@ -6,7 +6,7 @@ import { isoSeconds } from '../../ground/event-fields.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import { circuitStates } from '../../ground/management.ts';
 import type { OutboxControls, OutboxHealth } from '../../manage/controls.ts';
-import { type Logger, printable } from '../../observe/logger.ts';
+import { logger, printable } from '../../observe/logger.ts';
 import type { OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
@@ -228,7 +228,7 @@ export function manageOutbox(
   config: Config,
   store: OutboxStore,
   broker: Broker,
-  logger: Logger,
+
   relay: () => RelayState | undefined,
   fitness: OutboxFitness,
 ): ManagedOutbox {

@@ -1,5 +1,5 @@
 import type { SvcError } from '../../ground/errors.ts';
-import { type Logger, printable } from '../../observe/logger.ts';
+import { logger, printable } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import {
   besideTable,
@@ -91,13 +91,11 @@ export function watchSenders({
   store,
   settings,
   isRelay,
-  logger,
 }: {
   readonly store: Pick<OutboxStore, 'senders' | 'traits'>;
   readonly settings: SenderSettings;
   /** This process has a relay. */
   readonly isRelay: boolean;
-  readonly logger: Logger;
 }) {
   let refusal: SvcError | undefined;
   let remark: string | undefined;
@@ -154,7 +152,7 @@ export function watchSenders({
 const maxTold = 100;
 
 /** Counts events that are stored outside a transaction, and warns once per target. */
-export function tellUnjoined(logger: Logger) {
+export function tellUnjoined() {
   const told = new Set<string>();
   let count = 0;
   return {

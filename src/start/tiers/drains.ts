@@ -1,7 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import { sleep } from '../../ground/builtins.ts';
 import { clock } from '../../ground/clock.ts';
-import type { Logger } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { type Broker, partitionOf } from '../../publish/broker.ts';
 import type { createBackupOrder } from '../../publish/order/backup-order.ts';
@@ -10,7 +9,6 @@ import { type OwnSegments, type openLocalBackup, openLocalSource } from '../adap
 
 interface DrainParts {
   readonly broker: Broker;
-  readonly logger: Logger;
   /** The cluster has accepted events from the backup. */
   readonly onAnswered: () => void;
   /** `undefined`: events from the backup have no order with new events. */
@@ -23,7 +21,7 @@ interface DrainParts {
 export function startDrain(
   { dlqBackupPath, backup }: Config['broker'],
   files: ReturnType<typeof openLocalBackup>,
-  { broker, logger, onAnswered, order, mayHaveBacklog }: DrainParts,
+  { broker, onAnswered, order, mayHaveBacklog }: DrainParts,
 ): Drain {
   const { maxBytes } = backup;
   const open = (own?: () => Promise<OwnSegments>) =>
@@ -64,6 +62,5 @@ export function startDrain(
     ask: () => isolate(() => broker.describe()),
     onAnswered,
     onDrained: files.recount,
-    logger,
   });
 }

@@ -5,7 +5,7 @@ import { readdirSync } from 'node:fs';
 import type { Config } from '../../config/config.ts';
 import { clock, within } from '../../ground/clock.ts';
 import { loadChunk } from '../../ground/lifecycle.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import type { BackupState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { Ledger } from '../../observe/outcomes.ts';
@@ -24,7 +24,6 @@ interface TiersParts {
   readonly broker: Broker;
   readonly ledger: Ledger;
   readonly alert: Pick<ReturnType<typeof createLossAlert>, 'lost'>;
-  readonly logger: Logger;
   /** While the cluster is known to be away, its dead letter topic is skipped. */
   readonly isAway: () => boolean;
   /** The cluster has accepted events from the backup. */
@@ -35,7 +34,7 @@ const nothingWaits = { files: 0, events: 0, bytes: 0, tooLarge: 0 };
 
 /** The tiers behind the main topic: dead letter topic, backup, lost; and the drain. */
 export function startTiers(config: Config, parts: TiersParts) {
-  const { broker, ledger, alert, logger } = parts;
+  const { broker, ledger, alert } = parts;
   const { dlqTopic, dlqFormat, dlqBackupPath, backup } = config.broker;
 
   const dlq =
@@ -54,12 +53,12 @@ export function startTiers(config: Config, parts: TiersParts) {
   const isJournal =
     backup.localEnabled && backup.drain.enabled && format === 'journal' && backup.drain.order !== 'none';
   const local = backup.localEnabled
-    ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, isJournal, logger })
+    ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, isJournal })
     : undefined;
-  const order = isJournal ? createBackupOrder({ partitionOfKey, logger }) : undefined;
+  const order = isJournal ? createBackupOrder({ partitionOfKey }) : undefined;
   const configured = [s3, local].filter((strategy) => strategy !== undefined);
   const tiers = createTiers({
-    ...{ dlq, logger },
+    ...{ dlq },
     backup: {
       strategies: () => [...registeredBackupStrategies(), ...configured],
       drained: local,
@@ -101,7 +100,7 @@ export function startTiers(config: Config, parts: TiersParts) {
       oldestMs: order?.oldestMs() ?? 0,
     }),
     recentDlqEvents: tiers.recentDlq,
-    dlqWaiting: dlqWaitingOf(config, logger),
+    dlqWaiting: dlqWaitingOf(config),
     /** At the exit of the process, synchronously: stores these events and those in the tiers. Returns how many were stored. */
     storeSync(failed: Iterable<FailedEvent>): number {
       const count = tiers.storeSync([...new Set([...failed, ...tiers.inFlight()])]);
@@ -185,7 +184,6 @@ const freshMs = 60_000;
 /** Counts unrecovered dead letters in the background, at most once a minute and only on request. `null`: unknown. */
 export function createDlqWaiting(
   openReader: () => Promise<Pick<TopicReader, 'open' | 'count' | 'close'>>,
-  logger: Pick<Logger, 'debug'>,
 ): () => number | null {
   let waiting: number | null = null;
   let isAsking = false;
@@ -220,9 +218,9 @@ export function createDlqWaiting(
 }
 
 /** Counts for the configured topic, if the broker can be read. */
-function dlqWaitingOf(config: Config, logger: Logger): () => number | null {
+function dlqWaitingOf(config: Config): () => number | null {
   const { client, dlqTopic: topic } = config.broker;
   if (topic === undefined || !readsTopics(client)) return () => null;
-  const settings = { ...brokerSettingsOf(config, logger), topic, group: recoveryGroup, keepsAlive: false };
-  return createDlqWaiting(() => openTopicReader(client, settings), logger);
+  const settings = { ...brokerSettingsOf(config), topic, group: recoveryGroup, keepsAlive: false };
+  return createDlqWaiting(() => openTopicReader(client, settings));
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createServer, type TLSSocket } from 'node:tls';
 import { temporaryFolder } from '../../support/folders.ts';
 import { type SecureKafka, startSecureKafka } from '../../support/kafka.ts';
+import { useLogger } from '../../support/log.ts';
 import { requiring } from '../../support/requires.ts';
 import { kafkaClients } from './kafka-clients.ts';
 import { kafkaOptions, textRecord } from './kafka-options.ts';
@@ -38,7 +39,8 @@ describe('certificates that are replaced while svc runs', () => {
       replace({ [fixture('stranger.pem')]: 'tls.crt', [fixture('stranger.key')]: 'tls.key' });
       const tls = { caFile: fixture('server.pem'), certFile: file('tls.crt'), keyFile: file('tls.key') };
       const brokers = [`127.0.0.1:${(server.address() as AddressInfo).port}`];
-      const broker = create(kafkaOptions(brokers, { tls, logger }));
+      useLogger(logger);
+      const broker = create(kafkaOptions(brokers, { tls }));
       const names = async (): Promise<string[]> => {
         seen.length = 0;
         await broker.connect();

@@ -1,6 +1,5 @@
 import type { KafkaClientOptions } from '../../../src/adapters/kafka/kafka-client-options.ts';
 import type { BrokerRecord } from '../../../src/publish/broker.ts';
-import { silentLog as silent } from '../../support/log.ts';
 
 export function kafkaOptions(
   brokers: readonly string[],
@@ -11,7 +10,7 @@ export function kafkaOptions(
     clientId: 'svc-tests',
     requestTimeoutMs: 2000,
     connectionTimeoutMs: 1000,
-    logger: silent,
+
     ...rest,
   };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type FakeKafka, startFakeKafka } from '../../support/fake-kafka.ts';
-import { logInto } from '../../support/log.ts';
+import { logInto, useLogger } from '../../support/log.ts';
 import { kafkaClients } from './kafka-clients.ts';
 import { kafkaOptions, textRecord } from './kafka-options.ts';
 
@@ -15,7 +15,8 @@ for (const { name, create } of kafkaClients)
     it('writes nothing for as long as it says, whatever it is, and is answered from memory meanwhile', async () => {
       const lines: string[] = [];
       const logger = logInto(lines);
-      const broker = create(kafkaOptions([kafka.address], { logger, requestTimeoutMs: 400 }));
+      useLogger(logger);
+      const broker = create(kafkaOptions([kafka.address], { requestTimeoutMs: 400 }));
       await broker.describe();
       assert.equal(broker.heldBack?.(), undefined);
       kafka.throttleMs = 700;
@@ -56,7 +57,8 @@ for (const { name, create } of kafkaClients)
       kafka = await startFakeKafka({ hasProducerIds: false });
       const lines: string[] = [];
       const logger = logInto(lines);
-      const broker = create(kafkaOptions([kafka.address], { logger }));
+      useLogger(logger);
+      const broker = create(kafkaOptions([kafka.address], {}));
       for (const text of ['x', 'y'])
         assert.deepEqual(await broker.send('t', 0, [textRecord(text)]), { ok: true });
       assert.equal(lines.filter((line) => line.includes('InitProducerId')).length, 1);

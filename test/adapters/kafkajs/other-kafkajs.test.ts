@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
 import type { Kafka } from 'kafkajs';
 import { clusterOf, patchRequestQueue } from '../../../src/adapters/kafkajs/kafkajs-client.ts';
-import type { Logger } from '../../../src/observe/logger.ts';
-import { kafkaOptions } from '../kafka/kafka-options.ts';
+import { useLogger } from '../../support/log.ts';
 
-function listening(): { logger: Logger; lines: string[] } {
+function listening(): string[] {
   const lines: string[] = [];
-  return { logger: { ...kafkaOptions([]).logger, warn: (line) => void lines.push(line) }, lines };
+  useLogger({ warn: (line) => void lines.push(line) });
+  return lines;
 }
 
 describe('a kafkajs that svc does not know is used as it is', () => {
   const method = (): void => {};
 
   it('its timers are its own, and svc says so once', async () => {
-    const { logger, lines } = listening();
+    const lines = listening();
     const queue = { destroy: method };
     for (const found of [['2.3.0', queue] as const, ['2.2.4', queue] as const, ['2.2.4', undefined] as const])
-      await patchRequestQueue(logger, async () => found as never);
-    await patchRequestQueue(logger, () => Promise.reject(new Error('no such module')));
+      await patchRequestQueue(async () => found as never);
+    await patchRequestQueue(() => Promise.reject(new Error('no such module')));
     assert.equal(queue.destroy, method);
     assert.equal(lines.length, 1);
     assert.match(lines[0] as string, /CPU, and may not exit/);

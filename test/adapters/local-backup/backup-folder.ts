@@ -5,7 +5,6 @@ import { createLocalSource } from '../../../src/adapters/local-backup/local-sour
 import type { StoredEvent } from '../../../src/publish/recovery-source.ts';
 import type { BackupEvent } from '../../../src/publish/tier.ts';
 import { temporaryFolder } from '../../support/folders.ts';
-import { silentLog } from '../../support/log.ts';
 
 type LocalBackupOptions = Parameters<typeof localBackup.open>[0];
 export type LocalBackup = ReturnType<typeof localBackup.open>;
@@ -21,7 +20,7 @@ export function backupIn(directory: string, options: Partial<LocalBackupOptions>
     format: options.isJournal === true ? 'journal' : 'event',
     maxFiles: 10_000,
     maxBytes: 1024 ** 3,
-    logger: silentLog,
+
     ...options,
   });
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { besideLink, checkBackupDirectory } from '../../../src/adapters/local-backup/backup-directory.ts';
+import { useLogger } from '../../support/log.ts';
 import { backupIn, freshPath } from './backup-folder.ts';
 
 const refused = { code: 'SVC_ADAPTERS_BACKUP_DIRECTORY' };
@@ -73,7 +74,8 @@ describe('check of the backup folder at start', () => {
     writeFileSync(path, '');
     const lines: string[] = [];
     const logger = { debug() {}, info() {}, warn() {}, error: (line: string) => void lines.push(line) };
-    backupIn(path, { logger });
+    useLogger(logger);
+    backupIn(path, {});
     for (const end = Date.now() + 2_000; lines.length === 0 && Date.now() < end; )
       await new Promise((resolve) => setTimeout(resolve, 5));
     assert.equal(lines.length, 1);

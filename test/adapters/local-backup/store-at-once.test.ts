@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { openLocalBackup } from '../../../src/start/adapters.ts';
-import { silentLog } from '../../support/log.ts';
 import { backupEvent, freshPath, namesIn } from './backup-folder.ts';
 
 describe('local backup of a process that ends in the turn of its first event', () => {
@@ -11,7 +10,6 @@ describe('local backup of a process that ends in the turn of its first event', (
       format: 'event',
       maxFiles: 10,
       maxBytes: 1024 ** 2,
-      logger: silentLog,
     });
     backup.storeSync?.([backupEvent('1')]);
     assert.deepEqual(namesIn(directory), ['1.json']);

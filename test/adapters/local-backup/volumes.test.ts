@@ -112,13 +112,14 @@ requiring('superuser', 'places that containers give for the backup', function ()
       stdin: {
         resolveDir: source,
         contents: `
+          import { useLogger } from '../../observe/logger.ts';
           import { localBackup } from './local-backup.ts';
           import { createLocalSource } from './local-source.ts';
           const lines = [];
           const say = (line) => void lines.push(line);
-          const logger = { debug() {}, info: say, warn: say, error: say };
+          useLogger({ debug() {}, info: say, warn: say, error: say });
           const [directory, eventId] = process.argv.slice(2);
-          const backup = localBackup.open({ directory, format: 'journal', maxFiles: 100, maxBytes: 1e6, logger });
+          const backup = localBackup.open({ directory, format: 'journal', maxFiles: 100, maxBytes: 1e6 });
           const event = { eventId, eventType: 'T', topic: 't', key: 'k', headers: {}, value: Buffer.from('{}'), reason: 'ECONNREFUSED', backedUpAt: 1 };
           const stored = await backup.store(event).then(() => 'stored', ({ message }) => message);
           const { problem } = backup.state();

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { publishEvent } from '../../../src/capture/declare/publish-event.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import type { Logger } from '../../../src/observe/logger.ts';
+import { type Logger, useLogger } from '../../../src/observe/logger.ts';
 import { start } from '../../../src/start/start.ts';
 import type { AppSetup } from '../../faults/comeback/app.ts';
 import { payload } from '../payload.ts';
@@ -58,7 +58,8 @@ function heed(message: string): void {
   waySince = Date.now();
 }
 const logger: Logger = { debug() {}, info: heed, warn: heed, error: (message) => console.error(message) };
-const service = start(config, logger);
+useLogger(logger);
+const service = start(config);
 const createOrder = publishEvent(
   { eventType: 'ORDER_CREATED', key: ({ args: [call] }) => `k${call % keyCount}` },
   async (call: number) => ({ call, ...payload }),

@@ -2,6 +2,7 @@
 
 import { prepare } from '../../../src/capture/prepare.ts';
 import type { CaptureTarget } from '../../../src/capture/target-record.ts';
+import { useLogger } from '../../../src/observe/logger.ts';
 import { logInto } from '../../support/log.ts';
 import { recordingSlot } from '../recording-slot.ts';
 
@@ -21,7 +22,8 @@ const targets = (JSON.parse(process.env.TARGETS ?? '[]') as string[]).map((id): 
     },
   };
 });
-const capture = prepare(targets, { baseDir: process.cwd(), logger: logInto(lines) });
+useLogger(logInto(lines));
+const capture = prepare(targets, { baseDir: process.cwd() });
 capture.setOnCall(() => undefined);
 process.on('exit', () => {
   const reports = capture.report();

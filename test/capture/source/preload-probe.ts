@@ -4,7 +4,7 @@ import { writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import { prepare } from '../../../src/capture/prepare.ts';
-import { consoleLogger } from '../../../src/observe/logger.ts';
+import { consoleLogger, useLogger } from '../../../src/observe/logger.ts';
 
 const file = process.env.CAPTURE_MAIN ?? '';
 const seen: Record<string, { calls: number; names: readonly string[] | undefined; name: string }> = {};
@@ -30,9 +30,9 @@ const targets = (JSON.parse(process.env.CAPTURE_TARGETS ?? '[]') as string[]).ma
     },
   };
 });
+useLogger(consoleLogger(process.env.CAPTURE_LOG === 'warn' ? 'warn' : 'off'));
 const capture = prepare(targets, {
   baseDir: dirname(file),
-  logger: consoleLogger(process.env.CAPTURE_LOG === 'warn' ? 'warn' : 'off'),
 });
 capture.setOnCall((call) => {
   const entry = seen[call.plan.id];

@@ -1,6 +1,6 @@
 import { subscribe } from 'node:diagnostics_channel';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import type { Logger } from '../../../src/observe/logger.ts';
+import { type Logger, useLogger } from '../../../src/observe/logger.ts';
 import { start } from '../../../src/start/start.ts';
 
 // An application that publishes evenly, and says what becomes of it: a message at each change of the outcome, and when there
@@ -46,9 +46,8 @@ const { config, problems } = loadConfig({
   },
 });
 if (problems.length > 0) throw new Error(problems.map(({ message }) => message).join('\n'));
-const service = start(config, {
-  ...{ debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
-});
+useLogger({ debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') });
+const service = start(config);
 
 let last = '';
 let lastAtMs = performance.now();

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import kafkajs from 'kafkajs';
 import { startKafkaServer } from '../../../scripts/services/kafka.ts';
 import { type KafkaCluster, startKafkaCluster } from '../../../scripts/services/kafka-cluster.ts';
+import { consoleLogger, useLogger } from '../../../src/observe/logger.ts';
 import { kafkaClients } from '../../adapters/kafka/kafka-clients.ts';
 import { startMeasuredApp } from './measured-app.ts';
 import { type Probe, startProber } from './prober.ts';
@@ -175,8 +176,8 @@ async function measure(stage: Stage, client: string, outageMs: number): Promise<
 
 /** Asks as the health check does, twice a second, and says when it is answered first. */
 function describer(client: string, brokers: readonly string[]) {
-  const logger = { debug() {}, info() {}, warn() {}, error() {} };
-  const options = { brokers, clientId: 'd', requestTimeoutMs: 30_000, connectionTimeoutMs: 3_000, logger };
+  useLogger(consoleLogger('off'));
+  const options = { brokers, clientId: 'd', requestTimeoutMs: 30_000, connectionTimeoutMs: 3_000 };
   const { create } = kafkaClients.find(({ name }) => name === client) as (typeof kafkaClients)[number];
   const broker = create(options);
   let closed = false;

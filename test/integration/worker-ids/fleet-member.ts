@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
 import type { Config } from '../../../src/config/config.ts';
-import { consoleLogger } from '../../../src/observe/logger.ts';
+import { consoleLogger, useLogger } from '../../../src/observe/logger.ts';
 import { startIds } from '../../../src/start/settings.ts';
 
 /**
@@ -28,7 +28,8 @@ const config = {
 } as unknown as Config;
 
 const tickMs = 100;
-const ids = startIds(config, consoleLogger('warn'));
+useLogger(consoleLogger('warn'));
+const ids = startIds(config);
 ids.lease();
 let owed = 0;
 const timer = setInterval(() => {

@@ -3,6 +3,7 @@ import { createLedger, createPublishDurations } from '../../../src/observe/outco
 import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import type { RelaySettings } from '../../../src/outbox/relay/relay.ts';
 import { useClock } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 import { createMemoryOutboxStore, type MemoryTable } from '../memory-outbox-store.ts';
 import { collectLines, createFakeBroker, relayOver } from './relay-under-test.ts';
 
@@ -20,8 +21,10 @@ export function onFakeTime({ table, partitions }: { table?: MemoryTable; partiti
   const counters = { ledger: createLedger(), durations: createPublishDurations() };
   return {
     ...{ time, store, broker, lines, logger, counters },
-    relay: (settings: Partial<RelaySettings> = {}, owner?: string) =>
-      relayOver({ store, broker, logger, counters, ...(owner === undefined ? {} : { owner }) }, settings),
+    relay: (settings: Partial<RelaySettings> = {}, owner?: string) => {
+      useLogger(logger);
+      return relayOver({ store, broker, counters, ...(owner === undefined ? {} : { owner }) }, settings);
+    },
     insert: (...rows: OutboxRow[]) => store.insert(rows),
     /** `orders 0: 1,2` for each send, and the second it was at. */
     sends: () =>

@@ -3,6 +3,7 @@ import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import type { Relay } from '../../../src/outbox/relay/relay.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { away } from '../../publish/fake-cluster.ts';
+import { useLogger } from '../../support/log.ts';
 import { createMemoryOutboxStore } from '../memory-outbox-store.ts';
 import { onFakeTime } from './fake-time.ts';
 import { duplicates, inversions, relayOver, rowOf, seededRandom } from './relay-under-test.ts';
@@ -76,7 +77,8 @@ describe('relay: a batch with an unknown outcome', () => {
         const started: Relay[] = [];
         const start = (): void => {
           const broker = cluster.producer(its.broker, slowMs);
-          const relay = relayOver({ store, broker, logger }, { batchSize: 5 + Math.floor(random() * 20) });
+          useLogger(logger);
+          const relay = relayOver({ store, broker }, { batchSize: 5 + Math.floor(random() * 20) });
           started.push(relay);
           relay.start();
         };

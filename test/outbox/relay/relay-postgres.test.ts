@@ -4,6 +4,7 @@ import pg from 'pg';
 import { createPostgresStore } from '../../../src/adapters/postgres/postgres-store.ts';
 import { insertColumns } from '../../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../../src/outbox/outbox-store.ts';
+import { useLogger } from '../../support/log.ts';
 import { startOwnPostgres, startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
 import { collectLines, createFakeBroker, inversions, relayOver, rowOf, until } from './relay-under-test.ts';
@@ -26,7 +27,10 @@ requiring('own-postgres', 'relay: over PostgreSQL', function () {
       return undefined;
     };
     const settings = { leaseMs: 1_500, sendTimeoutMs: 500, batchSize: 20 };
-    const relays = [writer, other].map((store) => relayOver({ store, broker, logger }, settings));
+    const relays = [writer, other].map((store) => {
+      useLogger(logger);
+      return relayOver({ store, broker }, settings);
+    });
     for (const relay of relays) relay.start();
     let sequence = 0;
     const ids = new Set<string>();

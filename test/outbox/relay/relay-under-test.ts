@@ -8,7 +8,7 @@ import {
 } from '../../../src/outbox/relay/relay.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { outboxRow } from '../../cli/outbox-folder.ts';
-import { logInto, silentLog } from '../../support/log.ts';
+import { logInto } from '../../support/log.ts';
 import { until as untilSo } from '../../support/until.ts';
 
 export const usualSettings: RelaySettings = {
@@ -115,7 +115,6 @@ export function relayOver(
   settings: Partial<RelaySettings> = {},
 ): Relay {
   return createRelay({
-    logger: silentLog,
     owner: `owner-${++lastOwner}`,
     counters: { ledger: createLedger(), durations: createPublishDurations() },
     ...parts,

@@ -4,6 +4,7 @@ import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { createSealer, openSalt } from '../../../src/protect/keys/create-sealer.ts';
 import { checkKeyId, createKeyRing, toSecretKey } from '../../../src/protect/keys/key-ring.ts';
+import { useLogger } from '../../support/log.ts';
 
 const key = () => randomBytes(32).toString('base64');
 
@@ -147,7 +148,8 @@ describe('hash', () => {
     const warnings: string[] = [];
     const logger = { warn: (message: string) => void warnings.push(message) };
     const choose = (salt: string | undefined, requireSalt = false) => {
-      const { value, announce } = openSalt({ salt, requireSalt, logger });
+      useLogger(logger);
+      const { value, announce } = openSalt({ salt, requireSalt });
       announce();
       return value;
     };
@@ -172,12 +174,13 @@ describe('hash', () => {
   it('says what there is to say about the salt once, and not before something is hashed', () => {
     const warnings: string[] = [];
     const logger = { warn: (message: string) => void warnings.push(message) };
-    const salt = openSalt({ salt: undefined, requireSalt: false, logger });
+    useLogger(logger);
+    const salt = openSalt({ salt: undefined, requireSalt: false });
     assert.equal(salt.value, defaultSalt);
     assert.deepEqual(warnings, []);
     salt.announce();
     salt.announce();
     assert.equal(warnings.length, 1);
-    assert.equal(openSalt({ salt: undefined, requireSalt: true, logger }).value, undefined);
+    assert.equal(openSalt({ salt: undefined, requireSalt: true }).value, undefined);
   });
 });

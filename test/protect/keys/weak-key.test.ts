@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createSealer, openSalt } from '../../../src/protect/keys/create-sealer.ts';
+import { useLogger } from '../../support/log.ts';
 
 const text = (value: string) => Buffer.from(value);
 const bytes = (from: (index: number) => number, length = 32) =>
@@ -27,7 +28,8 @@ describe('a weak key', () => {
     for (const key of weak) assert.equal(isWeak(key), true, Buffer.from(key).toString('latin1'));
     const warnings: string[] = [];
     const logger = { warn: (message: string) => void warnings.push(message) };
-    openSalt({ salt: 's'.repeat(16), requireSalt: true, logger }).announce();
+    useLogger(logger);
+    openSalt({ salt: 's'.repeat(16), requireSalt: true }).announce();
     assert.match(warnings.join(), /^SECURITY: svc.pii.crypto.salt is not random/);
   });
 

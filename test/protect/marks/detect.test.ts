@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { useLogger } from '../../support/log.ts';
 import { publisher } from '../protecting.ts';
 
 function reportOf(payload: unknown, rules: unknown = []): string[] {
   const lines: string[] = [];
-  const publish = publisher(rules, { reportTo: { warn: (line) => void lines.push(line) } });
+  useLogger({ warn: (line) => void lines.push(line) });
+  const publish = publisher(rules, { detects: true });
   publish(payload);
   publish(payload);
   return lines;

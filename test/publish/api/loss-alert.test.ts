@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createLossAlert, onEventLost } from '../../../src/publish/api/caller-wait.ts';
 import { useClock } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
 describe('loss alert', () => {
@@ -22,7 +23,8 @@ describe('loss alert', () => {
     ];
     try {
       useClock({ monotonic: () => 0 });
-      const alert = createLossAlert(logger);
+      useLogger(logger);
+      const alert = createLossAlert();
       alert.lost(failedEvent('1').event, 'orders', away);
       await new Promise((resolve) => setImmediate(resolve));
     } finally {

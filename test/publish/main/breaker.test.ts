@@ -4,7 +4,7 @@ import { notMadeFailure } from '../../../src/publish/broker.ts';
 import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { createBreaker } from '../../../src/publish/main/queue.ts';
 import { useClock } from '../../support/fake-time.ts';
-import { logInto } from '../../support/log.ts';
+import { logInto, useLogger } from '../../support/log.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';
 
 describe('breaker', () => {
@@ -13,9 +13,10 @@ describe('breaker', () => {
     const lines: string[] = [];
     let opened = 0;
     useClock({ monotonic: () => nowMs });
+    useLogger(logInto(lines));
     const made = createBreaker({
       ...{ ...defaultBreaker, ...(random && { random }) },
-      logger: logInto(lines),
+
       onOpen: () => opened++,
     });
     const open = () => {

@@ -3,7 +3,6 @@ import { setImmediate } from 'node:timers/promises';
 import { type Breaker, createCircuit, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { createAdmission, QueuedEvent } from '../../../src/publish/main/queue.ts';
 import { useClock } from '../../support/fake-time.ts';
-import { silentLog } from '../../support/log.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
 describe('draft, while one event tests the cluster', () => {
@@ -13,7 +12,7 @@ describe('draft, while one event tests the cluster', () => {
     const breaker: Breaker = createCircuit({ ...defaultBreaker, countsFatal: false, onChange() {} });
     const draft = createAdmission({
       ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, breaker },
-      logger: silentLog,
+
       onProbeFailed: () => time.failedProbes++,
       onFirst() {},
     });

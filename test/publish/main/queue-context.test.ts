@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import pino from 'pino';
 import type { Logger } from '../../../src/observe/logger.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 import { away, event, fakeCluster, forbidden, queueOver } from '../fake-cluster.ts';
 
 interface Line {
@@ -37,7 +38,6 @@ describe("context of the caller in the queue's hooks", () => {
     reply.current = () => [away, forbidden, undefined][sent++];
     const seen: string[] = [];
     const { queue } = queueOver(broker, {
-      logger,
       onPublished: () => seen.push(`published ${requests.getStore()}`),
       next: async ({ event: one }) => {
         seen.push(`next ${one.eventId} ${requests.getStore()}`);
@@ -46,6 +46,7 @@ describe("context of the caller in the queue's hooks", () => {
         return 'dlq';
       },
     });
+    useLogger(logger);
     const publish = (id: string) =>
       requests.run(`request ${id}`, () =>
         queue.publish(event(id)).then((outcome) => seen.push(`${outcome} ${requests.getStore()}`)),
@@ -81,13 +82,13 @@ describe("context of the caller in the queue's hooks", () => {
     const { broker } = fakeCluster();
     let inTier: string | undefined;
     const { queue } = queueOver(broker, {
-      logger,
       buffer: { maxEvents: 1, maxBytes: 10_000 },
       next: async () => {
         inTier = requests.getStore();
         return 'backup';
       },
     });
+    useLogger(logger);
     requests.run('request 1', () => void queue.publish(event('1')));
     requests.run('request 2', () => void queue.publish(event('2')));
     assert.equal(inTier, 'request 2');

@@ -5,7 +5,6 @@ import { createRetryPolicy } from '../../../src/publish/main/cluster-state.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import type { FailedEvent } from '../../../src/publish/tier.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
-import { silentLog as logger } from '../../support/log.ts';
 import { away, event, fakeCluster, queueOver, usualRetry } from '../fake-cluster.ts';
 
 describe('events that are held', () => {
@@ -18,7 +17,7 @@ describe('events that are held', () => {
   ) {
     const { broker, sends } = fakeCluster(partitions === 'no answer' ? 'unknown' : partitions);
     if (partitions === 'no answer') broker.partitionsFor = () => new Promise(() => {});
-    const order = createBackupOrder({ partitionOfKey, logger });
+    const order = createBackupOrder({ partitionOfKey });
     order.earlierRun({ topics: new Set() });
     const failed: FailedEvent[] = [];
     const answers = new Map<string, (outcome: Outcome) => void>();

@@ -4,6 +4,7 @@ import type { createQueue } from '../../../src/publish/main/queue.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import { createDrain } from '../../../src/publish/recovery/recover.ts';
 import { createBackupTier, createTierChain } from '../../../src/publish/tiers/tiers.ts';
+import { useLogger } from '../../support/log.ts';
 import { queueOver } from '../fake-cluster.ts';
 import type { ModelCluster } from './model-cluster.ts';
 import type { ModelFolder, Owner } from './model-folder.ts';
@@ -29,11 +30,10 @@ export function startProcess(
   const say = (message: string): void => void lines.push(message);
   const logger = { debug() {}, info: say, warn: say, error: say };
   const broker = cluster.brokerOf(owner);
-  const order = createBackupOrder({ partitionOfKey, logger });
+  const order = createBackupOrder({ partitionOfKey });
   const strategy = folder.strategyOf(owner);
   const backup = createBackupTier({
     ...{ strategies: () => [strategy], drained: strategy, onDrainable: order.stored },
-    ...{ logger },
   });
   const chain = createTierChain({
     tiers: [backup],
@@ -44,7 +44,7 @@ export function startProcess(
   const own = folder.own(owner);
   const left = folder.left(owner);
   const drain = createDrain({
-    ...{ logger, ratePerSecond: 500 },
+    ratePerSecond: 500,
     journal: { order, source: own.source, hasEvents: own.hasOwn },
     ...{ left: left.source, hasLeft: left.hasLeft },
     mayHaveBacklog: folder.waiting() > 0,
@@ -68,6 +68,7 @@ export function startProcess(
     },
     ...options,
   });
+  useLogger(logger);
   return Object.assign(owner, {
     ...{ queue, lines, lost, oldestMs: order.oldestMs },
     async close() {

@@ -5,6 +5,7 @@ import type { SendFailure } from '../../../src/publish/broker.ts';
 import { createDrain, type DrainOptions } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../../src/publish/recovery-source.ts';
 import { useClock } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 
 const away: SendFailure = { kind: 'retriable', cause: 'ECONNREFUSED', message: 'cannot reach Kafka' };
 const refused: SendFailure = { kind: 'fatal', cause: 'TOPIC_AUTHORIZATION_FAILED', message: 'not allowed' };
@@ -58,6 +59,7 @@ function setUp(options: Partial<DrainOptions> = {}) {
     },
   };
   const say = (message: string): void => void state.lines.push(message);
+  useLogger({ debug: () => {}, info: say, warn: say, error: say });
   const drain = createDrain({
     ...{ left: source, mayHaveBacklog: true, onAnswered() {} },
     send: async (_topic, _partition, records) => {
@@ -79,7 +81,7 @@ function setUp(options: Partial<DrainOptions> = {}) {
     },
     prepare: async () => void state.prepared++,
     onDrained: async () => {},
-    logger: { debug: () => {}, info: say, warn: say, error: say },
+
     ...options,
   });
   const add = (count: number): void => {

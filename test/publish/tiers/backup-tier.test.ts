@@ -9,6 +9,7 @@ import {
 } from '../../../src/publish/tier.ts';
 import { createBackupTier } from '../../../src/publish/tiers/tiers.ts';
 import { useClock } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 import { failedEvent } from '../failed-event.ts';
 
 type Fake = EventBackupStrategy & { readonly stored: BackupEvent[]; answer: () => Promise<void> };
@@ -31,9 +32,9 @@ function tierOf(...strategies: EventBackupStrategy[]) {
   const errors: string[] = [];
   const time = { nowMs: 0 };
   useClock({ now: () => 1_780_000_002_000, monotonic: () => time.nowMs });
+  useLogger({ debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) });
   const tier = createBackupTier({
     strategies: () => strategies,
-    logger: { debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) },
   });
   return { tier, errors, time };
 }

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import type { BackupEvent, EventBackupStrategy, FailedEvent } from '../../../src/publish/tier.ts';
 import { createBackupTier, createTierChain, type Tier } from '../../../src/publish/tiers/tiers.ts';
-import { silentLog as logger } from '../../support/log.ts';
 import { failedEvent } from '../failed-event.ts';
 
 const spilled: SendFailure = {
@@ -50,7 +49,7 @@ describe('an event that goes behind others in the backup', () => {
     const [s3, local] = [place('s3'), place('local')];
     const drainable: FailedEvent[] = [];
     const backup = createBackupTier({
-      ...{ strategies: () => [s3, local], drained: local, logger },
+      ...{ strategies: () => [s3, local], drained: local },
       onDrainable: (failed) => void drainable.push(failed),
     });
     await backup.store(failedEvent('1'));

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { createDlqTier, type DlqOptions } from '../../../src/publish/tiers/tiers.ts';
 import { clockOfEach, clockOfGlobals, useClock } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 import { away, failedEvent } from '../failed-event.ts';
 
 interface Sent {
@@ -16,6 +17,7 @@ function tierOver(answer: (sent: Sent) => SendFailure | undefined, options: Part
   const kinds: string[] = [];
   const time = { nowMs: 0 };
   useClock({ now: () => 1_780_000_001_000, monotonic: () => time.nowMs });
+  useLogger({ debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) });
   const tier = createDlqTier({
     leastTimeMs: 1_000,
     broker: {
@@ -33,7 +35,7 @@ function tierOver(answer: (sent: Sent) => SendFailure | undefined, options: Part
     },
     topic: 'dlq',
     format: 'operations',
-    logger: { debug() {}, info() {}, warn() {}, error: (message) => errors.push(message) },
+
     partitionOf: (key) => (Number(key?.slice(4)) % 2 === 0 ? 0 : 1),
     isAway: () => false,
     onSendFailed: (kind) => kinds.push(kind),

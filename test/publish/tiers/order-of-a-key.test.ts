@@ -3,7 +3,6 @@ import { type Broker, partitionOf, partitionOfKey, type SendResult } from '../..
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import { createBackupTier, createDlqTier, createTierChain } from '../../../src/publish/tiers/tiers.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
-import { silentLog as logger } from '../../support/log.ts';
 import { away, event, fakeCluster, queueOver, tooLarge } from '../fake-cluster.ts';
 
 /**
@@ -20,18 +19,18 @@ function processWith({ room = 10_000, refused = '' } = {}) {
       return isRefused ? { ok: false, failure: tooLarge } : { ok: true };
     },
   };
-  const order = createBackupOrder({ partitionOfKey, logger });
+  const order = createBackupOrder({ partitionOfKey });
   order.earlierRun({ topics: new Set() });
   const local = { name: 'local', store: async () => {} };
   const ended: Record<string, string> = {};
   const chain = createTierChain({
     tiers: [
       createDlqTier({
-        ...{ broker: withDlq, topic: 'dead', format: 'operations', logger, partitionOf },
+        ...{ broker: withDlq, topic: 'dead', format: 'operations', partitionOf },
         ...{ leastTimeMs: 1_000, isAway: () => false, onSendFailed() {} },
       }),
       createBackupTier({
-        ...{ strategies: () => [local], drained: local, onDrainable: order.stored, logger },
+        ...{ strategies: () => [local], drained: local, onDrainable: order.stored },
       }),
     ],
     onKept() {},

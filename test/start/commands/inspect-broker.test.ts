@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { consoleLogger } from '../../../src/observe/logger.ts';
 import { inspectBroker } from '../../../src/start/commands/inspect.ts';
 import { type SilentServer, startSilentServer } from '../../support/silent-server.ts';
 
@@ -22,7 +21,7 @@ describe('inspecting a broker', () => {
       };
       const { config, problems } = loadConfig({ code: { svc: { broker } } });
       assert.deepEqual(problems, []);
-      await assert.rejects(inspectBroker(config, consoleLogger('off'), 100), {
+      await assert.rejects(inspectBroker(config, 100), {
         message: `no answer from Kafka (${silent.address}) within 100 ms`,
       });
       for (let look = 0; look < 200 && silent.connections() > 0; look++) await sleep(5);

@@ -3,15 +3,16 @@ import type sinon from 'sinon';
 import { SvcError } from '../../../src/ground/errors.ts';
 import { prepareStore } from '../../../src/start/outbox.ts';
 import { fakeTime } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 
 describe('the tables of an outbox at the start', () => {
   let time: sinon.SinonFakeTimers;
   let said: string[];
   const say = (message: string): void => void said.push(message);
-  const logger = { debug: say, info: say, warn: say, error: say };
   beforeEach(() => {
     time = fakeTime();
     said = [];
+    useLogger({ debug: say, info: say, warn: say, error: say });
     refusal = undefined;
   });
   afterEach(() => time.restore());
@@ -26,7 +27,7 @@ describe('the tables of an outbox at the start', () => {
     }: { makesTables?: boolean; look?: () => Promise<void> } = {},
   ) =>
     prepareStore({
-      ...{ store, logger, makesTables, maxWaitMs: 2_000 },
+      ...{ store, makesTables, maxWaitMs: 2_000 },
       senders: { look, refusal: () => refusal },
     });
   /** How the wait of an event has gone so far. */

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { tellUnjoined } from '../../../src/start/outbox/senders.ts';
+import { useLogger } from '../../support/log.ts';
 
 describe('events that are stored outside any transaction', () => {
   it('are counted, said once for each target and each type of outbox.save(), and shown in one line', () => {
     const lines: string[] = [];
     const logger = { debug() {}, info() {}, error() {}, warn: (line: string) => void lines.push(line) };
-    const unjoined = tellUnjoined(logger);
+    useLogger(logger);
+    const unjoined = tellUnjoined();
     assert.equal(unjoined.remark(), undefined);
     const targets = ['src/orders.ts#place', 'src/orders.ts#pay', 'src/orders.ts#place', undefined, undefined];
     for (const target of targets) unjoined.tell({ eventType: 'ORDER' }, target);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { Senders } from '../../../src/outbox/outbox-store.ts';
 import { lookMs, refusedLookMs, watchSenders } from '../../../src/start/outbox/senders.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 
 const plain: Senders = { erases: false, isRouted: false, log: 'none', relays: 1, oldestMs: null };
 
@@ -12,6 +13,7 @@ describe('a look at who sends the rows', () => {
     const lines: string[] = [];
     const say = (level: string) => (message: string) => void lines.push(`${level} ${message.slice(0, 30)}`);
     const state = { now: plain as Senders | Error, looks: 0 };
+    useLogger({ debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') });
     const watch = watchSenders({
       store: {
         async senders() {
@@ -25,7 +27,6 @@ describe('a look at who sends the rows', () => {
       },
       settings: { dialect: 'postgres', table: 't', publisherEnabled: false, retentionDays: 7 },
       isRelay: false,
-      logger: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
     });
     return { watch, state, lines };
   }

@@ -2,11 +2,8 @@ import assert from 'node:assert/strict';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { hasFormat } from '../../../src/config/schema/schema.ts';
 import { createTemplate } from '../../../src/envelope/envelope.ts';
-import type { Logger } from '../../../src/observe/logger.ts';
 import type { ProtectedEnvelope } from '../../../src/protect/protect.ts';
 import { openSerde } from '../../../src/start/serde.ts';
-
-const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** The attribute `source` of the events of a service. */
 function sourceOf(serviceName: string | null, cloudevents: object = {}): string | undefined {
@@ -22,7 +19,7 @@ function sourceOf(serviceName: string | null, cloudevents: object = {}): string 
     ...{ trace: { traceId: null, spanId: null, parentSpanId: null } },
     template: createTemplate({ eventType: 'A', severity: 'INFO', source }),
   };
-  const { form } = openSerde(config, silent)
+  const { form } = openSerde(config)
     .serializerOf(source)
     .serialize(envelope as object as ProtectedEnvelope, { topic: 't', trace: { traceparent: '-' } });
   return form.headers.ce_source;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createDlqWaiting } from '../../../src/start/tiers/start-tiers.ts';
 import { useClock } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 
 describe('dead letters that wait', () => {
   let nowMs: number;
@@ -15,24 +16,23 @@ describe('dead letters that wait', () => {
     useClock({ monotonic: () => nowMs });
   });
 
-  const waitingOf = () =>
-    createDlqWaiting(
-      async () => ({
-        async open(forRecovery) {
-          assert.equal(forRecovery, false);
-          opened++;
-        },
-        async count() {
-          const count = counts.shift() ?? 0;
-          if (count instanceof Error) throw count;
-          return count;
-        },
-        async close() {
-          closed++;
-        },
-      }),
-      logger,
-    );
+  const waitingOf = () => {
+    useLogger(logger);
+    return createDlqWaiting(async () => ({
+      async open(forRecovery) {
+        assert.equal(forRecovery, false);
+        opened++;
+      },
+      async count() {
+        const count = counts.shift() ?? 0;
+        if (count instanceof Error) throw count;
+        return count;
+      },
+      async close() {
+        closed++;
+      },
+    }));
+  };
   const settled = async (): Promise<void> => {
     for (let turn = 0; turn < 5; turn++) await nextTurn();
   };

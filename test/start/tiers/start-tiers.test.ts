@@ -5,7 +5,6 @@ import { startTiers } from '../../../src/start/tiers/start-tiers.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from '../../adapters/local-backup/backup-folder.ts';
 import { failedEvent } from '../../publish/failed-event.ts';
 import { fakeCluster } from '../../publish/fake-cluster.ts';
-import { silentLog as logger } from '../../support/log.ts';
 
 describe('the tiers as they are started', () => {
   for (const order of ['key', 'none'] as const) {
@@ -23,7 +22,7 @@ describe('the tiers as they are started', () => {
       const { config } = loadConfig({ env: {}, code });
       let answered = 0;
       const tiers = startTiers(config, {
-        ...{ broker, logger, ledger: createLedger(), alert: { lost() {} } },
+        ...{ broker, ledger: createLedger(), alert: { lost() {} } },
         isAway: () => true,
         onAnswered: () => void answered++,
       });
@@ -52,7 +51,7 @@ describe('the tiers as they are started', () => {
       const { config, problems } = loadConfig({ env: {}, code });
       assert.deepEqual(problems, []);
       const tiers = startTiers(config, {
-        ...{ broker: fakeCluster().broker, logger, ledger: createLedger(), alert: { lost() {} } },
+        ...{ broker: fakeCluster().broker, ledger: createLedger(), alert: { lost() {} } },
         isAway: () => true,
         onAnswered() {},
       });

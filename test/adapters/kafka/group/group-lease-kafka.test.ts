@@ -9,6 +9,7 @@ import type { KafkaClientOptions } from '../../../../src/adapters/kafka/kafka-cl
 import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/ids.ts';
 import { openWorkerIdLease } from '../../../../src/start/adapters.ts';
 import { type SecureKafka, startKafka, startSecureKafka, type TestKafka } from '../../../support/kafka.ts';
+import { useLogger } from '../../../support/log.ts';
 import { requiring } from '../../../support/requires.ts';
 import { until as untilSo } from '../../../support/until.ts';
 import { kafkaClients } from '../kafka-clients.ts';
@@ -27,7 +28,8 @@ function open(client: string, options: KafkaClientOptions, group: string): Opene
   const lines: string[] = [];
   const log = (line: string): void => void lines.push(line);
   const logger = { debug() {}, info: log, warn: log, error: log };
-  const lease = openWorkerIdLease(client, { ...options, logger, directory: '' }, group);
+  useLogger(logger);
+  const lease = openWorkerIdLease(client, { ...options, directory: '' }, group);
   const grants: Opened['grants'] = [];
   lease.start((grant) => grants.push(grant));
   opened.push(lease);

@@ -6,6 +6,7 @@ import {
 } from '../../../../src/adapters/kafka/group.ts';
 import type { WorkerIdGrant, WorkerIdLease } from '../../../../src/envelope/ids.ts';
 import { clockOfEach, useClock } from '../../../support/fake-time.ts';
+import { useLogger } from '../../../support/log.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
 const never = new Promise<never>(() => {});
@@ -66,11 +67,11 @@ describe('createGroupLease', () => {
 
   function leaseOf(access: GroupAccess): WorkerIdLease {
     const log = (message: string): void => void lines.push(message);
+    useLogger({ debug() {}, info: log, warn: log, error: log });
     const lease = createGroupLease({
       access,
       group: 'svc-workers',
       refusals: groupRefusals('svc-workers', kafkaOptions(['kafka:9092'])),
-      logger: { debug() {}, info: log, warn: log, error: log },
     });
     lease.start((grant) => grants.push(grant));
     return lease;

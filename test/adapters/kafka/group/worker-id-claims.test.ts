@@ -5,6 +5,7 @@ import {
   type createKafkaGroup,
   groupRefusals,
 } from '../../../../src/adapters/kafka/group.ts';
+import { useLogger } from '../../../support/log.ts';
 import { kafkaOptions } from '../kafka-options.ts';
 
 type GroupAccess = ReturnType<typeof createKafkaGroup>;
@@ -26,11 +27,11 @@ async function round(members: readonly { memberId: string; metadata: Buffer }[],
     leave: async () => {},
     close: () => {},
   };
+  useLogger({ debug() {}, info: log, warn: log, error: log });
   const lease = createGroupLease({
     access: { open: async () => connection, errorName: () => undefined, describe: String },
     ...{ group: 'svc-workers', clock: { now: () => 0, monotonic: () => 0 } },
     refusals: groupRefusals('svc-workers', kafkaOptions(['kafka:9092'])),
-    logger: { debug() {}, info: log, warn: log, error: log },
   });
   const granted = new Promise<number | undefined>((resolve) =>
     lease.start((grant) => resolve(grant?.workerId)),

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { patchRequestQueue } from '../../../../src/adapters/kafkajs/kafkajs-client.ts';
-import { kafkaOptions } from '../../kafka/kafka-options.ts';
 
 interface Queue {
   maybeThrottle(forMs: number): void;
@@ -17,7 +16,7 @@ describe('request queue of kafkajs, patched', () => {
   let queue: Queue;
   let written: number[];
 
-  before(() => patchRequestQueue(kafkaOptions([]).logger));
+  before(() => patchRequestQueue());
   beforeEach(async () => {
     // @ts-expect-error kafkajs has no types for its inner modules.
     const { default: RequestQueue } = await import('kafkajs/src/network/requestQueue/index.js');
