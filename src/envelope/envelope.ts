@@ -91,19 +91,21 @@ interface Happened<Context> {
 export function createEnvelopes<Context = never>({ source, readOrigin }: EnvelopesOptions<Context>) {
   const templateOf = createTemplates(source);
   /** `occurredAtMs`: when the call finished, since the Unix epoch. */
-  return (
+  return function buildEnvelope(
     eventId: string,
     { eventType, severity, payload, context }: Happened<Context>,
     trace: Trace,
     occurredAtMs: number,
-  ): Envelope => ({
-    eventId,
-    template: templateOf(eventType, severity),
-    occurredAt: isoTime(occurredAtMs),
-    trace,
-    origin: readOrigin(context),
-    payload,
-  });
+  ): Envelope {
+    return {
+      eventId,
+      template: templateOf(eventType, severity),
+      occurredAt: isoTime(occurredAtMs),
+      trace,
+      origin: readOrigin(context),
+      payload,
+    };
+  };
 }
 
 interface TemplateOptions {

@@ -29,7 +29,9 @@ import type {
 } from './controls.ts';
 import { watchHealth } from './health.ts';
 
-// the answers of the endpoints that only read: health, both reports and the console page, from the counts of this process./** What this process tells of itself. */
+// the answers of the endpoints that only read: health, both reports and the console page, from the counts of this process.
+
+/** What this process tells of itself. */
 export interface ViewParts {
   /** Connections, and the last throttling by a broker; `untilMs` is on the monotonic clock. */
   readonly broker: {
