@@ -80,7 +80,6 @@ const mostRequests = 1_000;
 export async function startManagementServer(
   options: ManagementOptions,
   controls: Controls,
-
   mainThread: boolean = isMainThread,
 ): Promise<ManagementServer | undefined> {
   if (!mainThread || options.exposure.length === 0) return undefined;
@@ -105,7 +104,6 @@ export async function startManagementServer(
     showDetails: options.showDetails,
     readinessNeedsBroker: options.readinessNeedsBroker ?? false,
     controls,
-
     sayRefused: throttledLog({ level: 'warn' }),
   });
   try {

@@ -134,7 +134,6 @@ function keepRunning(service: Start.Service, config: Config): Running {
   }
   const current: Running = {
     config,
-
     get isPaused() {
       return phase !== 'running';
     },

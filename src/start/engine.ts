@@ -62,7 +62,6 @@ export function startEngine(
   const queue: ReturnType<typeof createQueue> = createQueue({
     ...queueSettingsOf(config),
     broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
-
     next: tiers.next,
     order: tiers.order,
     onPublished: alert.recovered,
@@ -237,7 +236,6 @@ function brokenQueue(error: unknown): SendFailure {
 async function connectEarly(
   broker: Broker,
   queue: ReturnType<typeof createQueue>,
-
   isClosing: () => boolean,
 ): Promise<void> {
   const sinceMs = clock.monotonic();

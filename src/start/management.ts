@@ -75,7 +75,6 @@ function portsOf(named: number | undefined) {
 /** Starts the management server and logs its address. `undefined`: it cannot listen. */
 export async function startManagement(
   config: Config,
-
   managed: Managed,
 ): Promise<RunningManagement | undefined> {
   const { server, endpoints, endpoint, actions } = config.management;

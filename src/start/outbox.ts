@@ -25,7 +25,7 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
   if (!enabled || datasource.url === undefined) return undefined;
   const erases = erasesRows(config.outbox);
   const store = openOutboxStore({
-    ...{ url: datasource.url, table, initializeSchema, logger },
+    ...{ url: datasource.url, table, initializeSchema },
     erases,
   });
   // Once per process: drivers cache a prepared statement by its text.

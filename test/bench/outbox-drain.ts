@@ -86,7 +86,7 @@ async function filled(postgres: Postgres, count: number): Promise<{ url: string;
 }
 
 function openStore(url: string): OutboxStore {
-  return createPostgresStore({ url, table: 'svc_outbox_events', initializeSchema: 'always', logger });
+  return createPostgresStore({ url, table: 'svc_outbox_events', initializeSchema: 'always' });
 }
 
 function rowOf(index: number, body: Buffer): OutboxRow {

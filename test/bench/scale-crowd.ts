@@ -34,7 +34,7 @@ export async function startRelays(url: string, count: number): Promise<{ stop():
   };
   const relays = Array.from({ length: count }, (_, index) => {
     const initializeSchema = 'always' as const;
-    const store = createPostgresStore({ url, table: 'svc_outbox_events', initializeSchema, logger });
+    const store = createPostgresStore({ url, table: 'svc_outbox_events', initializeSchema });
     const relay = createRelay({
       ...{ store, broker, settings, owner: `host-${index}:1` },
       counters: { ledger: createLedger(), durations: createPublishDurations() },

@@ -169,7 +169,6 @@ export async function startBusyService({ server: options, controls, change }: Bu
   const server = await startManagementServer(
     { ...defaultOptions, ...options },
     fakeControls({ console: async (afterMs) => shown(busyDocument(Date.now(), afterMs)), ...controls }),
-
     true,
   );
   if (server === undefined) throw new Error('no management server');

@@ -4,6 +4,7 @@ import { ddl, type Migration, migrations, schemaVersion } from '../../src/adapte
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
 import { type DialectName, quoteTable } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
+import { useLogger } from '../support/log.ts';
 import { newTable, type OutboxStoreUnderTest, rowOf } from './outbox-store.ts';
 
 /** Of this svc. */
@@ -57,7 +58,8 @@ export function testOutboxMigrations(get: () => OutboxStoreUnderTest): void {
   const open = (rest: Partial<SqlStoreOptions> = {}): OutboxStore => {
     const say = (message: string): void => void said.push(message);
     const logger = { debug: say, info: say, warn: say, error: say };
-    const made = get().open({ url: get().url, table, initializeSchema: 'always', logger, ...rest });
+    useLogger(logger);
+    const made = get().open({ url: get().url, table, initializeSchema: 'always', ...rest });
     opened.push(made);
     return made;
   };

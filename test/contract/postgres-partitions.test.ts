@@ -6,6 +6,7 @@ import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
 import { insertColumns, rowStatements } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { TestDatabase } from '../support/database.ts';
+import { useLogger } from '../support/log.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { newTable, type OutboxStoreUnderTest, rowOf, testOutboxStore } from './outbox-store.ts';
@@ -26,9 +27,9 @@ requiring('postgres', 'outbox store contract: postgres, a partition for each day
 
   const open = (rest: Partial<SqlStoreOptions> = {}): OutboxStore => {
     const log = (message: string): void => void logged.push(message);
-    const logger = { debug: () => {}, info: log, warn: log, error: log };
+    useLogger({ info: log, warn: log, error: log });
     const made = createPostgresStore({
-      ...{ url, table, logger, initializeSchema: 'always', partitioned: true },
+      ...{ url, table, initializeSchema: 'always', partitioned: true },
       ...rest,
     });
     opened.push(made);

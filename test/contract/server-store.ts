@@ -9,6 +9,7 @@ import { quoteTable, rowStatements, type SqlValue } from '../../src/outbox/inser
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { collectLines } from '../outbox/relay/relay-under-test.ts';
 import type { OwnDatabase } from '../support/database.ts';
+import { useLogger } from '../support/log.ts';
 import { startSilentServer } from '../support/silent-server.ts';
 import { until } from '../support/until.ts';
 import { newTable, rowOf } from './outbox-store.ts';
@@ -239,7 +240,8 @@ export function testServerStore(get: () => ServerUnderTest): void {
 
   it('what waits for a lock is given up in time, says who holds it, and works again afterwards', async () => {
     const { lines, logger } = collectLines();
-    const store = open({ timeoutMs: 500, logger });
+    useLogger(logger);
+    const store = open({ timeoutMs: 500 });
     await store.prepare();
     await store.insert([rowOf()]);
     const other = await connect();
@@ -259,7 +261,8 @@ export function testServerStore(get: () => ServerUnderTest): void {
 
   it('tables that wait for a transaction of the application to be brought up to date hold up others for 2 s at most', async () => {
     const { lines, logger } = collectLines();
-    const store = open({ timeoutMs: 20_000, logger });
+    useLogger(logger);
+    const store = open({ timeoutMs: 20_000 });
     await store.prepare();
     await query(`ALTER TABLE ${named()} DROP CONSTRAINT ${table}_valid`);
     await query(`DELETE FROM ${named('_schema')} WHERE version = 2`);
@@ -286,7 +289,8 @@ export function testServerStore(get: () => ServerUnderTest): void {
     const other = await connect();
     await other.query('BEGIN');
     await other.query(get().takeLock(`migrate ${named()}`));
-    const preparing = open({ logger }).prepare();
+    useLogger(logger);
+    const preparing = open().prepare();
     await sleep(1_600);
     await other.close();
     await preparing;

@@ -42,7 +42,6 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       broker,
       topic: dead,
       format: 'recovery',
-
       partitionOf: (key, partitions) => partitionOfKey(key ?? '', partitions),
       isAway: () => false,
       onSendFailed: () => {},

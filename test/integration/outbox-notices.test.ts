@@ -10,6 +10,7 @@ import type { Relay } from '../../src/outbox/relay/relay.ts';
 import { tellOfRows } from '../../src/start/outbox.ts';
 import { collectLines, createFakeBroker, relayOver, rowOf, until } from '../outbox/relay/relay-under-test.ts';
 import type { TestDatabase } from '../support/database.ts';
+import { useLogger } from '../support/log.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 
@@ -110,8 +111,9 @@ requiring('postgres', 'outbox: rows of another process', function () {
     const elsewhere = await server.freshDatabase();
     const { lines, logger } = collectLines();
     // What is told in one database is not heard in another: as through a pooler that changes connections.
+    useLogger(logger);
     const store = createPostgresStore(
-      { url: elsewhere, table, initializeSchema: 'never', timeoutMs: 3_000, logger },
+      { url: elsewhere, table, initializeSchema: 'never', timeoutMs: 3_000 },
       { url, proofMs: 100 },
     );
     stores.push(store);

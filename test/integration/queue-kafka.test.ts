@@ -55,7 +55,6 @@ for (const { name, create, load } of kafkaClients) {
         onLost: () => {},
         retry: createRetryPolicy(usualRetry),
         breaker: defaultBreaker,
-
         onPublished() {},
         onSendFailed() {},
         onRetried() {},

@@ -313,7 +313,6 @@ describe('management guard', () => {
         const refused = await startManagementServer(
           { ...defaultOptions, address: '0.0.0.0', token: given },
           fakeControls(),
-
           true,
         );
         assert.equal(refused, undefined);

@@ -29,7 +29,6 @@ describe('the table of the application and that of svc', () => {
     useLogger({ debug: say, info: say, warn: say, error: say });
     return createSameTable({
       ...{ dialect: 'postgres', table: 'events', deletesAtOnce },
-
       store: {
         lastId: async () => 20_000,
         async holds(eventId, afterId) {

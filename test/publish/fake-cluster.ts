@@ -110,7 +110,6 @@ export function queueOver(
     deliveryTimeoutMs: 30_000,
     retry: createRetryPolicy(usualRetry),
     breaker: patientBreaker,
-
     next: async (one) => {
       failed.push(one);
       return 'dlq';

@@ -1,4 +1,3 @@
-import { logger } from '../../observe/logger.ts';
 // kafka/: Kafka through any of its clients. A client is a transport: it connects and signs in. The rest is here.
 //
 // A client's port is transport.ts: from an address to a signed-in socket.
@@ -10,6 +9,7 @@ import { logger } from '../../observe/logger.ts';
 import { within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
+import { logger } from '../../observe/logger.ts';
 import type { AskAccess, Broker, SendFailure } from '../../publish/broker.ts';
 import { groupRefusals, heartbeatRequest, refusalOf } from './group.ts';
 import type { KafkaClientOptions } from './kafka-client-options.ts';

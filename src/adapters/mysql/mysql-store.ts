@@ -40,7 +40,6 @@ export function createMysqlStore(options: SqlStoreOptions): OutboxStore {
       isPassing: isPassingInMysql,
       isReadOnly: isReadOnlyInMysql,
       details,
-      logger: options.logger,
     }),
   );
 }

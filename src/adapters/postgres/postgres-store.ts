@@ -5,7 +5,7 @@ import { Socket } from 'node:net';
 import { sleep } from '../../ground/builtins.ts';
 import { backoffMs, inTime } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import { besideTable, partsOfTable, placed, quoteName, type SqlValue } from '../../outbox/insert-row.ts';
 import type { Notices, OutboxStore } from '../../outbox/outbox-store.ts';
 import { type StoreFault, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
@@ -48,10 +48,9 @@ export function createPostgresStore(
     isPassing: isPassingInPostgres,
     isReadOnly: isReadOnlyInPostgres,
     details,
-    logger: options.logger,
   });
   const notices = postgresNotices({
-    ...{ table, database, timeoutMs, logger: options.logger, proofMs: listening.proofMs ?? 5_000 },
+    ...{ table, database, timeoutMs, proofMs: listening.proofMs ?? 5_000 },
     connect: (heard) => connectPostgres(listening.url ?? url, timeoutMs, heard),
   });
   return { ...createSqlStore('postgres', options, details, database), notices };
@@ -272,7 +271,6 @@ interface PostgresNoticesOptions {
   /** Opens a separate connection for LISTEN. */
   readonly connect: (heard: Heard) => Promise<ServerConnection>;
   readonly timeoutMs: number;
-  readonly logger: Logger | undefined;
   readonly proofMs: number;
 }
 
@@ -285,7 +283,7 @@ const deafMs = 600_000;
 
 /** NOTIFY and LISTEN on a channel named after the table, without its schema, which not every configuration includes. */
 function postgresNotices(options: PostgresNoticesOptions): Notices {
-  const { table, database, connect, timeoutMs, logger, proofMs } = options;
+  const { table, database, connect, timeoutMs, proofMs } = options;
   const channel = besideTable(partsOfTable(table)?.name ?? table, '_stored');
   let isSaid = false;
 
@@ -335,7 +333,7 @@ function postgresNotices(options: PostgresNoticesOptions): Notices {
   function sayDeaf(): void {
     if (isSaid) return;
     isSaid = true;
-    logger?.info(
+    logger.info(
       'outbox: the database delivers no NOTIFY, as with PgBouncer in transaction mode. svc finds rows of other processes every svc.outbox.poll-interval-ms',
     );
   }

@@ -2,7 +2,7 @@ import { isLoopback } from '../../ground/addresses.ts';
 import { inTime, within } from '../../ground/clock.ts';
 import type { SvcError } from '../../ground/errors.ts';
 import { loadOwnCopy } from '../../ground/files.ts';
-import { type Logger, throttledLog } from '../../observe/logger.ts';
+import { throttledLog } from '../../observe/logger.ts';
 import { badUrl, packageMissing, type StoreFaultDetails, storeError } from '../../outbox/store-error.ts';
 import type { RunOptions, SqlDatabase } from './sql-store.ts';
 import type { SqlRow, Statement, StatementResult, Work } from './statement.ts';
@@ -42,7 +42,6 @@ interface ServerDatabaseOptions {
   readonly isReadOnly: (error: unknown) => boolean;
   readonly details: StoreFaultDetails;
   /** Warns of long waits for locks. */
-  readonly logger: Logger | undefined;
 }
 
 /** The remote address of a socket without TLS. `undefined` for a local socket. */
@@ -87,7 +86,7 @@ const mostTries = 4;
 /** A few connections, opened on demand and again after a failure. */
 export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabase {
   const { timeoutMs, details } = options;
-  const onBlocked = sayBlocked(details.database, options.logger);
+  const onBlocked = sayBlocked(details.database);
   /** The last used connection is on top, so that the other one becomes idle. */
   const idle: { readonly connection: ServerConnection; readonly timer: NodeJS.Timeout }[] = [];
   const waiting: (() => void)[] = [];
@@ -263,8 +262,7 @@ export function blockerText(row: SqlRow | undefined): string | undefined {
   return about.length === 0 ? `process ${pid}` : `process ${pid} (${about.join(', ')}${since})`;
 }
 
-function sayBlocked(database: string, logger: Logger | undefined): (blocker: string) => void {
-  if (logger === undefined) return () => {};
+function sayBlocked(database: string): (blocker: string) => void {
   const say = throttledLog();
   return (blocker) =>
     say('blocked', `outbox: a statement waits for a lock in ${database}, which ${blocker} holds`);

@@ -2,7 +2,7 @@ import { spreadHash } from '../../ground/claims.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { topicNameForm, topicNamePattern } from '../../ground/event-fields.ts';
 import { lazyPattern } from '../../ground/names.ts';
-import type { Logger } from '../../observe/logger.ts';
+import { logger } from '../../observe/logger.ts';
 import {
   besideTable,
   type DialectName,
@@ -62,7 +62,6 @@ export interface SqlStoreOptions {
   readonly table: string;
   /** When to create missing tables. */
   readonly initializeSchema: 'embedded' | 'always' | 'never';
-  readonly logger?: Logger | undefined;
   /** Whether `insert` deletes what it has written; see `rowStatements`. Default false. */
   readonly erases?: boolean | undefined;
   /** Whether new tables have a partition for each day. PostgreSQL only. */
@@ -114,7 +113,7 @@ export function createSqlStore(
   database: SqlDatabase,
 ): OutboxStore {
   if (partsOfTable(options.table) === undefined) throw badTable();
-  const { table, initializeSchema, logger, migrations: known = migrations, partitioned = false } = options;
+  const { table, initializeSchema, migrations: known = migrations, partitioned = false } = options;
   const wanted = versionOf(known);
   const dialect = dialects[dialectName];
   const tables = tablesOf(dialectName, table);
@@ -151,7 +150,7 @@ export function createSqlStore(
       });
       if (done === undefined) throw storeError('late', details);
       if (done.before < done.after)
-        logger?.info('the tables of the outbox were created', {
+        logger.info('the tables of the outbox were created', {
           table,
           database: details.database,
           schemaVersion: done.after,
@@ -166,13 +165,13 @@ export function createSqlStore(
       // Reports a blocking transaction at the second attempt only, because most are short.
       const isDone = await database.run(work, isHeldUp ? { askAfterMs: partitionAskMs } : {});
       isHeldUp = false;
-      if (isDone) logger?.info(`the outbox ${says}`, { table });
+      if (isDone) logger.info(`the outbox ${says}`, { table });
     } catch (error) {
       const { code } = error as SvcError;
       if (code === 'SVC_OUTBOX_NOT_ALLOWED') throw storeError('notOwner', details);
       if (code !== 'SVC_OUTBOX_UNREACHABLE') throw error;
       isHeldUp = true;
-      logger?.debug(`the outbox has no ${says}: ${(error as Error).message}`, { table });
+      logger.debug(`the outbox has no ${says}: ${(error as Error).message}`, { table });
     }
   }
 
@@ -207,7 +206,7 @@ export function createSqlStore(
         throw isOther && version > wanted ? unfitTable.wrongVersion(version, wanted, details) : error;
       }
       if (version > wanted)
-        logger?.warn('the tables of the outbox are from a newer svc, but this version can use them', {
+        logger.warn('the tables of the outbox are from a newer svc, but this version can use them', {
           table,
           schemaVersion: version,
         });

@@ -67,11 +67,7 @@ const longestMs = 15_000;
  * The permissions of the application on the configured broker. Writes nothing. Rejects with a one-line `Error` if the broker does not
  * answer within `limitMs`.
  */
-export async function inspectBroker(
-  config: Config,
-
-  limitMs = longestMs,
-): Promise<BrokerReport> {
+export async function inspectBroker(config: Config, limitMs = longestMs): Promise<BrokerReport> {
   const { broker, idGenerator } = config;
   const topics = [...new Set([...topicsOf(config), ...(broker.dlqTopic ? [broker.dlqTopic] : [])])];
   const group = isLeasedInKafka(config) ? idGenerator.group : undefined;
@@ -314,7 +310,6 @@ export type { TailRange, TopicRecord };
 /** Follows a topic, batch by batch, until the signal or `range.untilMs`. Rejects with one-line errors. */
 export function tailTopic(
   config: Config,
-
   range: TailRange,
   signal: AbortSignal,
   onRecords: (records: readonly TopicRecord[]) => Promise<void>,
@@ -327,7 +322,6 @@ export function tailTopic(
 /** The newest `count` records that `accept` takes, oldest first. Rejects with one-line errors. */
 export async function newestOf(
   config: Config,
-
   { topic, count, accept }: { topic: string; count: number; accept: (record: TopicRecord) => boolean },
   signal: AbortSignal,
 ): Promise<readonly TopicRecord[]> {
@@ -350,7 +344,6 @@ const newestAtOnce = 1_000;
 
 async function withTail(
   config: Config,
-
   range: TailRange,
   work: (tail: TopicTail) => Promise<void>,
 ): Promise<void> {

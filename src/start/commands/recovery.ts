@@ -73,11 +73,7 @@ export function acceptedBy({ types, topics, since, until }: Wanted): (event: Sto
 const holdMs = 60_000;
 
 /** Runs one recovery command. Rejects with one-line errors. */
-export async function runRecovery(
-  config: Config,
-
-  request: RecoveryRequest,
-): Promise<RecoveryResult> {
+export async function runRecovery(config: Config, request: RecoveryRequest): Promise<RecoveryResult> {
   // Keeps the process alive, because connections are unref'd.
   const hold = request.keepsAlive === false ? undefined : setInterval(() => {}, holdMs);
   try {
@@ -152,7 +148,6 @@ function run(
 
 async function openSource(
   config: Config,
-
   { place, keepsAlive = true }: RecoveryRequest,
 ): Promise<RecoverySource> {
   const { client, backup } = config.broker;

@@ -35,7 +35,7 @@ export async function relayAlone(config: Config, stopping: AbortSignal): Promise
   // Keeps the process alive, because connections are unref'd.
   const hold = setInterval(() => {}, holdMs);
   const { datasource, table, initializeSchema } = config.outbox;
-  const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema, logger });
+  const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema });
   const broker = openSerde(config).sends(openBroker(config.broker.client, brokerSettingsOf(config)));
   let relay: Relay | undefined;
   const counters = { ledger: createLedger(), durations: createPublishDurations() };
@@ -154,7 +154,6 @@ interface UseOptions {
 /** Opens the outbox of a configuration for one command. Rejects with one-line errors, or as `work` does. */
 export async function useOutbox<T>(
   { outbox: { datasource, table } }: Config,
-
   work: (store: OutboxStore) => Promise<T>,
   { makesTables = false, partitioned = false }: UseOptions = {},
 ): Promise<T> {
@@ -162,7 +161,7 @@ export async function useOutbox<T>(
   const hold = setInterval(() => {}, holdMs);
   const initializeSchema = makesTables ? 'always' : 'never';
   const store = openOutboxStore({
-    ...{ url: datasource.url ?? '', table, initializeSchema, logger, timeoutMs, partitioned },
+    ...{ url: datasource.url ?? '', table, initializeSchema, timeoutMs, partitioned },
   });
   try {
     return await isolate(() => work(store));
@@ -181,7 +180,6 @@ interface RunningReplay {
 /** Replays rows from the command line. */
 export function replayOutbox(
   config: Config,
-
   request: ReplayRequest,
   onProgress: (sentCount: number, failedCount: number) => void,
 ): RunningReplay {

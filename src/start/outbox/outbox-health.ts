@@ -228,7 +228,6 @@ export function manageOutbox(
   config: Config,
   store: OutboxStore,
   broker: Broker,
-
   relay: () => RelayState | undefined,
   fitness: OutboxFitness,
 ): ManagedOutbox {

@@ -10,7 +10,6 @@ export function kafkaOptions(
     clientId: 'svc-tests',
     requestTimeoutMs: 2000,
     connectionTimeoutMs: 1000,
-
     ...rest,
   };
 }

@@ -20,7 +20,6 @@ export function backupIn(directory: string, options: Partial<LocalBackupOptions>
     format: options.isJournal === true ? 'journal' : 'event',
     maxFiles: 10_000,
     maxBytes: 1024 ** 3,
-
     ...options,
   });
 }

@@ -18,13 +18,12 @@ export function onFakeTime({ table, partitions }: { table?: MemoryTable; partiti
   const store = createMemoryOutboxStore(nowMs, table);
   const broker = createFakeBroker(nowMs, partitions);
   const { lines, logger } = collectLines();
+  useLogger(logger);
   const counters = { ledger: createLedger(), durations: createPublishDurations() };
   return {
-    ...{ time, store, broker, lines, logger, counters },
-    relay: (settings: Partial<RelaySettings> = {}, owner?: string) => {
-      useLogger(logger);
-      return relayOver({ store, broker, counters, ...(owner === undefined ? {} : { owner }) }, settings);
-    },
+    ...{ time, store, broker, lines, counters },
+    relay: (settings: Partial<RelaySettings> = {}, owner?: string) =>
+      relayOver({ store, broker, counters, ...(owner === undefined ? {} : { owner }) }, settings),
     insert: (...rows: OutboxRow[]) => store.insert(rows),
     /** `orders 0: 1,2` for each send, and the second it was at. */
     sends: () =>

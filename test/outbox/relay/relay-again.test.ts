@@ -3,7 +3,6 @@ import type { OutboxRow } from '../../../src/outbox/outbox-row.ts';
 import type { Relay } from '../../../src/outbox/relay/relay.ts';
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
 import { away } from '../../publish/fake-cluster.ts';
-import { useLogger } from '../../support/log.ts';
 import { createMemoryOutboxStore } from '../memory-outbox-store.ts';
 import { onFakeTime } from './fake-time.ts';
 import { duplicates, inversions, relayOver, rowOf, seededRandom } from './relay-under-test.ts';
@@ -69,7 +68,6 @@ describe('relay: a batch with an unknown outcome', () => {
   for (const { what, count, relays, slowMs = 0, stops = false, isOfDatabase = false } of outages) {
     it(`is stored once: ${what}`, async () => {
       for (let round = 1; round <= 10; round++) {
-        const { logger } = its;
         const random = seededRandom(round);
         const cluster = createCluster(random);
         const store = createMemoryOutboxStore(() => its.time.now);
@@ -77,7 +75,6 @@ describe('relay: a batch with an unknown outcome', () => {
         const started: Relay[] = [];
         const start = (): void => {
           const broker = cluster.producer(its.broker, slowMs);
-          useLogger(logger);
           const relay = relayOver({ store, broker }, { batchSize: 5 + Math.floor(random() * 20) });
           started.push(relay);
           relay.start();

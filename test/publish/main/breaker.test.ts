@@ -16,7 +16,6 @@ describe('breaker', () => {
     useLogger(logInto(lines));
     const made = createBreaker({
       ...{ ...defaultBreaker, ...(random && { random }) },
-
       onOpen: () => opened++,
     });
     const open = () => {

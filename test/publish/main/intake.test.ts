@@ -12,7 +12,6 @@ describe('draft, while one event tests the cluster', () => {
     const breaker: Breaker = createCircuit({ ...defaultBreaker, countsFatal: false, onChange() {} });
     const draft = createAdmission({
       ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, breaker },
-
       onProbeFailed: () => time.failedProbes++,
       onFirst() {},
     });

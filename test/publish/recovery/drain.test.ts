@@ -81,7 +81,6 @@ function setUp(options: Partial<DrainOptions> = {}) {
     },
     prepare: async () => void state.prepared++,
     onDrained: async () => {},
-
     ...options,
   });
   const add = (count: number): void => {

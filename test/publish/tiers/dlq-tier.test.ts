@@ -35,7 +35,6 @@ function tierOver(answer: (sent: Sent) => SendFailure | undefined, options: Part
     },
     topic: 'dlq',
     format: 'operations',
-
     partitionOf: (key) => (Number(key?.slice(4)) % 2 === 0 ? 0 : 1),
     isAway: () => false,
     onSendFailed: (kind) => kinds.push(kind),
