@@ -53,33 +53,33 @@ requiring('own-kafka', 'the order of keys over an outage of a real Kafka', funct
         retry: { initialInterval: 100, maxAttempts: 2 },
       },
     );
-    return { client, topic, svc, has: (text: string) => lines.some((line) => line.includes(text)) };
+    return { topic, svc, has: (text: string) => lines.some((line) => line.includes(text)) };
   }
 
-  it('killed for 3 s and started again: every event is there, first seen in the order of its key', async () => {
-    const clients = await Promise.all(['kafkajs', 'platformatic'].map(startClient));
-    let isOver = false;
-    const counts = Promise.all(clients.map(({ svc }) => load(svc, () => isOver)));
-    await sleep(1_500);
-    await kafka.kill();
-    await sleep(3_000);
-    assert.ok(clients.every(({ has }) => has('new events wait behind earlier events of their partition')));
-    await kafka.restart();
-    const endMs = performance.now() + 30_000;
-    while (!clients.every(({ has }) => has('events go to the topic again'))) {
-      assert.ok(performance.now() < endMs, 'events still go to the backup');
-      await sleep(50);
-    }
-    await sleep(500);
-    isOver = true;
-    for (const [index, { svc, topic, client }] of clients.entries()) {
-      const count = (await counts)[index] as number;
+  for (const name of ['kafkajs', 'platformatic'])
+    it(`killed for 3 s and started again: every event is there, first seen in the order of its key, with ${name}`, async () => {
+      const { topic, svc, has } = await startClient(name);
+      let isOver = false;
+      const counted = load(svc, () => isOver);
+      await sleep(1_500);
+      await kafka.kill();
+      await sleep(3_000);
+      const isBehind = has('new events wait behind earlier events of their partition');
+      await kafka.restart();
+      assert.ok(isBehind);
+      const endMs = performance.now() + 30_000;
+      while (!has('events go to the topic again')) {
+        assert.ok(performance.now() < endMs, 'events still go to the backup');
+        await sleep(50);
+      }
+      await sleep(500);
+      isOver = true;
+      const count = await counted;
       await svc.end();
       const records = await read(topic, count);
-      assert.deepEqual([client, ...outOfOrder(records).slice(0, 5)], [client]);
+      assert.deepEqual(outOfOrder(records).slice(0, 5), []);
       assert.equal(new Set(records.map(({ turn }) => turn)).size, count);
-    }
-  });
+    });
 
   it('of two processes in one folder, both killed, one of them while it drains: all is sent in order by the next one', async () => {
     const topic = 'orders-of-two';
