@@ -20,11 +20,11 @@ import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { sleep } from '../ground/builtins.ts';
 import { SvcError } from '../ground/errors.ts';
 import { clientOf } from '../ground/management.ts';
-import { consoleLogger, printable, printableJson, useLogger } from '../observe/logger.ts';
+import { printable, printableJson } from '../observe/logger.ts';
 import { type TailRange, type TopicRecord, tailTopic, valueReader } from '../start/commands/inspect.ts';
 import { topicsOf } from '../start/settings.ts';
 import { onRequest, recoveryConfig, repeated, sinceText, timeOf } from './recovery.ts';
-import { counted, does, onStopSignal, program, settingsInCode, WrongUse } from './terminal.ts';
+import { counted, does, onStopSignal, program, settingsInCode, WrongUse, warnOnly } from './terminal.ts';
 
 interface CatalogOptions extends WatchOptions {
   readonly config?: string;
@@ -343,7 +343,7 @@ async function follow(
   learn: (topic: string, records: readonly TopicRecord[]) => Promise<void>,
 ): Promise<FollowEnd> {
   const beganMs = Date.now();
-  useLogger(consoleLogger(broker.log.level === 'debug' ? 'debug' : 'warn'));
+  warnOnly(broker);
   let told = '';
   const read = new Map<number, number>();
   const isNew = ({ partition, offset }: TopicRecord): boolean => {

@@ -10,7 +10,7 @@ import { isFile, type Manifest, nearestManifest } from '../ground/files.ts';
 import { clientOf } from '../ground/management.ts';
 import { piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
-import { consoleLogger, printable, printableJson, useLogger } from '../observe/logger.ts';
+import { printable, printableJson } from '../observe/logger.ts';
 import { scriptsBelow, writeList } from '../start/commands/bundlers.ts';
 import {
   inspectManifest,
@@ -28,7 +28,7 @@ import { doubtsOf } from './doubts.ts';
 import { formatTables, inClearText, sayUnguarded } from './outbox.ts';
 import { isInTheWay } from './recovery.ts';
 import { unjoinedIn } from './running.ts';
-import { counted, does, program, settingsInCode, WrongUse } from './terminal.ts';
+import { counted, does, program, settingsInCode, WrongUse, warnOnly } from './terminal.ts';
 
 /** The inspected start and what it loads, as in `svc check --json`. */
 interface StartCheck extends Partial<StartReport> {
@@ -677,7 +677,7 @@ async function checkOnline(config: Config, problems: readonly Problem[]): Promis
   const [wrong] = problems.filter(isInTheWay);
   if (wrong !== undefined)
     return { ok: false, ...scene, problem: `not asked: ${formatProblem(wrong)}`, topics: [] };
-  useLogger(consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'));
+  warnOnly(config);
   const [services, outbox, unjoined] = await Promise.all([
     inspectServices(config),
     tablesOf(config),

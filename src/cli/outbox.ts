@@ -30,6 +30,7 @@ import {
   onStopSignal,
   settingsInCode,
   WrongUse,
+  warnOnly,
 } from './terminal.ts';
 
 /** Prints errors of the database or broker: exit code 1. */
@@ -279,7 +280,7 @@ async function runReplay(options: OutboxOptions): Promise<number> {
   const config = sendingConfig(options);
   const counter = createProgress(process.stderr);
   let isInterrupted = false;
-  useLogger(consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'));
+  warnOnly(config);
   const running = replayOutbox(
     config,
     { since: new Date(sinceMs).toISOString(), limit, after: afterId, filter },

@@ -7,7 +7,7 @@ import { optionNamed, targetsName } from '../config/schema/schema.ts';
 import { SvcError } from '../ground/errors.ts';
 import { parsePast } from '../ground/event-fields.ts';
 import { clientOf, usualClient } from '../ground/management.ts';
-import { consoleLogger, printable, printableJson, useLogger } from '../observe/logger.ts';
+import { printable, printableJson } from '../observe/logger.ts';
 import {
   acceptedBy,
   createTopicRefusal,
@@ -27,6 +27,7 @@ import {
   onStopSignal,
   settingsInCode,
   WrongUse,
+  warnOnly,
 } from './terminal.ts';
 
 type Action = 'list' | 'send';
@@ -53,7 +54,7 @@ async function runRecoveryCommand(
   const { config, checkBroker } = recoveryConfig(options);
   if (config.file !== undefined) process.stderr.write(`svc: configuration ${config.file}\n`);
   const place = placeOf(config);
-  useLogger(consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'));
+  warnOnly(config);
   const isSending = action === 'send' && options.dryRun !== true;
   const isListing = action === 'list' || options.dryRun === true;
   if (isSending || place.kind === 'dlq') checkBroker();

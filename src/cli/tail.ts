@@ -15,7 +15,7 @@ import { SvcError } from '../ground/errors.ts';
 import { isEventId } from '../ground/event-fields.ts';
 import { clientOf } from '../ground/management.ts';
 import { parseRulePath } from '../ground/pii-rule.ts';
-import { consoleLogger, printable, printableJson, useLogger } from '../observe/logger.ts';
+import { printable, printableJson } from '../observe/logger.ts';
 import {
   newestOf,
   openDecryption,
@@ -24,7 +24,7 @@ import {
   valueReader,
 } from '../start/commands/inspect.ts';
 import { brokerOption, onRequest, recoveryConfig, repeated, timeOf } from './recovery.ts';
-import { createProgress, does, onStopSignal, WrongUse } from './terminal.ts';
+import { createProgress, does, onStopSignal, WrongUse, warnOnly } from './terminal.ts';
 
 interface TailOptions {
   readonly config?: string;
@@ -82,7 +82,7 @@ async function runTail(options: TailOptions, topic: string): Promise<number> {
   const counts = { shown: 0, leftOut: 0, failed: 0 };
   try {
     const show = opener(options, config);
-    useLogger(consoleLogger(config.log.level === 'debug' ? 'debug' : 'warn'));
+    warnOnly(config);
     const isWanted = (record: TopicRecord): boolean => {
       const isAccepted = accept(record.headers);
       if (!isAccepted) counts.leftOut++;

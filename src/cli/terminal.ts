@@ -1,5 +1,11 @@
 import type { Command, OptionValues } from 'commander';
-import { printable } from '../observe/logger.ts';
+import type { Config } from '../config/config.ts';
+import { consoleLogger, printable, useLogger } from '../observe/logger.ts';
+
+/** svc's log on standard error: warnings, or everything with `svc.log.level: debug`. */
+export function warnOnly({ log }: Pick<Config, 'log'>): void {
+  useLogger(consoleLogger(log.level === 'debug' ? 'debug' : 'warn'));
+}
 
 /** Rows that are held to determine the column widths. Later rows keep these widths if they fit. */
 const heldRows = 100;

@@ -199,12 +199,8 @@ export const noticeIntervalMs = 100;
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
 
-interface NotifierOptions {
-  readonly notices: Pick<Notices, 'send'>;
-}
-
 /** Combines commits into few notices. The first one is sent at once. Timers are unref'd. Rows without a notice are found by polling. */
-export function createNotifier({ notices }: NotifierOptions) {
+export function createNotifier(notices: Pick<Notices, 'send'>) {
   const shards = new Set<number>();
   let nextAtMs = Number.NEGATIVE_INFINITY;
   let failures = 0;

@@ -15,14 +15,10 @@ interface StatisticsReport {
   readonly avgProcessingTimeMs: number;
 }
 
-interface StatisticsOptions {
-  readonly store: Pick<OutboxStore, 'statistics' | 'countPending'>;
-}
-
 export type Statistics = ReturnType<typeof createStatistics>;
 
 /** Counts of the table, at most every 5 seconds for all callers together. */
-export function createStatistics({ store }: StatisticsOptions) {
+export function createStatistics(store: Pick<OutboxStore, 'statistics' | 'countPending'>) {
   const statistics = cached(() => isolate(() => store.statistics()));
   const pending = cached(() => isolate(() => store.countPending()));
   return {

@@ -253,7 +253,7 @@ function jsonOf(payload: unknown, sealed: readonly string[]): string | undefined
 }
 
 /**
- * Whether a JSON text may hold a text that `markOwnText` changes. Each of the `sealed` texts stands once in `json`, so counting
+ * Whether a JSON text may hold a text that `ownText.mark` changes. Each of the `sealed` texts stands once in `json`, so counting
  * is enough and no value is parsed.
  */
 function mayHoldOwnText(json: string, sealed: readonly string[]): boolean {

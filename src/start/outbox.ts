@@ -230,7 +230,7 @@ function tellMainThread() {
 }
 
 function tellRelays(relay: RelayInProcess | undefined, notices: Notices | undefined) {
-  const notifier = notices && createNotifier({ notices });
+  const notifier = notices && createNotifier(notices);
   let channel: ReturnType<typeof openChannel> | undefined;
 
   function tell(shard: number): void {

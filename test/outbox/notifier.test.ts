@@ -9,11 +9,9 @@ describe('outbox: notices to other processes', () => {
 
   const open = () =>
     createNotifier({
-      notices: {
-        async send(shards) {
-          sent.push({ shards, atMs: time.now });
-          if (failing) throw new Error('away');
-        },
+      async send(shards) {
+        sent.push({ shards, atMs: time.now });
+        if (failing) throw new Error('away');
       },
     });
 

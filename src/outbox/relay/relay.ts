@@ -153,7 +153,7 @@ export function createRelay(parts: RelayParts): Relay {
   const counts = createPartitionCounts((topic) => broker.partitionsFor(topic));
   const refusals = createTopicRefusals();
   const time = createDatabaseTime();
-  const statistics = createStatistics({ store });
+  const statistics = createStatistics(store);
   const cleanup = createCleanup({ store, settings, rests: () => lease.standsBy });
   /** OPEN after 5 consecutive failures of the cluster. HALF-OPEN 60 s later, when one send decides. Rows wait in their table. */
   const breaker: Breaker = createCircuit({

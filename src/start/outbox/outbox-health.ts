@@ -231,7 +231,7 @@ export function manageOutbox(
   relay: () => RelayState | undefined,
   fitness: OutboxFitness,
 ): ManagedOutbox {
-  const statistics = createStatistics({ store });
+  const statistics = createStatistics(store);
   const countPending = (): Promise<number> => isolate(() => store.countPending());
   const health = createOutboxHealth({
     ...{ countPending, statistics, relay, ...fitness },
