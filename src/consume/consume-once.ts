@@ -61,7 +61,8 @@ export interface Consumption {
   /**
    * Starts no further event, waits for events in progress, commits, and leaves the group. Rejects with
    * `SVC_CONSUME_HANDLER_HANGS` if handlers still run after `timeoutMs` (default: 30,000). The next owner of the partition then
-   * handles their events again.
+   * handles their events again. A broker that does not answer gets as long again; svc then logs that the client has not left its
+   * group.
    */
   stop(timeoutMs?: number): Promise<void>;
 }
@@ -155,8 +156,11 @@ export async function consumeOnce<Tx, Payloads extends object = AnyPayloads>(
   async function stop(timeoutMs: number): Promise<void> {
     end();
     const isQuiet = await within(timeoutMs, queues.end());
-    await commit();
-    await source.close();
+    const leaving = commit()
+      .then(() => source.close())
+      .catch((error) => logger.warn(`the consumer of ${name} could not leave its group (${nameOf(error)})`));
+    if (!(await within(timeoutMs, leaving)))
+      logger.warn(`the consumer of ${name} has not left its group after ${timeoutMs} ms`);
     if (isQuiet) return;
     const left = queues.busy().map(({ topic, partition }) => `${topic}-${partition}`);
     throw new SvcError(
@@ -339,17 +343,19 @@ function kafkajsSource(
   consumer: KafkajsConsumer,
   { topics, fromBeginning, onTrouble }: SourceOptions,
 ): RecordSource {
-  const ends: (() => void)[] = [];
+  const closing = new AbortController();
+  /** From a crash until the client is in its group again, or has crashed again. */
+  let isStarting = false;
   /** Between two groups the client has no partitions, and throws. */
   const tryTo = (work: () => void): void => {
     try {
       work();
     } catch {}
   };
-  let isClosed = false;
 
   async function open(sink: RecordSink): Promise<void> {
     await consumer.connect();
+    if (closing.signal.aborted) return consumer.disconnect();
     await consumer.subscribe({ topics: [...topics], fromBeginning });
     await consumer.run({
       autoCommit: false,
@@ -368,34 +374,38 @@ function kafkajsSource(
 
   /** The client gives up at errors that it takes for permanent, such as some of a broker that is still starting. */
   async function openAgain(sink: RecordSink): Promise<void> {
-    for (let failures = 1; ; failures++) {
-      await sleep(backoffMs(failures, 500, 10_000));
-      if (isClosed) return;
+    for (let failures = 1; await waited(failures, closing.signal); failures++)
       try {
         await open(sink);
         return;
       } catch (error) {
         onTrouble(error);
       }
-    }
+  }
+
+  /** After the listeners of the event, the client has set the timer of its restart, or is in its group. */
+  function disconnectNext(): void {
+    setImmediate(() => void consumer.disconnect().catch(() => {}));
   }
 
   return {
     async start(sink: RecordSink) {
       const { GROUP_JOIN, CRASH } = consumer.events;
-      ends.push(
-        consumer.on(GROUP_JOIN, ({ payload: { memberAssignment } }) =>
-          sink.assigned(
-            Object.entries(memberAssignment).flatMap(([topic, partitions]) =>
-              partitions.map((partition) => ({ topic, partition })),
-            ),
+      consumer.on(GROUP_JOIN, ({ payload: { memberAssignment } }) => {
+        isStarting = false;
+        if (closing.signal.aborted) return disconnectNext();
+        sink.assigned(
+          Object.entries(memberAssignment).flatMap(([topic, partitions]) =>
+            partitions.map((partition) => ({ topic, partition })),
           ),
-        ),
-        consumer.on(CRASH, ({ payload: { error, restart } }) => {
-          onTrouble(error);
-          if (!restart) void openAgain(sink);
-        }),
-      );
+        );
+      });
+      consumer.on(CRASH, ({ payload: { error, restart } }) => {
+        isStarting = true;
+        if (closing.signal.aborted) return disconnectNext();
+        onTrouble(error);
+        if (!restart) void openAgain(sink);
+      });
       await open(sink);
     },
     hold: ({ topic, partition }) => tryTo(() => consumer.pause([{ topic, partitions: [partition] }])),
@@ -405,11 +415,17 @@ function kafkajsSource(
         commits.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
       ),
     async close() {
-      isClosed = true;
-      for (const end of ends) end();
-      await consumer.disconnect();
+      closing.abort();
+      // A client that is starting joins its group even after `disconnect`, so its next event disconnects it.
+      if (!isStarting) await consumer.disconnect();
     },
   };
+}
+
+/** Resolves with false, at once, when the signal aborts. */
+async function waited(failures: number, signal: AbortSignal): Promise<boolean> {
+  await sleep(backoffMs(failures, 500, 10_000), undefined, { signal }).catch(() => {});
+  return !signal.aborted;
 }
 
 function textsOf(headers: Readonly<Record<string, HeaderValue>>): ConsumedRecord['headers'] {
@@ -433,6 +449,7 @@ interface PlatformaticMessage {
 }
 
 interface MessagesStream extends AsyncIterable<PlatformaticMessage> {
+  on(event: 'error', listener: () => void): unknown;
   close(): Promise<void>;
 }
 
@@ -443,7 +460,8 @@ interface PlatformaticConsumer {
   readonly assignments: Assignments | null;
   consume(options: object): Promise<MessagesStream>;
   commit(options: { offsets: (Commit & { leaderEpoch: number })[] }): Promise<void>;
-  on(event: string, listener: () => void): unknown;
+  joinGroup(options: object): Promise<unknown>;
+  on(event: string, listener: (error: unknown) => void): unknown;
   removeListener(event: string, listener: () => void): unknown;
   close(force: boolean): Promise<void>;
 }
@@ -472,7 +490,7 @@ function platformaticSource(
   let opened = 0;
   let opening: Promise<void> = Promise.resolve();
   let reading: Promise<void> | undefined;
-  let isClosed = false;
+  const closing = new AbortController();
   let assignments: Assignments | null = null;
   let ours: ReadonlySet<string> = new Set();
   const dropped = new Set<string>();
@@ -480,7 +498,7 @@ function platformaticSource(
 
   /** The old stream is closed last: a consumer without any stream rejoins its group. */
   async function open(own: number): Promise<void> {
-    if (own < wanted || isClosed) return;
+    if (own < wanted || closing.signal.aborted) return;
     const last = stream;
     dropped.clear();
     try {
@@ -488,6 +506,8 @@ function platformaticSource(
         ...{ topics: [...topics], autocommit: false, mode: 'committed', deserializers: raw },
         fallbackMode: fromBeginning ? 'earliest' : 'latest',
       });
+      // An error event without a listener ends the process, and nothing reads this stream yet. `readAll` reports the error.
+      stream.on('error', () => {});
       opened = own;
     } finally {
       await last?.close().catch(() => {});
@@ -508,7 +528,7 @@ function platformaticSource(
       const record = recordOf(message);
       lookAtAssignments();
       if (own === wanted) await sink.whenNotFull(record);
-      if (isClosed) return;
+      if (closing.signal.aborted) return;
       if (own !== wanted) continue;
       if (sink.stateOf(record) === 'waits') dropped.add(keyOf(record));
       else if (!dropped.has(keyOf(record))) sink.push(record);
@@ -518,20 +538,43 @@ function platformaticSource(
 
   /** A stream ends at the first error of its client. */
   async function readOn(sink: RecordSink): Promise<void> {
-    for (let failures = 0; !isClosed; ) {
+    for (let failures = 0; !closing.signal.aborted; ) {
       const begun = performance.now();
       try {
         await opening;
         await readAll(sink);
       } catch (error) {
-        if (isClosed) return;
+        if (closing.signal.aborted) return;
         if (performance.now() - begun > 30_000) failures = 0;
         onTrouble(error);
-        await sleep(backoffMs(++failures, 500, 10_000));
-        void openNext();
+        if (await waited(++failures, closing.signal)) void openNext();
       }
     }
   }
+
+  /** The client gives up when it cannot rejoin its group. It then sends no heartbeats, and its partitions go to others. */
+  async function rejoin(given: unknown): Promise<void> {
+    let error = given;
+    for (let failures = 1; !closing.signal.aborted; failures++) {
+      onTrouble(error);
+      if (!(await waited(failures, closing.signal))) return;
+      try {
+        await consumer.joinGroup({});
+        return;
+      } catch (again) {
+        error = again;
+      }
+    }
+  }
+
+  let isRejoining = false;
+  // Without a listener, this event ends the process. It may come after `close`, so the listener stays.
+  consumer.on('error', async (error) => {
+    if (isRejoining) return;
+    isRejoining = true;
+    await rejoin(error);
+    isRejoining = false;
+  });
 
   return {
     async start(sink) {
@@ -562,10 +605,10 @@ function platformaticSource(
       });
     },
     async close() {
-      isClosed = true;
+      closing.abort();
       consumer.removeListener(groupJoin, lookAtAssignments);
       await opening.catch(() => {});
-      await stream?.close();
+      await stream?.close().catch(() => {});
       await consumer.close(true);
       await reading;
     },

@@ -209,7 +209,11 @@ interface PgModule {
 }
 
 interface MysqlModule {
-  createConnection(options: object): { connect(done: (error: unknown) => void): void; destroy(): void };
+  createConnection(options: object): {
+    on(event: 'error', listener: () => void): unknown;
+    connect(done: (error: unknown) => void): void;
+    destroy(): void;
+  };
 }
 
 interface SqliteModule {
@@ -256,6 +260,7 @@ function open(url: string, dialect: Dialect): Opened {
     const connection = createConnection({
       ...{ uri: url.replace(/^mariadb:/, 'mysql:'), connectTimeout: connectTimeoutMs },
     });
+    connection.on('error', () => {});
     const connected = (): Promise<unknown> =>
       new Promise((resolve, reject) =>
         connection.connect((error) => (error ? reject(error) : resolve(null))),

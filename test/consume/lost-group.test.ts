@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { Consumer } from '@platformatic/kafka';
+import pg from 'pg';
+import { type Consumption, consumeOnce } from '../../src/consume/consume-once.ts';
+import { createInbox } from '../../src/consume/inbox.ts';
+import { type OwnKafka, startOwnKafka } from '../support/kafka.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { requiring } from '../support/requires.ts';
+import { until } from '../support/until.ts';
+import { envelope, newName, record, testClient } from './on-kafka.ts';
+
+requiring('kafka', 'consumeOnce with a broker that dies', () => {
+  let kafka: OwnKafka;
+  before(async function () {
+    this.timeout(120_000);
+    kafka = await startOwnKafka();
+  });
+  after(() => kafka?.stop());
+
+  requiring('postgres', 'while the group is formed anew', () => {
+    let pool: pg.Pool;
+    const others: Consumer[] = [];
+    let consumption: Consumption | undefined;
+
+    before(async () => {
+      pool = new pg.Pool({ connectionString: await (await startPostgres()).freshDatabase() });
+      await createInbox({ pool, consumer: 'any' }).migrate();
+    });
+    after(async () => {
+      await consumption?.stop(2_000);
+      await Promise.all(others.map((other) => other.close(true).catch(() => {})));
+      await pool?.end();
+    });
+
+    // @platformatic/kafka gives up a rejoin after four tries, sends no heartbeats from then on, and emits `error`.
+    it('the process goes on, the client joins its group again, and everything is handled', async function () {
+      this.timeout(120_000);
+      const topic = newName('orders');
+      await kafka.createTopic(topic, { partitions: 4 });
+      const member = (heartbeatInterval: number): Consumer =>
+        new Consumer({
+          ...{ clientId: topic, groupId: topic, bootstrapBrokers: kafka.brokers, maxWaitTime: 100 },
+          ...{ sessionTimeout: 12_000, rebalanceTimeout: 12_000, heartbeatInterval },
+        });
+      const joinAs = (heartbeatInterval: number): Promise<unknown> => {
+        const other = member(heartbeatInterval);
+        other.on('error', () => {});
+        others.push(other);
+        return other.joinGroup({});
+      };
+      const handled: string[] = [];
+      const consumer = member(300);
+      consumption = await consumeOnce<pg.PoolClient>({
+        ...{ consumer, topics: [topic], inbox: createInbox({ pool, consumer: topic }) },
+        handlers: { ORDER_PLACED: (event) => void handled.push(event.eventId) },
+      });
+      // A listener of the test alone would keep the process.
+      assert.equal(consumer.listenerCount('error'), 1);
+      let givenUp = 0;
+      consumer.on('error', () => givenUp++);
+      // It hears late of a rebalance, so that those who join again wait for it.
+      await joinAs(11_000);
+      await until(() => consumer.isActive(), { limitMs: 20_000 });
+      const another = joinAs(300).catch(() => {});
+      await sleep(3_000);
+      await kafka.kill();
+      await until(() => givenUp > 0, { limitMs: 60_000 });
+      await kafka.restart();
+      await another;
+      await Promise.all(others.splice(0).map((each) => each.close(true).catch(() => {})));
+
+      const client = testClient(kafka);
+      const producer = await client.producer();
+      const ids = Array.from({ length: 40 }, (_, n) => `${topic}-${n}`);
+      await producer.send({ topic, messages: ids.map((id, n) => record(envelope(id), `k${n}`, n % 4)) });
+      await client.close();
+      await until(() => handled.length === ids.length, { limitMs: 60_000, say: () => `${handled.length}` });
+      assert.deepEqual([...handled].sort(), [...ids].sort());
+    });
+  });
+
+  describe('and a process that stops meanwhile', () => {
+    const clients = ['kafkajs', 'platformatic', 'platformatic with groupProtocol consumer'];
+    const program = fileURLToPath(new URL('stopped-consumer.ts', import.meta.url));
+    const children: ChildProcessWithoutNullStreams[] = [];
+    const said = new Map<ChildProcessWithoutNullStreams, string>();
+
+    before(() => kafka.createTopic('orders', { partitions: 2 }));
+    afterEach(() => {
+      for (const child of children.splice(0)) child.kill('SIGKILL');
+    });
+
+    async function start(client: string): Promise<ChildProcessWithoutNullStreams> {
+      const child = spawn(process.execPath, [program, kafka.brokers.join(), client, newName('group')]);
+      children.push(child);
+      for (const output of [child.stdout, child.stderr])
+        output.setEncoding('utf8').on('data', (text) => said.set(child, (said.get(child) ?? '') + text));
+      await until(() => said.get(child)?.includes('consumes'), {
+        limitMs: 40_000,
+        say: () => said.get(child) ?? '',
+      });
+      return child;
+    }
+
+    async function end(child: ChildProcessWithoutNullStreams): Promise<{ stopMs: number; status: unknown }> {
+      const exit = once(child, 'exit');
+      child.stdin.write('stop\n');
+      const ended = await Promise.race([exit, sleep(40_000, ['still runs'], { ref: false })]);
+      const stopMs = Number(/stopped in (\d+) ms/.exec(said.get(child) ?? '')?.[1] ?? Number.NaN);
+      return { stopMs, status: ended[0] };
+    }
+
+    const outages: [string, { hurt: () => Promise<void>; heal: () => Promise<void>; comesBack: boolean }][] =
+      [
+        ['while it is away', { hurt: () => kafka.kill(), heal: () => kafka.restart(), comesBack: false }],
+        ['before it is back', { hurt: () => kafka.kill(), heal: () => kafka.restart(), comesBack: true }],
+        ['while it is frozen', { hurt: () => kafka.pause(), heal: () => kafka.resume(), comesBack: true }],
+      ];
+    for (const [when, { hurt, heal, comesBack }] of outages)
+      it(`${when}: stop resolves soon, and nothing of a client keeps the process or joins again`, async function () {
+        this.timeout(180_000);
+        const apps = await Promise.all(clients.map(start));
+        await hurt();
+        await sleep(4_000);
+        const ending = Promise.all(apps.map(end));
+        if (comesBack) {
+          await sleep(3_000);
+          await heal();
+        }
+        const ends = await ending;
+        if (!comesBack) await heal();
+        for (const [n, { stopMs, status }] of ends.entries()) {
+          const says = `${clients[n]}: ${said.get(apps[n] as ChildProcessWithoutNullStreams)}`;
+          assert.equal(status, 0, says);
+          assert.ok(stopMs < 4_000, says);
+        }
+      });
+  });
+});

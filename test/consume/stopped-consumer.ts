@@ -1,0 +1,29 @@
+// A program that consumes until its input says `stop`, and ends when nothing keeps it. Arguments: the brokers, the client, the group.
+
+import { once } from 'node:events';
+import { Consumer } from '@platformatic/kafka';
+import kafkajs from 'kafkajs';
+import { consumeOnce } from '../../src/consume/consume-once.ts';
+
+const [brokers = '', client, groupId = ''] = process.argv.slice(2);
+const bootstrapBrokers = brokers.split(',');
+
+function consumer(): object {
+  if (client === 'kafkajs')
+    return new kafkajs.Kafka({ brokers: bootstrapBrokers, logLevel: kafkajs.logLevel.NOTHING }).consumer({
+      groupId,
+    });
+  const groupProtocol = client === 'platformatic' ? 'classic' : 'consumer';
+  return new Consumer({ clientId: groupId, groupId, bootstrapBrokers, groupProtocol });
+}
+
+const consumption = await consumeOnce({
+  ...{ consumer: consumer(), topics: ['orders'], handlers: { ORDER_PLACED: () => {} } },
+  inbox: { consumer: groupId, once: async () => true } as never,
+});
+console.log('consumes');
+await once(process.stdin, 'data');
+const begun = performance.now();
+await consumption.stop(2_000);
+console.log(`stopped in ${Math.round(performance.now() - begun)} ms`);
+process.stdin.destroy();
