@@ -19,6 +19,7 @@ import { joinMainThread, type listenToWorkers } from '../observe/thread-counts.t
 import { createPipeline } from '../pipeline/pipeline.ts';
 import { createLossAlert } from '../publish/api/caller-wait.ts';
 import { type Broker, nameOf, type SendFailure, throttledMs } from '../publish/broker.ts';
+import { type ClusterState, createClusterState } from '../publish/main/cluster-state.ts';
 import { createQueue } from '../publish/main/queue.ts';
 import { openBroker } from './adapters.ts';
 import { manageLater } from './management-later.ts';
@@ -56,11 +57,11 @@ export function startEngine(
   const serde = openSerde(config);
   const opened = openBroker(config.broker.client, brokerSettingsOf(config));
   const broker = serde.sends(opened);
-  const isAway = (): boolean => queue.breaker.state !== 'CLOSED';
-  const onAnswered = (): void => queue.breaker.answered();
-  const tiers = startTiers(config, { broker, ledger, alert, isAway, onAnswered });
-  const queue: ReturnType<typeof createQueue> = createQueue({
-    ...queueSettingsOf(config),
+  const { breaker, ...queueSettings } = queueSettingsOf(config);
+  const cluster = createClusterState({ ...breaker, ask: () => isolate(async () => broker.describe()) });
+  const tiers = startTiers(config, { broker, ledger, alert, cluster });
+  const queue = createQueue({
+    ...{ ...queueSettings, cluster },
     broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
     next: tiers.next,
     order: tiers.order,
@@ -117,14 +118,14 @@ export function startEngine(
   const sources: MetricSources = {
     ledger,
     durations,
-    circuit: () => circuitStates.indexOf(queue.breaker.state),
+    circuit: () => circuitStates.indexOf(cluster.state),
     throttledMs: () => throttledMs(broker),
     buffer: queue.state,
     backup: tiers.backup,
     worker: ids.worker,
     outbox: outbox?.state,
     captureTargets: () => report().map(({ id, ...target }) => ({ target: id, ...target })),
-    lastPublishedMs: queue.lastPublishedMs,
+    lastPublishedMs: cluster.lastStoredMs,
     // All threads of a process share the topic, so only the main thread asks.
     dlqWaiting: workers === undefined ? () => null : tiers.dlqWaiting,
     recentDlqEvents: tiers.recentDlqEvents,
@@ -137,7 +138,7 @@ export function startEngine(
     workers === undefined
       ? joinMainThread(sources, {
           resetBreakers() {
-            queue.breaker.reset();
+            cluster.reset();
             outbox?.breaker()?.reset();
           },
           invalidateKeys: () => void protection.invalidateKeys(),
@@ -147,7 +148,7 @@ export function startEngine(
   const refusals = createRefusalAlert(all.ledger.rows);
   const management = manageLater(config, {
     broker,
-    onAway: queue.clusterAway,
+    onAway: cluster.silent,
     problem: () => alert.state() ?? ids.problem() ?? refusals.state(),
     remark: () => queue.refusals() ?? doubledCalls.remark(),
     refusesAll: refusals.isGoingOn,
@@ -156,12 +157,12 @@ export function startEngine(
     sources: all,
     info,
     outbox: outbox?.managed,
-    breakers: { broker: queue.breaker, ...(outbox && { outbox: outbox.breaker }) },
+    breakers: { broker: cluster, ...(outbox && { outbox: outbox.breaker }) },
     finishBackup: tiers.finishBackup,
   });
   let isClosing = false;
   // The lease of a worker id starts afterwards, so that a connection error is logged once.
-  void connectEarly(broker, queue, () => isClosing).then(ids.lease);
+  void connectEarly(broker, queue, cluster, () => isClosing).then(ids.lease);
   serde.prepare();
 
   return {
@@ -236,6 +237,7 @@ function brokenQueue(error: unknown): SendFailure {
 async function connectEarly(
   broker: Broker,
   queue: ReturnType<typeof createQueue>,
+  cluster: ClusterState,
   isClosing: () => boolean,
 ): Promise<void> {
   const sinceMs = clock.monotonic();
@@ -245,7 +247,7 @@ async function connectEarly(
   const { kind, message, cause } = result.failure;
   logger.error(`broker: ${message}`, { cause });
   // Events in the queue have their own retries.
-  if (kind !== 'fatal' && queue.state().events === 0) queue.clusterAway(message, sinceMs);
+  if (kind !== 'fatal' && queue.state().events === 0) cluster.silent(message, sinceMs);
 }
 
 /** Only refusals for this long are more than one caller with a bad argument. */

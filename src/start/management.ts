@@ -22,7 +22,7 @@ import { logger, printable } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { tellThreads } from '../observe/thread-counts.ts';
 import type { Broker } from '../publish/broker.ts';
-import type { Breaker } from '../publish/main/cluster-state.ts';
+import type { ClusterState } from '../publish/main/cluster-state.ts';
 import type { RecoverReport } from '../publish/recovery/recover.ts';
 import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-message.ts';
 import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
@@ -53,7 +53,7 @@ interface ManagedBreakers {
   readonly outbox?: () => ResettableBreaker | undefined;
 }
 
-type ResettableBreaker = Pick<Breaker, 'state' | 'reset'>;
+type ResettableBreaker = Pick<ClusterState, 'state' | 'reset'>;
 
 /** How long an invalidation waits for new keys. */
 const keysMs = 5_000;

@@ -56,10 +56,10 @@ requiring('own-kafka', 'the main topic after its broker was away', function () {
       const sinceMs = backAtMs - 1_000;
       await until(() => all.every(({ firstSince }) => firstSince(sinceMs) !== undefined), 'events');
       await restarted;
-      for (const { name, firstSince, queue } of all) {
+      for (const { name, firstSince, clusterState } of all) {
         const tookMs = (firstSince(sinceMs) ?? Number.POSITIVE_INFINITY) - backAtMs;
         assert.ok(tookMs < backWithinMs, `${name}: ${tookMs} ms`);
-        await until(() => queue.breaker.state === 'CLOSED', 'its end');
+        await until(() => clusterState.state === 'CLOSED', 'its end');
       }
     } finally {
       stopProber();

@@ -43,7 +43,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
       topic: dead,
       format: 'recovery',
       partitionOf: (key, partitions) => partitionOfKey(key ?? '', partitions),
-      isAway: () => false,
+      cluster: { isAway: false },
       onSendFailed: () => {},
     });
     const stored = Array.from({ length: count }, (_, n) => {
@@ -76,7 +76,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
     const { config } = loadConfig({ env: {}, code: { svc: { broker } } });
     const { dlqWaiting: ask, close } = startTiers(config, {
       ...{ broker: fakeCluster().broker, ledger: createLedger(), alert: { lost() {} } },
-      ...{ isAway: () => false, onAnswered() {} },
+      ...{ cluster: { isAway: false, isThere: async () => true, answered() {} } },
     });
     for (let tries = 0; ask() === null && tries < 50; tries++) await sleep(100);
     await close(0);

@@ -5,7 +5,11 @@ import kafkajs from 'kafkajs';
 import { createKafkaBroker } from '../../src/adapters/kafka/kafka-broker.ts';
 import type { KafkaClientOptions } from '../../src/adapters/kafka/kafka-client-options.ts';
 import { partitionOfKey } from '../../src/publish/broker.ts';
-import { createRetryPolicy, defaultBreaker } from '../../src/publish/main/cluster-state.ts';
+import {
+  createClusterState,
+  createRetryPolicy,
+  defaultBreaker,
+} from '../../src/publish/main/cluster-state.ts';
 import { createQueue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { kafkaClients } from '../adapters/kafka/kafka-clients.ts';
@@ -54,7 +58,7 @@ for (const { name, create, load } of kafkaClients) {
         deliveryTimeoutMs: 30_000,
         onLost: () => {},
         retry: createRetryPolicy(usualRetry),
-        breaker: defaultBreaker,
+        cluster: createClusterState({ ...defaultBreaker, ask: async () => broker.describe() }),
         onPublished() {},
         onSendFailed() {},
         onRetried() {},

@@ -1,5 +1,10 @@
 import type { Broker, BrokerRecord, SendFailure, SendResult } from '../../src/publish/broker.ts';
-import { createRetryPolicy } from '../../src/publish/main/cluster-state.ts';
+import {
+  type ClusterState,
+  createClusterState,
+  createRetryPolicy,
+  type defaultBreaker,
+} from '../../src/publish/main/cluster-state.ts';
 import { createQueue, type QueueOptions } from '../../src/publish/main/queue.ts';
 import type { FailedEvent } from '../../src/publish/tier.ts';
 import { EventValue, jsonForm, type SerializedEvent } from '../../src/serialize/serializer.ts';
@@ -87,6 +92,7 @@ export const usualRetry = {
 
 export interface QueueUnderTest {
   readonly queue: ReturnType<typeof createQueue>;
+  readonly clusterState: ClusterState;
   readonly failed: FailedEvent[];
   readonly lines: string[];
   readonly counts: { published: number; retried: number; sendsFailed: string[] };
@@ -94,22 +100,22 @@ export interface QueueUnderTest {
 
 /** A queue whose failures land in `failed`, as if the dead letter topic took them. */
 export function queueOver(
-  broker: QueueOptions['broker'],
-  options: Partial<QueueOptions> = {},
+  broker: QueueOptions['broker'] & Pick<Broker, 'describe'>,
+  { breaker = patientBreaker, ...options }: Partial<QueueOptions> & { breaker?: typeof defaultBreaker } = {},
 ): QueueUnderTest {
   const failed: FailedEvent[] = [];
   const lines: string[] = [];
   const counts = { published: 0, retried: 0, sendsFailed: [] as string[] };
   useLogger(logInto(lines));
+  const clusterState = createClusterState({ ...breaker, ask: async () => broker.describe() });
   const queue = createQueue({
-    broker,
+    ...{ broker, cluster: clusterState },
     topic: 'main',
     batch: { maxEvents: 500, maxBytes: 900_000, lingerMs: 5 },
     buffer: { maxEvents: 10_000, maxBytes: 32 * 1024 * 1024 },
     maxInFlight: 8,
     deliveryTimeoutMs: 30_000,
     retry: createRetryPolicy(usualRetry),
-    breaker: patientBreaker,
     next: async (one) => {
       failed.push(one);
       return 'dlq';
@@ -120,5 +126,5 @@ export function queueOver(
     onSendFailed: (kind) => counts.sendsFailed.push(kind),
     ...options,
   });
-  return { queue, failed, lines, counts };
+  return { queue, clusterState, failed, lines, counts };
 }

@@ -6,7 +6,7 @@ import {
   passingOf,
   type SendFailure,
 } from '../../src/publish/broker.ts';
-import { createCircuit } from '../../src/publish/main/cluster-state.ts';
+import { createClusterState } from '../../src/publish/main/cluster-state.ts';
 
 const failure = (cause: string, kind: SendFailure['kind'] = 'fatal'): SendFailure => ({
   ...{ kind, cause, message: 'no' },
@@ -14,9 +14,9 @@ const failure = (cause: string, kind: SendFailure['kind'] = 'fatal'): SendFailur
 
 /** An answer of the cluster to the probe closes the circuit. */
 function isAnswer(given: SendFailure): boolean {
-  const settings = { threshold: 5, probeIntervalMs: 0, countsFatal: false };
-  const circuit = createCircuit({ ...settings, onChange() {} });
-  circuit.silent('it does not answer');
+  const settings = { threshold: 5, probeIntervalMs: 0 };
+  const circuit = createClusterState({ ...settings, ask: async () => {} });
+  circuit.silent('it does not answer', 0);
   assert.equal(circuit.admit(), 'probe');
   circuit.failed(given, true);
   return circuit.state === 'CLOSED';

@@ -21,9 +21,9 @@ import {
 } from '../../publish/broker.ts';
 import {
   afterRetries,
-  type Breaker,
   breakerOpen,
-  createCircuit,
+  type ClusterState,
+  createClusterState,
   createPartitionCounts,
   createTopicRefusals,
   defaultBreaker,
@@ -156,11 +156,12 @@ export function createRelay(parts: RelayParts): Relay {
   const statistics = createStatistics(store);
   const cleanup = createCleanup({ store, settings, rests: () => lease.standsBy });
   /** OPEN after 5 consecutive failures of the cluster. HALF-OPEN 60 s later, when one send decides. Rows wait in their table. */
-  const breaker: Breaker = createCircuit({
+  const cluster = createClusterState({
     threshold: settings.circuitBreaker ? defaultBreaker.threshold : Number.POSITIVE_INFINITY,
     probeIntervalMs: openMs,
     // Faults of single rows never get here.
     countsFatal: true,
+    ask: () => broker.describe(),
     onChange(to, _, why) {
       if (to === 'CLOSED') logger.info(`outbox: Circuit breaker is CLOSED${why}: rows are sent again`);
       else if (to === 'HALF-OPEN')
@@ -189,11 +190,11 @@ export function createRelay(parts: RelayParts): Relay {
     listen,
   });
   const pipeline = createPipeline({
-    ...{ store, broker, counts, owner, settings, breaker, refusals, lease, time, say, counters },
+    ...{ store, broker, counts, owner, settings, cluster, refusals, lease, time, say, counters },
     onRoom: () => reader.recheck(),
     onNextPassIn: (ms) => reader.nextPassIn(ms),
   });
-  const reader = createReader({ store, settings, pipeline, lease, breaker, say });
+  const reader = createReader({ store, settings, pipeline, lease, cluster, say });
   let listening: { readonly end: AbortController; readonly done: Promise<unknown> } | undefined;
   let running: Promise<unknown>[] = [];
   let stopped: Promise<boolean> | undefined;
@@ -232,8 +233,8 @@ export function createRelay(parts: RelayParts): Relay {
     const standstill = stalled();
     const refused = refusals.state();
     return {
-      circuitBreakerState: breaker.state,
-      consecutiveFailures: breaker.consecutiveFailures,
+      circuitBreakerState: cluster.state,
+      consecutiveFailures: cluster.consecutiveFailures,
       timeSinceLastSuccessMs:
         lastSuccessMs === undefined || lease.standsBy ? null : Math.round(clock.monotonic() - lastSuccessMs),
       pending: (lease.standsBy ? undefined : statistics.pending()) ?? null,
@@ -279,7 +280,7 @@ export function createRelay(parts: RelayParts): Relay {
   async function finish(deadlineMs: number): Promise<boolean> {
     const endMs = clock.monotonic() + deadlineMs;
     let isSeen = false;
-    if (running.length > 0 && breaker.state !== 'OPEN') {
+    if (running.length > 0 && cluster.state !== 'OPEN') {
       const seen = reader.seesAll().then((is) => {
         isSeen = is;
       });
@@ -297,7 +298,7 @@ export function createRelay(parts: RelayParts): Relay {
     holds,
     state,
     resetBreaker() {
-      breaker.reset();
+      cluster.reset();
       pipeline.retryPartitions();
       reader.nextPassIn(0);
     },
@@ -794,7 +795,7 @@ interface PipelineOptions {
   readonly counts: PartitionCounts;
   readonly owner: string;
   readonly settings: RelaySettings;
-  readonly breaker: Breaker;
+  readonly cluster: ClusterState;
   readonly refusals: TopicRefusals;
   readonly lease: Pick<ShardLease, 'epochOf' | 'lasts' | 'lost'>;
   readonly time: DatabaseTime;
@@ -810,7 +811,7 @@ type Pipeline = ReturnType<typeof createPipeline>;
 
 /** Rows between read and acknowledgment, in the order of their aggregates. */
 function createPipeline(options: PipelineOptions) {
-  const { store, broker, counts, owner, settings, breaker, refusals, lease, time, say, onRoom } = options;
+  const { store, broker, counts, owner, settings, cluster, refusals, lease, time, say, onRoom } = options;
   const order = createAggregateOrder();
   const topics = createPauses(topicPauses);
   const partitions = createPauses(partitionPauses);
@@ -853,7 +854,7 @@ function createPipeline(options: PipelineOptions) {
   const sayError = throttledLog();
   /** Rows of the last failed send without a known fault of their own, if none has succeeded since. */
   let lastFailedRows: readonly StoredRow[] = [];
-  /** The last log line says that events cannot be sent. The breaker logs its own changes. */
+  /** The last log line says that events cannot be sent. The cluster logs its own changes. */
   let isSaid = false;
 
   /** The rows of each send, with the time of its start. */
@@ -910,7 +911,7 @@ function createPipeline(options: PipelineOptions) {
     const isPaused = !isLate && topics.has(topic);
     const isMine = lease.epochOf(row.shard) === epoch;
     const isOther = uncertain.has(key) && uncertain.get(key) !== entry.repeats;
-    const isAway = isLate || partitions.has(key) || breaker.state === 'OPEN';
+    const isAway = isLate || partitions.has(key) || cluster.state === 'OPEN';
     if (isPaused || isAway || isOther || !isMine || !lease.lasts(sendTimeoutMs)) {
       // Its other rows are a batch of their own.
       if (!isMine && !isOther) uncertain.delete(key);
@@ -918,7 +919,7 @@ function createPipeline(options: PipelineOptions) {
       return 'ended';
     }
     const first = order.predecessorOf(entry);
-    const isTested = breaker.state === 'HALF-OPEN' && inFlight.size > 0;
+    const isTested = cluster.state === 'HALF-OPEN' && inFlight.size > 0;
     return isTested || (first !== undefined && !batch.has(first)) ? 'wait' : 'send';
   }
 
@@ -1018,7 +1019,7 @@ function createPipeline(options: PipelineOptions) {
     for (const batch of [...uncertain.values()]) {
       if (batch.isQueued) continue;
       if (isGone(batch)) uncertain.delete(batch.to.key);
-      else if (breaker.state !== 'CLOSED' || !repeat(batch)) keepBack(batch);
+      else if (cluster.state !== 'CLOSED' || !repeat(batch)) keepBack(batch);
     }
     sender.pump();
   }
@@ -1038,7 +1039,7 @@ function createPipeline(options: PipelineOptions) {
   function applyStored(partition: TopicPartition, entries: readonly QueueEntry[]): void {
     if (isSaid) logger.info('outbox: events are sent again');
     isSaid = false;
-    breaker.answered();
+    cluster.answered();
     lastSuccessMs = clock.monotonic();
     lastFailedRows = [];
     partitions.resume(partition.key);
@@ -1049,7 +1050,7 @@ function createPipeline(options: PipelineOptions) {
 
   /** The cluster answered, unless it was not asked. */
   function heard(failure: SendFailure): void {
-    if (!isNotMade(failure)) breaker.answered();
+    if (!isNotMade(failure)) cluster.answered();
   }
 
   function failedAlone(entry: QueueEntry, failure: SendFailure): void {
@@ -1090,7 +1091,7 @@ function createPipeline(options: PipelineOptions) {
 
   function refused(to: TopicPartition, batch: Batch<QueueEntry>, failure: SendFailure): void {
     const { topic } = to;
-    breaker.failed(failure, true);
+    cluster.failed(failure, true);
     refusals.refused(topic, failure, false);
     if (topics.pause(topic))
       logger.warn(`outbox: the events for topic "${topic}" wait in their table: ${failure.message}`, {
@@ -1104,8 +1105,8 @@ function createPipeline(options: PipelineOptions) {
     lastFailedRows = batch.events.map(({ row }) => row);
     // The process was suspended and missed the answers: this says nothing about the cluster.
     const isUnheard = tookMs > settings.sendTimeoutMs + stallMs;
-    if (!isUnheard || breaker.state === 'HALF-OPEN') breaker.failed(failure, true);
-    isSaid = breaker.state === 'CLOSED';
+    if (!isUnheard || cluster.state === 'HALF-OPEN') cluster.failed(failure, true);
+    isSaid = cluster.state === 'CLOSED';
     if (isSaid)
       say('send', `outbox: events cannot be sent, and wait in their table: ${failure.message}`, {
         topic: to.topic,
@@ -1225,7 +1226,7 @@ function createPipeline(options: PipelineOptions) {
     /** Repeats the uncertain batches at the end of a relay: until none is left, the cluster is away, or the time is over. */
     async repeatAll(limitMs: number): Promise<void> {
       const endMs = clock.monotonic() + limitMs;
-      while (uncertain.size > 0 && breaker.state === 'CLOSED' && !isStopped) {
+      while (uncertain.size > 0 && cluster.state === 'CLOSED' && !isStopped) {
         const waitMs = nextPausedMs();
         if (clock.monotonic() + waitMs < endMs) await pause.wait(waitMs);
         newPass();
@@ -1452,7 +1453,7 @@ interface ReaderOptions {
   readonly settings: RelaySettings;
   readonly pipeline: Pipeline;
   readonly lease: Pick<ShardLease, 'shards' | 'epochOf' | 'hasNone' | 'failure'>;
-  readonly breaker: Breaker;
+  readonly cluster: ClusterState;
   readonly say: QuietLog;
 }
 
@@ -1462,7 +1463,7 @@ interface ReaderOptions {
  * retries deferred rows.
  */
 function createReader(options: ReaderOptions) {
-  const { store, settings, pipeline, lease, breaker, say } = options;
+  const { store, settings, pipeline, lease, cluster, say } = options;
   const size = createBatchSize(settings);
   const signal = createWakeup();
   let isStopped = false;
@@ -1490,7 +1491,7 @@ function createReader(options: ReaderOptions) {
 
   /** Ends `seesAll` without a read. */
   function checkLook(): void {
-    if (breaker.state === 'OPEN' || failures > 0 || lease.failure !== undefined) endLook(false);
+    if (cluster.state === 'OPEN' || failures > 0 || lease.failure !== undefined) endLook(false);
     else if (lease.hasNone) endLook(true);
   }
 
@@ -1511,7 +1512,7 @@ function createReader(options: ReaderOptions) {
     );
   }
 
-  const isTesting = (): boolean => breaker.state === 'HALF-OPEN';
+  const isTesting = (): boolean => cluster.state === 'HALF-OPEN';
 
   function hasRoom(): boolean {
     if (isTesting()) return pipeline.rows === 0;
@@ -1520,10 +1521,10 @@ function createReader(options: ReaderOptions) {
 
   /** Milliseconds until the next read; 0: now. */
   function restMs(nowMs: number): number {
-    if (breaker.state === 'OPEN') {
-      const openForMs = breaker.openForMs();
+    if (cluster.state === 'OPEN') {
+      const openForMs = cluster.openForMs();
       if (openForMs > 0) return openForMs;
-      if (breaker.admit() !== 'probe') return 1;
+      if (cluster.admit() !== 'probe') return 1;
       nextPassAtMs = nowMs;
       nextReadAtMs = nowMs;
     }

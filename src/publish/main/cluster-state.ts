@@ -1,31 +1,16 @@
 import { backoffMs, clock, isAnswered } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
-import { clusterPollMs, faultOf, isNotMade, passingOf, type SendFailure } from '../broker.ts';
+import { logger } from '../../observe/logger.ts';
+import {
+  clusterPollMs,
+  faultOf,
+  isNotMade,
+  passingOf,
+  type SendFailure,
+  type SendResult,
+} from '../broker.ts';
 
 // Whether the cluster takes events: the breaker, retries, the watch, topics that refuse, numbers of partitions.
-
-type Admission = 'send' | 'probe' | 'refused';
-
-/** Tracks whether the cluster is away. Synchronous, no timers. */
-export interface Breaker {
-  readonly state: CircuitState;
-  /** Failures of the cluster since it last answered. */
-  readonly consecutiveFailures: number;
-  /** Milliseconds until it may be HALF-OPEN; 0: not OPEN. */
-  openForMs(): number;
-  /** Called once for each new event. `probe`: this event tests the cluster; the caller must report its result, or `probeGone`. */
-  admit(): Admission;
-  /** A send reached the cluster. */
-  answered(): void;
-  /** A send failed. `givenUp`: its batch is not retried. */
-  failed(failure: SendFailure, givenUp: boolean): void;
-  /** The cluster did not answer a request. `message`: one line about that. */
-  silent(message: string): void;
-  /** The probe ended without a send. */
-  probeGone(): void;
-  /** An operator declares the cluster reachable: CLOSED, all counts 0. */
-  reset(): void;
-}
 
 interface BreakerSettings {
   /** Failed sends in a row before the breaker opens. */
@@ -38,11 +23,13 @@ interface BreakerSettings {
   readonly random?: () => number;
 }
 
-interface CircuitOptions extends BreakerSettings {
-  /** Whether fatal failures of the cluster count as well. */
-  readonly countsFatal: boolean;
-  /** `why`: one line; for CLOSED the end of the sentence. */
-  readonly onChange: (to: CircuitState, from: CircuitState, why: string) => void;
+interface ClusterStateOptions extends BreakerSettings {
+  /** Whether fatal failures of the cluster count as well. Default: false. */
+  readonly countsFatal?: boolean;
+  /** Sends a request; rejects if the cluster is away. */
+  readonly ask: () => Promise<unknown>;
+  /** `why`: one line; for CLOSED the end of the sentence. Default: the log lines of direct sends. */
+  readonly onChange?: (to: CircuitState, from: CircuitState, why: string) => void;
 }
 
 export const defaultBreaker: BreakerSettings = {
@@ -74,23 +61,39 @@ function isAnswer(failure: SendFailure): boolean {
   return (fault === 'record' && !isNotMade(failure)) || fault === 'topic' || fault === 'clock';
 }
 
+export type ClusterState = ReturnType<typeof createClusterState>;
+
 /**
- * Opens when `threshold` sends in a row have failed because of the cluster, and one of the batches has used up its retries. So it
- * stays closed in a short outage that retries outlast, and a single partition can open it. Opens at once when the cluster is known
+ * The answer to "is Kafka there?" for direct sends, or for a relay. Results of sends go in; `ask` helps where they do not tell.
+ *
+ * OPEN when `threshold` sends in a row have failed because of the cluster, and one of the batches has used up its retries. So it
+ * stays CLOSED in a short outage that retries outlast, and a single partition can open it. OPEN at once when the cluster is known
  * not to answer.
  */
-export function createCircuit(options: CircuitOptions): Breaker {
-  const { threshold, probeIntervalMs, countsFatal, onChange } = options;
+export function createClusterState(options: ClusterStateOptions) {
+  const { threshold, probeIntervalMs, countsFatal = false, ask, onChange = logChange } = options;
   const { passingIntervalMs = probeIntervalMs, random = () => 0.5 } = options;
   let state: CircuitState = 'CLOSED';
   let failures = 0;
   let givenUpAny = false;
   let nextProbeAtMs = 0;
+  let storedAtMs = Number.NEGATIVE_INFINITY;
+  let lastStoredMs: number | null = null;
+  let served = { isWaiting: () => false, onAway() {}, onBack() {} };
+  const watch = createWatch({
+    ...{ ask, random },
+    isWaiting: () => served.isWaiting(),
+    onSilent: () => silent('it does not answer'),
+    onBack: () => served.onBack(),
+  });
+  const hasStoredSince = (atMs: number): boolean => storedAtMs >= atMs;
 
   function change(to: CircuitState, why = ''): void {
     const from = state;
     state = to;
-    if (to !== from) onChange(to, from, why);
+    if (to === from) return;
+    onChange(to, from, why);
+    if (to === 'OPEN' && from === 'CLOSED') served.onAway();
   }
 
   function close(why?: string): void {
@@ -104,27 +107,55 @@ export function createCircuit(options: CircuitOptions): Breaker {
     change('OPEN', why);
   }
 
+  function silent(message: string): void {
+    if (state === 'CLOSED') open(message);
+  }
+
   return {
     get state() {
       return state;
     },
-
+    get isAway() {
+      return state !== 'CLOSED';
+    },
+    /** Failures of the cluster since it last answered. */
     get consecutiveFailures() {
       return failures;
     },
+    /** Milliseconds until it may be HALF-OPEN; 0: not OPEN. */
     openForMs: () => (state === 'OPEN' ? Math.max(0, nextProbeAtMs - clock.monotonic()) : 0),
-
-    admit() {
+    /**
+     * Names the events that wait for it; once. `onAway`: the cluster is away from now on; not called when a probe failed. `onBack`:
+     * it was away, and is back, while retries wait.
+     */
+    serve(given: typeof served): void {
+      served = given;
+    },
+    /** Called once for each new event. `probe`: it tests the cluster; the caller must report its result, or `probeGone`. */
+    admit(): 'send' | 'probe' | 'refused' {
       if (state === 'CLOSED') return 'send';
       if (state === 'HALF-OPEN' || clock.monotonic() < nextProbeAtMs) return 'refused';
       change('HALF-OPEN');
       return 'probe';
     },
-
-    answered: () => close(),
-    reset: () => close(' by a reset'),
-
-    failed(failure, givenUp) {
+    /** The probe ended without a send. */
+    probeGone(): void {
+      if (state === 'HALF-OPEN') open('the probe was not sent');
+    },
+    /** The first event waits, after none. */
+    waiting: watch.waiting,
+    /** A batch waits this long for its retry. */
+    pausing: watch.pausing,
+    /** A send ended. Report a failure with `failed` as well, once it is known whether it is retried. */
+    ended({ ok }: SendResult): void {
+      watch.heard(ok);
+      if (!ok) return;
+      storedAtMs = clock.monotonic();
+      lastStoredMs = clock.now();
+      close();
+    },
+    /** A send failed. `givenUp`: its batch is not retried. */
+    failed(failure: SendFailure, givenUp: boolean) {
       const { kind, cause, message } = failure;
       const fault = faultOf(failure);
       // Every probe may be for a topic that is refused.
@@ -136,52 +167,34 @@ export function createCircuit(options: CircuitOptions): Breaker {
       // The cluster is starting: it elects leaders, and replicas catch up in a moment.
       open(message, state === 'HALF-OPEN' && passingOf(cause) ? passingIntervalMs : probeIntervalMs);
     },
-
-    silent(message) {
-      if (state === 'CLOSED') open(message);
+    /** The cluster has taken events of another sender, or answered one. */
+    answered: () => close(),
+    /**
+     * The cluster did not answer another client. `message`: one line about that. `sinceMs`: start of the attempt, on the monotonic
+     * clock; a send that was stored since counts more.
+     */
+    silent(message: string, sinceMs: number): void {
+      if (!hasStoredSince(sinceMs)) silent(message);
     },
-
-    probeGone() {
-      if (state === 'HALF-OPEN') open('the probe was not sent');
-    },
+    /** An operator declares the cluster reachable: CLOSED, all counts 0. */
+    reset: () => close(' by a reset'),
+    /** Asks it. */
+    isThere: () => isAnswered(ask(), answerMs),
+    /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
+    hasStoredSince,
+    /** When it last took one, as Unix time in milliseconds; `null`: never. */
+    lastStoredMs: () => lastStoredMs,
+    close: watch.close,
   };
 }
 
-interface RetrySettings {
-  readonly enabled: boolean;
-  /** Tries after the first one. */
-  readonly maxAttempts: number;
-  readonly initialIntervalMs: number;
-  readonly multiplier: number;
-  readonly maxIntervalMs: number;
-  /** Varies each wait by up to 20 %, so that many processes do not return at once. */
-  readonly jitter: boolean;
-}
-
-const jitterShare = 0.2;
-
-/** Varies by up to 20 %. `random`: from 0 to below 1. */
-function withJitter(waitMs: number, random: () => number): number {
-  return waitMs * (1 - jitterShare + 2 * jitterShare * random());
-}
-
-/** Waits 1 s, 2 s, 4 s by default. Unknown outcomes are retried as well: a duplicate is better than a loss. */
-export function createRetryPolicy(settings: RetrySettings, random: () => number = Math.random) {
-  const { enabled, maxAttempts, initialIntervalMs, multiplier, maxIntervalMs, jitter } = settings;
-  return {
-    /** Milliseconds until the batch is sent again; `undefined`: no retry. */
-    waitMs(retries: number, { kind }: SendFailure): number | undefined {
-      if (!enabled || retries >= maxAttempts || kind === 'fatal' || kind === 'too_large') return undefined;
-      const wait = backoffMs(retries + 1, initialIntervalMs, maxIntervalMs, multiplier);
-      return jitter ? withJitter(wait, random) : wait;
-    },
-  };
-}
-
-/** The failure for the next tier after failed retries. */
-export function afterRetries(failure: SendFailure, retries: number): SendFailure {
-  if (retries === 0) return failure;
-  return { ...failure, message: `Failed to send message after ${retries} retries: ${failure.message}` };
+function logChange(to: CircuitState, from: CircuitState, why: string): void {
+  if (to === 'CLOSED') logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
+  else if (to === 'HALF-OPEN') logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
+  else if (from === 'HALF-OPEN')
+    logger.debug(`Circuit breaker is OPEN: the cluster is still unreachable (${why})`);
+  else
+    logger.warn(`Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${why})`);
 }
 
 /** How long sends may hang without any answer before the cluster is asked. A healthy one answers in milliseconds. */
@@ -191,17 +204,11 @@ export const silentMs = 2_000;
 /** Time limit for the answer while sends are answered, with failures. */
 export const answerMs = 1_000;
 
-interface ClusterWatchOptions {
-  /** Events wait for the cluster. */
+interface WatchOptions extends Required<Pick<ClusterStateOptions, 'ask' | 'random'>> {
   readonly isWaiting: () => boolean;
-  /** Rejects if the cluster is away. */
-  readonly ask: () => Promise<unknown>;
-  /** From 0 to below 1: varies the polls by up to 20 %, so that many processes do not poll at once. Default: no jitter. */
-  readonly random?: (() => number) | undefined;
   /** Neither a send nor the question was answered. */
   readonly onSilent: () => void;
-  /** The cluster was away, and is back. */
-  readonly onReturn: () => void;
+  readonly onBack: () => void;
 }
 
 /**
@@ -211,8 +218,8 @@ interface ClusterWatchOptions {
  * - A retry waits up to some seconds, and the cluster may be back earlier. It is polled while retries wait. If the first poll is
  *   answered, only one partition is in trouble, and its retries wait their full time.
  */
-export function createClusterWatch(options: ClusterWatchOptions) {
-  const { isWaiting, ask, random = () => 0.5, onSilent, onReturn } = options;
+function createWatch(options: WatchOptions) {
+  const { isWaiting, ask, random, onSilent, onBack } = options;
   let heardAtMs = Number.NEGATIVE_INFINITY;
   let waitingSinceMs = 0;
   let pausedUntilMs = Number.NEGATIVE_INFINITY;
@@ -264,22 +271,19 @@ export function createClusterWatch(options: ClusterWatchOptions) {
   function isBack(): void {
     if (!isAway) return;
     isAway = false;
-    onReturn();
+    onBack();
   }
 
   return {
-    /** The first event waits, after none. */
     waiting(): void {
       waitingSinceMs = clock.monotonic();
       if (timer === undefined && !isAsking && !isClosed) lookAfter(stallAfterMs);
     },
-    /** A batch waits this long for its retry. */
     pausing(waitMs: number): void {
       const wasPausing = isPausing();
       pausedUntilMs = Math.max(pausedUntilMs, clock.monotonic() + waitMs);
       if (!isAsking && !isClosed && !(isAway && wasPausing)) void question(false);
     },
-    /** A send ended. `isStored`: the cluster has taken its batch. */
     heard(isStored: boolean): void {
       heardAtMs = clock.monotonic();
       if (isStored) isBack();
@@ -289,6 +293,43 @@ export function createClusterWatch(options: ClusterWatchOptions) {
       clearTimeout(timer);
     },
   };
+}
+
+interface RetrySettings {
+  readonly enabled: boolean;
+  /** Tries after the first one. */
+  readonly maxAttempts: number;
+  readonly initialIntervalMs: number;
+  readonly multiplier: number;
+  readonly maxIntervalMs: number;
+  /** Varies each wait by up to 20 %, so that many processes do not return at once. */
+  readonly jitter: boolean;
+}
+
+const jitterShare = 0.2;
+
+/** Varies by up to 20 %. `random`: from 0 to below 1. */
+function withJitter(waitMs: number, random: () => number): number {
+  return waitMs * (1 - jitterShare + 2 * jitterShare * random());
+}
+
+/** Waits 1 s, 2 s, 4 s by default. Unknown outcomes are retried as well: a duplicate is better than a loss. */
+export function createRetryPolicy(settings: RetrySettings, random: () => number = Math.random) {
+  const { enabled, maxAttempts, initialIntervalMs, multiplier, maxIntervalMs, jitter } = settings;
+  return {
+    /** Milliseconds until the batch is sent again; `undefined`: no retry. */
+    waitMs(retries: number, { kind }: SendFailure): number | undefined {
+      if (!enabled || retries >= maxAttempts || kind === 'fatal' || kind === 'too_large') return undefined;
+      const wait = backoffMs(retries + 1, initialIntervalMs, maxIntervalMs, multiplier);
+      return jitter ? withJitter(wait, random) : wait;
+    },
+  };
+}
+
+/** The failure for the next tier after failed retries. */
+export function afterRetries(failure: SendFailure, retries: number): SendFailure {
+  if (retries === 0) return failure;
+  return { ...failure, message: `Failed to send message after ${retries} retries: ${failure.message}` };
 }
 
 interface Refusal {

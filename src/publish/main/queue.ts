@@ -34,21 +34,18 @@ import {
 import type { FailedEvent } from '../tier.ts';
 import {
   afterRetries,
-  type Breaker,
   breakerOpen,
-  createCircuit,
-  createClusterWatch,
+  type ClusterState,
   createPartitionCounts,
   type createRetryPolicy,
   createTopicRefusals,
-  type defaultBreaker,
   type PartitionCounts,
   type TopicRefusals,
   timedOut,
 } from './cluster-state.ts';
 
 export interface QueueOptions {
-  readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'describe' | 'letGo' | 'heldBack'>;
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'letGo' | 'heldBack'>;
   /** Topic of events that name none. */
   readonly topic: string;
   readonly batch: BatchSettings;
@@ -64,7 +61,7 @@ export interface QueueOptions {
   /** An event without acknowledgment after this time goes to the next tier. */
   readonly deliveryTimeoutMs: number;
   readonly retry: ReturnType<typeof createRetryPolicy>;
-  readonly breaker: typeof defaultBreaker;
+  readonly cluster: ClusterState;
   /**
    * Gives an event that was not published to the tiers in their order. Called in the context of the event's call. Resolves with
    * where it ended; never rejects.
@@ -83,7 +80,6 @@ export interface QueueOptions {
 interface Queue extends Publisher {
   /** Sends batches at once that wait for more events. */
   flush(): void;
-  readonly breaker: Breaker;
   state(): {
     /** In memory: waiting, in flight, or waiting for a retry. */
     readonly events: number;
@@ -93,10 +89,6 @@ interface Queue extends Publisher {
   };
   /** One line about topics that refuse their events. */
   refusals(): string | undefined;
-  /** When the cluster last took a batch, as Unix time in milliseconds; `null`: never. */
-  lastPublishedMs(): number | null;
-  /** Another client found the cluster unreachable. `sinceMs`: start of its attempt, on the monotonic clock. */
-  clusterAway(message: string, sinceMs: number): void;
   /**
    * Flushes and waits until each event has its outcome. Near the end of `deadlineMs` unacknowledged events, also those in flight,
    * go to the next tier, unless `isWanted` returns false then. Admission continues.
@@ -126,24 +118,21 @@ const maxIdleTopics = 100;
  * (client), `createEventOutcomes`. This function handles all events at once: deadlines, giving up, the end.
  */
 export function createQueue(options: QueueOptions): Queue {
-  const { broker, deliveryTimeoutMs, order = noOrder } = options;
-  const breaker = createBreaker({ ...options.breaker, onOpen: giveUpWaiting });
+  const { broker, cluster, deliveryTimeoutMs, order = noOrder } = options;
   const admission = createAdmission({
-    ...{ ...options, breaker, onProbeFailed: giveUpWaiting },
-    onFirst: () => sender.outside(watch.waiting),
+    ...{ ...options, onProbeFailed: giveUpWaiting },
+    onFirst: () => sender.outside(cluster.waiting),
   });
   const { memory } = admission;
   const outcomes = createEventOutcomes({ ...options, admission, order, putBack, onStored });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)));
-  const watch = createClusterWatch({
-    ask: () => isolate(async () => broker.describe()),
+  cluster.serve({
     isWaiting: () => memory.events > 0,
-    random: options.breaker.random,
-    onSilent: () => breaker.silent('it does not answer'),
-    onReturn: () => sender.outside(wake),
+    onAway: giveUpWaiting,
+    onBack: () => sender.outside(wake),
   });
   const refusals = createTopicRefusals();
-  const sender = createBatchSender({ ...options, counts, breaker, watch, order, refusals });
+  const sender = createBatchSender({ ...options, counts, order, refusals });
   const topics = new Map<string, TopicQueue>();
   order.attach({
     countOf: counts.known,
@@ -182,7 +171,7 @@ export function createQueue(options: QueueOptions): Queue {
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
     for (const topic of [...topics.values()]) topic.abandon(reason, alsoInFlight);
     // Sends may be in flight whose events have gone to the next tier.
-    if (memory.events === 0 && breaker.state !== 'CLOSED') broker.letGo?.();
+    if (memory.events === 0 && cluster.isAway) broker.letGo?.();
   }
 
   function giveUpWaiting(): void {
@@ -210,11 +199,11 @@ export function createQueue(options: QueueOptions): Queue {
     const before = memory.events;
     const next = earliest([...topics.values()].map((topic) => topic.expire(nowMs, deliveryTimeoutMs)));
     // If other events got through meanwhile, the cluster is not away.
-    if (memory.events < before && !sender.hasStoredSince(nowMs - deliveryTimeoutMs))
-      breaker.failed(timedOut(deliveryTimeoutMs), true);
+    if (memory.events < before && !cluster.hasStoredSince(nowMs - deliveryTimeoutMs))
+      cluster.failed(timedOut(deliveryTimeoutMs), true);
     // A held event may get its deadline by then.
     if (next !== undefined) expireAfter(Math.max(1, Math.ceil(Math.min(next - nowMs, deliveryTimeoutMs))));
-    else if (breaker.state !== 'CLOSED') broker.letGo?.();
+    else if (cluster.isAway) broker.letGo?.();
   }
 
   function take(event: SerializedEvent, topic: string): QueuedEvent | SendFailure {
@@ -285,13 +274,8 @@ export function createQueue(options: QueueOptions): Queue {
   }
 
   return {
-    breaker,
     state: () => ({ events: memory.events, bytes: memory.bytes, overflows: memory.overflows }),
     refusals: refusals.state,
-    lastPublishedMs: sender.lastStoredMs,
-    clusterAway(message, sinceMs) {
-      if (!sender.hasStoredSince(sinceMs)) breaker.silent(message);
-    },
     takeOver(late) {
       sender.close();
       storeLate = late;
@@ -328,7 +312,7 @@ export function createQueue(options: QueueOptions): Queue {
       await finish(deadlineMs);
       clearTimeout(expiry);
       clearTimeout(roomTimer);
-      watch.close();
+      cluster.close();
     },
   };
 }
@@ -881,8 +865,7 @@ interface BatchSenderOptions {
   readonly maxInFlight: number;
   readonly order: KeyOrder;
   readonly counts: PartitionCounts;
-  readonly breaker: Breaker;
-  readonly watch: Pick<ReturnType<typeof createClusterWatch>, 'heard' | 'pausing'>;
+  readonly cluster: ClusterState;
   readonly retry: ReturnType<typeof createRetryPolicy>;
   readonly refusals: TopicRefusals;
   readonly onSendFailed: (kind: SendFailureKind) => void;
@@ -893,11 +876,9 @@ export type BatchSender = ReturnType<typeof createBatchSender>;
 
 /** Sends the batches of all partitions of all topics. */
 function createBatchSender(options: BatchSenderOptions) {
-  const { broker, counts, breaker, watch, retry, onSendFailed, onRetried } = options;
+  const { broker, counts, cluster, retry, onSendFailed, onRetried } = options;
   const { refusals } = options;
   const context = new AsyncResource('svc.queue');
-  let storedAtMs = Number.NEGATIVE_INFINITY;
-  let lastStoredMs: number | null = null;
   let isClosed = false;
 
   return {
@@ -909,7 +890,7 @@ function createBatchSender(options: BatchSenderOptions) {
     },
     /** The cluster is away, as far as is known. */
     get isAway() {
-      return breaker.state !== 'CLOSED';
+      return cluster.isAway;
     },
     nowMs: clock.monotonic,
     /** Until when the brokers of a partition throttle, on the monotonic clock; `-Infinity`: never did. */
@@ -930,13 +911,8 @@ function createBatchSender(options: BatchSenderOptions) {
       } catch (error) {
         result = brokenPromise(error);
       }
-      watch.heard(result.ok);
-      if (result.ok) {
-        storedAtMs = clock.monotonic();
-        lastStoredMs = clock.now();
-        breaker.answered();
-        if (refusals.taken(topic)) logger.info(`topic "${topic}" takes events again`);
-      }
+      cluster.ended(result);
+      if (result.ok && refusals.taken(topic)) logger.info(`topic "${topic}" takes events again`);
       return result;
     },
 
@@ -953,17 +929,13 @@ function createBatchSender(options: BatchSenderOptions) {
         logger.warn(`events wait for their topic, and will go to the next tier soon: ${failure.message}`, {
           ...{ topic, cause: failure.cause },
         });
-      breaker.failed(failure, waitMs === undefined);
-      return breaker.state === 'CLOSED' ? waitMs : undefined;
+      cluster.failed(failure, waitMs === undefined);
+      return cluster.isAway ? undefined : waitMs;
     },
 
     /** For an event that was never sent: why others of its topic were refused. */
     explain: refusals.explain,
-    pausing: watch.pausing,
-    /** Whether the cluster has taken a batch since `atMs`, on the monotonic clock. */
-    hasStoredSince: (atMs: number) => storedAtMs >= atMs,
-    /** When it last took one, as Unix time in milliseconds; `null`: never. */
-    lastStoredMs: () => lastStoredMs,
+    pausing: cluster.pausing,
     /** Runs work for many events outside the context of any call. */
     outside: (work: () => void): void => context.runInAsyncScope(work),
     close() {
@@ -1583,7 +1555,7 @@ interface AdmissionOptions {
   /** For held events, over all topics; others have their own limits. Default: 5,000 events, 16 MiB. */
   readonly held?: MemoryLimits | undefined;
   readonly deliveryTimeoutMs: number;
-  readonly breaker: Breaker;
+  readonly cluster: Pick<ClusterState, 'admit' | 'probeGone' | 'isAway'>;
   /** The probe has ended, and the cluster is still away. */
   readonly onProbeFailed: () => void;
   /** The first event to send, after none. */
@@ -1595,9 +1567,9 @@ const usualHeld: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 1024 }
 
 type Admission = ReturnType<typeof createAdmission>;
 
-/** Admits or refuses events, by memory and breaker. */
+/** Admits or refuses events, by memory and the state of the cluster. */
 export function createAdmission(options: AdmissionOptions) {
-  const { deliveryTimeoutMs, breaker, onProbeFailed, onFirst } = options;
+  const { deliveryTimeoutMs, cluster, onProbeFailed, onFirst } = options;
   const memory = createMemory(options.buffer);
   const held = createMemory(options.held ?? usualHeld);
   const warnFull = throttledLog({ level: 'warn', saysLeftOut: false });
@@ -1611,7 +1583,7 @@ export function createAdmission(options: AdmissionOptions) {
 
   function afterProbe(): void {
     probe = undefined;
-    if (breaker.state !== 'CLOSED') onProbeFailed();
+    if (cluster.isAway) onProbeFailed();
   }
 
   function bufferFull(): SendFailure {
@@ -1624,7 +1596,7 @@ export function createAdmission(options: AdmissionOptions) {
   return {
     /** Without held events. */
     memory,
-    /** Admits the event, or returns why not. `isHeld`: the breaker is asked when it may be sent. */
+    /** Admits the event, or returns why not. `isHeld`: the cluster's state counts when it may be sent. */
     admit(event: SerializedEvent, topic: string, isHeld: boolean): QueuedEvent | SendFailure {
       const bytes = bytesOf(event);
       const atMs = clock.monotonic();
@@ -1633,7 +1605,7 @@ export function createAdmission(options: AdmissionOptions) {
         return new QueuedEvent(event, topic, bytes, { atMs, deliveryTimeoutMs: never, isProbe: false });
       // Memory first: a probe that does not fit would leave the breaker HALF-OPEN.
       if (!memory.reserve(bytes)) return bufferFull();
-      const admission = breaker.admit();
+      const admission = cluster.admit();
       if (admission === 'refused' && !isBehindProbe(event, topic)) {
         memory.release(bytes);
         return breakerOpen;
@@ -1660,37 +1632,11 @@ export function createAdmission(options: AdmissionOptions) {
     /** Called once for each admitted event, when it ends. */
     release(queued: QueuedEvent): void {
       (queued.isHeld ? held : memory).release(queued.bytes);
-      if (queued.isProbe) breaker.probeGone();
+      if (queued.isProbe) cluster.probeGone();
       // Settle the whole batch first, then the events that wait behind the probe.
       if (queued === probe) void Promise.resolve().then(afterProbe);
     },
   };
-}
-
-type BreakerOptions = typeof defaultBreaker & {
-  /** Called when it opens, not when a probe failed. */
-  readonly onOpen: () => void;
-};
-
-/** The publisher's circuit, with log messages. */
-export function createBreaker({ onOpen, ...options }: BreakerOptions): Breaker {
-  return createCircuit({
-    ...options,
-    countsFatal: false,
-    onChange(to, from, why) {
-      if (to === 'CLOSED')
-        logger.info(`Circuit breaker is CLOSED${why}: events are sent to the cluster again`);
-      else if (to === 'HALF-OPEN') logger.debug('Circuit breaker is HALF-OPEN: one event tests the cluster');
-      else if (from === 'HALF-OPEN')
-        logger.debug(`Circuit breaker is OPEN: the cluster is still unreachable (${why})`);
-      else {
-        logger.warn(
-          `Circuit breaker is OPEN: new events go to the next tier until the cluster answers (${why})`,
-        );
-        onOpen();
-      }
-    },
-  });
 }
 
 /** Promises and closures of an event on its way through the tiers, beside its bytes (measured: 9 KB; 3 KB while it waits). */

@@ -1,6 +1,6 @@
 // recovery/: sends dead letters and backups to their topics.
 
-import { backoffMs, clock, isAnswered } from '../../ground/clock.ts';
+import { backoffMs, clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import { logger, throttledLog } from '../../observe/logger.ts';
@@ -12,6 +12,7 @@ import {
   type SendFailure,
   type SendResult,
 } from '../broker.ts';
+import type { ClusterState } from '../main/cluster-state.ts';
 import type { createBackupOrder } from '../order/backup-order.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../recovery-source.ts';
 import {
@@ -355,10 +356,8 @@ export interface DrainOptions
   readonly prepare?: (() => Promise<void>) | undefined;
   /** For events that no new event waits behind. */
   readonly ratePerSecond: number;
-  /** Rejects if the cluster is away. */
-  readonly ask: () => Promise<unknown>;
-  /** The cluster has taken events. */
-  readonly onAnswered: () => void;
+  /** Is asked, as its state does not tell: without new events it stays OPEN. */
+  readonly cluster: Pick<ClusterState, 'isThere' | 'answered'>;
   /** Called when a run has sent events or set some aside. */
   readonly onDrained: () => Promise<void>;
 }
@@ -381,8 +380,6 @@ const maxFailures = 5;
 /** How often the backlog of others is polled. */
 const lookMs = 60_000;
 
-/** Time limit for the cluster's answer. */
-const answerMs = 1_000;
 /** How often the folder is counted while it is sent. */
 const countMs = 5_000;
 /** Minimum interval of log lines about one problem, and about sent events. */
@@ -404,7 +401,7 @@ function createDraining(options: DrainOptions) {
     if (events === 0) return;
     drained += events;
     unsaid += events;
-    options.onAnswered();
+    options.cluster.answered();
     if (clock.monotonic() - countedAtMs < countMs) return;
     countedAtMs = clock.monotonic();
     void options.onDrained();
@@ -418,7 +415,7 @@ function createDraining(options: DrainOptions) {
     saidAtMs = nowMs;
   }
 
-  const isReachable = (): Promise<boolean> => isAnswered(options.ask(), answerMs);
+  const isReachable = options.cluster.isThere;
 
   return {
     isReachable,

@@ -14,6 +14,7 @@ import {
   type SendFailure,
   type SendFailureKind,
 } from '../broker.ts';
+import type { ClusterState } from '../main/cluster-state.ts';
 import { isSpilled } from '../order/backup-order.ts';
 import { type BatchLimits, createMemory, createSender, type MemoryLimits } from '../sender/sender.ts';
 import type { BackupEvent, EventBackupStrategy, FailedEvent } from '../tier.ts';
@@ -202,8 +203,8 @@ export interface DlqOptions {
   readonly partitionOf: (key: string | null, partitionCount: number) => number;
   /** The single try takes the rest of its events' delivery time, at least this. */
   readonly leastTimeMs: number;
-  /** While the cluster is known to be away, events go to the next tier at once. */
-  readonly isAway: () => boolean;
+  /** While it is away, events go to the next tier at once. */
+  readonly cluster: Pick<ClusterState, 'isAway'>;
   readonly onSendFailed: (kind: SendFailureKind) => void;
 }
 
@@ -276,7 +277,7 @@ export function createDlqTier(options: DlqOptions): Tier {
   }
 
   function isClosed(): boolean {
-    return options.isAway() || clock.monotonic() < pausedUntilMs;
+    return options.cluster.isAway || clock.monotonic() < pausedUntilMs;
   }
 
   /** Of the letter with the latest deadline. */

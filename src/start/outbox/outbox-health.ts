@@ -13,7 +13,7 @@ import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { Relay, RelayState } from '../../outbox/relay/relay.ts';
 import { createStatistics, type Statistics } from '../../outbox/statistics.ts';
 import type { Broker } from '../../publish/broker.ts';
-import type { Breaker } from '../../publish/main/cluster-state.ts';
+import type { ClusterState } from '../../publish/main/cluster-state.ts';
 import type { Dialect } from '../../transaction/driver.ts';
 
 interface OutboxHealthOptions {
@@ -190,7 +190,7 @@ export function outboxState({
 /** The breaker of a relay for operators. `undefined`: no relay runs at the moment. */
 export function breakerOf(
   relay: (Pick<Relay, 'resetBreaker'> & { state(): RelayState | undefined }) | undefined,
-): Pick<Breaker, 'state' | 'reset'> | undefined {
+): Pick<ClusterState, 'state' | 'reset'> | undefined {
   const isRunning = relay?.state() !== undefined;
   if (relay === undefined || !isRunning) return undefined;
   return {

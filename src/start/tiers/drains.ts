@@ -3,14 +3,14 @@ import { sleep } from '../../ground/builtins.ts';
 import { clock } from '../../ground/clock.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { type Broker, partitionOf } from '../../publish/broker.ts';
+import type { ClusterState } from '../../publish/main/cluster-state.ts';
 import type { createBackupOrder } from '../../publish/order/backup-order.ts';
 import { createDrain, type Drain, lazySource } from '../../publish/recovery/recover.ts';
 import { type OwnSegments, type openLocalBackup, openLocalSource } from '../adapters.ts';
 
 interface DrainParts {
   readonly broker: Broker;
-  /** The cluster has accepted events from the backup. */
-  readonly onAnswered: () => void;
+  readonly cluster: Pick<ClusterState, 'isThere' | 'answered'>;
   /** `undefined`: events from the backup have no order with new events. */
   readonly order: ReturnType<typeof createBackupOrder> | undefined;
   /** Whether an earlier process may have left events. */
@@ -21,7 +21,7 @@ interface DrainParts {
 export function startDrain(
   { dlqBackupPath, backup }: Config['broker'],
   files: ReturnType<typeof openLocalBackup>,
-  { broker, onAnswered, order, mayHaveBacklog }: DrainParts,
+  { broker, cluster, order, mayHaveBacklog }: DrainParts,
 ): Drain {
   const { maxBytes } = backup;
   const open = (own?: () => Promise<OwnSegments>) =>
@@ -58,9 +58,7 @@ export function startDrain(
     partitionOf,
     sleep: (ms: number) => sleep(ms, undefined, { ref: false }),
     ratePerSecond: backup.drain.rate,
-    // The breaker does not tell: without new events it stays open.
-    ask: () => isolate(() => broker.describe()),
-    onAnswered,
+    cluster,
     onDrained: files.recount,
   });
 }

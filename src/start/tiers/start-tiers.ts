@@ -11,6 +11,7 @@ import { isolate } from '../../observe/otel-api.ts';
 import type { Ledger } from '../../observe/outcomes.ts';
 import type { createLossAlert } from '../../publish/api/caller-wait.ts';
 import { type Broker, partitionOf, partitionOfKey } from '../../publish/broker.ts';
+import type { ClusterState } from '../../publish/main/cluster-state.ts';
 import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
 import type { Drain } from '../../publish/recovery/recover.ts';
 import { type FailedEvent, registeredBackupStrategies } from '../../publish/tier.ts';
@@ -24,25 +25,22 @@ interface TiersParts {
   readonly broker: Broker;
   readonly ledger: Ledger;
   readonly alert: Pick<ReturnType<typeof createLossAlert>, 'lost'>;
-  /** While the cluster is known to be away, its dead letter topic is skipped. */
-  readonly isAway: () => boolean;
-  /** The cluster has accepted events from the backup. */
-  readonly onAnswered: () => void;
+  /** While it is away, its dead letter topic is skipped. */
+  readonly cluster: Pick<ClusterState, 'isAway' | 'isThere' | 'answered'>;
 }
 
 const nothingWaits = { files: 0, events: 0, bytes: 0, tooLarge: 0 };
 
 /** The tiers behind the main topic: dead letter topic, backup, lost; and the drain. */
 export function startTiers(config: Config, parts: TiersParts) {
-  const { broker, ledger, alert } = parts;
+  const { broker, cluster, ledger, alert } = parts;
   const { dlqTopic, dlqFormat, dlqBackupPath, backup } = config.broker;
 
   const dlq =
     dlqTopic === undefined
       ? undefined
       : {
-          ...{ broker, topic: dlqTopic, format: dlqFormat, partitionOf },
-          isAway: parts.isAway,
+          ...{ broker, cluster, topic: dlqTopic, format: dlqFormat, partitionOf },
           leastTimeMs: deliveryTimesOf(config).tiersMs / 2,
           onSendFailed: ledger.brokerFailed,
         };

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { circuitStates } from '../../../src/ground/management.ts';
 import { notMadeFailure } from '../../../src/publish/broker.ts';
-import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
-import { createBreaker } from '../../../src/publish/main/queue.ts';
+import { createClusterState, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { useClock } from '../../support/fake-time.ts';
 import { logInto, useLogger } from '../../support/log.ts';
 import { away, forbidden, noAnswer, tooLarge } from '../fake-cluster.ts';
@@ -14,10 +13,11 @@ describe('breaker', () => {
     let opened = 0;
     useClock({ monotonic: () => nowMs });
     useLogger(logInto(lines));
-    const made = createBreaker({
+    const made = createClusterState({
       ...{ ...defaultBreaker, ...(random && { random }) },
-      onOpen: () => opened++,
+      ask: async () => {},
     });
+    made.serve({ isWaiting: () => false, onAway: () => opened++, onBack() {} });
     const open = () => {
       for (let sends = 0; sends < 5; sends++) made.failed(away, true);
     };

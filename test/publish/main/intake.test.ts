@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
-import { type Breaker, createCircuit, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
+import { createClusterState, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { createAdmission, QueuedEvent } from '../../../src/publish/main/queue.ts';
 import { useClock } from '../../support/fake-time.ts';
 import { away, failedEvent } from '../failed-event.ts';
@@ -9,20 +9,20 @@ describe('draft, while one event tests the cluster', () => {
   function setUp() {
     const time = { nowMs: 0, failedProbes: 0 };
     useClock({ monotonic: () => time.nowMs });
-    const breaker: Breaker = createCircuit({ ...defaultBreaker, countsFatal: false, onChange() {} });
+    const cluster = createClusterState({ ...defaultBreaker, ask: async () => {} });
     const draft = createAdmission({
-      ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, breaker },
+      ...{ buffer: { maxEvents: 10, maxBytes: 10_000 }, deliveryTimeoutMs: 10_000, cluster },
       onProbeFailed: () => time.failedProbes++,
       onFirst() {},
     });
-    breaker.silent('away');
+    cluster.silent('away', 0);
     time.nowMs = defaultBreaker.probeIntervalMs;
     const take = (key: string): QueuedEvent => {
       const taken = draft.admit({ ...failedEvent('1').event, key }, 'orders', false);
       assert.ok(taken instanceof QueuedEvent, `${key}: not taken`);
       return taken;
     };
-    return { time, breaker, draft, take, probe: take('a') };
+    return { time, cluster, draft, take, probe: take('a') };
   }
 
   it('takes those of its key behind it, and no others', () => {
@@ -37,9 +37,9 @@ describe('draft, while one event tests the cluster', () => {
   });
 
   it('says once that it has failed, when it has its end: nothing waits behind it any more', async () => {
-    const { time, breaker, draft, take, probe } = setUp();
+    const { time, cluster, draft, take, probe } = setUp();
     const behind = take('a');
-    breaker.failed(away, true);
+    cluster.failed(away, true);
     draft.release(probe);
     await setImmediate();
     assert.equal(time.failedProbes, 1);
@@ -50,8 +50,8 @@ describe('draft, while one event tests the cluster', () => {
   });
 
   it('says nothing where it got through', async () => {
-    const { time, breaker, draft, probe } = setUp();
-    breaker.answered();
+    const { time, cluster, draft, probe } = setUp();
+    cluster.answered();
     draft.release(probe);
     await setImmediate();
     assert.equal(time.failedProbes, 0);

@@ -255,24 +255,24 @@ describe('queue, when sends fail', () => {
     }
 
     it('opens with the fifth failed send, and everything that waits goes to the next tier', async () => {
-      const { queue, failed, sends } = outage();
+      const { queue, clusterState, failed, sends } = outage();
       const head = queue.publish(event('1'));
       await clock.tickAsync(1);
       const waiting = ids(2, 4).map((id) => queue.publish(event(id)));
       await clock.tickAsync(6_998);
-      assert.deepEqual([sends.length, failed.length, queue.breaker.state], [3, 0, 'CLOSED']);
+      assert.deepEqual([sends.length, failed.length, clusterState.state], [3, 0, 'CLOSED']);
       await clock.tickAsync(1);
-      assert.equal(queue.breaker.state, 'OPEN');
+      assert.equal(clusterState.state, 'OPEN');
       assert.deepEqual(await Promise.all([head, ...waiting]), Array(4).fill('dlq'));
       assert.equal(sends.length, 5);
       assert.equal(queue.state().events, 0);
     });
 
     it('while it is open, new events go to the next tier at once: one event a second tests the cluster, once', async () => {
-      const { queue, failed, sends } = outage();
+      const { queue, clusterState, failed, sends } = outage();
       for (const id of ids(1, 600)) void queue.publish(event(id));
       await clock.tickAsync(7_000);
-      assert.equal(queue.breaker.state, 'OPEN');
+      assert.equal(clusterState.state, 'OPEN');
       const before = { sends: sends.length, failed: failed.length };
       void queue.publish(event('refused'));
       assert.equal(failed.length, before.failed + 1);
@@ -288,7 +288,7 @@ describe('queue, when sends fail', () => {
       );
       const probe = failed.find(({ event: one }) => one.eventId === 'probe');
       assert.deepEqual([probe?.attempts, probe?.failure.message], [1, 'cannot reach Kafka']);
-      assert.equal(queue.breaker.state, 'OPEN');
+      assert.equal(clusterState.state, 'OPEN');
     });
 
     for (const [title, answer, outcome] of [
@@ -296,7 +296,7 @@ describe('queue, when sends fail', () => {
       ['gets through', { ok: true }, 'published'],
     ] as const) {
       it(`events of the probe's key stay behind it, which ${title}`, async () => {
-        const { queue, reply, failed, sends } = outage();
+        const { queue, clusterState, reply, failed, sends } = outage();
         for (const id of ids(1, 600)) void queue.publish(event(id));
         await clock.tickAsync(8_000);
         reply.current = undefined;
@@ -318,7 +318,7 @@ describe('queue, when sends fail', () => {
           ? sends.slice(before.sends).flatMap((send) => send.ids)
           : failed.slice(before.failed + 2).map(({ event: one }) => one.eventId);
         assert.deepEqual(order, all);
-        assert.equal(queue.breaker.state, answer.ok ? 'CLOSED' : 'OPEN');
+        assert.equal(clusterState.state, answer.ok ? 'CLOSED' : 'OPEN');
         void queue.publish(event('fifth', { key: 'one' }));
         assert.equal(
           failed.at(-1)?.event.eventId === 'fifth',
@@ -329,25 +329,25 @@ describe('queue, when sends fail', () => {
     }
 
     it('closes with the first probe that gets through', async () => {
-      const { queue, failure } = outage();
+      const { queue, clusterState, failure } = outage();
       for (const id of ids(1, 600)) void queue.publish(event(id));
       await clock.tickAsync(8_000);
       failure.current = undefined;
       const probe = queue.publish(event('probe'));
-      assert.equal(queue.breaker.state, 'HALF-OPEN');
+      assert.equal(clusterState.state, 'HALF-OPEN');
       await clock.tickAsync(0);
       assert.equal(await probe, 'published');
-      assert.equal(queue.breaker.state, 'CLOSED');
+      assert.equal(clusterState.state, 'CLOSED');
       const next = queue.publish(event('next'));
       await clock.tickAsync(5);
       assert.equal(await next, 'published');
     });
 
     it('a short outage that the retries outlast does not open it, however many partitions there are', async () => {
-      const { queue, failed, failure } = outage(12);
+      const { queue, clusterState, failed, failure } = outage(12);
       const outcomes = ids(1, 100).map((id) => queue.publish(event(id)));
       await clock.tickAsync(6_000);
-      assert.equal(queue.breaker.state, 'CLOSED');
+      assert.equal(clusterState.state, 'CLOSED');
       failure.current = undefined;
       await clock.tickAsync(1_000);
       assert.deepEqual(await Promise.all(outcomes), Array(100).fill('published'));
@@ -355,14 +355,14 @@ describe('queue, when sends fail', () => {
     });
 
     it('a probe that ends without an answer makes room for another', async () => {
-      const { queue, sends, reply } = outage();
+      const { queue, clusterState, sends, reply } = outage();
       for (const id of ids(1, 600)) void queue.publish(event(id));
       await clock.tickAsync(8_000);
       reply.current = undefined;
       void queue.publish(event('probe'));
       void queue.finish(0);
       await clock.tickAsync(0);
-      assert.equal(queue.breaker.state, 'OPEN');
+      assert.equal(clusterState.state, 'OPEN');
       sends.at(-1)?.answer({ ok: false, failure: noAnswer });
       reply.current = () => undefined;
       await clock.tickAsync(1_000);

@@ -18,7 +18,7 @@ describe('queue over a cluster that hangs', () => {
   }
 
   it('opens the breaker 4.5 s after the last sign of life, not before, and gives up what is not in a send', async () => {
-    const { queue, asked, failed, lines } = over(hang);
+    const { queue, clusterState, asked, failed, lines } = over(hang);
     void queue.publish(event('1', { key: 'k' }));
     await clock.tickAsync(100);
     void queue.publish(event('2', { key: 'k' }));
@@ -27,9 +27,9 @@ describe('queue over a cluster that hangs', () => {
     await clock.tickAsync(1);
     assert.equal(asked.callCount, 1);
     await clock.tickAsync(1_999);
-    assert.deepEqual([queue.breaker.state, failed.length], ['CLOSED', 0]);
+    assert.deepEqual([clusterState.state, failed.length], ['CLOSED', 0]);
     await clock.tickAsync(1);
-    assert.equal(queue.breaker.state, 'OPEN');
+    assert.equal(clusterState.state, 'OPEN');
     assert.deepEqual(
       failed.map(({ event: one, failure }) => [one.eventId, failure.cause]),
       [['2', 'CircuitBreakerOpen']],
@@ -46,17 +46,17 @@ describe('queue over a cluster that hangs', () => {
   it('does so where not even the number of partitions could be asked for', async () => {
     const cluster = fakeCluster();
     const broker = { ...cluster.broker, partitionsFor: hang, describe: hang };
-    const { queue, failed } = queueOver(broker, { breaker: defaultBreaker });
+    const { queue, clusterState, failed } = queueOver(broker, { breaker: defaultBreaker });
     void queue.publish(event('1'));
     await clock.tickAsync(4_500);
-    assert.deepEqual([queue.breaker.state, failed.length], ['OPEN', 1]);
+    assert.deepEqual([clusterState.state, failed.length], ['OPEN', 1]);
   });
 
   it('leaves it closed while the question is answered, or a send has ended meanwhile, and asks again', async () => {
-    const { queue, asked, sends } = over(async () => ({}));
+    const { queue, clusterState, asked, sends } = over(async () => ({}));
     void queue.publish(event('1'));
     await clock.tickAsync(10_000);
-    assert.deepEqual([queue.breaker.state, asked.callCount], ['CLOSED', 4]);
+    assert.deepEqual([clusterState.state, asked.callCount], ['CLOSED', 4]);
     sends[0]?.answer({ ok: true });
     await clock.tickAsync(10_000);
     assert.equal(asked.callCount, 4);
@@ -66,7 +66,7 @@ describe('queue over a cluster that hangs', () => {
     await clock.tickAsync(3_000);
     second.sends[0]?.answer({ ok: false, failure: away });
     await clock.tickAsync(1_500);
-    assert.equal(second.queue.breaker.state, 'CLOSED');
+    assert.equal(second.clusterState.state, 'CLOSED');
   });
 
   it('does not ask about an event that has just come, however long there was none', async () => {
@@ -87,7 +87,10 @@ describe('queue over a cluster that hangs', () => {
       [false, 'OPEN'],
       [true, 'CLOSED'],
     ] as const) {
-      const { queue, sends } = over(async () => ({}), { deliveryTimeoutMs: 1_000, topic: 'hangs' });
+      const { queue, clusterState, sends } = over(async () => ({}), {
+        deliveryTimeoutMs: 1_000,
+        topic: 'hangs',
+      });
       for (let n = 0; n < 5; n++) {
         void queue.publish(event(`${n}`));
         await clock.tickAsync(500);
@@ -99,14 +102,14 @@ describe('queue over a cluster that hangs', () => {
         }
         await clock.tickAsync(1_100);
       }
-      assert.equal(queue.breaker.state, state);
+      assert.equal(clusterState.state, state);
     }
   });
 
   it('knows what others have found out, where nothing got through since', async () => {
-    const { queue, sends } = over(async () => ({}));
-    queue.clusterAway('connection refused', performance.now());
-    assert.equal(queue.breaker.state, 'OPEN');
+    const { queue, clusterState, sends } = over(async () => ({}));
+    clusterState.silent('connection refused', performance.now());
+    assert.equal(clusterState.state, 'OPEN');
     const probe = queue.publish(event('1'));
     assert.equal(await probe, 'dlq');
     await clock.tickAsync(1_000);
@@ -115,8 +118,8 @@ describe('queue over a cluster that hangs', () => {
     await clock.tickAsync(10);
     sends[0]?.answer({ ok: true });
     assert.equal(await next, 'published');
-    queue.clusterAway('too late', sinceMs);
-    assert.equal(queue.breaker.state, 'CLOSED');
+    clusterState.silent('too late', sinceMs);
+    assert.equal(clusterState.state, 'CLOSED');
   });
 
   it('leaves no timer behind when it is closed', async () => {

@@ -21,7 +21,7 @@ describe('events that are held', () => {
     order.earlierRun({ topics: new Set() });
     const failed: FailedEvent[] = [];
     const answers = new Map<string, (outcome: Outcome) => void>();
-    const { queue } = queueOver(broker, {
+    const { queue, clusterState } = queueOver(broker, {
       order,
       deliveryTimeoutMs: 8_000,
       held: { maxEvents: maxHeld, maxBytes: 1_000_000 },
@@ -47,7 +47,7 @@ describe('events that are held', () => {
       await time.tickAsync(10);
     };
     return {
-      queue,
+      ...{ queue, clusterState },
       sends,
       failed,
       publish,
@@ -82,8 +82,8 @@ describe('events that are held', () => {
     });
 
     it(`go to the next tier where the cluster is away by then (partitions: ${partitions})`, async () => {
-      const { queue, sends, failed, tiers } = await twoEvents();
-      queue.clusterAway('away', performance.now());
+      const { clusterState, sends, failed, tiers } = await twoEvents();
+      clusterState.silent('away', performance.now());
       await time.tickAsync(10);
       assert.equal(failed.length, 1);
       await tiers('1', 'dlq');
@@ -129,9 +129,9 @@ describe('events that are held', () => {
 
   for (const partitions of [1, 'unknown', 'no answer'] as const)
     it(`for want of room in the backup keep their order: the first asks once a second, and the others follow it (partitions: ${partitions})`, async () => {
-      const { asked, publish, tiers, fail, queue } = setUp(partitions);
+      const { asked, publish, tiers, fail, clusterState } = setUp(partitions);
       await publish('1');
-      if (partitions === 'no answer') queue.clusterAway('away', performance.now());
+      if (partitions === 'no answer') clusterState.silent('away', performance.now());
       else await fail();
       await time.tickAsync(10);
       await tiers('1', 'backup');
@@ -175,11 +175,11 @@ describe('events that are held', () => {
     });
 
     it('wait where it is away, and go to the next tier when they may be sent', async () => {
-      const { queue, publish, tiers, asked } = setUp('no answer', { buffer: 1 });
+      const { clusterState, publish, tiers, asked } = setUp('no answer', { buffer: 1 });
       await publish('1');
       await publish('2');
       await publish('3');
-      queue.clusterAway('away', performance.now());
+      clusterState.silent('away', performance.now());
       await time.tickAsync(10);
       assert.deepEqual(asked(), ['2', '1']);
       await tiers('1', 'dlq');

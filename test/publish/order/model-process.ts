@@ -1,5 +1,5 @@
 import { partitionOf, partitionOfKey } from '../../../src/publish/broker.ts';
-import { defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
+import { type ClusterState, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import type { createQueue } from '../../../src/publish/main/queue.ts';
 import { createBackupOrder } from '../../../src/publish/order/backup-order.ts';
 import { createDrain } from '../../../src/publish/recovery/recover.ts';
@@ -11,6 +11,7 @@ import type { ModelFolder, Owner } from './model-folder.ts';
 
 export interface ModelProcess extends Owner {
   readonly queue: ReturnType<typeof createQueue>;
+  readonly clusterState: ClusterState;
   readonly lines: string[];
   readonly lost: string[];
   oldestMs(): number;
@@ -52,11 +53,10 @@ export function startProcess(
     partitionsFor: (topic) => broker.partitionsFor(topic),
     partitionOf,
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-    ask: () => broker.describe(),
     onDrained: async () => {},
-    onAnswered: () => queue.breaker.answered(),
+    cluster: { isThere: () => clusterState.isThere(), answered: () => clusterState.answered() },
   });
-  const { queue } = queueOver(broker, {
+  const { queue, clusterState } = queueOver(broker, {
     breaker: defaultBreaker,
     deliveryTimeoutMs: 8_000,
     order,
@@ -70,7 +70,7 @@ export function startProcess(
   });
   useLogger(logger);
   return Object.assign(owner, {
-    ...{ queue, lines, lost, oldestMs: order.oldestMs },
+    ...{ queue, clusterState, lines, lost, oldestMs: order.oldestMs },
     async close() {
       await queue.close(5_000);
       await drain.close();

@@ -22,7 +22,7 @@ describe('an outage, with the order of keys', () => {
     const folder = createModelFolder();
     const process = startProcess(1, folder, cluster, options);
     cluster.weather = 'away';
-    process.queue.clusterAway('away', performance.now());
+    process.clusterState.silent('away', performance.now());
     void publish(process, 'k');
     await clock.tickAsync(20);
     return { cluster, folder, process };
@@ -45,7 +45,7 @@ describe('an outage, with the order of keys', () => {
     cluster.weather = 'silent';
     void publish(process, 'k');
     await clock.tickAsync(20);
-    process.queue.clusterAway('away', performance.now());
+    process.clusterState.silent('away', performance.now());
     for (let n = 0; n < 3; n++)
       assert.equal(await Promise.race([publish(process, 'k'), clock.tickAsync(50)]), 'backup');
   });
@@ -76,7 +76,7 @@ describe('an outage, with the order of keys', () => {
       assert.deepEqual([folder.waiting(), process.oldestMs()], [0, 0]);
       assert.equal(await Promise.race([publish(process, 'k'), clock.tickAsync(50)]), 'published');
       cluster.weather = 'away';
-      process.queue.clusterAway('away', performance.now());
+      process.clusterState.silent('away', performance.now());
       void publish(process, 'k');
       await clock.tickAsync(20);
     }
@@ -163,7 +163,7 @@ describe('an outage, with the order of keys', () => {
     assert.equal(await readIn(60_000), 6 * 2_000);
     await clock.tickAsync(2_000);
     cluster.weather = 'away';
-    process.queue.clusterAway('away', performance.now());
+    process.clusterState.silent('away', performance.now());
     void publish(process, 'other');
     await clock.tickAsync(20);
     assert.equal(folder.waiting(), 3_001);

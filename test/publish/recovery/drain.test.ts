@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { SvcError } from '../../../src/ground/errors.ts';
 import type { SendFailure } from '../../../src/publish/broker.ts';
+import { createClusterState, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
 import { createDrain, type DrainOptions } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../../src/publish/recovery-source.ts';
 import { useClock } from '../../support/fake-time.ts';
@@ -61,7 +62,7 @@ function setUp(options: Partial<DrainOptions> = {}) {
   const say = (message: string): void => void state.lines.push(message);
   useLogger({ debug: () => {}, info: say, warn: say, error: say });
   const drain = createDrain({
-    ...{ left: source, mayHaveBacklog: true, onAnswered() {} },
+    ...{ left: source, mayHaveBacklog: true },
     send: async (_topic, _partition, records) => {
       if (state.failure !== undefined) return { ok: false, failure: state.failure };
       state.sent += records.length;
@@ -75,10 +76,13 @@ function setUp(options: Partial<DrainOptions> = {}) {
       state.looks++;
       return state.left.size > 0;
     },
-    ask() {
-      if (state.isReachable === 'hangs') return new Promise(() => {});
-      return state.isReachable ? Promise.resolve() : Promise.reject(new Error('away'));
-    },
+    cluster: createClusterState({
+      ...defaultBreaker,
+      ask() {
+        if (state.isReachable === 'hangs') return new Promise(() => {});
+        return state.isReachable ? Promise.resolve() : Promise.reject(new Error('away'));
+      },
+    }),
     prepare: async () => void state.prepared++,
     onDrained: async () => {},
     ...options,

@@ -47,7 +47,7 @@ senderContract('dead letters', {
     const ends = new Map<string, End>();
     const tier = createDlqTier({
       ...{ broker, topic: 'dlq', format: 'operations', leastTimeMs: 1_000, logger: silentLog, partitionOf },
-      isAway: () => false,
+      cluster: { isAway: false },
       onSendFailed() {},
     });
     return {

@@ -36,7 +36,7 @@ function tierOver(answer: (sent: Sent) => SendFailure | undefined, options: Part
     topic: 'dlq',
     format: 'operations',
     partitionOf: (key) => (Number(key?.slice(4)) % 2 === 0 ? 0 : 1),
-    isAway: () => false,
+    cluster: { isAway: false },
     onSendFailed: (kind) => kinds.push(kind),
     ...options,
   });
@@ -94,7 +94,7 @@ describe('dead letter tier', () => {
   });
 
   it('is not tried while the cluster is known to be away', async () => {
-    const { store, sends } = tierOver(() => undefined, { isAway: () => true });
+    const { store, sends } = tierOver(() => undefined, { cluster: { isAway: true } });
     assert.deepEqual(await store(1), [false]);
     assert.equal(sends.length, 0);
   });

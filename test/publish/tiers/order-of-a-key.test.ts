@@ -27,7 +27,7 @@ function processWith({ room = 10_000, refused = '' } = {}) {
     tiers: [
       createDlqTier({
         ...{ broker: withDlq, topic: 'dead', format: 'operations', partitionOf },
-        ...{ leastTimeMs: 1_000, isAway: () => false, onSendFailed() {} },
+        ...{ leastTimeMs: 1_000, cluster: { isAway: false }, onSendFailed() {} },
       }),
       createBackupTier({
         ...{ strategies: () => [local], drained: local, onDrainable: order.stored },

@@ -23,8 +23,7 @@ describe('the tiers as they are started', () => {
       let answered = 0;
       const tiers = startTiers(config, {
         ...{ broker, ledger: createLedger(), alert: { lost() {} } },
-        isAway: () => true,
-        onAnswered: () => void answered++,
+        cluster: { isAway: true, isThere: async () => true, answered: () => void answered++ },
       });
       for (const end = Date.now() + 10_000; sends.length === 0 && Date.now() < end; )
         await new Promise((resolve) => setTimeout(resolve, 50));
@@ -52,8 +51,7 @@ describe('the tiers as they are started', () => {
       assert.deepEqual(problems, []);
       const tiers = startTiers(config, {
         ...{ broker: fakeCluster().broker, ledger: createLedger(), alert: { lost() {} } },
-        isAway: () => true,
-        onAnswered() {},
+        cluster: { isAway: true, isThere: async () => true, answered() {} },
       });
       assert.equal(tiers.storeSync([failedEvent('7')]), 1);
       assert.equal(namesIn(directory).length, 1);

@@ -3,11 +3,13 @@ import sinon from 'sinon';
 import { clusterPollMs } from '../../../../src/publish/broker.ts';
 import {
   answerMs,
-  createClusterWatch,
+  createClusterState,
+  defaultBreaker,
   silentMs,
   stallAfterMs,
 } from '../../../../src/publish/main/cluster-state.ts';
 import { clockOfEach } from '../../../support/fake-time.ts';
+import { away } from '../../fake-cluster.ts';
 
 describe('watch over the cluster', () => {
   const timers = clockOfEach();
@@ -15,15 +17,18 @@ describe('watch over the cluster', () => {
   function setUp() {
     const state = { cluster: 'away' as 'away' | 'there' | 'hangs', asked: [] as number[] };
     const seen = { returns: 0, silences: 0, waiting: 0 };
-    const watch = createClusterWatch({
+    const watch = createClusterState({
+      ...defaultBreaker,
       ask: () => {
         state.asked.push(Date.now());
         if (state.cluster === 'hangs') return new Promise(() => {});
         return state.cluster === 'there' ? Promise.resolve() : Promise.reject(new Error('away'));
       },
+    });
+    watch.serve({
       isWaiting: () => seen.waiting > 0,
-      onSilent: () => seen.silences++,
-      onReturn: () => seen.returns++,
+      onAway: () => seen.silences++,
+      onBack: () => seen.returns++,
     });
     return { watch, state, seen };
   }
@@ -45,7 +50,7 @@ describe('watch over the cluster', () => {
     state.cluster = 'there';
     watch.pausing(4_000);
     await timers.tickAsync(4_000);
-    watch.heard(true);
+    watch.ended({ ok: true });
     assert.deepEqual([state.asked.length, seen.returns], [1, 0]);
     watch.pausing(4_000);
     assert.equal(state.asked.length, 2);
@@ -67,10 +72,10 @@ describe('watch over the cluster', () => {
     state.cluster = 'hangs';
     watch.pausing(4_000);
     await timers.tickAsync(answerMs - 1);
-    watch.heard(true);
+    watch.ended({ ok: true });
     assert.equal(seen.returns, 0, 'it is not known yet that it is away');
     await timers.tickAsync(1);
-    watch.heard(true);
+    watch.ended({ ok: true });
     assert.equal(seen.returns, 1);
   });
 
@@ -89,7 +94,7 @@ describe('watch over the cluster', () => {
     state.cluster = 'hangs';
     seen.waiting = 1;
     watch.waiting();
-    watch.heard(false);
+    watch.ended({ ok: false, failure: away });
     watch.pausing(1_000);
     await timers.tickAsync(answerMs + clusterPollMs);
     assert.deepEqual([state.asked, seen.silences], [[0], 0]);
