@@ -121,7 +121,11 @@ describe('the own text of an application', () => {
       text,
       fc.constantFrom('ENC(x)', 'HASH(x)', hash, `\\${hash}`, `${hash}x`, `"${hash}`),
     );
-    const name = fc.oneof(fc.constantFrom('a', 'b', 'ENC(', '2', '1'), fc.string());
+    const name = fc.oneof(
+      fc.constantFrom('a', 'b', 'ENC(', '2', '1'),
+      // After a name `\`, JSON.parse of V8 13.6 (Node 24) takes the name `"` for it.
+      fc.string().filter((each) => !each.includes('\\')),
+    );
     const part = fc
       .dictionary(name, own)
       .chain((others) =>
