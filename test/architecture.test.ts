@@ -261,7 +261,7 @@ describe('architecture', () => {
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
       files: 222,
-      lines: 75_594,
+      lines: 75_566,
       namesWithOneImporter: 397,
       filesWithOneImporter: 50,
       besideFaces: 123,

@@ -33,7 +33,6 @@ import type { TailRange, TopicReader, TopicTail } from '../publish/topic-reader.
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
 
-export type { OwnSegments } from '../adapters/local-backup/local-source.ts';
 export type { S3Settings } from '../adapters/s3-backup/s3-backup.ts';
 
 /** The settings of all broker adapters. */

@@ -9,8 +9,14 @@ import { isOwnWork, runOwnWork, shared } from '../ground/lifecycle.ts';
 import { logger } from '../observe/logger.ts';
 import { watchDriver } from '../outbox/api/functions.ts';
 import { createConnections } from '../transaction/connection.ts';
-import { type Connections, type Dialect, type DriverPatch, dialectOf } from '../transaction/driver.ts';
-import { foreignDrivers, foreignText } from './outbox/outbox-health.ts';
+import {
+  type Connections,
+  type Dialect,
+  type DriverPatch,
+  dialectOf,
+  foreignDrivers,
+  foreignText,
+} from '../transaction/driver.ts';
 
 export { createOutboxFunctions } from '../outbox/api/functions.ts';
 

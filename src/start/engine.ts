@@ -128,7 +128,7 @@ export function startEngine(
     lastPublishedMs: cluster.lastStoredMs,
     // All threads of a process share the topic, so only the main thread asks.
     dlqWaiting: workers === undefined ? () => null : tiers.dlqWaiting,
-    recentDlqEvents: tiers.recentDlqEvents,
+    recentDlqEvents: tiers.recentDlq,
   };
   const meter = bindMeter(meterProvider, sources, { version });
   logger.info(whereTo(config));

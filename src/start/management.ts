@@ -28,7 +28,7 @@ import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-messa
 import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
 import { openTopicTail, readsTopics } from './adapters.ts';
 import type { RecoveryPlace, RecoveryResult } from './commands/recovery.ts';
-import type { ManagedOutbox } from './outbox/outbox-health.ts';
+import type { ManagedOutbox } from './outbox/outbox-controls.ts';
 import { brokerSettingsOf } from './settings.ts';
 import { recoveryGroup } from './tiers/start-tiers.ts';
 

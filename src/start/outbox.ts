@@ -8,6 +8,7 @@ import { isolate } from '../observe/otel-api.ts';
 import { openChannel } from '../observe/thread-counts.ts';
 import { erasesRows, rowStatements } from '../outbox/insert-row.ts';
 import { createNotifier, createOutboxJoin, createSameTable } from '../outbox/join.ts';
+import { tellUnjoined, watchSenders } from '../outbox/outbox-health.ts';
 import { checkRow, type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
 import type { Notices, OutboxStore } from '../outbox/outbox-store.ts';
 import { type Relay, type RelayCounters, reasonOf } from '../outbox/relay/relay.ts';
@@ -15,8 +16,7 @@ import { isPassing } from '../outbox/store-error.ts';
 import type { Broker } from '../publish/broker.ts';
 import { type Dialect, dialectOf, dialects } from '../transaction/driver.ts';
 import { openOutboxStore } from './adapters.ts';
-import { breakerOf, manageOutbox, outboxState } from './outbox/outbox-health.ts';
-import { tellUnjoined, watchSenders } from './outbox/senders.ts';
+import { breakerOf, manageOutbox } from './outbox/outbox-controls.ts';
 
 /** The outbox of a process: it writes events within the application's transactions, and relays the rows. */
 export function startOutbox(config: Config, broker: Broker, counters: RelayCounters) {
@@ -99,13 +99,7 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
     managed,
     /** The circuit breaker of this process's relay. */
     breaker: () => breakerOf(relay),
-    state: outboxState({
-      relay: () => relay?.state(),
-      oldestPendingMs: managed.oldestPendingMs,
-      failed: managed.failed,
-      unconfirmed: () => unconfirmed,
-      unjoined: unjoined.count,
-    }),
+    state: managed.state({ unconfirmed: () => unconfirmed, unjoined: unjoined.count }),
     /** Whether `finish` has something to do. */
     isUnfinished: (): boolean => writing.size > 0 || (relay?.isUnfinished() ?? false),
     /** Sends and acknowledges what is committed, and releases the shards. Resolves to whether that is done. */

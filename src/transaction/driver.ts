@@ -122,3 +122,15 @@ const schemes: Readonly<Record<string, Dialect>> = {
 export function dialectOf(url: string): Dialect | undefined {
   return schemes[/^\w+:/.exec(url)?.[0].toLowerCase() ?? ''];
 }
+
+/** Drivers whose transactions svc cannot follow. */
+export const foreignDrivers: readonly { readonly specifier: string; readonly dialect: Dialect }[] = [
+  { specifier: 'postgres', dialect: 'postgres' },
+  { specifier: 'mariadb', dialect: 'mysql' },
+  { specifier: 'sqlite3', dialect: 'sqlite' },
+  { specifier: 'libsql', dialect: 'sqlite' },
+];
+
+export function foreignText(specifier: string): string {
+  return `svc does not follow transactions of the driver ${specifier}. Call functions with outbox events inside outbox.withTransaction(transaction, fn), or open the transaction with outbox.runInTransaction`;
+}

@@ -488,7 +488,7 @@ const maxNamed = 100;
 const mostLines = 10_000_000;
 
 /** The journal of this process: its ended segments. Events before `from` are not wanted. */
-export interface OwnSegments {
+interface OwnSegments {
   readonly names: readonly string[];
   /** `orderOf` an event id. */
   readonly from: bigint;

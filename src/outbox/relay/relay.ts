@@ -403,8 +403,7 @@ export const standbyMs = 60_000;
 const standbyJitter = 0.2;
 
 /** Backoff after a failure of the database. Doubles. */
-export const firstStorePauseMs = 500;
-export const longestStorePauseMs = 30_000;
+export const storePauseMs = { first: 500, longest: 30_000 };
 
 interface ShardLeaseOptions {
   readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'release'>;
@@ -528,7 +527,7 @@ function createShardLease(options: ShardLeaseOptions) {
           hasNone = false;
           onClaim();
           say('claim', `outbox: ${failure}`);
-          await pause.wait(backoffMs(failures, firstStorePauseMs, renewMs));
+          await pause.wait(backoffMs(failures, storePauseMs.first, renewMs));
         }
       }
     },
@@ -1373,7 +1372,7 @@ function createAcknowledger(options: AcknowledgerOptions) {
       } catch (error) {
         failed++;
         say('ack', `outbox: sent rows cannot be marked in the table yet: ${reasonOf(error)}`);
-        if (!isStopped) await pause.wait(backoffMs(failed, firstStorePauseMs, longestStorePauseMs));
+        if (!isStopped) await pause.wait(backoffMs(failed, storePauseMs.first, storePauseMs.longest));
       }
     }
     isWriting = false;
@@ -1626,7 +1625,7 @@ function createReader(options: ReaderOptions) {
         } catch (error) {
           failures++;
           endLook(false);
-          const pauseMs = backoffMs(failures, firstStorePauseMs, longestStorePauseMs);
+          const pauseMs = backoffMs(failures, storePauseMs.first, storePauseMs.longest);
           say('read', `outbox: the table cannot be read; svc tries again: ${reasonOf(error)}`);
           nextPassAtMs = clock.monotonic() + pauseMs;
           nextReadAtMs = nextPassAtMs;

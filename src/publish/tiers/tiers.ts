@@ -1,5 +1,6 @@
 // tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
 
+import { AsyncResource } from 'node:async_hooks';
 import { clock, inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
@@ -16,6 +17,7 @@ import {
 } from '../broker.ts';
 import type { ClusterState } from '../main/cluster-state.ts';
 import { isSpilled } from '../order/backup-order.ts';
+import type { Drain } from '../recovery/recover.ts';
 import { type BatchLimits, createMemory, createSender, type MemoryLimits } from '../sender/sender.ts';
 import type { BackupEvent, EventBackupStrategy, FailedEvent } from '../tier.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
@@ -36,19 +38,93 @@ export interface Tier {
 
 interface TiersOptions extends Pick<TierChainOptions, 'onDlqFailed' | 'onLost'> {
   /** `undefined`: there is no dead letter topic. */
-  readonly dlq: Omit<DlqOptions, 'clock' | 'logger'> | undefined;
-  readonly backup: Omit<BackupTierOptions, 'clock' | 'logger'>;
+  readonly dlq: DlqOptions | undefined;
+  readonly backup: BackupTierOptions;
+  /** `undefined`: this process does not empty its backup. */
+  readonly drain: DrainLaterOptions | undefined;
 }
 
-/** The tiers behind the main topic: dead letter topic, backup, lost. */
-export function createTiers({ dlq, backup, onDlqFailed, onLost }: TiersOptions) {
-  const backupTier = createBackupTier({ ...backup });
+/** The tiers behind the main topic: dead letter topic, backup, lost; and what empties the backup. */
+export function createTiers(options: TiersOptions) {
+  const { dlq, backup, onDlqFailed, onLost } = options;
+  const backupTier = createBackupTier(backup);
   const { kept, recentDlq } = createKeptEvents();
   const { next, inFlight, close } = createTierChain({
-    tiers: dlq === undefined ? [backupTier] : [createDlqTier({ ...dlq }), backupTier],
+    tiers: dlq === undefined ? [backupTier] : [createDlqTier(dlq), backupTier],
     ...{ onKept: kept, onDlqFailed, onLost },
   });
-  return { next, inFlight, recentDlq, storeSync: backupTier.storeSync, close };
+  const drain = options.drain && drainLater(options.drain);
+
+  return {
+    recentDlq,
+    async next(failed: FailedEvent): Promise<Outcome> {
+      const outcome = await next(failed);
+      if (outcome === 'backup') drain?.stored();
+      return outcome;
+    },
+    /** Looks for events in the backup that others have stored. */
+    look: (): void => drain?.look(),
+    drained: (): number => drain?.count() ?? 0,
+    /** At the exit of the process, synchronously: stores these events and those in the tiers. Returns how many were stored. */
+    storeSync: (failed: Iterable<FailedEvent>): number =>
+      backupTier.storeSync([...new Set([...failed, ...inFlight()])]),
+    /** Stores a later event. Returns `false` after it has reported the loss. */
+    storeLateSync(failed: FailedEvent): boolean {
+      const isStored = backupTier.storeSync([failed]) === 1;
+      if (!isStored) onLost(failed);
+      return isStored;
+    },
+    async close(deadlineMs: number): Promise<void> {
+      const end = clock.monotonic() + deadlineMs;
+      const draining = drain?.close();
+      // The drain notes its events in flight before the files are handed over.
+      if (draining !== undefined && backup.onDrainable !== undefined) await within(deadlineMs / 2, draining);
+      await close(Math.max(0, end - clock.monotonic()));
+      if (draining !== undefined) await within(Math.max(0, end - clock.monotonic()), draining);
+    },
+  };
+}
+
+interface DrainLaterOptions {
+  /** Whether another process may have left events. They are drained from the start. */
+  readonly mayHoldEvents: () => boolean;
+  readonly start: (mayHaveBacklog: boolean) => Drain;
+  /** No other process has left events. */
+  readonly onNothingLeft: () => void;
+}
+
+/** The first look for events of other processes, if the folder was empty at the start. */
+const firstLookMs = 60_000;
+
+/** Loads the drain at the first event in the backup, because most processes never have one. */
+function drainLater({ mayHoldEvents, start, onNothingLeft }: DrainLaterOptions): Drain {
+  // An event may start it: timers and sends must not keep the context of that call.
+  const outside = new AsyncResource('svc');
+  const mayHaveBacklog = mayHoldEvents();
+  let drain: Drain | undefined;
+  let isClosed = false;
+  const started = (): Drain => {
+    drain ??= start(mayHaveBacklog);
+    return drain;
+  };
+  if (mayHaveBacklog) started();
+  else onNothingLeft();
+  const timer = setTimeout(started, firstLookMs).unref();
+  return {
+    stored() {
+      if (!isClosed) outside.runInAsyncScope(() => started().stored());
+    },
+    look() {
+      if (!isClosed && (drain !== undefined || mayHoldEvents()))
+        outside.runInAsyncScope(() => started().look());
+    },
+    count: () => drain?.count() ?? 0,
+    async close() {
+      isClosed = true;
+      clearTimeout(timer);
+      await drain?.close();
+    },
+  };
 }
 
 interface TierChainOptions {

@@ -11,12 +11,13 @@ import { defaultKeyId } from '../../ground/event-fields.ts';
 import { nearestManifest } from '../../ground/files.ts';
 import { clientOf } from '../../ground/management.ts';
 import { foreignApiFrom, isolate } from '../../observe/otel-api.ts';
+import { judge } from '../../outbox/outbox-health.ts';
 import { toProviderError } from '../../protect/keys/key-provider.ts';
 import type { ConfiguredKey } from '../../protect/keys/key-ring.ts';
 import type { AccessReport } from '../../publish/broker.ts';
 import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { codecsOf, subjectOf } from '../../serialize/avro/avro.ts';
-import { type Dialect, dialectOf } from '../../transaction/driver.ts';
+import { type Dialect, dialectOf, foreignDrivers, foreignText } from '../../transaction/driver.ts';
 import {
   adapterModules,
   openBrokerAccess,
@@ -26,8 +27,6 @@ import {
   readsTopics,
 } from '../adapters.ts';
 import { useOutbox } from '../outbox/outbox-commands.ts';
-import { foreignDrivers, foreignText } from '../outbox/outbox-health.ts';
-import { judge } from '../outbox/senders.ts';
 import {
   brokerSettingsOf,
   configuredKeys,

@@ -10,8 +10,9 @@ import { logger } from '../../observe/logger.ts';
 import type { MetricSources, OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { createLedger, createPublishDurations } from '../../observe/outcomes.ts';
+import { watchSenders } from '../../outbox/outbox-health.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { firstStorePauseMs, longestStorePauseMs, type Relay, reasonOf } from '../../outbox/relay/relay.ts';
+import { type Relay, reasonOf, storePauseMs } from '../../outbox/relay/relay.ts';
 import type { ReplayRequest, ReplayResult } from '../../outbox/replay.ts';
 import { isPassing, packageMissing } from '../../outbox/store-error.ts';
 import { type Broker, throttledMs } from '../../publish/broker.ts';
@@ -20,8 +21,7 @@ import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { openSerde } from '../serde.ts';
 import { brokerSettingsOf, placeOf, storedTypesOf } from '../settings.ts';
-import { breakerOf, manageOutbox, openReplay, outboxState } from './outbox-health.ts';
-import { watchSenders } from './senders.ts';
+import { breakerOf, manageOutbox, openReplay } from './outbox-controls.ts';
 
 const holdMs = 60_000;
 const closeMs = 5_000;
@@ -61,17 +61,7 @@ export async function relayAlone(config: Config, stopping: AbortSignal): Promise
     breakers: { outbox: () => breakerOf(relay) },
     keys: () => [],
     invalidateKeys: async () => {},
-    sources: sourcesOf(
-      counters,
-      outboxState({
-        relay: () => relay?.state(),
-        oldestPendingMs: outbox.oldestPendingMs,
-        failed: outbox.failed,
-        unconfirmed: () => 0,
-        unjoined: () => 0,
-      }),
-      broker,
-    ),
+    sources: sourcesOf(counters, outbox.state({ unconfirmed: () => 0, unjoined: () => 0 }), broker),
     info: { service: { name: source.serviceName, version: source.serviceVersion }, svc: { version } },
   });
   try {
@@ -108,7 +98,7 @@ async function prepare(store: OutboxStore, stopping: AbortSignal): Promise<void>
     } catch (error) {
       if (!isPassing(error)) throw error;
       logger.warn(`relay: waits for the database: ${reasonOf(error)}`);
-      const pauseMs = backoffMs(failures, firstStorePauseMs, longestStorePauseMs);
+      const pauseMs = backoffMs(failures, storePauseMs.first, storePauseMs.longest);
       await sleep(pauseMs, undefined, { signal: stopping }).catch(() => {});
     }
   }

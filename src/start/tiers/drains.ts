@@ -6,7 +6,7 @@ import { type Broker, partitionOf } from '../../publish/broker.ts';
 import type { ClusterState } from '../../publish/main/cluster-state.ts';
 import type { createBackupOrder } from '../../publish/order/backup-order.ts';
 import { createDrain, type Drain, lazySource } from '../../publish/recovery/recover.ts';
-import { type OwnSegments, type openLocalBackup, openLocalSource } from '../adapters.ts';
+import { type openLocalBackup, openLocalSource } from '../adapters.ts';
 
 interface DrainParts {
   readonly broker: Broker;
@@ -24,7 +24,7 @@ export function startDrain(
   { broker, cluster, order, mayHaveBacklog }: DrainParts,
 ): Drain {
   const { maxBytes } = backup;
-  const open = (own?: () => Promise<OwnSegments>) =>
+  const open = (own?: Parameters<typeof openLocalSource>[0]['own']) =>
     lazySource('local files', () =>
       openLocalSource({
         directory: dlqBackupPath,
@@ -35,7 +35,7 @@ export function startDrain(
       }),
     );
   const left = open();
-  let segments: OwnSegments = { names: [], from: 0n };
+  let segments = { names: [] as readonly string[], from: 0n };
   return createDrain({
     journal: order && {
       order,

@@ -1,9 +1,8 @@
 // tiers/: the tiers behind the main topic, and the drain, built from the configuration.
 
-import { AsyncResource } from 'node:async_hooks';
 import { readdirSync } from 'node:fs';
 import type { Config } from '../../config/config.ts';
-import { clock, within } from '../../ground/clock.ts';
+import { clock } from '../../ground/clock.ts';
 import { loadChunk } from '../../ground/lifecycle.ts';
 import { logger } from '../../observe/logger.ts';
 import type { BackupState } from '../../observe/metrics.ts';
@@ -13,7 +12,6 @@ import type { createLossAlert } from '../../publish/api/caller-wait.ts';
 import { type Broker, partitionOf, partitionOfKey } from '../../publish/broker.ts';
 import type { ClusterState } from '../../publish/main/cluster-state.ts';
 import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
-import type { Drain } from '../../publish/recovery/recover.ts';
 import { type FailedEvent, registeredBackupStrategies } from '../../publish/tier.ts';
 import { createTiers } from '../../publish/tiers/tiers.ts';
 import type { TopicReader } from '../../publish/topic-reader.ts';
@@ -64,23 +62,19 @@ export function startTiers(config: Config, parts: TiersParts) {
     },
     onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
     onLost: ({ event, topic, failure }) => alert.lost(event, topic, failure),
+    drain:
+      local !== undefined && backup.drain.enabled
+        ? {
+            mayHoldEvents: () => mayHoldEvents(dlqBackupPath),
+            start: (mayHaveBacklog) =>
+              drainParts().startDrain(config.broker, local, { ...parts, order, mayHaveBacklog }),
+            onNothingLeft: () => order?.earlierRun({ topics: new Set() }),
+          }
+        : undefined,
   });
-  const drain =
-    local !== undefined && backup.drain.enabled
-      ? drainLater(
-          () => mayHoldEvents(dlqBackupPath),
-          (mayHaveBacklog) =>
-            drainParts().startDrain(config.broker, local, { ...parts, order, mayHaveBacklog }),
-          () => order?.earlierRun({ topics: new Set() }),
-        )
-      : undefined;
 
   return {
-    async next(failed: FailedEvent) {
-      const outcome = await tiers.next(failed);
-      if (outcome === 'backup') drain?.stored();
-      return outcome;
-    },
+    ...tiers,
     /** Keeps new events in order with those in the backup. `undefined`: there is no such order. */
     order: order as KeyOrder | undefined,
     /** Makes the open files of the local backup readable for others. `undefined`: only this process empties its backup. */
@@ -88,36 +82,20 @@ export function startTiers(config: Config, parts: TiersParts) {
     /** A thread of this process has ended: its events in the backup are sent at once. */
     threadEnded(): void {
       void local?.recount();
-      drain?.look();
+      tiers.look();
     },
     /** The contents of the local backup, and how many events were drained. */
     backup: (): BackupState => ({
       ...nothingWaits,
       ...local?.state(),
-      drained: drain?.count() ?? 0,
+      drained: tiers.drained(),
       oldestMs: order?.oldestMs() ?? 0,
     }),
-    recentDlqEvents: tiers.recentDlq,
     dlqWaiting: dlqWaitingOf(config),
-    /** At the exit of the process, synchronously: stores these events and those in the tiers. Returns how many were stored. */
     storeSync(failed: Iterable<FailedEvent>): number {
-      const count = tiers.storeSync([...new Set([...failed, ...tiers.inFlight()])]);
+      const count = tiers.storeSync(failed);
       local?.endSync();
       return count;
-    },
-    /** Stores a later event. Returns `false` after it has reported the loss. */
-    storeLateSync(failed: FailedEvent): boolean {
-      const isStored = tiers.storeSync([failed]) === 1;
-      if (!isStored) alert.lost(failed.event, failed.topic, failed.failure);
-      return isStored;
-    },
-    async close(deadlineMs: number): Promise<void> {
-      const end = clock.monotonic() + deadlineMs;
-      const draining = drain?.close();
-      // The drain notes its events in flight before the files are handed over.
-      if (order !== undefined && draining !== undefined) await within(deadlineMs / 2, draining);
-      await tiers.close(Math.max(0, end - clock.monotonic()));
-      if (draining !== undefined) await within(Math.max(0, end - clock.monotonic()), draining);
     },
   };
 }
@@ -129,44 +107,6 @@ function mayHoldEvents(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** The first look for events of other processes, if the folder was empty at the start. */
-const firstLookMs = 60_000;
-
-/** Loads the drain at the first event in the backup, because most processes never have one. */
-function drainLater(
-  mayHoldEvents: () => boolean,
-  start: (mayHaveBacklog: boolean) => Drain,
-  nothingLeft: () => void,
-): Drain {
-  // An event may start it: timers and sends must not keep the context of that call.
-  const outside = new AsyncResource('svc');
-  const mayHaveBacklog = mayHoldEvents();
-  let drain: Drain | undefined;
-  let isClosed = false;
-  const started = (): Drain => {
-    drain ??= start(mayHaveBacklog);
-    return drain;
-  };
-  if (mayHaveBacklog) started();
-  else nothingLeft();
-  const timer = setTimeout(started, firstLookMs).unref();
-  return {
-    stored() {
-      if (!isClosed) outside.runInAsyncScope(() => started().stored());
-    },
-    look() {
-      if (!isClosed && (drain !== undefined || mayHoldEvents()))
-        outside.runInAsyncScope(() => started().look());
-    },
-    count: () => drain?.count() ?? 0,
-    async close() {
-      isClosed = true;
-      clearTimeout(timer);
-      await drain?.close();
-    },
-  };
 }
 
 function drainParts(): typeof Drains {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import type { Senders } from '../../../src/outbox/outbox-store.ts';
-import { lookMs, refusedLookMs, watchSenders } from '../../../src/start/outbox/senders.ts';
-import { clockOfEach } from '../../support/fake-time.ts';
-import { useLogger } from '../../support/log.ts';
+import { lookMs, refusedLookMs, watchSenders } from '../../src/outbox/outbox-health.ts';
+import type { Senders } from '../../src/outbox/outbox-store.ts';
+import { clockOfEach } from '../support/fake-time.ts';
+import { useLogger } from '../support/log.ts';
 
 const plain: Senders = { erases: false, isRouted: false, log: 'none', relays: 1, oldestMs: null };
 

@@ -1,6 +1,10 @@
-import type { SvcError } from '../../ground/errors.ts';
-import { logger, printable } from '../../observe/logger.ts';
-import { isolate } from '../../observe/otel-api.ts';
+import { clock, inTime } from '../ground/clock.ts';
+import type { SvcError } from '../ground/errors.ts';
+import { isoSeconds } from '../ground/event-fields.ts';
+import { logger, printable } from '../observe/logger.ts';
+import { isolate } from '../observe/otel-api.ts';
+import type { Dialect } from '../transaction/driver.ts';
+import { writingViews } from '../transaction/statements.ts';
 import {
   besideTable,
   eraseSuffix,
@@ -9,12 +13,11 @@ import {
   quoteName,
   quoteTable,
   routeColumn,
-} from '../../outbox/insert-row.ts';
-import type { OutboxStore, Senders } from '../../outbox/outbox-store.ts';
-import { reasonOf } from '../../outbox/relay/relay.ts';
-import { unfitTable } from '../../outbox/store-error.ts';
-import type { Dialect } from '../../transaction/driver.ts';
-import { writingViews } from '../../transaction/statements.ts';
+} from './insert-row.ts';
+import type { OutboxStore, Senders } from './outbox-store.ts';
+import { type RelayState, reasonOf } from './relay/relay.ts';
+import type { Statistics } from './statistics.ts';
+import { unfitTable } from './store-error.ts';
 
 export type SenderSettings = Parameters<typeof erasesRows>[0] & {
   readonly dialect: Dialect;
@@ -174,6 +177,134 @@ export function tellUnjoined() {
       const first = [...told].slice(0, 5).map(printable).join(', ');
       const more = told.size > 5 ? ` and ${told.size - 5} more` : '';
       return `${count} event${count === 1 ? ' was' : 's were'} made outside any transaction, and stored separately, not atomically with the writes of the calls: ${first}${more}; see svc_outbox_unjoined_total, and docs/outbox.md for the remedy`;
+    },
+  };
+}
+
+interface OutboxHealthOptions {
+  /** Fast in a table of any size, so an error means that the database is down. */
+  readonly countPending: () => Promise<number>;
+  /** May time out for a large table, which is not an error. */
+  readonly statistics: Pick<Statistics, 'report' | 'oldestPendingMs'>;
+  /** The relay of this process. */
+  readonly relay: () => RelayState | undefined;
+  /** Another reason for DOWN: one line. */
+  readonly problem?: (() => string | undefined) | undefined;
+  /** A warning: one line. */
+  readonly remark?: (() => string | undefined) | undefined;
+  /** A FAILED row blocks later rows of its aggregate. */
+  readonly failedBlocks?: boolean;
+}
+
+/** How long answers of the table are reused, at least. */
+const freshMs = 5_000;
+/** The pause after a count, as a multiple of its duration: probes must not scan a large table all the time. */
+const restTimes = 10;
+/** How long a caller waits before it gets the last known answer. */
+const answerMs = 500;
+
+interface Found {
+  readonly pending: number | null;
+  readonly failed: number | null;
+  readonly oldestPendingMs: number | null;
+  readonly atMs: number;
+  readonly error?: string;
+}
+
+/** Health of an outbox. At most one question at a time goes to the database. */
+export function createOutboxHealth(options: OutboxHealthOptions) {
+  const { countPending, statistics, relay, problem, remark, failedBlocks = false } = options;
+  let last: Found | undefined;
+  let nextAtMs = Number.NEGATIVE_INFINITY;
+  let asking: Promise<void> | undefined;
+
+  async function count(): Promise<Omit<Found, 'atMs'>> {
+    let pending: number | null = null;
+    try {
+      pending = await countPending();
+    } catch (error) {
+      return { pending, failed: null, oldestPendingMs: null, error: (error as Error).message };
+    }
+    try {
+      const { failed } = await statistics.report();
+      return { pending, failed, oldestPendingMs: await statistics.oldestPendingMs() };
+    } catch {
+      return { pending, failed: null, oldestPendingMs: null };
+    }
+  }
+
+  async function askNow(): Promise<void> {
+    const startMs = clock.monotonic();
+    last = { ...(await count()), atMs: clock.monotonic() };
+    nextAtMs = last.atMs + Math.max(freshMs, (last.atMs - startMs) * restTimes);
+    asking = undefined;
+  }
+
+  function refresh(): Promise<void> | undefined {
+    if (asking === undefined && clock.monotonic() >= nextAtMs) asking = askNow();
+    return asking;
+  }
+
+  /** The age grows between counts. */
+  function oldestPendingMs(): number | null {
+    if (last === undefined || last.oldestPendingMs === null) return null;
+    return Math.round(last.oldestPendingMs + clock.monotonic() - last.atMs);
+  }
+
+  function standstill(state: RelayState | undefined): string | undefined {
+    if (state?.stalled === undefined || !last?.pending) return undefined;
+    const { forMs, reason } = state.stalled;
+    const why = reason ?? 'the database has not answered its claim of shards';
+    return `rows wait, but the relay of this process has neither claimed shards nor sent rows since ${isoSeconds(clock.now() - forMs)}: ${why}`;
+  }
+
+  function blocked(): string | undefined {
+    if (!failedBlocks || !last?.failed || !last.pending) return undefined;
+    return `${last.failed} rows are FAILED, and later rows of their aggregates wait (svc.outbox.on-failed: block). List them: npx --no svc outbox list --status FAILED`;
+  }
+
+  async function look(): Promise<void> {
+    const found = refresh();
+    if (found !== undefined)
+      await inTime(found, { limitMs: answerMs, keepsAlive: false, late: () => undefined });
+  }
+
+  return {
+    /** Rows wait, and the relay of this process neither claims nor sends. As fast as `ask`. */
+    async standsStill(): Promise<boolean> {
+      await look();
+      return standstill(relay()) !== undefined;
+    },
+    /** As the health endpoint shows it. */
+    async ask() {
+      await look();
+      const state = relay();
+      const error = last?.error ?? problem?.() ?? standstill(state);
+      const warning = remark?.() ?? state?.refused ?? blocked();
+      return {
+        status: error === undefined ? ('UP' as const) : ('DOWN' as const),
+        circuitBreakerState: state?.circuitBreakerState ?? null,
+        consecutiveFailures: state?.consecutiveFailures ?? null,
+        timeSinceLastSuccessMs: state?.timeSinceLastSuccessMs ?? null,
+        totalPending: last?.pending ?? null,
+        totalFailed: last?.failed ?? null,
+        oldestPendingMs: oldestPendingMs(),
+        ...(state?.standsBy && { standsBy: true as const }),
+        ...(error !== undefined && { error }),
+        ...(warning !== undefined && { warning }),
+      };
+    },
+    /** For metrics, as `failed`. `null` for a standby relay, since the active relays count for all. */
+    oldestPendingMs(): number | null {
+      if (relay()?.standsBy) return null;
+      void refresh();
+      return oldestPendingMs();
+    },
+    /** FAILED rows, as last counted. */
+    failed(): number | null {
+      if (relay()?.standsBy) return null;
+      void refresh();
+      return last?.failed ?? null;
     },
   };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { Senders } from '../../../src/outbox/outbox-store.ts';
-import { judge, type SenderSettings } from '../../../src/start/outbox/senders.ts';
+import { judge, type SenderSettings } from '../../src/outbox/outbox-health.ts';
+import type { Senders } from '../../src/outbox/outbox-store.ts';
 
 const relaying = {
   dialect: 'postgres',

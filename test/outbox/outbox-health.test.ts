@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import { watchHealth } from '../../../src/manage/health.ts';
-import { createOutboxHealth } from '../../../src/start/outbox/outbox-health.ts';
-import { clockOfEach } from '../../support/fake-time.ts';
+import { watchHealth } from '../../src/manage/health.ts';
+import { createOutboxHealth } from '../../src/outbox/outbox-health.ts';
+import { clockOfEach } from '../support/fake-time.ts';
 
 const report = { total: 9, pending: 2, published: 6, failed: 1, avgProcessingTimeMs: 3 };
 

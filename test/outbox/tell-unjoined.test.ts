@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { tellUnjoined } from '../../../src/start/outbox/senders.ts';
-import { useLogger } from '../../support/log.ts';
+import { tellUnjoined } from '../../src/outbox/outbox-health.ts';
+import { useLogger } from '../support/log.ts';
 
 describe('events that are stored outside any transaction', () => {
   it('are counted, said once for each target and each type of outbox.save(), and shown in one line', () => {
