@@ -23,7 +23,6 @@ const consumption = await consumeOnce({
 });
 console.log('consumes');
 await once(process.stdin, 'data');
-const begun = performance.now();
 await consumption.stop(2_000);
-console.log(`stopped in ${Math.round(performance.now() - begun)} ms`);
+console.log('stopped');
 process.stdin.destroy();

@@ -15,6 +15,14 @@ interface Standstill {
   readonly expected: readonly unknown[];
 }
 
+const idle = {
+  circuitBreakerState: 'CLOSED',
+  consecutiveFailures: 0,
+  timeSinceLastSuccessMs: null,
+  pending: null,
+  processed: { published: 0, failed: 0 },
+} as const;
+
 describe('health of the outbox', () => {
   const clock = clockOfEach();
   let countPending: sinon.SinonStub<[], Promise<number>>;
@@ -48,13 +56,8 @@ describe('health of the outbox', () => {
   });
 
   it('says that the relay stands by, and counts nothing for metrics then: relays at work do', async () => {
-    const state = {
-      circuitBreakerState: 'CLOSED',
-      consecutiveFailures: 0,
-      timeSinceLastSuccessMs: null,
-    } as const;
     const relay = () => ({
-      ...{ ...state, pending: null, processed: { published: 0, failed: 0 } },
+      ...idle,
       standsBy: true as const,
     });
     const health = createOutboxHealth({ countPending, statistics, relay });
@@ -141,13 +144,8 @@ describe('health of the outbox', () => {
     it(`rows that wait: ${title}`, async () => {
       clock.setSystemTime(Date.parse('2026-03-04T10:00:21Z'));
       countPending.resolves(pending ?? 2);
-      const state = {
-        circuitBreakerState: 'CLOSED',
-        consecutiveFailures: 0,
-        timeSinceLastSuccessMs: null,
-      } as const;
       const relay = () => ({
-        ...{ ...state, pending: null, processed: { published: 0, failed: 0 } },
+        ...idle,
         ...(stalled && { stalled }),
       });
       const health = createOutboxHealth({

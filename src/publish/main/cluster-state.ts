@@ -128,7 +128,7 @@ export function createClusterState(options: ClusterStateOptions) {
      * Names the events that wait for it; once. `onAway`: the cluster is away from now on; not called when a probe failed. `onBack`:
      * it was away, and is back, while retries wait.
      */
-    serve(given: typeof served): void {
+    attach(given: typeof served): void {
       served = given;
     },
     /** Called once for each new event. `probe`: it tests the cluster; the caller must report its result, or `probeGone`. */

@@ -126,7 +126,7 @@ export function createQueue(options: QueueOptions): Queue {
   const { memory } = admission;
   const outcomes = createEventOutcomes({ ...options, admission, order, putBack, onStored });
   const counts = createPartitionCounts((topic) => isolate(() => broker.partitionsFor(topic)));
-  cluster.serve({
+  cluster.attach({
     isWaiting: () => memory.events > 0,
     onAway: giveUpWaiting,
     onBack: () => sender.outside(wake),

@@ -17,7 +17,7 @@ describe('breaker', () => {
       ...{ ...defaultBreaker, ...(random && { random }) },
       ask: async () => {},
     });
-    made.serve({ isWaiting: () => false, onAway: () => opened++, onBack() {} });
+    made.attach({ isWaiting: () => false, onAway: () => opened++, onBack() {} });
     const open = () => {
       for (let sends = 0; sends < 5; sends++) made.failed(away, true);
     };

@@ -25,7 +25,7 @@ describe('watch over the cluster', () => {
         return state.cluster === 'there' ? Promise.resolve() : Promise.reject(new Error('away'));
       },
     });
-    watch.serve({
+    watch.attach({
       isWaiting: () => seen.waiting > 0,
       onAway: () => seen.silences++,
       onBack: () => seen.returns++,
