@@ -78,7 +78,7 @@ const chunks: readonly (readonly [name: string, files: RegExp])[] = [
   ],
   [
     'engine',
-    /src\/(?:start\/(?:management-later|serde|tiers\/start-tiers|adapters|settings)|publish\/main\/queue|observe\/metrics)\./,
+    /src\/(?:start\/(?:management-later|serde|tiers|adapters|settings)|publish\/main\/queue|observe\/metrics)\./,
   ],
 ];
 const groups = chunks.map(([name, files], index) => ({
@@ -115,10 +115,10 @@ export default defineConfig([
       prepare: 'src/capture/prepare.ts',
       drivers: 'src/start/drivers.ts',
       engine: 'src/start/engine.ts',
-      outbox: 'src/start/outbox.ts',
+      outbox: 'src/outbox/outbox.ts',
       avro: 'src/serialize/avro/avro.ts',
       cloudevents: 'src/serialize/cloudevents.ts',
-      drains: 'src/start/tiers/drains.ts',
+      recover: 'src/publish/recovery/recover.ts',
       'node-sdk': 'src/preload/sdk/node-sdk.ts',
       'rewrite-text': 'src/capture/source/rewrite-text.ts',
       'compiled-from': 'src/capture/source/compiled-from.ts',
@@ -128,8 +128,8 @@ export default defineConfig([
       'create-sealer': 'src/protect/keys/create-sealer.ts',
       'follow-export': 'src/capture/source/follow-export.ts',
       'rewrite-mapped': 'src/capture/source/rewrite-mapped.ts',
-      bundlers: 'src/start/commands/bundlers.ts',
-      'inspect-targets': 'src/start/commands/inspect-targets.ts',
+      bundlers: 'src/capture/bundlers.ts',
+      inspect: 'src/capture/inspect.ts',
       cli: 'src/cli/main.ts',
       'local-backup': 'src/adapters/local-backup/local-backup.ts',
     },

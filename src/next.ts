@@ -1,6 +1,7 @@
 import { relative, resolve } from 'node:path';
+import type * as Bundlers from './capture/bundlers.ts';
 import { loadChunk } from './ground/lifecycle.ts';
-import type * as Bundlers from './start/commands/bundlers.ts';
+import type * as Drivers from './start/drivers.ts';
 
 /** The part of Next.js' configuration that `withSvc` changes. */
 interface NextSettings {
@@ -49,8 +50,10 @@ function added<Settings extends object>(settings: Settings): Settings {
     compiler,
   } = settings as NextSettings;
   const directory = process.cwd();
+  const { followedSpecifiers } = loadChunk(import.meta.url, './start/drivers.ts') as typeof Drivers;
   const { unbundled, folders, files } = bundlers().neededPackages(
     directory,
+    followedSpecifiers(),
     outputFileTracingRoot ?? turbopack?.root,
   );
   if (process.argv.includes('build')) bundlers().reserveList(directory);
@@ -79,7 +82,7 @@ function added<Settings extends object>(settings: Settings): Settings {
   };
 }
 
-const bundlers = () => loadChunk(import.meta.url, './start/commands/bundlers.ts') as typeof Bundlers;
+const bundlers = () => loadChunk(import.meta.url, './capture/bundlers.ts') as typeof Bundlers;
 
 /** Written by `svc manifest` and at the end of `next build`. */
 const listed = 'svc.manifest.json';

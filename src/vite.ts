@@ -1,5 +1,5 @@
+import type * as Bundlers from './capture/bundlers.ts';
 import { loadChunk } from './ground/lifecycle.ts';
-import type * as Bundlers from './start/commands/bundlers.ts';
 
 /** The part of Vite's plugin interface that is used. */
 interface VitePlugin {
@@ -40,6 +40,6 @@ export function svc(): VitePlugin {
 
 /** Reads the same configuration as `svc/register`: Vite and Vitest start their processes in the same folder. */
 function insertions() {
-  const { insertTargets } = loadChunk(import.meta.url, './start/commands/bundlers.ts') as typeof Bundlers;
+  const { insertTargets } = loadChunk(import.meta.url, './capture/bundlers.ts') as typeof Bundlers;
   return insertTargets(process.cwd());
 }

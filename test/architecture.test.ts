@@ -260,8 +260,8 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const most = {
-      files: 222,
-      lines: 75_566,
+      files: 219,
+      lines: 75_550,
       namesWithOneImporter: 397,
       filesWithOneImporter: 50,
       besideFaces: 123,

@@ -1,6 +1,8 @@
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
+import { scriptsBelow, writeList } from '../capture/bundlers.ts';
+import { inspectBundle, inspectStart, inspectTargets, type StartReport } from '../capture/inspect.ts';
 import { formatReport, type TargetReport, writeMaps } from '../capture/report.ts';
 import { findDeclared } from '../capture/source/declared.ts';
 import { formatProblem, type Problem } from '../config/check/check.ts';
@@ -11,19 +13,12 @@ import { clientOf } from '../ground/management.ts';
 import { piiStrategies } from '../ground/pii-rule.ts';
 import { unsupportedNode } from '../ground/version.ts';
 import { printable, printableJson } from '../observe/logger.ts';
-import { scriptsBelow, writeList } from '../start/commands/bundlers.ts';
 import {
   inspectManifest,
   inspectOutbox,
   inspectServices,
   type TablesReport,
 } from '../start/commands/inspect.ts';
-import {
-  inspectBundle,
-  inspectStart,
-  inspectTargets,
-  type StartReport,
-} from '../start/commands/inspect-targets.ts';
 import { doubtsOf } from './doubts.ts';
 import { formatTables, inClearText, sayUnguarded } from './outbox.ts';
 import { isInTheWay } from './recovery.ts';

@@ -19,11 +19,10 @@ import { locate } from '../capture/source/target-files.ts';
 import { isProblem } from '../capture/source/wrapper-place.ts';
 import { declaredTypes, isTest, spelledOut } from '../catalog/declared.ts';
 import { mayMeet, merged, propertiesOf, type Shape, unknownShape } from '../catalog/shape.ts';
-import type { Problem } from '../config/check/check.ts';
+import { type Problem, unusedSchemas } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import type { TargetConfig } from '../config/schema/target.ts';
 import type { PathRule } from '../ground/pii-rule.ts';
-import { unusedSchemas } from '../start/settings.ts';
 import { annotationOf, importedFrom, isAboutSame, isCallOf, type Source } from './calls.ts';
 
 /** A target and its function in the source. */

@@ -3,7 +3,7 @@ import { createInbox, inboxTable } from '../consume/inbox.ts';
 import { SvcError } from '../ground/errors.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { partsOfTable } from '../outbox/insert-row.ts';
-import { useConnection } from '../start/outbox/outbox-commands.ts';
+import { useConnection } from '../start/commands/outbox.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
 import { repeated } from './recovery.ts';
 import { does, group, WrongUse } from './terminal.ts';

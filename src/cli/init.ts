@@ -2,7 +2,7 @@ import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'nod
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Node, Program } from 'oxc-parser';
-import { followImports } from '../capture/inspect.ts';
+import { followImports, inspectTargets } from '../capture/inspect.ts';
 import { subjectOf } from '../capture/report.ts';
 import { ownFunctions } from '../capture/source/find.ts';
 import { lineAt } from '../capture/source/parse-text.ts';
@@ -24,7 +24,6 @@ import { fileNames, loadConfig } from '../config/read/load.ts';
 import { nextTurn } from '../ground/builtins.ts';
 import { isFile, type Manifest, nearestManifest } from '../ground/files.ts';
 import { printable, printableJson } from '../observe/logger.ts';
-import { inspectTargets } from '../start/commands/inspect-targets.ts';
 import { annotationOf, importedFrom, isAboutSame, type OwnSource, type Source, Sources } from './calls.ts';
 import { type ScriptEntry, scriptEntryOf, startOf } from './check.ts';
 import { repeated } from './recovery.ts';

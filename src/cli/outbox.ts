@@ -17,7 +17,7 @@ import {
 } from '../outbox/outbox-store.ts';
 import { adapterModules } from '../start/adapters.ts';
 import { inspectOutbox, type TablesReport } from '../start/commands/inspect.ts';
-import { relayAlone, replayOutbox, useOutbox } from '../start/outbox/outbox-commands.ts';
+import { relayAlone, replayOutbox, useOutbox } from '../start/commands/outbox.ts';
 import { attributeHeadersOf } from '../start/settings.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
 import { brokerOption, onRequest, recoveryConfig, repeated, sinceText, timeOf } from './recovery.ts';

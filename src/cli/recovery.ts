@@ -17,7 +17,7 @@ import {
   runRecovery,
   type StoredEvent,
 } from '../start/commands/recovery.ts';
-import { recoveryGroup } from '../start/tiers/start-tiers.ts';
+import { recoveryGroup } from '../start/settings.ts';
 import {
   counted,
   createColumns,

@@ -2,13 +2,16 @@ import { closeSync, lstatSync, openSync, readSync } from 'node:fs';
 import { hostname, networkInterfaces, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
+import type { Config } from '../config/config.ts';
 import { nodeCrypto } from '../ground/builtins.ts';
 import { type Claim, claimsIn, spreadHash } from '../ground/claims.ts';
 import { clock } from '../ground/clock.ts';
 import { SvcError } from '../ground/errors.ts';
 import { bitsBelowMs, maxWorkerId, snowflakeEpochMs } from '../ground/event-fields.ts';
 import { makeFolders } from '../ground/files.ts';
+import { clientOf } from '../ground/management.ts';
 import { logger } from '../observe/logger.ts';
+import { isolate } from '../observe/otel-api.ts';
 
 /** Default of `maxBackwardMs`. NTP corrections stay below it; a wrong clock does not. */
 export const defaultMaxBackwardMs = 10_000;
@@ -237,6 +240,71 @@ function clockOutOfRangeOfUuidV7(): SvcError {
   );
 }
 
+export interface EventIds {
+  next(): string;
+  /** Why no id can be made: the clock was set back. `undefined`: ids are made. */
+  problem(): string | undefined;
+  /** The worker id of current event ids, and its origin. `undefined`: ids carry no worker id. */
+  worker(): { readonly workerId: number; readonly source: string } | undefined;
+  /** Requests a worker id that is unique across hosts. Ids do not wait for it. */
+  lease(): void;
+  /** Releases the leases. */
+  close(deadlineMs: number): Promise<void>;
+}
+
+/** A process that ends earlier does not make the others of its group rebalance. */
+const leaseAfterMs = 1_000;
+
+/** The event ids of a process. `openLease`: a lease of worker ids through Kafka. */
+export function createEventIds(config: Config, openLease: () => WorkerIdLease): EventIds {
+  if (config.idGenerator.type === 'uuidv7')
+    return {
+      ...createUuidV7(),
+      ...{ problem: () => undefined, worker: () => undefined, lease: () => {}, close: async () => {} },
+    };
+  const { workerId, leasePath: directory } = config.idGenerator;
+  const ids = createSnowflakeIds({ workerId, directory });
+  let lease: WorkerIdLease | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let isClosed = false;
+
+  function start(): void {
+    lease = openLease();
+    void isolate(async () => lease?.start(ids.grant));
+  }
+
+  return {
+    next: ids.next,
+    worker: ids.worker,
+    problem() {
+      try {
+        ids.next();
+        return undefined;
+      } catch (error) {
+        return `Events are refused: ${(error as Error).message}`;
+      }
+    },
+    lease() {
+      // `lease` may be called after `close`, when a broker answers late.
+      if (!isClosed && isLeasedInKafka(config)) timer = setTimeout(start, leaseAfterMs).unref();
+    },
+    async close(deadlineMs) {
+      isClosed = true;
+      clearTimeout(timer);
+      await lease?.close(deadlineMs);
+      ids.release();
+    },
+  };
+}
+
+/** Whether the worker id is leased through Kafka. */
+export function isLeasedInKafka(config: Config): boolean {
+  const { idGenerator, broker } = config;
+  return (
+    clientOf(broker.client).isKafka && idGenerator.workerId === undefined && idGenerator.lease !== 'host'
+  );
+}
+
 /** The origin of a worker id. `derived`: another process may have the same one. */
 type WorkerIdSource = 'configured' | 'kafka' | 'host' | 'derived';
 
@@ -249,7 +317,7 @@ interface WorkerId {
  * Snowflake ids with the worker id of this process, which is configured or leased on this host. While a `grant` lasts, ids carry
  * the granted one. `release` is for the end of the process.
  */
-export function createSnowflakeIds(options: WorkerLeaseOptions) {
+function createSnowflakeIds(options: WorkerLeaseOptions) {
   const { workerId, exclusive, release } = leaseWorkerId(options);
   const ofHost = exclusive ? 'host' : 'derived';
   const own: WorkerId = { workerId, source: options.workerId === undefined ? ofHost : 'configured' };

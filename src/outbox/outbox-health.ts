@@ -1,8 +1,14 @@
+import type { Config } from '../config/config.ts';
 import { clock, inTime } from '../ground/clock.ts';
 import type { SvcError } from '../ground/errors.ts';
 import { isoSeconds } from '../ground/event-fields.ts';
+import { loadOnce } from '../ground/lifecycle.ts';
+import { circuitStates } from '../ground/management.ts';
 import { logger, printable } from '../observe/logger.ts';
+import type { OutboxState } from '../observe/metrics.ts';
 import { isolate } from '../observe/otel-api.ts';
+import type { Broker } from '../publish/broker.ts';
+import type { ClusterState } from '../publish/main/cluster-state.ts';
 import type { Dialect } from '../transaction/driver.ts';
 import { writingViews } from '../transaction/statements.ts';
 import {
@@ -15,8 +21,9 @@ import {
   routeColumn,
 } from './insert-row.ts';
 import type { OutboxStore, Senders } from './outbox-store.ts';
-import { type RelayState, reasonOf } from './relay/relay.ts';
-import type { Statistics } from './statistics.ts';
+import { type Relay, type RelayState, reasonOf } from './relay/relay.ts';
+import type { ReplayRequest } from './replay.ts';
+import { createStatistics, type Statistics } from './statistics.ts';
 import { unfitTable } from './store-error.ts';
 
 export type SenderSettings = Parameters<typeof erasesRows>[0] & {
@@ -307,4 +314,111 @@ export function createOutboxHealth(options: OutboxHealthOptions) {
       return last?.failed ?? null;
     },
   };
+}
+
+/** The breaker of a relay for operators. `undefined`: no relay runs at the moment. */
+export function breakerOf(
+  relay: (Pick<Relay, 'resetBreaker'> & { state(): RelayState | undefined }) | undefined,
+): Pick<ClusterState, 'state' | 'reset'> | undefined {
+  const isRunning = relay?.state() !== undefined;
+  if (relay === undefined || !isRunning) return undefined;
+  return {
+    get state() {
+      return relay.state()?.circuitBreakerState ?? 'CLOSED';
+    },
+    reset: relay.resetBreaker,
+  };
+}
+
+type ReplayAsk = Omit<ReplayRequest, 'filter'> & { readonly type?: string; readonly topic?: string };
+
+interface OutboxFitness {
+  /** Makes health DOWN: one line. */
+  problem(): string | undefined;
+  /** A warning: one line. */
+  remark(): string | undefined;
+  isReady?(): boolean;
+}
+
+/** The outbox as the management server and the command line see it. */
+export function manageOutbox(
+  config: Config,
+  store: OutboxStore,
+  broker: Broker,
+  relay: () => RelayState | undefined,
+  fitness: OutboxFitness,
+) {
+  const statistics = createStatistics(store);
+  const countPending = (): Promise<number> => isolate(() => store.countPending());
+  const health = createOutboxHealth({
+    ...{ countPending, statistics, relay, ...fitness },
+    failedBlocks: config.outbox.onFailed === 'block',
+  });
+  const replay = loadOnce(() => openReplay(config, store, broker));
+  const trial = loadOnce(() => openReplay(config, store, broker));
+  return {
+    statistics: statistics.report,
+    /** False while this process makes its tables: calls fail until they exist. */
+    isReady: fitness.isReady ?? (() => true),
+    standsStill: health.standsStill,
+    async replay({ type: eventType, topic, ...request }: ReplayAsk, by: string) {
+      const filter = { ...(eventType !== undefined && { eventType }), ...(topic !== undefined && { topic }) };
+      const only = [eventType, topic].filter((each) => each !== undefined).map((each) => ` of ${each}`);
+      const { dryRun = false } = request;
+      const what = `since ${request.since}${printable(only.join(''))}, requested by ${by}`;
+      const result = await (dryRun ? trial : replay)()
+        .then(({ run }) => run({ ...request, filter }))
+        .catch((error: unknown) => {
+          logger.warn(
+            `outbox: no replay ${what}: ${error instanceof Error ? error.message : 'unknown error'}`,
+          );
+          throw error;
+        });
+      const { total, success, after } = result;
+      // The requester may have disconnected, so the result is logged.
+      const stopped = after === undefined ? '' : `; it ended early, continue with after: ${after}`;
+      const sent = dryRun ? 'a dry run, nothing sent' : `${success} sent again`;
+      logger.info(`outbox: replay of ${total} events ${what}: ${sent}${stopped}`);
+      return result;
+    },
+    /** Never rejects, and answers within half a second. */
+    health: health.ask,
+    /** For metrics. Counts of this process come with it. */
+    state: (own: Pick<OutboxState, 'unconfirmed' | 'unjoined'>): OutboxState => ({
+      ...own,
+      pending: () => relay()?.pending ?? null,
+      oldestPendingMs: health.oldestPendingMs,
+      failed: health.failed,
+      lastRelayedMs() {
+        const agoMs = relay()?.timeSinceLastSuccessMs ?? null;
+        return agoMs === null ? null : clock.now() - agoMs;
+      },
+      circuit() {
+        const state = relay();
+        return state === undefined ? null : circuitStates.indexOf(state.circuitBreakerState);
+      },
+    }),
+    /** Stops a running replay. */
+    close() {
+      for (const { started } of [replay, trial]) void started()?.then((running) => running.stop());
+    },
+  };
+}
+
+export type ManagedOutbox = ReturnType<typeof manageOutbox>;
+
+export async function openReplay(
+  { outbox }: Config,
+  store: OutboxStore,
+  broker: Broker,
+  onProgress?: (sentCount: number, failedCount: number) => void,
+) {
+  const { createReplay } = await import('./replay.ts');
+  const sendTimeoutMs = outbox.sendTimeoutSeconds * 1_000;
+  return createReplay({
+    store,
+    broker,
+    sendTimeoutMs,
+    ...(onProgress && { onProgress }),
+  });
 }

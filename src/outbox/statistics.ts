@@ -6,7 +6,7 @@ import type { OutboxStore } from './outbox-store.ts';
 export const countMaxAgeMs = 5_000;
 
 /** The outbox statistics object of the specification. */
-interface StatisticsReport {
+export interface StatisticsReport {
   readonly total: number;
   readonly pending: number;
   readonly published: number;

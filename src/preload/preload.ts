@@ -9,6 +9,7 @@ import {
   threadId,
   type Worker,
 } from 'node:worker_threads';
+import type * as Inspect from '../capture/inspect.ts';
 import { formatReport } from '../capture/report.ts';
 import { formatProblem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
@@ -28,7 +29,6 @@ import {
 } from '../observe/logger.ts';
 import { runningOutbox } from '../outbox/api/running-outbox.ts';
 import { runningService } from '../publish/api/publish.ts';
-import type * as Inspect from '../start/commands/inspect-targets.ts';
 import type * as Start from '../start/start.ts';
 import type * as Sdk from './sdk/node-sdk.ts';
 import type { Finish, RunningSdk } from './sdk/node-sdk.ts';
@@ -242,10 +242,7 @@ function startSdk(config: Config, { isInSdk }: RunOptions): RunningSdk | undefin
 
 /** Checks what is known before modules load. The report covers the rest: package exports, imports with computed names. */
 function checkTargets(config: Config, refusedCount: number): void {
-  const { targetsUnloaded } = loadChunk(
-    import.meta.url,
-    '../start/commands/inspect-targets.ts',
-  ) as typeof Inspect;
+  const { targetsUnloaded } = loadChunk(import.meta.url, '../capture/inspect.ts') as typeof Inspect;
   const failed = config.aop.enabled ? targetsUnloaded(config) : [];
   for (const { id, reason } of failed) logger.error(...inLines(`target ${id} cannot be patched: ${reason}`));
   const count = failed.length + refusedCount;

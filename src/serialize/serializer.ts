@@ -1,10 +1,8 @@
 // serialize/: turns a protected envelope into bytes, once.
 
 import { SvcError } from '../ground/errors.ts';
-
 import { isoTime } from '../ground/event-fields.ts';
 import { ownText } from '../protect/own-text.ts';
-
 import type { ProtectedEnvelope } from '../protect/protect.ts';
 
 /** One event, serialized once. The Kafka record, the dead letter, the backup and the outbox row hold these bytes. */

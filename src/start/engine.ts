@@ -1,44 +1,36 @@
 import { eventTypeOf } from '../capture/declare/make-plan.ts';
 import { doubledCalls, type TargetReport } from '../capture/report.ts';
-import { formatProblem } from '../config/check/check.ts';
+import { formatProblem, unusedSchemas } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { type ContextOptions, createTraceStarter } from '../context/context-store.ts';
 import { createOriginReader } from '../context/origin.ts';
 import { readSource } from '../context/source.ts';
 import { createEnvelopes } from '../envelope/envelope.ts';
+import { createEventIds } from '../envelope/ids.ts';
 import { clock, within } from '../ground/clock.ts';
-import { isoSeconds } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import { circuitStates, clientOf } from '../ground/management.ts';
 import { version } from '../ground/version.ts';
 import { inLines, logger, throttledLog } from '../observe/logger.ts';
 import { bindMeter, type MetricSources } from '../observe/metrics.ts';
 import { isolate, meterProvider } from '../observe/otel-api.ts';
-import { createPublishDurations, type EventTypeCounts, type Ledger, outcomes } from '../observe/outcomes.ts';
+import { createPublishDurations, type Ledger } from '../observe/outcomes.ts';
 import { joinMainThread, type listenToWorkers } from '../observe/thread-counts.ts';
+import type * as Outboxes from '../outbox/outbox.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
-import { createLossAlert } from '../publish/api/caller-wait.ts';
+import { createProtection } from '../protect/protection.ts';
+import { createLossAlert, createRefusalAlert } from '../publish/api/caller-wait.ts';
 import { type Broker, nameOf, type SendFailure, throttledMs } from '../publish/broker.ts';
 import { type ClusterState, createClusterState } from '../publish/main/cluster-state.ts';
 import { createQueue } from '../publish/main/queue.ts';
-import { openBroker } from './adapters.ts';
+import { openBroker, openOutboxStore, openProvider, openWorkerIdLease } from './adapters.ts';
 import { manageLater } from './management-later.ts';
-import type * as Outboxes from './outbox.ts';
-import { startProtection } from './protection.ts';
 import { openSerde } from './serde.ts';
-import {
-  brokerSettingsOf,
-  deliveryTimesOf,
-  placeOf,
-  queueSettingsOf,
-  startIds,
-  storedTypesOf,
-  unusedSchemas,
-} from './settings.ts';
-import { startTiers } from './tiers/start-tiers.ts';
+import { brokerSettingsOf, deliveryTimesOf, placeOf, queueSettingsOf, storedTypesOf } from './settings.ts';
+import { startTiers } from './tiers.ts';
 
 export { declaredRules, planOfDeclaration, planOfTarget } from '../capture/declare/make-plan.ts';
-export { unusedSchemas } from './settings.ts';
+export { unusedSchemas } from '../config/check/check.ts';
 
 /** Built at the first event, or soon after the start, because a start pays for hooks only. */
 export function startEngine(
@@ -70,12 +62,14 @@ export function startEngine(
     onSendFailed: ledger.brokerFailed,
     onRetried: ledger.retried,
   });
-  const protection = startProtection(config);
+  const protection = createProtection(config, openProvider);
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
-  const ids = startIds(config);
+  const ids = createEventIds(config, () =>
+    openWorkerIdLease(config.broker.client, brokerSettingsOf(config), config.idGenerator.group),
+  );
   const outbox = config.outbox.enabled
-    ? outboxParts().startOutbox(config, broker, { ledger, durations })
+    ? outboxParts().createOutbox(config, { openStore: openOutboxStore, broker, ledger, durations })
     : undefined;
   const { kms } = config.pii;
   const pipeline = createPipeline({
@@ -217,7 +211,7 @@ export function startEngine(
 
 /** A process without an outbox does not load it. */
 function outboxParts(): typeof Outboxes {
-  return loadChunk(import.meta.url, './outbox.ts') as typeof Outboxes;
+  return loadChunk(import.meta.url, '../outbox/outbox.ts') as typeof Outboxes;
 }
 
 function whereTo(config: Config): string {
@@ -248,72 +242,4 @@ async function connectEarly(
   logger.error(`broker: ${message}`, { cause });
   // Events in the queue have their own retries.
   if (kind !== 'fatal' && queue.state().events === 0) cluster.silent(message, sinceMs);
-}
-
-/** Only refusals for this long are more than one caller with a bad argument. */
-const refusalsMs = 10_000;
-/** An instance without requests makes no events: it becomes ready again this long after its last refusal. */
-const restMs = 30_000;
-
-const others = outcomes.filter((outcome) => outcome !== 'refused');
-
-/**
- * Detects that all events are refused, which no tier sees. There is no timer: each health request compares the counts. The alarm needs
- * two looks with new refusals, `refusalsMs` apart. One event with another outcome ends it.
- */
-export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>) {
-  let seen = { refused: 0, other: 0 };
-  /** Refusals at the last other outcome. */
-  let refusedBefore = 0;
-  /** The first look that found a refusal since then. */
-  let firstAtMs: number | undefined;
-  /** The last look that found a new refusal. */
-  let lastAtMs = Number.NEGATIVE_INFINITY;
-  let isAlarm = false;
-  let reason: string | undefined;
-
-  function count(): typeof seen {
-    const sums = { refused: 0, other: 0 };
-    for (const row of rows()) {
-      sums.refused += row.refused;
-      for (const outcome of others) sums.other += row[outcome];
-    }
-    return sums;
-  }
-
-  function look(): void {
-    const now = count();
-    const isMore = now.refused > seen.refused;
-    if (now.other !== seen.other) {
-      refusedBefore = now.refused;
-      firstAtMs = undefined;
-      isAlarm = false;
-      reason = undefined;
-    } else if (isMore) {
-      lastAtMs = clock.monotonic();
-      firstAtMs ??= lastAtMs;
-      isAlarm ||= lastAtMs - firstAtMs >= refusalsMs;
-    }
-    seen = now;
-  }
-
-  return {
-    /** Whether all events are refused and the last refusal was within `restMs`; for the readiness endpoint. */
-    isGoingOn(): boolean {
-      look();
-      return isAlarm && clock.monotonic() - lastAtMs < restMs;
-    },
-    /** `message`: one line, shown until another event succeeds. Refusals of worker threads are only counted. */
-    refused(message: string): void {
-      reason = message;
-    },
-    /** Compares the counts. Returns one line if all events are refused; for the health endpoint. */
-    state(): string | undefined {
-      look();
-      if (!isAlarm || firstAtMs === undefined) return undefined;
-      const since = isoSeconds(clock.now() - (clock.monotonic() - firstAtMs));
-      const why = reason === undefined ? 'see the log of its worker threads' : `the last one, ${reason}`;
-      return `all events are refused since ${since} (${seen.refused - refusedBefore}): ${why}`;
-    },
-  };
 }

@@ -21,6 +21,7 @@ import { createViews, type ViewParts } from '../manage/views.ts';
 import { logger, printable } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { tellThreads } from '../observe/thread-counts.ts';
+import type { ManagedOutbox } from '../outbox/outbox-health.ts';
 import type { Broker } from '../publish/broker.ts';
 import type { ClusterState } from '../publish/main/cluster-state.ts';
 import type { RecoverReport } from '../publish/recovery/recover.ts';
@@ -28,9 +29,7 @@ import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-messa
 import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
 import { openTopicTail, readsTopics } from './adapters.ts';
 import type { RecoveryPlace, RecoveryResult } from './commands/recovery.ts';
-import type { ManagedOutbox } from './outbox/outbox-controls.ts';
-import { brokerSettingsOf } from './settings.ts';
-import { recoveryGroup } from './tiers/start-tiers.ts';
+import { brokerSettingsOf, recoveryGroup } from './settings.ts';
 
 export interface Managed extends ViewParts {
   readonly broker: Broker;

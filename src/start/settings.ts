@@ -1,15 +1,10 @@
 import { eventTypeOf } from '../capture/declare/make-plan.ts';
-import type { Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { extensions } from '../envelope/envelope.ts';
-import { createSnowflakeIds, createUuidV7, type WorkerIdLease } from '../envelope/ids.ts';
-import { attributePrefix, defaultKeyId, readKeyText } from '../ground/event-fields.ts';
+import { attributePrefix } from '../ground/event-fields.ts';
 import { clientOf } from '../ground/management.ts';
-import { nearestNames } from '../ground/names.ts';
-import { isolate } from '../observe/otel-api.ts';
-import type { ConfiguredKey } from '../protect/keys/key-ring.ts';
 import { createRetryPolicy, defaultBreaker } from '../publish/main/cluster-state.ts';
-import { type BrokerSettings, openWorkerIdLease, type S3Settings } from './adapters.ts';
+import type { BrokerSettings, S3Settings } from './adapters.ts';
 
 // Translates the configuration into the settings of the parts that engine.ts builds.
 
@@ -82,113 +77,9 @@ function saslOf({
   return { mechanism, ...oauthbearer, extensions: Object.fromEntries(pairs) };
 }
 
-export interface EventIds {
-  next(): string;
-  /** Why no id can be made: the clock was set back. `undefined`: ids are made. */
-  problem(): string | undefined;
-  /** The worker id of current event ids, and its origin. `undefined`: ids carry no worker id. */
-  worker(): { readonly workerId: number; readonly source: string } | undefined;
-  /** Requests a worker id that is unique across hosts. Ids do not wait for it. */
-  lease(): void;
-  /** Releases the leases. */
-  close(deadlineMs: number): Promise<void>;
-}
-
-/** A process that ends earlier does not make the others of its group rebalance. */
-const leaseAfterMs = 1_000;
-
-export function startIds(config: Config): EventIds {
-  if (config.idGenerator.type === 'uuidv7')
-    return {
-      ...createUuidV7(),
-      ...{ problem: () => undefined, worker: () => undefined, lease: () => {}, close: async () => {} },
-    };
-  const { workerId, leasePath: directory } = config.idGenerator;
-  const ids = createSnowflakeIds({ workerId, directory });
-  let lease: WorkerIdLease | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let isClosed = false;
-
-  function start(): void {
-    lease = openWorkerIdLease(config.broker.client, brokerSettingsOf(config), config.idGenerator.group);
-    void isolate(async () => lease?.start(ids.grant));
-  }
-
-  return {
-    next: ids.next,
-    worker: ids.worker,
-    problem() {
-      try {
-        ids.next();
-        return undefined;
-      } catch (error) {
-        return `Events are refused: ${(error as Error).message}`;
-      }
-    },
-    lease() {
-      // `lease` may be called after `close`, when a broker answers late.
-      if (!isClosed && isLeasedInKafka(config)) timer = setTimeout(start, leaseAfterMs).unref();
-    },
-    async close(deadlineMs) {
-      isClosed = true;
-      clearTimeout(timer);
-      await lease?.close(deadlineMs);
-      ids.release();
-    },
-  };
-}
-
-/** Whether the worker id is leased through Kafka. */
-export function isLeasedInKafka(config: Config): boolean {
-  const { idGenerator, broker } = config;
-  return (
-    clientOf(broker.client).isKafka && idGenerator.workerId === undefined && idGenerator.lease !== 'host'
-  );
-}
-
 /** Event types of targets that use the outbox. */
 export function storedTypesOf({ targets }: Config): string[] {
   return targets.filter(({ outbox }) => outbox !== undefined).map(eventTypeOf);
-}
-
-/**
- * Warnings about event types with a schema in `svc.serde.schemas` that nothing publishes.
- *
- * @param published the known event types
- * @param areAll whether `published` is complete. If not, only a near miss of an event type without a schema is reported
- */
-export function unusedSchemas(
-  { serde }: Pick<Config, 'serde'>,
-  published: Iterable<string>,
-  areAll: boolean,
-): Problem[] {
-  const types = new Set(published);
-  const named = serde.type === 'AVRO' ? Object.keys(serde.schemas ?? {}) : [];
-  const bare = [...types].filter((each) => !named.includes(each));
-  return named
-    .filter((eventType) => !types.has(eventType))
-    .flatMap((eventType) => {
-      const [meant] = nearestNames(eventType, bare, areAll ? { count: 1 } : { count: 1, limit: 1 });
-      if (meant === undefined && !areAll) return [];
-      const of = meant === undefined ? '' : `: ${meant} has no schema`;
-      return {
-        name: 'svc.serde.schemas',
-        message: `has a schema for ${eventType}, but no target publishes that event type${of}`,
-        fix: meant === undefined ? 'Correct the event type or remove it' : `Did you mean ${meant}?`,
-      };
-    });
-}
-
-/** The keys of `svc.pii.crypto`. */
-export function configuredKeys({
-  defaultKey,
-  keys,
-}: Config['pii']['crypto']): (ConfiguredKey & { readonly key: Buffer })[] {
-  const others = keys.map(({ id, key, status }) => ({ id, key: readKeyText(key).bytes, status }));
-  if (defaultKey === undefined) return others;
-  const hasPrimary = keys.some(({ status }) => status === 'primary');
-  const status = hasPrimary ? undefined : 'primary';
-  return [{ id: defaultKeyId, key: readKeyText(defaultKey).bytes, status }, ...others];
 }
 
 /** The settings of the schema registry client. */
@@ -213,3 +104,6 @@ export function attributeHeadersOf({ serde: { envelope, cloudevents } }: Config)
   const core = ['specversion', 'id', 'source', 'type', 'time', 'subject'];
   return [...core, ...Object.values(extensions)].map((name) => attributePrefix + name);
 }
+
+/** The default consumer group of recoveries, which records what they have sent. */
+export const recoveryGroup = 'svc-dlq-recovery';

@@ -21,10 +21,10 @@ import { sayWhereSdkIsForeign } from '../observe/otel-api.ts';
 import { createLedger } from '../observe/outcomes.ts';
 import { listenToWorkers, shareRow } from '../observe/thread-counts.ts';
 import type { RunningOutbox } from '../outbox/api/running-outbox.ts';
+import type { Protection } from '../protect/protection.ts';
 import type { Producer } from '../publish/publisher.ts';
 import type * as Drivers from './drivers.ts';
 import type * as Engines from './engine.ts';
-import type { Protection } from './protection.ts';
 
 /** svc, running in this process. */
 export interface Service {

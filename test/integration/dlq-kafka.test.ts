@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/config/read/load.ts';
 import { createLedger } from '../../src/observe/outcomes.ts';
 import { partitionOfKey } from '../../src/publish/broker.ts';
 import { createDlqTier } from '../../src/publish/tiers/tiers.ts';
-import { startTiers } from '../../src/start/tiers/start-tiers.ts';
+import { startTiers } from '../../src/start/tiers.ts';
 import { createKafkajsBroker } from '../adapters/kafka/kafka-clients.ts';
 import { newTopic } from '../contract/broker.ts';
 import { failedEvent } from '../publish/failed-event.ts';

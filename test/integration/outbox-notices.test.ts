@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
+import { tellOfRows } from '../../src/outbox/outbox.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { Relay } from '../../src/outbox/relay/relay.ts';
-import { tellOfRows } from '../../src/start/outbox.ts';
 import { collectLines, createFakeBroker, relayOver, rowOf, until } from '../outbox/relay/relay-under-test.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { useLogger } from '../support/log.ts';
@@ -160,7 +160,7 @@ requiring('postgres', 'outbox: rows of another process', function () {
       },
       undefined,
     );
-    const file = JSON.stringify(new URL('../../src/start/outbox.ts', import.meta.url).href);
+    const file = JSON.stringify(new URL('../../src/outbox/outbox.ts', import.meta.url).href);
     const worker = new Worker(
       `import(${file}).then(({ tellOfRows }) => { const told = tellOfRows(); told.tell(17); setTimeout(() => told.close(), 50); });`,
       { eval: true },

@@ -19,7 +19,7 @@ import {
 } from '../../ground/event-fields.ts';
 import { changeableByOthers, readBoundedSync } from '../../ground/files.ts';
 import { clientOf, type KafkaCompression, usualClient } from '../../ground/management.ts';
-import { editDistance, isNamedValues, lazyPattern, nearestName } from '../../ground/names.ts';
+import { editDistance, isNamedValues, lazyPattern, nearestName, nearestNames } from '../../ground/names.ts';
 import { ownName } from '../../ground/own-parts.ts';
 import {
   type PathRule,
@@ -1664,4 +1664,32 @@ type KeyFields = Pick<TargetFields<unknown>, 'key' | 'outbox' | 'headers' | 'pay
 /** `svc.broker.request-timeout-ms` -> `requestTimeoutMs`, for messages. */
 function shortName(name: string): string {
   return camelCase(name.slice(name.lastIndexOf('.') + 1));
+}
+
+/**
+ * Warnings about event types with a schema in `svc.serde.schemas` that nothing publishes.
+ *
+ * @param published the known event types
+ * @param areAll whether `published` is complete. If not, only a near miss of an event type without a schema is reported
+ */
+export function unusedSchemas(
+  { serde }: { readonly serde: { readonly type: string; readonly schemas?: object | undefined } },
+  published: Iterable<string>,
+  areAll: boolean,
+): Problem[] {
+  const types = new Set(published);
+  const named = serde.type === 'AVRO' ? Object.keys(serde.schemas ?? {}) : [];
+  const bare = [...types].filter((each) => !named.includes(each));
+  return named
+    .filter((eventType) => !types.has(eventType))
+    .flatMap((eventType) => {
+      const [meant] = nearestNames(eventType, bare, areAll ? { count: 1 } : { count: 1, limit: 1 });
+      if (meant === undefined && !areAll) return [];
+      const of = meant === undefined ? '' : `: ${meant} has no schema`;
+      return {
+        name: 'svc.serde.schemas',
+        message: `has a schema for ${eventType}, but no target publishes that event type${of}`,
+        fix: meant === undefined ? 'Correct the event type or remove it' : `Did you mean ${meant}?`,
+      };
+    });
 }

@@ -1,7 +1,14 @@
 import type { KeyObject } from 'node:crypto';
+import type { Config } from '../../config/config.ts';
 import { nodeCrypto } from '../../ground/builtins.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { keyIdPattern, keyIdProblem, keyLengthBytes, readKeyText } from '../../ground/event-fields.ts';
+import {
+  defaultKeyId,
+  keyIdPattern,
+  keyIdProblem,
+  keyLengthBytes,
+  readKeyText,
+} from '../../ground/event-fields.ts';
 import type { SealedField } from '../sealer.ts';
 import { keyProviderError, type StaticKeyProvider } from './key-provider.ts';
 
@@ -408,4 +415,16 @@ function usedUp(keyId: string, most: number): SvcError {
     'SVC_PROTECT_KEY_USED_UP',
     `the encryption key "${keyId}" has encrypted ${most} values, the limit of one key. Make a new key the primary key`,
   );
+}
+
+/** The keys of `svc.pii.crypto`. */
+export function configuredKeys({
+  defaultKey,
+  keys,
+}: Config['pii']['crypto']): (ConfiguredKey & { readonly key: Buffer })[] {
+  const others = keys.map(({ id, key, status }) => ({ id, key: readKeyText(key).bytes, status }));
+  if (defaultKey === undefined) return others;
+  const hasPrimary = keys.some(({ status }) => status === 'primary');
+  const status = hasPrimary ? undefined : 'primary';
+  return [{ id: defaultKeyId, key: readKeyText(defaultKey).bytes, status }, ...others];
 }

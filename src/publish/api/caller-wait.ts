@@ -1,9 +1,10 @@
 import { AsyncResource } from 'node:async_hooks';
 import { clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { isoSeconds } from '../../ground/event-fields.ts';
 import { shared } from '../../ground/lifecycle.ts';
 import { logger, throttledLog } from '../../observe/logger.ts';
-import type { Outcome } from '../../observe/outcomes.ts';
+import { type EventTypeCounts, type Outcome, outcomes } from '../../observe/outcomes.ts';
 import type { SerializedEvent } from '../../serialize/serializer.ts';
 import type { SendFailure } from '../broker.ts';
 
@@ -237,5 +238,73 @@ export function createLossAlert() {
     },
     /** One line from a lost event until the next published one, for the health endpoint. */
     state: (): string | undefined => state,
+  };
+}
+
+/** Only refusals for this long are more than one caller with a bad argument. */
+const refusalsMs = 10_000;
+/** An instance without requests makes no events: it becomes ready again this long after its last refusal. */
+const restMs = 30_000;
+
+const others = outcomes.filter((outcome) => outcome !== 'refused');
+
+/**
+ * Detects that all events are refused, which no tier sees. There is no timer: each health request compares the counts. The alarm needs
+ * two looks with new refusals, `refusalsMs` apart. One event with another outcome ends it.
+ */
+export function createRefusalAlert(rows: () => Iterable<EventTypeCounts>) {
+  let seen = { refused: 0, other: 0 };
+  /** Refusals at the last other outcome. */
+  let refusedBefore = 0;
+  /** The first look that found a refusal since then. */
+  let firstAtMs: number | undefined;
+  /** The last look that found a new refusal. */
+  let lastAtMs = Number.NEGATIVE_INFINITY;
+  let isAlarm = false;
+  let reason: string | undefined;
+
+  function count(): typeof seen {
+    const sums = { refused: 0, other: 0 };
+    for (const row of rows()) {
+      sums.refused += row.refused;
+      for (const outcome of others) sums.other += row[outcome];
+    }
+    return sums;
+  }
+
+  function look(): void {
+    const now = count();
+    const isMore = now.refused > seen.refused;
+    if (now.other !== seen.other) {
+      refusedBefore = now.refused;
+      firstAtMs = undefined;
+      isAlarm = false;
+      reason = undefined;
+    } else if (isMore) {
+      lastAtMs = clock.monotonic();
+      firstAtMs ??= lastAtMs;
+      isAlarm ||= lastAtMs - firstAtMs >= refusalsMs;
+    }
+    seen = now;
+  }
+
+  return {
+    /** Whether all events are refused and the last refusal was within `restMs`; for the readiness endpoint. */
+    isGoingOn(): boolean {
+      look();
+      return isAlarm && clock.monotonic() - lastAtMs < restMs;
+    },
+    /** `message`: one line, shown until another event succeeds. Refusals of worker threads are only counted. */
+    refused(message: string): void {
+      reason = message;
+    },
+    /** Compares the counts. Returns one line if all events are refused; for the health endpoint. */
+    state(): string | undefined {
+      look();
+      if (!isAlarm || firstAtMs === undefined) return undefined;
+      const since = isoSeconds(clock.now() - (clock.monotonic() - firstAtMs));
+      const why = reason === undefined ? 'see the log of its worker threads' : `the last one, ${reason}`;
+      return `all events are refused since ${since} (${seen.refused - refusedBefore}): ${why}`;
+    },
   };
 }

@@ -1,13 +1,17 @@
 // recovery/: sends dead letters and backups to their topics.
 
+import { sleep } from '../../ground/builtins.ts';
 import { backoffMs, clock } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { loadOnce } from '../../ground/lifecycle.ts';
 import { logger, throttledLog } from '../../observe/logger.ts';
+import { isolate } from '../../observe/otel-api.ts';
 import {
+  type Broker,
   type BrokerRecord,
   clusterPollMs,
   faultOf,
+  partitionOf,
   passingOf,
   type SendFailure,
   type SendResult,
@@ -23,7 +27,7 @@ import {
   type UncertainBatches,
 } from '../sender/sender.ts';
 
-export interface RecoverOptions {
+interface RecoverOptions {
   readonly source: RecoverySource;
   readonly send: (
     topic: string,
@@ -321,6 +325,50 @@ export interface Drain {
   close(): Promise<void>;
 }
 
+/** The events of a journal that exist now: its segments, and the lowest id to read. */
+type OwnSegments = () => Promise<{ readonly names: readonly string[]; readonly from: bigint }>;
+
+interface DrainParts extends Pick<DrainOptions, 'mayHaveBacklog' | 'ratePerSecond' | 'cluster'> {
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor'>;
+  /** `undefined`: events from the backup have no order with new events. */
+  readonly order: ReturnType<typeof createBackupOrder> | undefined;
+  readonly files: {
+    journal(): Promise<readonly string[]>;
+    finishSegments(): Promise<void>;
+    /** Other processes fill and empty the folder, too. */
+    recount(): Promise<void>;
+  };
+  /** Reads the segments of this process, or what ended processes left. */
+  readonly openSource: (own?: OwnSegments) => Promise<RecoverySource>;
+}
+
+/** Drains the local backup into the topics. */
+export function startDrain({ files, openSource, broker, order, ...rest }: DrainParts): Drain {
+  const open = (own?: OwnSegments) => lazySource('local files', () => openSource(own));
+  const left = open();
+  let segments: Awaited<ReturnType<OwnSegments>> = { names: [], from: 0n };
+  return createDrain({
+    ...{ ...rest, left, partitionOf },
+    journal: order && {
+      order,
+      source: open(async () => segments),
+      async hasEvents(from) {
+        segments = { names: await files.journal(), from };
+        return segments.names.length > 0;
+      },
+    },
+    async hasLeft() {
+      await files.recount();
+      return left.hasEvents();
+    },
+    prepare: order === undefined ? files.finishSegments : undefined,
+    send: (...sent) => isolate(() => broker.send(...sent)),
+    partitionsFor: (topic) => isolate(() => broker.partitionsFor(topic)).catch(() => undefined),
+    sleep: (ms) => sleep(ms, undefined, { ref: false }),
+    onDrained: files.recount,
+  });
+}
+
 /**
  * First drains the backlog of earlier processes, with all new events behind it. Then drains this process's own events in passes,
  * until new events can go to their topics directly. Without a journal, backup and new events are sent side by side. Its timers are
@@ -342,8 +390,7 @@ export function createDrain(options: DrainOptions): Drain {
   };
 }
 
-export interface DrainOptions
-  extends Pick<RecoverOptions, 'send' | 'partitionsFor' | 'partitionOf' | 'sleep'> {
+interface DrainOptions extends Pick<RecoverOptions, 'send' | 'partitionsFor' | 'partitionOf' | 'sleep'> {
   /** Keeps this process's stored events in order with new ones. `undefined`: no order, and all events are in `left`. */
   readonly journal?: Journal | undefined;
   /** Events of processes that have ended. One process at a time opens it. */

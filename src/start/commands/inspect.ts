@@ -5,6 +5,7 @@ import { eventTypeOf } from '../../capture/declare/make-plan.ts';
 import type { Config } from '../../config/config.ts';
 import { createDecryptionKeys, type DecryptionKeys } from '../../consumer/decrypt-fields.ts';
 import { toEnvelope } from '../../envelope/envelope.ts';
+import { isLeasedInKafka } from '../../envelope/ids.ts';
 import { inTime } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
 import { defaultKeyId } from '../../ground/event-fields.ts';
@@ -13,7 +14,7 @@ import { clientOf } from '../../ground/management.ts';
 import { foreignApiFrom, isolate } from '../../observe/otel-api.ts';
 import { judge } from '../../outbox/outbox-health.ts';
 import { toProviderError } from '../../protect/keys/key-provider.ts';
-import type { ConfiguredKey } from '../../protect/keys/key-ring.ts';
+import { type ConfiguredKey, configuredKeys } from '../../protect/keys/key-ring.ts';
 import type { AccessReport } from '../../publish/broker.ts';
 import type { TailRange, TopicRecord, TopicTail } from '../../publish/topic-reader.ts';
 import { codecsOf, subjectOf } from '../../serialize/avro/avro.ts';
@@ -26,15 +27,8 @@ import {
   openTopicTail,
   readsTopics,
 } from '../adapters.ts';
-import { useOutbox } from '../outbox/outbox-commands.ts';
-import {
-  brokerSettingsOf,
-  configuredKeys,
-  isLeasedInKafka,
-  registryOptionsOf,
-  s3SettingsOf,
-  topicsOf,
-} from '../settings.ts';
+import { brokerSettingsOf, registryOptionsOf, s3SettingsOf, topicsOf } from '../settings.ts';
+import { useOutbox } from './outbox.ts';
 
 interface BucketReport {
   readonly bucket: string;

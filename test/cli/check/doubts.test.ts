@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { eventTypeOf } from '../../../src/capture/declare/make-plan.ts';
 import { findDeclared } from '../../../src/capture/source/declared.ts';
 import { doubtsOf } from '../../../src/cli/doubts.ts';
-import { formatProblem } from '../../../src/config/check/check.ts';
+import { formatProblem, unusedSchemas } from '../../../src/config/check/check.ts';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { unusedSchemas } from '../../../src/start/settings.ts';
 import { folderWith, removeFolders } from '../../config/config-folder.ts';
 import { runSvc } from '../../support/run-svc.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { inspectTargets } from '../../../src/start/commands/inspect-targets.ts';
+import { inspectTargets } from '../../../src/capture/inspect.ts';
 import type { Form } from './form.ts';
 import { eventsOf, eventTypeOf, type Group, type GroupRun } from './group.ts';
 

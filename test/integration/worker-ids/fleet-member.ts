@@ -1,8 +1,10 @@
 import { appendFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
 import type { Config } from '../../../src/config/config.ts';
+import { createEventIds } from '../../../src/envelope/ids.ts';
 import { consoleLogger, useLogger } from '../../../src/observe/logger.ts';
-import { startIds } from '../../../src/start/settings.ts';
+import { openWorkerIdLease } from '../../../src/start/adapters.ts';
+import { brokerSettingsOf } from '../../../src/start/settings.ts';
 
 /**
  * A process that makes ids and nothing else, as many a second as it is told: each is in its log before the next turn, so that
@@ -29,7 +31,7 @@ const config = {
 
 const tickMs = 100;
 useLogger(consoleLogger('warn'));
-const ids = startIds(config);
+const ids = createEventIds(config, () => openWorkerIdLease(client, brokerSettingsOf(config), group));
 ids.lease();
 let owed = 0;
 const timer = setInterval(() => {

@@ -3,7 +3,7 @@ import sinon from 'sinon';
 import { SvcError } from '../../../src/ground/errors.ts';
 import type { SendFailure } from '../../../src/publish/broker.ts';
 import { createClusterState, defaultBreaker } from '../../../src/publish/main/cluster-state.ts';
-import { createDrain, type DrainOptions } from '../../../src/publish/recovery/recover.ts';
+import { createDrain } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent, Unreadable } from '../../../src/publish/recovery-source.ts';
 import { useClock } from '../../support/fake-time.ts';
 import { useLogger } from '../../support/log.ts';
@@ -23,7 +23,7 @@ const event = (id: number): StoredEvent => ({
   reason: undefined,
 });
 
-function setUp(options: Partial<DrainOptions> = {}) {
+function setUp(options: Partial<Parameters<typeof createDrain>[0]> = {}) {
   const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], now: 0 });
   useClock({ now: () => clock.now, monotonic: () => clock.now });
   const state = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { SendFailure } from '../../../src/publish/broker.ts';
-import { type RecoverOptions, recover } from '../../../src/publish/recovery/recover.ts';
+import { recover } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import { away, forbidden } from '../fake-cluster.ts';
 
@@ -12,7 +12,7 @@ const stored = (id: number): StoredEvent => ({
 async function run(
   count: number,
   failures: (id: number) => SendFailure | undefined,
-  rest: Partial<RecoverOptions> = {},
+  rest: Partial<Parameters<typeof recover>[0]> = {},
 ) {
   const done: number[] = [];
   const heldUp: number[] = [];

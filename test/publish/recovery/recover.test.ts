@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { BrokerRecord, SendFailure, SendResult } from '../../../src/publish/broker.ts';
-import { type RecoverOptions, recover } from '../../../src/publish/recovery/recover.ts';
+import { recover } from '../../../src/publish/recovery/recover.ts';
 import type { RecoverySource, StoredEvent } from '../../../src/publish/recovery-source.ts';
 import type { UncertainBatches } from '../../../src/publish/sender/sender.ts';
 import { useClock } from '../../support/fake-time.ts';
@@ -54,7 +54,7 @@ interface Sent {
 function setUp(
   events: StoredEvent[],
   answer: (sent: Sent) => SendFailure | undefined,
-  rest: Partial<RecoverOptions> = {},
+  rest: Partial<Parameters<typeof recover>[0]> = {},
 ) {
   const source = sourceOf(events);
   const sends: Sent[] = [];

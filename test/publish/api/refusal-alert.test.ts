@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { createLedger, type Outcome, outcomes } from '../../src/observe/outcomes.ts';
-import { createRefusalAlert } from '../../src/start/engine.ts';
-import { useClock } from '../support/fake-time.ts';
+import { createLedger, type Outcome, outcomes } from '../../../src/observe/outcomes.ts';
+import { createRefusalAlert } from '../../../src/publish/api/caller-wait.ts';
+import { useClock } from '../../support/fake-time.ts';
 
 describe('refusals in the health', () => {
   const startMs = Date.parse('2026-03-04T10:00:00Z');

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { loadConfig } from '../../../src/config/read/load.ts';
-import { createLedger } from '../../../src/observe/outcomes.ts';
-import { startTiers } from '../../../src/start/tiers/start-tiers.ts';
-import { backupEvent, backupIn, freshPath, namesIn } from '../../adapters/local-backup/backup-folder.ts';
-import { failedEvent } from '../../publish/failed-event.ts';
-import { fakeCluster } from '../../publish/fake-cluster.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
+import { createLedger } from '../../src/observe/outcomes.ts';
+import { startTiers } from '../../src/start/tiers.ts';
+import { backupEvent, backupIn, freshPath, namesIn } from '../adapters/local-backup/backup-folder.ts';
+import { failedEvent } from '../publish/failed-event.ts';
+import { fakeCluster } from '../publish/fake-cluster.ts';
 
 describe('the tiers as they are started', () => {
   for (const order of ['key', 'none'] as const) {

@@ -6,28 +6,34 @@ import { SvcError } from '../ground/errors.ts';
 import { logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 import { openChannel } from '../observe/thread-counts.ts';
-import { erasesRows, rowStatements } from '../outbox/insert-row.ts';
-import { createNotifier, createOutboxJoin, createSameTable } from '../outbox/join.ts';
-import { tellUnjoined, watchSenders } from '../outbox/outbox-health.ts';
-import { checkRow, type OutboxRow, shardOf } from '../outbox/outbox-row.ts';
-import type { Notices, OutboxStore } from '../outbox/outbox-store.ts';
-import { type Relay, type RelayCounters, reasonOf } from '../outbox/relay/relay.ts';
-import { isPassing } from '../outbox/store-error.ts';
 import type { Broker } from '../publish/broker.ts';
 import { type Dialect, dialectOf, dialects } from '../transaction/driver.ts';
-import { openOutboxStore } from './adapters.ts';
-import { breakerOf, manageOutbox } from './outbox/outbox-controls.ts';
+import { erasesRows, rowStatements } from './insert-row.ts';
+import { createNotifier, createOutboxJoin, createSameTable } from './join.ts';
+import { breakerOf, manageOutbox, tellUnjoined, watchSenders } from './outbox-health.ts';
+import { checkRow, type OutboxRow, shardOf } from './outbox-row.ts';
+import type { Notices, OutboxStore } from './outbox-store.ts';
+import { openRelay, type Relay, type RelayCounters, reasonOf } from './relay/relay.ts';
+import { isPassing } from './store-error.ts';
+
+interface OutboxParts extends RelayCounters {
+  /** Opens the table. The scheme of `url` selects the database. */
+  readonly openStore: (
+    options: Pick<Config['outbox'], 'table' | 'initializeSchema'> & {
+      readonly url: string;
+      readonly erases: boolean;
+    },
+  ) => OutboxStore;
+  readonly broker: Broker;
+}
 
 /** The outbox of a process: it writes events within the application's transactions, and relays the rows. */
-export function startOutbox(config: Config, broker: Broker, counters: RelayCounters) {
+export function createOutbox(config: Config, { openStore, broker, ...counters }: OutboxParts) {
   const { enabled, datasource, table, initializeSchema, onNoTransaction, publisherEnabled, retentionDays } =
     config.outbox;
   if (!enabled || datasource.url === undefined) return undefined;
   const erases = erasesRows(config.outbox);
-  const store = openOutboxStore({
-    ...{ url: datasource.url, table, initializeSchema },
-    erases,
-  });
+  const store = openStore({ url: datasource.url, table, initializeSchema, erases });
   // Once per process: drivers cache a prepared statement by its text.
   const statements = Object.fromEntries(
     dialects.map((dialect) => [dialect, rowStatements(table, dialect)]),
@@ -48,7 +54,6 @@ export function startOutbox(config: Config, broker: Broker, counters: RelayCount
       ? runRelay(
           async () => {
             await preparation.tried;
-            const { openRelay } = await import('../outbox/relay/relay.ts');
             return openRelay(config, store, broker, counters);
           },
           (error) => logger.error(`outbox: ${error.message}`),

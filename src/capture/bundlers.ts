@@ -1,18 +1,17 @@
 import { existsSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { join, resolve, sep } from 'node:path';
-import { listPlaces } from '../../capture/source/inspect-built.ts';
-import { listName, type PlaceList } from '../../capture/source/listed-places.ts';
-import { packageName } from '../../capture/source/resolve-specifier.ts';
-import { rewrite, type SourceEvents, type SourceTarget } from '../../capture/source/rewrite-text.ts';
-import { locate, missingFile, shownPath, targetFileLookup } from '../../capture/source/target-files.ts';
-import type { Config } from '../../config/config.ts';
-import { loadConfig } from '../../config/read/load.ts';
-import { installedManifest, isFile, readManifest } from '../../ground/files.ts';
-import { printable } from '../../observe/logger.ts';
-import { followedSpecifiers } from '../drivers.ts';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/read/load.ts';
+import { installedManifest, isFile, readManifest } from '../ground/files.ts';
+import { printable } from '../observe/logger.ts';
+import { listPlaces } from './source/inspect-built.ts';
+import { listName, type PlaceList } from './source/listed-places.ts';
+import { packageName } from './source/resolve-specifier.ts';
+import { rewrite, type SourceEvents, type SourceTarget } from './source/rewrite-text.ts';
+import { locate, missingFile, shownPath, targetFileLookup } from './source/target-files.ts';
 
-// what a bundler, Next.js or Vite asks of svc: the calls to insert, the places in built files, and the packages to leave out.
+// What a bundler, Next.js or Vite asks of svc: the calls to insert, the places in built files, and the packages to leave out.
 
 /** Inserts the calls of a module's targets. `undefined`: nothing to insert. `path` may end in a query. */
 type InsertTargets = (path: string, text: string, warn: (message: string) => void) => string | undefined;
@@ -140,13 +139,18 @@ interface NeededPackages {
 }
 
 /**
- * `root`: absolute; folders outside it are left out. Default: the outermost folder with packages that svc is installed in. Never throws:
- * svc reports errors of the configuration when the application starts.
+ * `followed`: the packages that svc patches to follow transactions. `root`: absolute; folders outside it are left out. Default: the
+ * outermost folder with packages that svc is installed in. Never throws: svc reports errors of the configuration when the application
+ * starts.
  */
-export function neededPackages(directory: string, root?: string): NeededPackages {
+export function neededPackages(
+  directory: string,
+  followed: readonly string[],
+  root?: string,
+): NeededPackages {
   // Works also if svc is switched off for the build.
   const { file, targets } = loadConfig({ cwd: directory, code: { svc: { enabled: true } } }).config;
-  const named = [...followedSpecifiers(), ...targets.map(({ module }) => module)]
+  const named = [...followed, ...targets.map(({ module }) => module)]
     .filter((specifier) => !/^[./#]|^[A-Za-z]:/.test(specifier) && !isBuiltin(specifier))
     .map(packageName);
   const folders = new Set<string>();

@@ -1,23 +1,21 @@
-// tiers/: the tiers behind the main topic, and the drain, built from the configuration.
-
 import { readdirSync } from 'node:fs';
-import type { Config } from '../../config/config.ts';
-import { clock } from '../../ground/clock.ts';
-import { loadChunk } from '../../ground/lifecycle.ts';
-import { logger } from '../../observe/logger.ts';
-import type { BackupState } from '../../observe/metrics.ts';
-import { isolate } from '../../observe/otel-api.ts';
-import type { Ledger } from '../../observe/outcomes.ts';
-import type { createLossAlert } from '../../publish/api/caller-wait.ts';
-import { type Broker, partitionOf, partitionOfKey } from '../../publish/broker.ts';
-import type { ClusterState } from '../../publish/main/cluster-state.ts';
-import { createBackupOrder, type KeyOrder } from '../../publish/order/backup-order.ts';
-import { type FailedEvent, registeredBackupStrategies } from '../../publish/tier.ts';
-import { createTiers } from '../../publish/tiers/tiers.ts';
-import type { TopicReader } from '../../publish/topic-reader.ts';
-import { openLocalBackup, openS3Backup, openTopicReader, readsTopics } from '../adapters.ts';
-import { brokerSettingsOf, deliveryTimesOf, s3SettingsOf } from '../settings.ts';
-import type * as Drains from './drains.ts';
+import type { Config } from '../config/config.ts';
+import { clock } from '../ground/clock.ts';
+import { loadChunk } from '../ground/lifecycle.ts';
+import { logger } from '../observe/logger.ts';
+import type { BackupState } from '../observe/metrics.ts';
+import { isolate } from '../observe/otel-api.ts';
+import type { Ledger } from '../observe/outcomes.ts';
+import type { createLossAlert } from '../publish/api/caller-wait.ts';
+import { type Broker, partitionOf, partitionOfKey } from '../publish/broker.ts';
+import type { ClusterState } from '../publish/main/cluster-state.ts';
+import { createBackupOrder, type KeyOrder } from '../publish/order/backup-order.ts';
+import type * as Recovery from '../publish/recovery/recover.ts';
+import { type FailedEvent, registeredBackupStrategies } from '../publish/tier.ts';
+import { createTiers } from '../publish/tiers/tiers.ts';
+import type { TopicReader } from '../publish/topic-reader.ts';
+import { openLocalBackup, openLocalSource, openS3Backup, openTopicReader, readsTopics } from './adapters.ts';
+import { brokerSettingsOf, deliveryTimesOf, recoveryGroup, s3SettingsOf } from './settings.ts';
 
 interface TiersParts {
   readonly broker: Broker;
@@ -51,6 +49,7 @@ export function startTiers(config: Config, parts: TiersParts) {
   const local = backup.localEnabled
     ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, isJournal })
     : undefined;
+  const source = { directory: dlqBackupPath, now: clock.now };
   const order = isJournal ? createBackupOrder({ partitionOfKey }) : undefined;
   const configured = [s3, local].filter((strategy) => strategy !== undefined);
   const tiers = createTiers({
@@ -67,7 +66,11 @@ export function startTiers(config: Config, parts: TiersParts) {
         ? {
             mayHoldEvents: () => mayHoldEvents(dlqBackupPath),
             start: (mayHaveBacklog) =>
-              drainParts().startDrain(config.broker, local, { ...parts, order, mayHaveBacklog }),
+              recoveryParts().startDrain({
+                ...{ files: local, broker, cluster, order, mayHaveBacklog, ratePerSecond: backup.drain.rate },
+                // A tenth on top of the limit of the backup.
+                openSource: (own) => openLocalSource({ ...source, maxAsideBytes: maxBytes / 10, own }),
+              }),
             onNothingLeft: () => order?.earlierRun({ topics: new Set() }),
           }
         : undefined,
@@ -109,12 +112,9 @@ function mayHoldEvents(path: string): boolean {
   }
 }
 
-function drainParts(): typeof Drains {
-  return loadChunk(import.meta.url, './drains.ts') as typeof Drains;
+function recoveryParts(): typeof Recovery {
+  return loadChunk(import.meta.url, '../publish/recovery/recover.ts') as typeof Recovery;
 }
-
-/** The default consumer group of recoveries, which records what they have sent. */
-export const recoveryGroup = 'svc-dlq-recovery';
 
 /** How long an answer, or the lack of one, is reused. */
 const freshMs = 60_000;

@@ -4,23 +4,20 @@ import { SvcError } from '../ground/errors.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
 import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
-import type { KeyHealth } from '../manage/controls.ts';
 import { logger } from '../observe/logger.ts';
-import type { CheckedEvent } from '../outbox/api/outbox-event.ts';
-import type * as Keys from '../protect/keys/create-sealer.ts';
-import type { KeyUse } from '../protect/keys/key-ring.ts';
-import { classMarks, createPolicies } from '../protect/marks/policy.ts';
-import { createProtector, type Protect } from '../protect/protect.ts';
-import type { Sealer } from '../protect/sealer.ts';
-import { openProvider } from './adapters.ts';
-import { configuredKeys } from './settings.ts';
+import type * as Keys from './keys/create-sealer.ts';
+import type { KeyProvider } from './keys/key-provider.ts';
+import { configuredKeys, type KeyUse } from './keys/key-ring.ts';
+import { classMarks, createPolicies } from './marks/policy.ts';
+import { createProtector, type Protect } from './protect.ts';
+import type { Sealer } from './sealer.ts';
 
 export interface Protection {
   readonly protect: Protect;
   /** Adds rules for the payloads of one event type, declared in code. */
   addRules(eventType: string, rules: readonly PathRule[], owner: string): void;
   /** Adds the `pii` rules of saved events, once per set of rules and event type. */
-  addSavedRules(event: CheckedEvent): void;
+  addSavedRules(event: SavedEvent): void;
   /** For health: each key, and the salt, that rules and marks have used. */
   keys(): readonly KeyHealth[];
   /** For the report at the end: path rules that matched no payload. */
@@ -30,11 +27,29 @@ export interface Protection {
   close(): Promise<void>;
 }
 
+interface SavedEvent {
+  readonly eventType: string;
+  readonly pii: unknown;
+  /** Why the event cannot be stored. */
+  readonly mistake: SvcError | undefined;
+}
+
+interface KeyHealth {
+  /** `aws-kms`, `vault-transit`, `configuration`, … */
+  readonly provider: string;
+  readonly keyId: string;
+  readonly status: 'UP' | 'DOWN';
+  /** One line, if `DOWN`. */
+  readonly error?: string;
+}
+
+type OpenProvider = (kms: Config['pii']['kms'], type: string) => KeyProvider;
+
 /** Lines of `remarks`. */
 const maxLines = 20;
 
-/** Builds rules, keys and salt from the configuration. Starts to fetch the keys of a key service. */
-export function startProtection(config: Config): Protection {
+/** Builds rules, keys and salt from the configuration. Starts to fetch the keys of the key service that `openProvider` opens. */
+export function createProtection(config: Config, openProvider: OpenProvider): Protection {
   const { pii } = config;
   const keepsTypes = config.serde.type === 'AVRO';
   if (!pii.enabled) {
@@ -68,7 +83,7 @@ export function startProtection(config: Config): Protection {
   let opened: ReturnType<typeof open> | undefined;
   const open = () => {
     const salt = keysModule().openSalt({ salt: chosenSalt, requireSalt });
-    return { salt, sealer: openSealer(config, salt.value) };
+    return { salt, sealer: openSealer(config, salt.value, openProvider) };
   };
   const inUse = () => {
     opened ??= open();
@@ -159,7 +174,7 @@ export function startProtection(config: Config): Protection {
 
 /** Loaded for the first key or salt, or the first rule that encrypts or hashes. */
 function keysModule(): typeof Keys {
-  return loadChunk(import.meta.url, '../protect/keys/create-sealer.ts') as typeof Keys;
+  return loadChunk(import.meta.url, './keys/create-sealer.ts') as typeof Keys;
 }
 
 /** Limit of logged fields. */
@@ -177,7 +192,7 @@ function sayUnreadable(): (eventType: string, field: string) => void {
   };
 }
 
-function openSealer({ pii, targets }: Config, salt: string | undefined) {
+function openSealer({ pii, targets }: Config, salt: string | undefined, openProvider: OpenProvider) {
   const { crypto, kms } = pii;
   const { createSealer } = keysModule();
   const format = crypto.format === 'v1' ? 'v1' : 'v0';

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { withSvc } from '../../../src/next.ts';
-import { neededPackages } from '../../../src/start/commands/bundlers.ts';
-import { temporaryFolder } from '../../support/folders.ts';
+import { neededPackages } from '../../src/capture/bundlers.ts';
+import { withSvc } from '../../src/next.ts';
+import { followedSpecifiers } from '../../src/start/drivers.ts';
+import { temporaryFolder } from '../support/folders.ts';
+
+const followed = followedSpecifiers();
 
 describe('what Next.js has to know of an application with svc', () => {
   let root: string;
@@ -50,7 +53,7 @@ describe('what Next.js has to know of an application with svc', () => {
   });
 
   it('is svc with all that it loads, links and what they lead to, and its configuration', () => {
-    const { folders, files } = neededPackages(app);
+    const { folders, files } = neededPackages(app, followed);
     const places = folders.map((folder) => folder.slice(root.length + 1));
     assert.deepEqual(places, [
       'apps/web/node_modules/svc',
@@ -65,7 +68,7 @@ describe('what Next.js has to know of an application with svc', () => {
   });
 
   it('is what svc has to see, without the files and modules that are no packages', () => {
-    const { unbundled } = neededPackages(app);
+    const { unbundled } = neededPackages(app, followed);
     for (const name of ['svc', 'pg', 'mysql2', 'drizzle-orm', 'typeorm', '@acme/orders'])
       assert.ok(unbundled.includes(name), name);
     const others = unbundled.filter((name) => !/^(?:@[\w-]+\/)?[\w-]+$/.test(name) || name === 'fs');
@@ -73,7 +76,7 @@ describe('what Next.js has to know of an application with svc', () => {
   });
 
   it('is nothing beyond the root that Next.js was given', () => {
-    const { folders, files } = neededPackages(app, app);
+    const { folders, files } = neededPackages(app, followed, app);
     assert.deepEqual(folders, [join(app, 'node_modules/svc')]);
     assert.equal(files.length, 1);
   });
@@ -81,7 +84,7 @@ describe('what Next.js has to know of an application with svc', () => {
   it('is the same where svc is switched off for the build', () => {
     process.env.SVC_ENABLED = 'false';
     try {
-      const { unbundled, files } = neededPackages(app);
+      const { unbundled, files } = neededPackages(app, followed);
       assert.ok(unbundled.includes('@acme/orders'));
       assert.equal(files.length, 1);
     } finally {

@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../src/config/config.ts';
-import { type EventIds, startIds } from '../../src/start/settings.ts';
+import { createEventIds, type EventIds } from '../../src/envelope/ids.ts';
+import { openWorkerIdLease } from '../../src/start/adapters.ts';
+import { brokerSettingsOf } from '../../src/start/settings.ts';
 import { useClock } from '../support/fake-time.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
-describe('startIds', function () {
+describe('the event ids of a process', function () {
   this.timeout(10_000);
   let folder: string;
   let port: number;
@@ -37,7 +39,8 @@ describe('startIds', function () {
       ...{ tls: { enabled: false }, sasl: {}, file: { path: folder } },
     };
     const ids = { type: 'snowflake', leasePath: folder, lease: 'auto', group: 'svc-workers', ...idGenerator };
-    return startIds({ broker, idGenerator: ids } as unknown as Config);
+    const config = { broker, idGenerator: ids } as unknown as Config;
+    return createEventIds(config, () => openWorkerIdLease(client, brokerSettingsOf(config), ids.group));
   }
 
   const sourceOf = (ids: EventIds): string | undefined => ids.worker()?.source;

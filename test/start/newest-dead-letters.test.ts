@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { DeadLetterAsk } from '../../../src/manage/controls.ts';
-import type { TopicRecord, TopicTail } from '../../../src/publish/topic-reader.ts';
-import { createNewestDeadLetters } from '../../../src/start/management.ts';
+import type { DeadLetterAsk } from '../../src/manage/controls.ts';
+import type { TopicRecord, TopicTail } from '../../src/publish/topic-reader.ts';
+import { createNewestDeadLetters } from '../../src/start/management.ts';
 
 const headers = { eventType: 'PAID', originalTopic: 'orders', exceptionType: 'TimeoutException' };
 const value = Buffer.from('{"customer":"Jane"}');

@@ -10,9 +10,9 @@ import { logger } from '../../observe/logger.ts';
 import type { MetricSources, OutboxState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { createLedger, createPublishDurations } from '../../observe/outcomes.ts';
-import { watchSenders } from '../../outbox/outbox-health.ts';
+import { breakerOf, manageOutbox, openReplay, watchSenders } from '../../outbox/outbox-health.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
-import { type Relay, reasonOf, storePauseMs } from '../../outbox/relay/relay.ts';
+import { openRelay, type Relay, reasonOf, storePauseMs } from '../../outbox/relay/relay.ts';
 import type { ReplayRequest, ReplayResult } from '../../outbox/replay.ts';
 import { isPassing, packageMissing } from '../../outbox/store-error.ts';
 import { type Broker, throttledMs } from '../../publish/broker.ts';
@@ -21,7 +21,6 @@ import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { openSerde } from '../serde.ts';
 import { brokerSettingsOf, placeOf, storedTypesOf } from '../settings.ts';
-import { breakerOf, manageOutbox, openReplay } from './outbox-controls.ts';
 
 const holdMs = 60_000;
 const closeMs = 5_000;
@@ -70,7 +69,6 @@ export async function relayAlone(config: Config, stopping: AbortSignal): Promise
     const refusal = senders.refusal();
     if (refusal !== undefined) throw refusal;
     if (stopping.aborted) return true;
-    const { openRelay } = await import('../../outbox/relay/relay.ts');
     relay = openRelay(config, store, broker, counters);
     relay.start();
     logger.info(

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type sinon from 'sinon';
-import { SvcError } from '../../../src/ground/errors.ts';
-import { prepareStore } from '../../../src/start/outbox.ts';
-import { fakeTime } from '../../support/fake-time.ts';
-import { useLogger } from '../../support/log.ts';
+import { SvcError } from '../../src/ground/errors.ts';
+import { prepareStore } from '../../src/outbox/outbox.ts';
+import { fakeTime } from '../support/fake-time.ts';
+import { useLogger } from '../support/log.ts';
 
 describe('the tables of an outbox at the start', () => {
   let time: sinon.SinonFakeTimers;

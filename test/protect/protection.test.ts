@@ -7,14 +7,15 @@ import { loadConfig } from '../../src/config/read/load.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import type { SvcError } from '../../src/ground/errors.ts';
 import { PiiField } from '../../src/protect/marks/policy.ts';
+import { createProtection, type Protection } from '../../src/protect/protection.ts';
 import {
   invalidateEncryptionKeys,
   type RunningService,
   runningService,
 } from '../../src/publish/api/publish.ts';
-import { type Protection, startProtection } from '../../src/start/protection.ts';
-import { forgetMarks } from '../protect/forget-marks.ts';
+import { openProvider } from '../../src/start/adapters.ts';
 import { useLogger } from '../support/log.ts';
+import { forgetMarks } from './forget-marks.ts';
 
 const key = createHash('sha256').update('a key').digest('base64');
 
@@ -41,7 +42,7 @@ describe('protection as it is configured', () => {
   }
   function startWith(pii: object): Protection {
     useLogger(logger);
-    protection = startProtection(configOf(pii));
+    protection = createProtection(configOf(pii), openProvider);
     return protection;
   }
   function publish(payload: unknown, eventType = 'E'): Record<string, unknown> {

@@ -2,14 +2,15 @@ import assert from 'node:assert/strict';
 import { loadConfig } from '../../src/config/read/load.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
-import { startProtection } from '../../src/start/protection.ts';
+import { createProtection } from '../../src/protect/protection.ts';
+import { openProvider } from '../../src/start/adapters.ts';
 
 const event = { eventType: 'SAVED', aggregateType: 'Order', aggregateId: 7, payload: {} };
 
 describe('rules of saved events', () => {
   const start = () => {
     const code = { svc: { broker: { topic: 't' } } };
-    return startProtection(loadConfig({ env: {}, code }).config);
+    return createProtection(loadConfig({ env: {}, code }).config, openProvider);
   };
 
   it('are taken in once for each type and content', async () => {
